@@ -17,12 +17,14 @@ LINE = 'lattice(size=3, length=12)'
 def _log() -> None:
   import inspect_ai
 
-  from wm.language import registry  # noqa: F401
-  from wm.language.world import tasks
+  from wm.language import (
+    registry,  # noqa: F401
+    world_task,
+  )
 
   metrics = "compression(suffixes='world', k=1, samples=2, trials=3)"
   inspect_ai.eval(
-    tasks.world(world='maps(rows=3, columns=3)', metrics=metrics),
+    world_task.world(world='maps(rows=3, columns=3)', metrics=metrics),
     model='wm/yes',
     log_dir='logs',
     log_format='json',

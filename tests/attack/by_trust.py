@@ -109,9 +109,9 @@ def logs() -> Iterator[Case]:
 
 
 def _task(metric: str) -> None:
-  from wm.language.world import tasks
+  from wm.language import world_task
 
-  tasks.world(world='maps(rows=3, columns=3)', metrics=metric)
+  world_task.world(world='maps(rows=3, columns=3)', metrics=metric)
 
 
 GPT = {

@@ -17,16 +17,16 @@ ANSWERS = 100_000
 SPEAKERS = 'walked', 'reversed', 'random_walk', 'frequent', 'walked'
 
 
-def _write(answer: scoring.Answer, number: int) -> str:
+def _write(answer: scoring.MovesAnswer, number: int) -> str:
   """An answer as models write it: Python's or JSON's quotes, after a word."""
   keys = scoring.KEYS[0]
   moves = [dict(zip(keys, move, strict=True)) for move in answer.moves]
   return f' {json.dumps(moves, indent=1) if number % 2 else repr(moves)}'
 
 
-def _asked() -> list[tuple[scoring.Graph, scoring.Question, str]]:
+def _asked() -> list[tuple[scoring.JudgeGraph, scoring.QuestionWords, str]]:
   """100,000 answers to questions about mazes of 20 places."""
-  found: list[tuple[scoring.Graph, scoring.Question, str]] = []
+  found: list[tuple[scoring.JudgeGraph, scoring.QuestionWords, str]] = []
   seed = 0
   while len(found) < ANSWERS:
     maze = mazes.World(seed=seed, places=20).maze

@@ -48,7 +48,7 @@ def test_the_solver_knows_what_the_world_allows():
 
 
 def test_every_one_reports_usage_and_answers_anything():
-  for name in providers.ANSWERERS:
+  for name in (*providers.ANSWERERS, *providers.ALIASES):
     output = said(name, 'What is the weather like?')
     assert output.completion == providers.UNKNOWN
     assert output.usage.total_tokens == (
@@ -84,7 +84,7 @@ def test_a_coin_is_tossed_again_and_falls_the_same_for_one_seed():
 
 
 def test_an_unknown_name_is_refused_in_one_line():
-  with pytest.raises(core.InputError, match="'wm/oracle'; available: wm/sol"):
-    model.get_model('wm/oracle', memoize=False)
+  with pytest.raises(core.InputError, match="'wm/sage'; available: wm/sol"):
+    model.get_model('wm/sage', memoize=False)
   with pytest.raises(core.InputError, match='no arguments'):
     model.get_model('wm/solver', memoize=False, depth=3)

@@ -16,9 +16,8 @@ import wm
 from tests.evaluation import counted
 from wm import core, papers
 from wm.core import queries, registry
-from wm.language import arguments, logs, providers
+from wm.language import arguments, logs, providers, world_questions, world_task
 from wm.language import registry as registered
-from wm.language.world import replay, scoring, tasks
 from wm.library import report as reports
 from wm.models.serving import provider
 from wm.reporting import collect, retold
@@ -32,7 +31,7 @@ NAMES = ('solver', 'yes')
 
 
 def _run(folder, model, epochs=1, **fields):
-  task = tasks.world(**{'world': WORLD, 'metrics': METRICS, **fields})
+  task = world_task.world(**{'world': WORLD, 'metrics': METRICS, **fields})
   (log,) = inspect_ai.eval(
     task,
     model=f'wm/{model}',
@@ -62,10 +61,10 @@ def test_a_log_scores_as_the_predictor_does(found, name, tmp_path):
   world = registry.make('world', WORLD)
   spec = f"language(model='wm/{name}', answers={str(tmp_path)!r})"
   live = registry.make('model', spec).predictor(world, 0)
-  known = scoring.gathered(replay.answers(found[name]))
+  known = world_questions.gathered(world_questions.log_answers(found[name]))
   ((setting, answers),) = known.items()
   assert len(setting.metrics) == 3  # Distinction is beside compression.
-  recalled = scoring.predictor(setting, answers)
+  recalled = world_questions.recalled_predictor(setting, answers)
   for spec in setting.metrics:
     metric = registry.make('metric', spec)
     pairs = zip(metric(live, world, 0), metric(recalled, world, 0), strict=True)
@@ -154,7 +153,7 @@ def test_a_call_that_failed_is_counted_by_cause(found):
     message=said, traceback=said, traceback_ansi=said
   )
   log.samples[1].scores = {}
-  failures = [answer.failure for _, answer in replay.answers(log)]
+  failures = [answer.failure for _, answer in world_questions.log_answers(log)]
   assert failures[:3] == ['timeout', 'not_scored', '']
 
 
@@ -186,7 +185,7 @@ def test_variants_are_told_apart_and_spread(folder, tmp_path):
   variants = {sample.metadata['variant'] for sample in log.samples}
   assert len(variants) == 2 * len(wordings)
   assert _numbers(log)['answers next_token_validity_sd'] == 0
-  folders = replay.score([log], tmp_path / 'out')
+  folders = world_questions.score_logs([log], tmp_path / 'out')
   assert len(folders) == len(variants)
   frame = retold.table([collect.load(one) for one in folders]).frame
   assert set(frame['model']) == {"language(model='wm/solver')"}
@@ -205,7 +204,7 @@ def test_who_knows_the_old_map_is_wrong_after_a_change(tmp_path):
 
 
 def test_a_log_is_scored_again(found):
-  log = inspect_ai.score(found['yes'], tasks.answers(), action='overwrite')
+  log = inspect_ai.score(found['yes'], world_task.answers(), action='overwrite')
   assert _numbers(log) == pytest.approx(_numbers(found['yes']), nan_ok=True)
 
 
@@ -216,10 +215,10 @@ def test_epochs_are_voted(tmp_path):
     epochs=3,
     metrics='distinction(samples=0, max_elements=2, trials=4)',
   )
-  known = scoring.gathered(replay.answers(log))
+  known = world_questions.gathered(world_questions.log_answers(log))
   ((setting, answers),) = known.items()
   assert {len(some) for some in answers.values()} == {3}
-  predictor = scoring.predictor(setting, answers)
+  predictor = world_questions.recalled_predictor(setting, answers)
   for (kind, prefix, suffixes), some in answers.items():
     asked = queries.Query('', kind, prefix, suffixes)
     ((value, *_),) = predictor.ask([asked])
@@ -312,7 +311,7 @@ def test_values_that_the_command_line_splits_are_joined():
 )
 def test_bad_arguments_are_one_line(fields, line):
   with pytest.raises(core.InputError, match=line) as caught:
-    tasks.world(**{'world': WORLD, 'metrics': METRICS, **fields})
+    world_task.world(**{'world': WORLD, 'metrics': METRICS, **fields})
   # Inspect's command line shows these alone as one line.
   assert isinstance(caught.value, PrerequisiteError)
   assert '\n' not in caught.value.message
@@ -336,12 +335,12 @@ def test_logs_of_others_are_refused(found, tmp_path):
   other = found['yes'].model_copy(deep=True)
   del other.samples[0].metadata['kind']
   with pytest.raises(core.InputError, match='kind'):
-    scoring.gathered(replay.answers(other))
+    world_questions.gathered(world_questions.log_answers(other))
   other = found['yes'].model_copy(deep=True)
   for sample in other.samples:
     sample.metadata['version'] += ' of old'
   with pytest.raises(core.InputError, match='other right answers'):
-    replay.score([other], tmp_path / 'out')
+    world_questions.score_logs([other], tmp_path / 'out')
   other.samples = []
   inspect_ai.log.write_eval_log(other, str(tmp_path / 'd.json'))
   with pytest.raises(core.InputError, match='without samples'):

@@ -11,7 +11,7 @@ import pytest
 from tests.launch import binaries
 from wm import core
 from wm.core import trust
-from wm.language.world import tasks
+from wm.language import world_task
 
 WORLD = 'maps(rows=3, columns=3)'
 EVIL = """
@@ -40,7 +40,7 @@ def log(tmp_path_factory):
   """Path of a log of a few questions."""
   folder = tmp_path_factory.mktemp('logs')
   (made,) = inspect_ai.eval(
-    tasks.world(world=WORLD, metrics="next_token(states='drawn', num=2)"),
+    world_task.world(world=WORLD, metrics="next_token(states='drawn', num=2)"),
     model='wm/solver',
     log_dir=str(folder),
     log_format='json',
@@ -88,7 +88,7 @@ def test_a_report_of_a_log(folder, log, values):
 
 
 def test_a_world_that_is_asked_about_is_trusted(folder):
-  tasks.world(
+  world_task.world(
     world='dl2/evil.py:World(rows=3, columns=3)',
     metrics="next_token(states='drawn', num=2)",
   )

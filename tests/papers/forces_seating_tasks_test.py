@@ -14,7 +14,7 @@ from wm.papers.forces import task as tasks
 from wm.papers.seating import report as seating_reports
 from wm.papers.seating import task as seating_tasks
 
-assert providers.Known  # It is registered by its import.
+assert providers.KnownAnswers  # It is registered by its import.
 
 
 def _run(task, model, folder, **given):

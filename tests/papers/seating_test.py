@@ -202,8 +202,8 @@ def test_the_figure_has_the_papers_models_beside(protocol, asked):
     one.truth if n % 7 else 1 - min(one.truth, 1) for n, one in enumerate(asked)
   ]
   runs = {
-    'noisy': reports.Run(protocol, asked, noisy),
-    'solver': reports.Run(protocol, asked, _said(asked, 'solver')),
+    'noisy': reports.ModelAnswers(protocol, asked, noisy),
+    'solver': reports.ModelAnswers(protocol, asked, _said(asked, 'solver')),
   }
   found = reports.runs_page(runs)
   rows = {row[0]: row[1:] for row in found.tables[0].rows}

@@ -1,7 +1,7 @@
 """Plans of metrics: what they will ask of a predictor whose answers cost.
 
 The same plan is asked by `launch/score.py` and as a data set of Inspect
-(wm.language.world). See wm.core.queries.
+(wm.language.world_task). See wm.core.queries.
 """
 
 from __future__ import annotations

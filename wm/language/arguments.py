@@ -24,7 +24,7 @@ class BadArgument(PrerequisiteError, core.InputError):
 
 
 def in_one_line(task: Callable[Given, Made]) -> Callable[Given, Made]:
-  """The same task, whose InputErrors are lines on Inspect's command line.
+  """Decorates a task: its InputErrors become lines of Inspect's command line.
 
   Arguments that are annotated as numbers or flags must be such.
   """

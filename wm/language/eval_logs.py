@@ -158,13 +158,13 @@ def scored_log(
 
 def _module(paper: str, function: str, lacking: str) -> Any:
   """The module `recorded` of a paper, which has a function; or InputError."""
-  known = [name for name in papers.names() if papers.has(name, 'recorded')]
-  if paper not in known:
+  recorded = [name for name in papers.names() if papers.has(name, 'recorded')]
+  if paper not in recorded:
     raise core.InputError(
-      f'no recorded answers of {paper!r}; available: {", ".join(known)}'
+      f'no recorded answers of {paper!r}; available: {", ".join(recorded)}'
     )
-  modules = {name: papers.load(name, 'recorded') for name in known}
-  having = [name for name in known if function in vars(modules[name])]
+  modules = {name: papers.load(name, 'recorded') for name in recorded}
+  having = [name for name in recorded if function in vars(modules[name])]
   if paper not in having:
     raise core.InputError(
       f'{lacking.format(paper)}; available: {", ".join(having)}'
@@ -235,7 +235,7 @@ def save(page: Page, out: str | pathlib.Path) -> pathlib.Path:
 
 
 def _plain(value: Any) -> Any:
-  """The same as JSON has it: no NaN, no infinity, no numbers of NumPy."""
+  """A value for JSON: no NaN, no infinity, no numbers of NumPy."""
   if isinstance(value, Mapping):
     return {str(key): _plain(item) for key, item in value.items()}
   if isinstance(value, list | tuple):

@@ -26,8 +26,8 @@ def weights() -> pathlib.Path:
   Raises:
     InputError: the package is not installed.
   """
-  found = importlib.util.find_spec(PACKAGE)  # It needs more to be imported.
-  folder = pathlib.Path(found.origin).parent if found and found.origin else None
+  spec = importlib.util.find_spec(PACKAGE)  # It needs more to be imported.
+  folder = pathlib.Path(spec.origin).parent if spec and spec.origin else None
   files = sorted(folder.glob('*.gguf')) if folder else []
   if not files:
     raise core.InputError(
@@ -60,13 +60,13 @@ def serve(port: int, file: str = '', threads: int = 1) -> None:
     raise core.InputError(
       f"a local model needs xllamacpp: pip install -e '.[local]' ({error})"
     ) from error
-  given = xllamacpp.CommonParams()
-  given.model.path = str(path)
-  given.n_ctx, given.n_parallel, given.warmup = CONTEXT, 1, False
-  given.cpuparams.n_threads = given.cpuparams_batch.n_threads = threads
-  given.hostnames, given.port = ['127.0.0.1'], port
+  params = xllamacpp.CommonParams()
+  params.model.path = str(path)
+  params.n_ctx, params.n_parallel, params.warmup = CONTEXT, 1, False
+  params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+  params.hostnames, params.port = ['127.0.0.1'], port
   try:
-    server = xllamacpp.Server(given)
+    server = xllamacpp.Server(params)
   except RuntimeError as error:
     raise core.InputError(f'{path} on port {port}: {error}') from error
   print(f'{path.name}: {server.listening_address}/v1', flush=True)

@@ -130,19 +130,19 @@ def generic(logs: Sequence[EvalLog]) -> Page:
             'samples': score.scored_samples,
           }
         )
-  kept = [row for log in logs for row in rows(log)]
+  values = [row for log in logs for row in rows(log)]
   return Page(
     title='Logs of language models',
     lead=f'{len(logs)} logs, as Inspect sums them up.',
     tables=[pages.table('Scores', table)] if table else [],
     pictures=(),
     words={},
-    rows={'rows': kept},
+    rows={'rows': values},
   )
 
 
 class Reported(NamedTuple):
-  """What logs became.
+  """The output of a report of logs.
 
   Attributes:
     results: folders of results, for `wm.report`.
@@ -182,40 +182,42 @@ def report(
     run = read(place)
     if run.status != 'success':
       log(f'{place}: status {run.status}, {len(run.samples or ())} samples')
-    known = run.eval.task_id or str(place)
-    if known in last:
-      both = sorted((last[known], run), key=lambda one: one.eval.created)
+    identity = run.eval.task_id or str(place)
+    if identity in last:
+      both = sorted((last[identity], run), key=lambda each: each.eval.created)
       log(f'{both[0].location}: left out, as {both[1].location} is of it')
       run = both[1]
-    last[known] = run
+    last[identity] = run
   rooms: dict[str, list[EvalLog]] = {}
   for run in last.values():
     name = task(run)
     room = name if name == 'world' else papers.paper_of(name)
     rooms.setdefault(room, []).append(run)
-  found = Reported([], [])
+  reported = Reported([], [])
   for room, logs in rooms.items():
     if room == 'world':
-      from wm.language.world import replay
+      from wm.language import world_questions
 
-      found.results.extend(replay.score(logs, pathlib.Path(out), log))
+      reported.results.extend(
+        world_questions.score_logs(logs, pathlib.Path(out), log)
+      )
       continue
     folder = '' if alone and len(rooms) == 1 else room or 'others'
     path = pages.save(_page(room, logs), pathlib.Path(out) / folder)
     log(f'report: {path}')
-    found.pages.append(path)
-  return found
+    reported.pages.append(path)
+  return reported
 
 
 def _page(room: str, logs: Sequence[EvalLog]) -> Page:
   make = papers.load(room, 'report').page if room else generic
-  some, lost = _scored(logs)
-  found = make(some)
+  scored, lost = _scored(logs)
+  page = make(scored)
   if not lost:
-    return found
+    return page
   causes = ', '.join(f'{cause} {num}' for cause, num in sorted(lost.items()))
-  said = f'{sum(lost.values()):,} more samples have no score: {causes}.'
-  return found._replace(lead=f'{found.lead.rstrip(".")}. {said}')
+  remark = f'{sum(lost.values()):,} more samples have no score: {causes}.'
+  return page._replace(lead=f'{page.lead.rstrip(".")}. {remark}')
 
 
 def _scored(
@@ -225,16 +227,16 @@ def _scored(
   from wm.models.serving import provider  # Reports load no models.
 
   lost: collections.Counter[str] = collections.Counter()
-  kept = []
+  scored = []
   for log in logs:
     samples = []
     for sample in log.samples or []:
       if sample.scores:
         samples.append(sample)
       elif sample.error is not None:
-        said = f'{sample.error.message} {sample.error.traceback}'
-        lost[provider.named_cause(said)] += 1
+        message = f'{sample.error.message} {sample.error.traceback}'
+        lost[provider.named_cause(message)] += 1
       else:
         lost['not_scored'] += 1
-    kept.append(log.model_copy(update={'samples': samples}))
-  return kept, lost
+    scored.append(log.model_copy(update={'samples': samples}))
+  return scored, lost

@@ -26,11 +26,13 @@ def stderr(cluster: str) -> Metric:
 
   cluster: key of the samples' metadata that names what they share.
   """
-  found = cast(MetricProtocol, by_clusters(cluster=cluster))
+  clustered = cast(MetricProtocol, by_clusters(cluster=cluster))
 
   def compute(scores: list[SampleScore]) -> Value:
-    """Of the samples with a score."""
-    groups = {str((one.sample_metadata or {}).get(cluster)) for one in scores}
-    return found(scores) if len(groups) > 1 else math.nan
+    """Returns the error over the samples with a score."""
+    groups = {
+      str((score.sample_metadata or {}).get(cluster)) for score in scores
+    }
+    return clustered(scores) if len(groups) > 1 else math.nan
 
   return compute

@@ -36,12 +36,12 @@ class Page(NamedTuple):
   rows: Mapping[str, Sequence[Row]]
 
 
-def unused_name(name: str, known: Collection[str]) -> str:
+def unused_name(name: str, taken: Collection[str]) -> str:
   """The name, or 'NAME (2)' and so on where it is known already."""
-  found, number = name, 2
-  while found in known:
-    found, number = f'{name} ({number})', number + 1
-  return found
+  unused, number = name, 2
+  while unused in taken:
+    unused, number = f'{name} ({number})', number + 1
+  return unused
 
 
 def table(
@@ -62,11 +62,11 @@ def _cell(value: Any) -> str:
   return str(value) if isinstance(value, int) else tables.number(float(value))
 
 
-def save(found: Page, out: str | pathlib.Path) -> pathlib.Path:
+def save(page: Page, out: str | pathlib.Path) -> pathlib.Path:
   """Writes report.html, one page that needs no network, report.md, CSV files.
 
   Args:
-    found: the page's content.
+    page: the page's content.
     out: folder; made if need be.
 
   Returns:
@@ -78,11 +78,11 @@ def save(found: Page, out: str | pathlib.Path) -> pathlib.Path:
   place = pathlib.Path(out)
   made_by = f'wm {wm.__version__}', f'commit {commit.describe() or "unknown"}'
   values: dict[str, Any] = {
-    'title': found.title,
-    'lead': f'{found.lead} {", ".join(made_by)}.',
-    'tables': found.tables,
-    'pictures': found.pictures,
-    'words': found.words,
+    'title': page.title,
+    'lead': f'{page.lead} {", ".join(made_by)}.',
+    'tables': page.tables,
+    'pictures': page.pictures,
+    'words': page.words,
     'notes': (),
     'cautions': (),
     'rules': (),
@@ -102,9 +102,9 @@ def save(found: Page, out: str | pathlib.Path) -> pathlib.Path:
       breakable=write.breakable,
       **values,
     )
-    for picture in found.pictures:
+    for picture in page.pictures:
       (place / picture.name).write_bytes(picture.png)
-    for title, rows in found.rows.items():
+    for title, rows in page.rows.items():
       _write_rows(place / f'{title}.csv', rows)
     files.write_text(place / 'report.html', text)
   return place / 'report.html'

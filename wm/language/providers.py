@@ -41,13 +41,15 @@ UNKNOWN = 'No answer to this prompt is known.'
 SURE = 0.999  # Probability that one who knows gives the first word.
 CHARACTERS = 4  # A token, for usage; nothing is charged for it.
 ANSWERERS = {
-  'solver': 'answers rightly',
-  'yes': 'says yes, takes everything for possible, and the first choice',
+  'oracle': 'answers rightly',
+  'always_yes': 'says yes, lists everything, and takes the first choice',
   'random': 'tosses a coin',
-  'old_map': 'answers rightly by what was so before a change',
+  'stale_map': 'answers rightly by what was so before a change',
   'random_path': 'CogEval: steps to new nodes at random, until it cannot',
   'greedy': 'CogEval: steps to the largest reward in sight',
 }
+# Older names, which flagfiles and results have.
+ALIASES = {'solver': 'oracle', 'yes': 'always_yes', 'old_map': 'stale_map'}
 
 
 @dataclasses.dataclass
@@ -72,16 +74,18 @@ class Request:
 
   @property
   def guesses(self) -> bool:
-    """Is this 'yes' or 'random', which know nothing?"""
-    return self.answerer in ('yes', 'random')
+    """Is this 'always_yes' or 'random', which know nothing?"""
+    return self.answerer in ('always_yes', 'random')
 
   def choice(self, choices: Sequence[Any]) -> Any:
-    """The first choice of 'yes', or a random one."""
-    return choices[0] if self.answerer == 'yes' else self.draws.choice(choices)
+    """The first choice of 'always_yes', or a random one."""
+    if self.answerer == 'always_yes':
+      return choices[0]
+    return self.draws.choice(choices)
 
   def coin(self) -> bool:
-    """True of 'yes', and half the time of 'random'."""
-    return self.answerer == 'yes' or self.draws.random() < 0.5
+    """True of 'always_yes', and half the time of 'random'."""
+    return self.answerer == 'always_yes' or self.draws.random() < 0.5
 
 
 def answer(request: Request, task: str) -> str:
@@ -89,7 +93,7 @@ def answer(request: Request, task: str) -> str:
   if 'choices' in request.metadata:
     return about_world(request, request.metadata) or UNKNOWN
   if task.rpartition('/')[2] == 'world':
-    module = importlib.import_module('wm.language.world.tasks')
+    module = importlib.import_module('wm.language.world_task')
   elif paper := papers.paper_of(task):
     module = papers.load(paper, 'task')
   else:
@@ -101,8 +105,9 @@ def answer(request: Request, task: str) -> str:
 def about_world(request: Request, solution: Mapping[str, Any]) -> str | None:
   """An answer to a question about a world; see wm.models.serving.solutions."""
   kind, choices = solution['kind'], solution['choices']
-  if request.answerer in ('solver', 'old_map'):
-    right: str = solution['stale' if request.answerer == 'old_map' else 'right']
+  if request.answerer in ('oracle', 'stale_map'):
+    stale = request.answerer == 'stale_map'
+    right: str = solution['stale' if stale else 'right']
     return right
   if not request.guesses:
     return None
@@ -118,8 +123,8 @@ def about_world(request: Request, solution: Mapping[str, Any]) -> str | None:
 
 
 @modelapi(name='wm')
-class Known(ModelAPI):
-  """`wm/solver`, `wm/yes`, `wm/random` and others; see ANSWERERS.
+class KnownAnswers(ModelAPI):
+  """`wm/oracle`, `wm/always_yes` and others; see ANSWERERS and ALIASES.
 
   A question that 'random' is asked again is answered anew; what it answers
   depends on the question, on how often it was asked, and on the seed.
@@ -135,10 +140,11 @@ class Known(ModelAPI):
   ) -> None:
     """See inspect_ai.model.ModelAPI; InputError: no such model."""
     super().__init__(model_name, base_url, api_key, [], config)
-    if model_name not in ANSWERERS:
+    self._answerer = ALIASES.get(model_name, model_name)
+    if self._answerer not in ANSWERERS:
       raise core.InputError(
         f"unknown model 'wm/{model_name}'; available: "
-        + ', '.join(f'wm/{name}' for name in ANSWERERS)
+        + ', '.join(f'wm/{name}' for name in (*ALIASES, *ANSWERERS))
       )
     if others:
       raise core.InputError(
@@ -147,7 +153,7 @@ class Known(ModelAPI):
     self._times: Counter[bytes] = Counter()
 
   def max_connections(self) -> int:
-    """As many as are asked: nothing is waited for."""
+    """No limit: nothing is waited for."""
     return 1000
 
   async def generate(
@@ -168,7 +174,7 @@ class Known(ModelAPI):
     sample = sample_active()
     target = sample.sample.target if sample else ''
     request = Request(
-      self.model_name,
+      self._answerer,
       text,
       sum(message.role == 'assistant' for message in input),
       input[-1].metadata or (sample and sample.sample.metadata) or {},
@@ -188,7 +194,7 @@ class Known(ModelAPI):
     return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
 
   def _logprobs(self, reply: str) -> Logprobs | None:
-    """Of the first word, where that is yes or no."""
+    """Log-probabilities of the first word, if it is yes or no."""
     word = reply.rstrip('.')
     if word not in ('Yes', 'No'):
       return None

@@ -1,4 +1,4 @@
-"""What Inspect finds by the entry point `wm`: tasks and providers, by imports.
+"""Tasks and providers, imported for Inspect's entry point `wm`.
 
 Importing it imports no JAX and no Numba: worlds and metrics are imported when
 a task is made.
@@ -6,7 +6,7 @@ a task is made.
 
 from wm import papers
 from wm.language import eval_logs, providers
-from wm.language.world.tasks import world
+from wm.language.world_task import world
 
 TASKS = [papers.load(paper, 'task') for paper in papers.names()]
 

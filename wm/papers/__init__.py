@@ -5,6 +5,7 @@
   prompt.md.j2   the words of its prompts, a macro each
   score.py       replies read, and their scores
   report.py      `page(logs)`: tables and figures of any logs of its tasks
+  report.toml    words of its tables
   recorded.py    `logs(folder)`: recorded answers as logs of Inspect; papers
                  may add `rescore(folder)`, a page of more than logs have, and
                  `errors(folder)`, rows of wrong answer keys
@@ -15,9 +16,12 @@ A new folder is found without an entry anywhere.
 from __future__ import annotations
 
 import importlib
+import importlib.resources
 import importlib.util
 import pkgutil
+import tomllib
 import types
+from typing import Any
 
 
 def names() -> list[str]:
@@ -42,3 +46,9 @@ def has(paper: str, part: str) -> bool:
 def load(paper: str, part: str) -> types.ModuleType:
   """A module of a paper, such as 'task' or 'report'."""
   return importlib.import_module(f'{__name__}.{paper}.{part}')
+
+
+def declared(paper: str, name: str) -> dict[str, Any]:
+  """A TOML file of a paper, such as 'report.toml'."""
+  file = importlib.resources.files(f'{__name__}.{paper}') / name
+  return tomllib.loads(file.read_text(encoding='utf-8'))

@@ -81,7 +81,7 @@ def test_every_prompt_says_its_graph_and_is_answered_from_it(name, domain):
   ways = itertools.cycle(itertools.product(prompts.TURNS, EXACT, (0, 3)))
   for question in asked_of(name, domain):
     for turns, wording, seed in itertools.islice(ways, 2):
-      settings = prompts.Settings(wording, turns, seed=seed)
+      settings = prompts.DialogSettings(wording, turns, seed=seed)
       dialog = prompts.dialog(question, settings)
       texts = turns_of(dialog)
       check(question, dialog, '\n\n'.join(texts))
@@ -93,7 +93,7 @@ def test_every_prompt_says_its_graph_and_is_answered_from_it(name, domain):
 def test_a_seed_gives_other_names_and_another_order():
   question = questions.Question('n15star', 'teleDetour', 'socialTies')
   one, other = (
-    prompts.dialog(question, prompts.Settings(seed=seed)).first
+    prompts.dialog(question, prompts.DialogSettings(seed=seed)).first
     for seed in (1, 2)
   )
   assert one != other
@@ -106,11 +106,12 @@ def test_wordings_and_turns_are_different_texts():
   texts = {
     (*turns_of(dialog), dialog.forced)
     for dialog in (
-      prompts.dialog(question, prompts.Settings(*some)) for some in settings
+      prompts.dialog(question, prompts.DialogSettings(*some))
+      for some in settings
     )
   }
   assert len(texts) == 27
-  forced = prompts.dialog(question, prompts.Settings(turns='forced'))
+  forced = prompts.dialog(question, prompts.DialogSettings(turns='forced'))
   assert forced.forced == 'Answer: entrance, rose, tulip'
   alone = questions.Question('n15star', '1stepPath', start=1, goal=7)
   assert prompts.dialog(alone).second == ''
@@ -120,7 +121,7 @@ def test_the_published_groups_say_ten_edges_more():
   question = questions.Question('n15star', 'valuePath')
   texts = {}
   for wording in ('published', 'original'):
-    dialog = prompts.dialog(question, prompts.Settings(wording))
+    dialog = prompts.dialog(question, prompts.DialogSettings(wording))
     found = reader.read('\n\n'.join(turns_of(dialog)))
     arcs, _ = told(found, dialog.known)
     texts[wording] = {frozenset(arc) for arc in arcs}
@@ -173,7 +174,7 @@ def test_planners_fail_as_they_must():
 @pytest.mark.parametrize('name', graphs.GRAPHS)
 def test_listed_connections_are_read(name, check_name):
   question = questions.Question(name, 'valuePath', 'unordSpatial')
-  dialog = prompts.dialog(question, prompts.Settings(check=check_name))
+  dialog = prompts.dialog(question, prompts.DialogSettings(check=check_name))
   said = planners.answer(askeds.Asked(turns_of(dialog)))
   graph = dialog.problem.before
   found = scoring.edge_scores(graph, said, dialog.known)
@@ -198,17 +199,19 @@ def test_wrong_connections_cost_precision_and_missing_ones_recall():
 
 def test_before_anything_is_told_no_connection_is():
   question = questions.Question('n15star', 'valuePath')
-  dialog = prompts.dialog(question, prompts.Settings(check='contamination'))
+  dialog = prompts.dialog(
+    question, prompts.DialogSettings(check='contamination')
+  )
   assert reader.read('\n\n'.join(turns_of(dialog))) is None
 
 
 @pytest.mark.parametrize(
   'settings',
   [
-    prompts.Settings(wording='loud'),
-    prompts.Settings(turns='three'),
-    prompts.Settings(hint='a*'),
-    prompts.Settings(check='all'),
+    prompts.DialogSettings(wording='loud'),
+    prompts.DialogSettings(turns='three'),
+    prompts.DialogSettings(hint='a*'),
+    prompts.DialogSettings(check='all'),
   ],
 )
 def test_unknown_settings_are_refused_in_a_line(settings):

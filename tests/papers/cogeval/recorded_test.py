@@ -85,7 +85,9 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   apart = collections.Counter()
   for (asked, nodes, outcome, rescore), count in cells.items():
     problem = questions.problem(asked)
-    verdict = scoring.judge(problem, scoring.Reply(nodes, 'answer', '', True))
+    verdict = scoring.judge(
+      problem, scoring.NodeReply(nodes, 'answer', '', True)
+    )
     if verdict.outcome == outcome:
       assert (outcome == 'correct') == rescore
     elif outcome == 'no_answer':

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from wm import core
+from wm.evaluation import comparisons
 from wm.papers.cogeval import answers, regression
 
 
@@ -289,10 +290,12 @@ def test_models_are_compared_on_what_both_were_asked():
   assert alike.p > 0.05
   assert (apart.low > 0.15, apart.p) == (True, 0.001)
   assert (alike.questions, apart.questions) == (60, 40)
-  assert answers.holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx(
+  assert comparisons.holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx(
     [0.04, 0.09, 0.09, 0.5]
   )
-  assert [one.adjusted for one in found] == answers.holm([o.p for o in found])
+  assert [one.adjusted for one in found] == comparisons.holm(
+    [o.p for o in found]
+  )
 
 
 def test_the_paper_s_orders_of_graphs_hold_and_one_is_sure(record):

@@ -20,7 +20,7 @@ from wm.worlds.cognitive_graph import questions
 @pytest.fixture(scope='module')
 def logs(tmp_path_factory):
   """Model -> log of a small run."""
-  assert providers.Known
+  assert providers.KnownAnswers
   task = tasks.cogeval(
     graphs='B,n15star',
     domains='socialTies',

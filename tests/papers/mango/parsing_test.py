@@ -9,10 +9,12 @@ from wm import core
 from wm.models.serving import replies
 from wm.papers.mango import score as scoring
 
-MOVE = scoring.Move('hall', 'go "up"', "aunt jemima's lair")
+MOVE = scoring.AnswerMove('hall', 'go "up"', "aunt jemima's lair")
 
 
-def _dict(move: scoring.Move, keys: tuple[str, ...] = scoring.KEYS[0]) -> dict:
+def _dict(
+  move: scoring.AnswerMove, keys: tuple[str, ...] = scoring.KEYS[0]
+) -> dict:
   return dict(zip(keys, move, strict=True))
 
 
@@ -20,9 +22,9 @@ def _dict(move: scoring.Move, keys: tuple[str, ...] = scoring.KEYS[0]) -> dict:
 @pytest.mark.parametrize('rule', scoring.READINGS)
 @pytest.mark.parametrize('write', [json.dumps, repr])
 def test_moves_come_back(keys, rule, write):
-  moves = [MOVE, scoring.Move('a', 'b', 'c')]
+  moves = [MOVE, scoring.AnswerMove('a', 'b', 'c')]
   text = f'Sure! {write([_dict(move, keys) for move in moves])} [the end]'
-  assert scoring.parse(text, rule) == scoring.Answer(tuple(moves))
+  assert scoring.parse(text, rule) == scoring.MovesAnswer(tuple(moves))
 
 
 def test_brackets_and_quotes_inside_names():
@@ -30,7 +32,7 @@ def test_brackets_and_quotes_inside_names():
     "```python\n[{'location_before': 'cell [north]', 'action': 'north', "
     "'location_after': 'aunt jemima's lair'},]\n```"
   )
-  expected = scoring.Move('cell [north]', 'north', "aunt jemima's lair")
+  expected = scoring.AnswerMove('cell [north]', 'north', "aunt jemima's lair")
   assert scoring.parse(text).moves == (expected,)
   assert scoring.parse(text, 'first_bracket').failure == 'malformed'
 
@@ -79,7 +81,7 @@ def test_each_failure_has_a_class(text, balanced, first):
 
 
 def test_a_truncated_answer_keeps_its_moves_and_is_no_answer():
-  plain = scoring.Move('hall', 'up', 'lair')
+  plain = scoring.AnswerMove('hall', 'up', 'lair')
   for move in (MOVE, plain):
     for whole in (json.dumps([_dict(move)] * 3), repr([_dict(move)] * 3)):
       for size in range(1, len(whole)):
@@ -122,7 +124,9 @@ def test_hostile_text_is_read_in_little_time(text):
   ],
 )
 def test_text_behind_a_list_is_no_part_of_it(text):
-  assert scoring.parse(text) == scoring.Answer((scoring.Move('a', 'b', 'c'),))
+  assert scoring.parse(text) == scoring.MovesAnswer(
+    (scoring.AnswerMove('a', 'b', 'c'),)
+  )
 
 
 def test_failures_are_counted_by_cause():

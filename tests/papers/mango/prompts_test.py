@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.papers.mango import questions
-from wm.papers.mango.score import Question
+from wm.papers.mango.score import QuestionWords
 
 STEPS = [
-  questions.Shown(k, f'act {k}' if k else 'Init', f'You see {"x" * k}.')
+  questions.ShownStep(k, f'act {k}' if k else 'Init', f'You see {"x" * k}.')
   for k in range(12)
 ]
 
@@ -21,21 +21,21 @@ def test_questions_are_those_of_the_shipped_sample(testdata):
   path = testdata / 'mango' / 'example-answers-905.jsonl.gz'
   if not path.exists():
     pytest.skip(f'no sample of answers at {path}')
-  style = questions.Style()
+  style = questions.MazePrompt()
   with gzip.open(path, 'rt', encoding='utf-8') as lines:
     rows = [row for row in map(json.loads, lines) if row['answerable']]
   assert len(rows) == 32
   for row in rows:
     actions = tuple(row.get('action_list', ()))
-    asked = Question(row['src_node'], row['dst_node'], actions)
+    asked = QuestionWords(row['src_node'], row['dst_node'], actions)
     assert questions.question_text(asked, style) == row['question']
 
 
 def test_the_two_generations_name_the_values_of_a_move_differently():
-  asked = Question('a', 'b', ('north',))
-  paper = questions.question_text(asked, questions.Style('paper'))
+  asked = QuestionWords('a', 'b', ('north',))
+  paper = questions.question_text(asked, questions.MazePrompt('paper'))
   assert "keys 'prev_node', 'action' and 'node'" in paper
-  forced = questions.Style('paper', forced=True)
+  forced = questions.MazePrompt('paper', forced=True)
   text = questions.prompt(
     'W', questions.lists(['north'], ['a', 'b']), asked, forced
   )
@@ -56,7 +56,7 @@ def test_the_two_generations_name_the_values_of_a_move_differently():
 )
 def test_styles_are_checked(fields, said):
   with pytest.raises(core.InputError, match=said):
-    questions.Style(*fields)
+    questions.MazePrompt(*fields)
 
 
 @given(st.integers(20, 400))

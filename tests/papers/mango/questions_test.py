@@ -9,7 +9,7 @@ from tests.language.stand_ins import mango as reader
 from wm import core
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import Question, Rules, similarity
+from wm.papers.mango.score import JudgeRules, QuestionWords, similarity
 from wm.worlds.text_game import example, readers
 
 HOTEL = example.hotel()
@@ -57,7 +57,7 @@ def test_altar_to_dome_room_is_not_the_papers_example(zork1):
     asked.question[:2]: asked for asked in questions.questions(zork1, 'route')
   }
   assert routes['altar', 'dome room'].length == 12
-  graph = questions.judge_graph(zork1, Rules(graph='strict'))
+  graph = questions.judge_graph(zork1, JudgeRules(graph='strict'))
   assert graph.follow('altar', ['north']) == {'temple'}
   assert graph.follow('altar', ['north', 'north', 'up']) == frozenset()
 
@@ -112,7 +112,7 @@ def test_what_was_walked_answers_all_easy_questions(zork1):
 def test_chance_is_that_of_a_place_drawn_at_random(zork1):
   means = _means(zork1, 'destination', names=['uniform'])
   strict = _means(
-    zork1, 'destination', names=['uniform'], rules=Rules(graph='strict')
+    zork1, 'destination', names=['uniform'], rules=JudgeRules(graph='strict')
   )
   names = zork1.places
   found = [
@@ -149,7 +149,7 @@ def test_baselines_are_named(zork1):
 
 @pytest.mark.parametrize('generation', ['camera_ready', 'paper'])
 def test_the_solver_reads_prompts(small, generation):
-  style = questions.Style(generation, 'simple')
+  style = questions.MazePrompt(generation, 'simple')
   shown = questions.render(questions.shown_steps(small, 'simple'))
   names = questions.lists(small.actions, small.places)
   graph = questions.judge_graph(small)
@@ -171,14 +171,14 @@ def test_other_prompts_are_not_the_readers():
 
 
 def test_a_question_is_read_with_quotes_inside_names():
-  asked = Question('at "y2"', "aunt jemima's lair")
+  asked = QuestionWords('at "y2"', "aunt jemima's lair")
   names = questions.lists(['say "xyzzy"'], [*asked[:2]])
   steps = [
-    questions.Shown(0, 'Init', 'At "Y2" (dark)\nYou see nothing.'),
-    questions.Shown(1, 'say "xyzzy"', "Aunt Jemima's lair"),
+    questions.ShownStep(0, 'Init', 'At "Y2" (dark)\nYou see nothing.'),
+    questions.ShownStep(1, 'say "xyzzy"', "Aunt Jemima's lair"),
   ]
   text = questions.prompt(
-    questions.render(steps), names, asked, questions.Style()
+    questions.render(steps), names, asked, questions.MazePrompt()
   )
   found = reader.read(text)
   assert found.start, found.target == asked[:2]

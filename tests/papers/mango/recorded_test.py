@@ -7,7 +7,7 @@ import pytest
 from wm import core
 from wm.papers.mango import facts, recorded
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import Rules
+from wm.papers.mango.score import JudgeRules
 
 
 @pytest.fixture(scope='module')
@@ -50,7 +50,7 @@ def test_the_worked_evaluation_of_905(folder, reading):
 def test_a_move_that_is_rejected_makes_one_route_more_right(folder):
   records = recorded.authors_sample(folder)
   routes = facts.select(
-    recorded.score_records(records, Rules(reject=0.5)), kind='route'
+    recorded.score_records(records, JudgeRules(reject=0.5)), kind='route'
   )
   assert routes.success.sum() == 12
 

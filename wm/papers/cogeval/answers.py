@@ -1,4 +1,11 @@
-"""Scored answers to CogEval's questions as tables, and means by question."""
+"""Scored answers to CogEval's questions as tables, and means by question.
+
+Rows of recorded files and of logs have the same columns: `graph`, `domain`,
+`condition`, `model`, `temperature`, `repeat`, `group` (of conditions) and
+`question`, which names what was asked. A model that is asked 30 times says much
+the same, most of all at temperature 0: repeats of a question are a cluster, and
+intervals, standard errors and tests go by questions.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +19,9 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.evaluation import statistics
+from wm.evaluation import comparisons, statistics
 from wm.evaluation.statistics import resample
+from wm.papers import declared
 from wm.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import graphs, questions
 from wm.worlds.cognitive_graph.questions import Question
@@ -24,18 +32,7 @@ FINAL, HISTORY, MAY = (
 FACTORS = ('graph', 'domain', 'condition', 'model')
 # The paper's three domains; those that it left out are not in its tables.
 DOMAINS = ('ordRooms', 'unordSpatial', 'socialTies')
-# Directory names of the paper's models, in the order of its table 3.
-MODELS = {
-  'gpt-4-32k': 'GPT-4-32k',
-  'gpt-35-turbo': 'GPT-3.5-turbo',
-  'text-davinci-003': 'davinci-003',
-  'anthropic-claude-v1': 'Claude-v1',
-  'forefront-pythia-20b': 'Pythia-20B',
-  'cohere-xlarge': 'Cohere-xlarge',
-  'replicate-llama-13b': 'LLaMA-13B',
-  'replicate-alpaca-7b': 'Alpaca-7B',
-  'bard': 'Bard',
-}
+MODELS = declared('cogeval', 'report.toml')['models']
 # Table 2 is of eight.
 EIGHT = tuple(name for name in MODELS if name != 'forefront-pythia-20b')
 # Graph -> the paper's letter.
@@ -69,7 +66,7 @@ COLUMNS = {
 }
 
 
-class Answers(NamedTuple):
+class ScoreTables(NamedTuple):
   """All recorded scores.
 
   Attributes:
@@ -84,14 +81,16 @@ class Answers(NamedTuple):
   may: pd.DataFrame
 
 
-def read_scores(folder: str | pathlib.Path) -> Answers:
+def read_scores(folder: str | pathlib.Path) -> ScoreTables:
   """Reads the three tables of a folder, as the data's README describes them.
 
   Raises:
     InputError: a file is missing, damaged, or lacks a column.
   """
   place = pathlib.Path(folder)
-  return Answers(*(read_table(place / name) for name in (FINAL, HISTORY, MAY)))
+  return ScoreTables(
+    *(read_table(place / name) for name in (FINAL, HISTORY, MAY))
+  )
 
 
 def read_table(path: pathlib.Path) -> pd.DataFrame:
@@ -100,11 +99,11 @@ def read_table(path: pathlib.Path) -> pd.DataFrame:
   Raises:
     InputError: the file is missing, damaged, or lacks a column.
   """
-  own = COLUMNS[path.name]
+  columns = COLUMNS[path.name]
   heads = ('temperature', 'repeat') if path.name == FINAL else ('temp', 'rep')
-  used = [*FACTORS, *heads, *own]
+  used = [*FACTORS, *heads, *columns]
   words = [name for name in used if name in _WORDS]
-  renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | own
+  renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | columns
   with core.reading_file(path, 'a table of scores'):
     frame = pd.read_csv(
       path, usecols=used, dtype=dict.fromkeys(words, 'category')
@@ -119,9 +118,7 @@ _WORDS = (
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
-  """The same with `group`, and with `question`, a number for each that was
-  asked, by the columns that say what it was.
-  """
+  """Adds `group`, and `question`, a number for each different question."""
   asked = ['graph', 'domain', 'condition', 'prompts', 'start', 'goal']
   keys = [name for name in asked if name in frame]
   number = frame.groupby(keys, observed=True, sort=False, dropna=False).ngroup()
@@ -136,9 +133,9 @@ def label(model: object) -> str:
 
 def models_of(frame: pd.DataFrame) -> list[str]:
   """Models of some answers: the paper's in its order, then others."""
-  there = [str(name) for name in frame['model'].unique()]
-  known = [name for name in MODELS if name in there]
-  return known + sorted(set(there) - set(known))
+  present = [str(name) for name in frame['model'].unique()]
+  ordered = [name for name in MODELS if name in present]
+  return ordered + sorted(set(present) - set(ordered))
 
 
 def of_paper(
@@ -153,15 +150,15 @@ def of_paper(
     word 'shortest' is added.
   """
   left_out = ['', 'Clusters']
-  some = (
+  design = (
     frame['model'].isin(models)
     & frame['domain'].isin(DOMAINS)
     & frame['graph'].isin(LETTERS)
     & ~frame['group'].isin(left_out)
   )
   if not cot:
-    some &= ~frame['condition'].astype(str).str.endswith((COT, 'Shortest'))
-  return frame[some]
+    design &= ~frame['condition'].astype(str).str.endswith((COT, 'Shortest'))
+  return frame[design]
 
 
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
@@ -178,16 +175,18 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   asked = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
   every = frame[frame['prompts'] == AUDITED]
   counts = every['group'] == 'Clusters'
-  some = every[~counts]
+  paths = every[~counts]
   # Nodes of what has no answer are those of prose.
-  some = some.assign(nodes=some['nodes'].where(some['outcome'] != 'no_answer'))
-  some = some.drop(columns=['solver', 'outcome'])
-  code = some.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
-  first = some.loc[~code.duplicated(), asked].astype(object)
+  paths = paths.assign(
+    nodes=paths['nodes'].where(paths['outcome'] != 'no_answer')
+  )
+  paths = paths.drop(columns=['solver', 'outcome'])
+  code = paths.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
+  first = paths.loc[~code.duplicated(), asked].astype(object)
   rows = [_verdict(*row) for row in first.itertuples(index=False)]
-  found = pd.DataFrame(rows, columns=VERDICT)
-  wide = found.take(code.to_numpy()).set_index(some.index)
-  whole = pd.concat([pd.concat([some, wide], axis=1), every[counts]])
+  verdicts = pd.DataFrame(rows, columns=VERDICT)
+  wide = verdicts.take(code.to_numpy()).set_index(paths.index)
+  whole = pd.concat([pd.concat([paths, wide], axis=1), every[counts]])
   return whole.assign(outcome=whole['outcome'].astype('category'))
 
 
@@ -197,11 +196,11 @@ def _verdict(
   """One answer, judged; see `judged`."""
   ends = (None if pd.isna(end) else int(end) for end in (start, goal))
   problem = questions.problem(Question(graph, condition, domain, *ends))
-  reply = scoring.Reply(parse_nodes(nodes), 'answer', '', hedged=True)
-  found = scoring.judge(problem, reply)
-  right = float(found.outcome == 'correct')
-  edges = found.hallucinated_edges, found.perseverations, found.too_long
-  return (right, found.graded, found.outcome, *edges)
+  reply = scoring.NodeReply(parse_nodes(nodes), 'answer', '', hedged=True)
+  verdict = scoring.judge(problem, reply)
+  right = float(verdict.outcome == 'correct')
+  edges = verdict.hallucinated_edges, verdict.perseverations, verdict.too_long
+  return (right, verdict.graded, verdict.outcome, *edges)
 
 
 def parse_nodes(text: object) -> tuple[int, ...]:
@@ -219,7 +218,7 @@ _DRAWS = 1_999
 
 
 class Intraclass(NamedTuple):
-  """How alike repeats are.
+  """Correlation and design effect of repeated answers.
 
   Attributes:
     correlation: intraclass correlation, by the analysis of variance.
@@ -252,11 +251,11 @@ def intraclass(
   Raises:
     InputError: there are no two cells, or no cell of two answers.
   """
-  some = frame[frame[score].notna()]
-  values = some[score].clip(0, 1)
-  keys = [some[name] for name in by]
+  scored = frame[frame[score].notna()]
+  values = scored[score].clip(0, 1)
+  keys = [scored[name] for name in by]
   cells = values.groupby(keys, observed=True).agg(['mean', 'size', 'var'])
-  size, num, n = cells['size'], len(cells), len(some)
+  size, num, n = cells['size'], len(cells), len(scored)
   if num < 2 or n == num:
     raise core.InputError(
       f'{n} answers in {num} cells; expected several of each of two questions'
@@ -265,13 +264,13 @@ def intraclass(
   between = (size * (cells['mean'] - values.mean()) ** 2).sum() / (num - 1)
   within = (cells['var'].fillna(0) * (size - 1)).sum() / (n - num)
   total = between + (mean_size - 1) * within
-  found = float((between - within) / total) if total else 0.0
-  effect = 1 + (float(mean_size) - 1) * found
+  correlation = float((between - within) / total) if total else 0.0
+  effect = 1 + (float(mean_size) - 1) * correlation
   same = float(cells['mean'].isin([0, 1]).mean())
-  return Intraclass(found, effect, float(mean_size), num, n, same)
+  return Intraclass(correlation, effect, float(mean_size), num, n, same)
 
 
-class Mean(NamedTuple):
+class ScoreMean(NamedTuple):
   """A mean score with what is uncertain of it.
 
   Attributes:
@@ -291,7 +290,7 @@ class Mean(NamedTuple):
   questions: int
 
 
-def mean(frame: pd.DataFrame, score: str) -> Mean:
+def mean(frame: pd.DataFrame, score: str) -> ScoreMean:
   """Mean of some answers, and its interval by questions.
 
   Raises:
@@ -302,7 +301,7 @@ def mean(frame: pd.DataFrame, score: str) -> Mean:
   value, n = float(values.mean()), len(values)
   sd = float(values.std(ddof=1)) if n > 1 else math.nan
   naive = float(np.sqrt(values.var() / n))
-  return Mean(value, sd, low, high, naive, n, len(totals))
+  return ScoreMean(value, sd, low, high, naive, n, len(totals))
 
 
 def _interval(
@@ -317,11 +316,11 @@ def _sums(
   frame: pd.DataFrame, score: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Sums of scores [G] and answers [G] of each question, and all scores."""
-  some = frame[frame[score].notna()]
-  if some.empty:
+  scored = frame[frame[score].notna()]
+  if scored.empty:
     raise core.InputError(f'no answer has a score {score!r}')
-  values = some[score].clip(0, 1).to_numpy(float)
-  code = pd.factorize(some['question'])[0]
+  values = scored[score].clip(0, 1).to_numpy(float)
+  code = pd.factorize(scored['question'])[0]
   return np.bincount(code, values), np.bincount(code).astype(float), values
 
 
@@ -358,13 +357,13 @@ def contrast(
   first: pd.DataFrame, second: pd.DataFrame, score: str, seed: int = 0
 ) -> Contrast:
   """Do answers to other questions score higher? Each is resampled by itself."""
-  one, two = (_sums(frame, score) for frame in (first, second))
+  sums, other_sums = (_sums(frame, score) for frame in (first, second))
   drawn = bootstrap(second, score, seed + 1) - bootstrap(first, score, seed)
   low, high = np.quantile(drawn, [0.025, 0.975])
   tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
-  means = float(one[2].mean()), float(two[2].mean())
+  means = float(sums[2].mean()), float(other_sums[2].mean())
   p = min(2 * (1 + int(tail)) / (1 + len(drawn)), 1.0)
-  num = len(one[0]) + len(two[0])
+  num = len(sums[0]) + len(other_sums[0])
   return Contrast(*means, means[1] - means[0], float(low), float(high), p, num)
 
 
@@ -404,14 +403,14 @@ def pairs(
   models: in order; None is all of the frame's. Pairs with no question in
     common are left out.
   """
-  some = frame[frame[score].notna()]
-  keys = [some[name] for name in ('question', 'temperature', 'model')]
-  means = some[score].clip(0, 1).groupby(keys, observed=True).mean().unstack()
+  scored = frame[frame[score].notna()]
+  keys = [scored[name] for name in ('question', 'temperature', 'model')]
+  means = scored[score].clip(0, 1).groupby(keys, observed=True).mean().unstack()
   names = [m for m in models or list(means.columns) if m in means.columns]
   code = pd.factorize(means.index.get_level_values(0))[0]
   num = int(code.max(initial=-1)) + 1
   signs = _signs(num, seed, draws)
-  found: list[Pair] = []
+  compared: list[Pair] = []
   for first, second in itertools.combinations(names, 2):
     gap = (means[second] - means[first]).to_numpy(float)
     both = np.isfinite(gap)
@@ -424,22 +423,13 @@ def pairs(
     beyond = np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9
     p = float((1 + beyond.sum()) / (1 + draws))
     value, cells = float(gap[both].mean()), int(both.sum())
-    own = first, second, value, low, high, p, p, int(used.sum()), cells
-    found.append(Pair(*own))
-  adjusted = holm([one.p for one in found])
+    fields = first, second, value, low, high, p, p, int(used.sum()), cells
+    compared.append(Pair(*fields))
+  adjusted = comparisons.holm([pair.p for pair in compared])
   return [
-    one._replace(adjusted=p) for one, p in zip(found, adjusted, strict=True)
+    pair._replace(adjusted=p)
+    for pair, p in zip(compared, adjusted, strict=True)
   ]
-
-
-def holm(p: Sequence[float]) -> list[float]:
-  """p-values of several tests together (Holm 1979)."""
-  order = sorted(range(len(p)), key=lambda k: p[k])
-  found, most = [0.0] * len(p), 0.0
-  for place, k in enumerate(order):
-    most = max(most, min((len(p) - place) * float(p[k]), 1.0))
-    found[k] = most
-  return found
 
 
 def _signs(num: int, seed: int, draws: int) -> np.ndarray:

@@ -48,7 +48,7 @@ def layout(graph: Graph) -> Mapping[int, tuple[float, float]]:
 
 
 def places(problem: Problem) -> dict[int, tuple[float, float]]:
-  """Where nodes are drawn; new ones stand beside those that lead to them."""
+  """Positions of nodes; new ones stand beside those that lead to them."""
   at = dict(layout(problem.before))
   middle = np.mean(list(at.values()), 0)
   for node in problem.graph.nodes:
@@ -89,8 +89,8 @@ def draw(axis: Any, problem: Problem, nodes: Sequence[int], title: str) -> None:
     axis.scatter(
       *spot, s=190, color=fill, edgecolors=ring, linewidths=1.6, zorder=3
     )
-    said = '?' if node in unknown else str(node)
-    axis.text(*spot, said, ha='center', va='center', fontsize=7, zorder=4)
+    label = '?' if node in unknown else str(node)
+    axis.text(*spot, label, ha='center', va='center', fontsize=7, zorder=4)
   axis.set_title(title, fontsize=9)
   axis.set_axis_off()
   axis.margins(0.1)
@@ -123,7 +123,7 @@ def _arrow(
 
 
 def problem_of(row: Mapping[str, Any]) -> Problem:
-  """What an answer, a row of a table, was asked."""
+  """The problem that an answer, a row of a table, is about."""
   graph, condition, domain = (
     str(row[name]) for name in ('graph', 'condition', 'domain')
   )
@@ -138,12 +138,12 @@ def _node(value: Any) -> int | None:
 def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
   """Figure 1: the graphs, and how often a model is right on each."""
   figure, axes = figures.new_axes(6, across=3, size=(3.6, 3.0))
-  own = frame[(frame['model'] == model) & frame[score].notna()]
+  scored = frame[(frame['model'] == model) & frame[score].notna()]
   for axis, name in zip(axes, answers.LETTERS, strict=True):
-    some = own[own['graph'] == name]
+    cell = scored[scored['graph'] == name]
     title = f'{answers.LETTERS[name]} ({name})'
-    if len(some):
-      mean = answers.mean(some, score)
+    if len(cell):
+      mean = answers.mean(cell, score)
       title += f': {mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]'
     draw(axis, questions.problem(Question(name, 'valuePath')), (), title)
   caption = (
@@ -163,14 +163,14 @@ def bars(frame: pd.DataFrame, score: str) -> Picture:
   }
   for axis, (by, values) in zip(axes, panels.items(), strict=True):
     for k, model in enumerate(models):
-      own = frame[(frame['model'] == model) & frame[score].notna()]
-      found = [(n, own[own[by] == v]) for n, v in enumerate(values)]
-      known = [(n, answers.mean(s, score)) for n, s in found if len(s)]
+      scored = frame[(frame['model'] == model) & frame[score].notna()]
+      cells = [(n, scored[scored[by] == v]) for n, v in enumerate(values)]
+      means = [(n, answers.mean(s, score)) for n, s in cells if len(s)]
       width = 0.84 / len(models)
-      spots = [n - 0.42 + width * (k + 0.5) for n, _ in known]
-      height = np.array([mean.value for _, mean in known])
-      low = height - [mean.low for _, mean in known]
-      high = [mean.high for _, mean in known] - height
+      spots = [n - 0.42 + width * (k + 0.5) for n, _ in means]
+      height = np.array([mean.value for _, mean in means])
+      low = height - [mean.low for _, mean in means]
+      high = [mean.high for _, mean in means] - height
       axis.bar(spots, height, width, label=answers.label(model))
       axis.errorbar(
         spots, height, [low, high], fmt='none', ecolor='#333333', linewidth=0.7
@@ -189,7 +189,7 @@ def bars(frame: pd.DataFrame, score: str) -> Picture:
 
 def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
   """Figure 3: the most frequent wrong answers of a model, on their graphs."""
-  own = frame[
+  large = frame[
     (frame['model'] == model)
     & frame['graph'].isin(['n15star', 'n16cluster', 'n21star'])
     & frame['nodes'].notna()
@@ -197,8 +197,8 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
   keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
   chosen: list[tuple[dict[str, Any], int]] = []
   for kind in SHOWN:
-    some = own[own['outcome'] == kind]
-    count = some.groupby(keys, observed=True, dropna=False).size()
+    failed = large[large['outcome'] == kind]
+    count = failed.groupby(keys, observed=True, dropna=False).size()
     count = count.sort_values(ascending=False, kind='stable')
     seen: list[object] = []
     for place, number in count.items():
@@ -226,11 +226,11 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
 
 
 def pictures(frame: pd.DataFrame, score: str) -> list[Picture]:
-  """All three; the graphs and answers are those of the first model."""
+  """The three figures; graphs and answers are those of the first model."""
   model = answers.models_of(frame)[0]
-  made = [
+  drawings = [
     six(frame, score, model),
     bars(frame, score),
     wrong_answers(frame, model),
   ]
-  return [one for one in made if one is not None]
+  return [picture for picture in drawings if picture is not None]

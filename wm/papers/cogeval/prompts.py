@@ -26,8 +26,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.resources
-import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -35,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.papers import declared
 from wm.runtime import pages
 from wm.worlds.cognitive_graph import changes, graphs, names, questions
 from wm.worlds.cognitive_graph.graphs import Arc, Change, Graph
@@ -46,8 +45,7 @@ TEXTS = pages.macros('wm.papers.cogeval', 'prompt.md.j2')
 @functools.cache
 def domains() -> dict[str, types.SimpleNamespace]:
   """Domain -> its phrases in domains.toml, as attributes."""
-  file = importlib.resources.files(__package__) / 'domains.toml'
-  table = tomllib.loads(file.read_text(encoding='utf-8'))
+  table = dict(declared('cogeval', 'domains.toml'))
   default = table.pop('default')
   return {
     name: types.SimpleNamespace(**{**default, **phrases})
@@ -130,9 +128,9 @@ class Speaker:
     return ' '.join([self.opening(), *self._connections()])
 
   def rewards(self) -> str:
-    """What can be had where."""
-    told = [self.reward(*pair) for pair in self.graph.rewards]
-    return ' '.join([*told, self.words.free] if told else [])
+    """Sentences about the rewards."""
+    sentences = [self.reward(*pair) for pair in self.graph.rewards]
+    return ' '.join([*sentences, self.words.free] if sentences else [])
 
   def reward(self, node: int, value: int) -> str:
     """One reward."""
@@ -166,13 +164,13 @@ class Speaker:
     """Connections of one node."""
     return self.say(self.words.joined, a=self.node(node), b=self.nodes(heads))
 
-  def _shuffled(self, told: Iterable[str]) -> list[str]:
+  def _shuffled(self, sentences: Iterable[str]) -> list[str]:
     """Sentences in the order of the seed."""
-    told = list(told)
+    sentences = list(sentences)
     if not self.seed:
-      return told
-    order = np.argsort(core.hash64(self.seed, np.arange(len(told))))
-    return [told[k] for k in order]
+      return sentences
+    order = np.argsort(core.hash64(self.seed, np.arange(len(sentences))))
+    return [sentences[k] for k in order]
 
   def _tuples(self) -> list[str]:
     one_way = self.graph.directed
@@ -191,12 +189,14 @@ class Speaker:
     graph, words = self.graph, self.words
     start = graph.start
     heads = graph.after[start]
-    told = [self.say(words.choices, a=self.node(start), b=self.nodes(heads))]
+    sentences = [
+      self.say(words.choices, a=self.node(start), b=self.nodes(heads))
+    ]
     seen = {start}
     for k, head in enumerate(heads):
       if k:
-        told.append(self.say(words.back, a=self.node(start)))
-      told.append(self.say(words.enter, a=self.node(head)))
+        sentences.append(self.say(words.back, a=self.node(start)))
+      sentences.append(self.say(words.enter, a=self.node(head)))
       queue = [head]
       while queue:
         node = queue.pop(0)
@@ -205,13 +205,15 @@ class Speaker:
         seen.add(node)
         after = graph.after[node]
         phrase = words.leads if self.wording == 'audited' else words.door
-        told.append(self.say(phrase, a=self.node(node), b=self.nodes(after)))
+        sentences.append(
+          self.say(phrase, a=self.node(node), b=self.nodes(after))
+        )
         queue.extend(after)
-    return told
+    return sentences
 
   def _branches(self) -> list[str]:
     """A tree from its start, with two branches at every node or none."""
-    told, queue, seen = [], [self.graph.start], {self.graph.start}
+    sentences, queue, seen = [], [self.graph.start], {self.graph.start}
     while queue:
       node = queue.pop(0)
       heads = [head for head in self.graph.after[node] if head not in seen]
@@ -221,34 +223,36 @@ class Speaker:
         left, right = (self.node(head) for head in heads)
         words = self.words
         phrase = words.branches if self.wording == 'audited' else words.forks
-        told.append(self.say(phrase, a=self.node(node), b=left, c=right))
-    return [*told, self.words.both]
+        sentences.append(self.say(phrase, a=self.node(node), b=left, c=right))
+    return [*sentences, self.words.both]
 
   # Changes.
 
   def changed(self, change: Change) -> str:
-    """What is new, in words."""
-    told = [self._new_nodes(change)] if self._new_nodes(change) else []
+    """Sentences about a change."""
+    sentences = [self._new_nodes(change)] if self._new_nodes(change) else []
     one_way = self.graph.directed
     shut = self.words.closed_one_way if one_way else self.words.closed
     for a, b in change.closed:
-      told.append(self.say(shut, a=self.node(a), b=self.node(b)))
+      sentences.append(self.say(shut, a=self.node(a), b=self.node(b)))
     if change.chances:
-      told += self._chances(change)
+      sentences += self._chances(change)
     else:
       phrase = self.words.leads if one_way else self.words.joined
       for a, heads in _rows(change.opened).items():
-        told.append(
+        sentences.append(
           self.say(f'now {phrase}', a=self.node(a), b=self._to(a, heads))
         )
     for a, heads in _rows(change.portals).items():
       phrase = self.words.portal
-      told.append(self.say(phrase, a=self.node(a), b=self._to(a, heads, True)))
+      sentences.append(
+        self.say(phrase, a=self.node(a), b=self._to(a, heads, True))
+      )
     for node, value in change.rewards:
-      told.append(self.say(self.words.changed, a=self.node(node), n=value))
-    if any('neighbor' in words for words in told):
-      told.append(NEIGHBORS)
-    return ' '.join(told)
+      sentences.append(self.say(self.words.changed, a=self.node(node), n=value))
+    if any('neighbor' in words for words in sentences):
+      sentences.append(NEIGHBORS)
+    return ' '.join(sentences)
 
   def _new_nodes(self, change: Change) -> str:
     arcs = (*change.opened, *change.portals)
@@ -276,12 +280,12 @@ class Speaker:
   def _chances(self, change: Change) -> list[str]:
     rows: dict[int, list[str]] = {}
     for a, b, chance in change.chances:
-      told = f'{self.node(b)} with a probability of {chance:g}'
-      rows.setdefault(a, []).append(told)
+      target = f'{self.node(b)} with a probability of {chance:g}'
+      rows.setdefault(a, []).append(target)
     phrase = self.words.leads
     return [
-      self.say(f'now {phrase}', a=self.node(a), b=listing(told))
-      for a, told in rows.items()
+      self.say(f'now {phrase}', a=self.node(a), b=listing(target))
+      for a, target in rows.items()
     ]
 
 
@@ -305,7 +309,7 @@ def _is_tree(graph: Graph) -> bool:
 def _cliques(graph: Graph) -> list[tuple[int, ...]]:
   """Groups of nodes, all joined, that hold every edge, large ones first."""
   left = {frozenset(edge) for edge in graph.edges}
-  found = []
+  cliques = []
   while left:
     best: tuple[int, ...] = ()
     for edge in sorted(tuple(sorted(edge)) for edge in left):
@@ -314,12 +318,12 @@ def _cliques(graph: Graph) -> list[tuple[int, ...]]:
         if all((node, other) in graph.known for other in group):
           group.append(node)
       fresh = {frozenset((a, b)) for a in group for b in group if a != b} & left
-      known = {frozenset((a, b)) for a in best for b in best if a != b} & left
-      if len(fresh) > len(known):
+      covered = {frozenset((a, b)) for a in best for b in best if a != b} & left
+      if len(fresh) > len(covered):
         best = tuple(sorted(group))
     left -= {frozenset((a, b)) for a in best for b in best}
-    found.append(best)
-  return found
+    cliques.append(best)
+  return cliques
 
 
 TURNS = ('two', 'forced', 'one')
@@ -328,8 +332,8 @@ CHECKS = ('', 'edges', 'map', 'contamination')
 HINTS = ('', 'bfs', 'dfs')
 
 
-class Settings(NamedTuple):
-  """How a question is put.
+class DialogSettings(NamedTuple):
+  """Options of a conversation.
 
   Attributes:
     wording: see `wording`.
@@ -368,10 +372,10 @@ class Dialog(NamedTuple):
   known: dict[int, str]
 
 
-PLAIN = Settings()
+PLAIN = DialogSettings()
 
 
-def dialog(question: Question, settings: Settings = PLAIN) -> Dialog:
+def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   """The conversation in which a question is asked; raises InputError."""
   for name, value, available in (
     ('turns', settings.turns, TURNS),
@@ -391,8 +395,8 @@ def dialog(question: Question, settings: Settings = PLAIN) -> Dialog:
   asked = ask(speaker, problem, question)
   if settings.hint:
     asked = f'{asked} {TEXTS.hint(settings.hint)}'
-  told = speaker.changed(change)
-  told = f'{told} {asked}' if told else asked
+  second = speaker.changed(change)
+  second = f'{second} {asked}' if second else asked
   described = speaker.described()
   valued = question.condition not in (
     'nClusters',
@@ -405,25 +409,25 @@ def dialog(question: Question, settings: Settings = PLAIN) -> Dialog:
   called = dict(speaker.known)
   alone = question.graph in LARGE and not valued
   if alone or settings.turns == 'one' or question.condition == 'valuePath':
-    return Dialog(system, f'{described} {told}', '', '', problem, called)
+    return Dialog(system, f'{described} {second}', '', '', problem, called)
   value_of = Question(question.graph, 'valuePath', question.domain)
   before = questions.problem(value_of)
   first = f'{described} {ask(speaker, before, value_of)}'
   forced = written(before, called) if settings.turns == 'forced' else ''
-  return Dialog(system, first, forced, told, problem, called)
+  return Dialog(system, first, forced, second, problem, called)
 
 
-def spoken(question: Question, settings: Settings) -> Speaker:
-  """Who says things of the question's graph."""
+def spoken(question: Question, settings: DialogSettings) -> Speaker:
+  """The speaker about the question's graph."""
   graph = graphs.graph(question.graph)
   domain = names.domain(question.domain)
   most = names.most_nodes(question.graph)
-  known = names.node_names(question.graph, domain, most, settings.seed)
-  return Speaker(graph, known, domain, settings.wording, settings.seed)
+  node_names = names.node_names(question.graph, domain, most, settings.seed)
+  return Speaker(graph, node_names, domain, settings.wording, settings.seed)
 
 
 def changed(question: Question) -> graphs.Change:
-  """What the question's condition changes."""
+  """The change that the question's condition makes."""
   condition = question.condition.removesuffix('Shortest')
   name = changes.of_condition(question.graph, condition, question.domain)
   return changes.change(question.graph, name)
@@ -450,10 +454,10 @@ def ask(speaker: Speaker, problem: Problem, question: Question) -> str:
 
 def _checked(speaker: Speaker, problem: Problem, check: str) -> Dialog:
   """Asks for the connections instead."""
-  words, known = speaker.words, dict(speaker.known)
+  words, node_names = speaker.words, dict(speaker.known)
   described = speaker.described()
   if check == 'contamination':
-    everyone = ', '.join(known[node] for node in speaker.graph.nodes)
+    everyone = ', '.join(node_names[node] for node in speaker.graph.nodes)
     described = f'{speaker.opening()} They are {everyone}.'
     asked = TEXTS.untold(words.kinds)
   elif check == 'map':
@@ -461,12 +465,12 @@ def _checked(speaker: Speaker, problem: Problem, check: str) -> Dialog:
   else:
     asked = TEXTS.edges(words.kinds)
   system = str(TEXTS.system(TEXTS.form('map' if check == 'map' else 'edges')))
-  return Dialog(system, f'{described} {asked}', '', '', problem, known)
+  return Dialog(system, f'{described} {asked}', '', '', problem, node_names)
 
 
-def written(problem: Problem, known: dict[int, str]) -> str:
+def written(problem: Problem, node_names: dict[int, str]) -> str:
   """A right answer, as it is asked for."""
   best = problem.optimal[0]
   if problem.kind == 'count':
     return f'Answer: there are {best[0]} clusters'
-  return f'Answer: {", ".join(known[node] for node in best)}'
+  return f'Answer: {", ".join(node_names[node] for node in best)}'

@@ -1,4 +1,9 @@
-"""CogEval's recorded conversations, as logs and as a page."""
+"""CogEval's recorded conversations, as logs of Inspect and as a page.
+
+They are read from the files of the data's README: JSON lines with the text, or
+a CSV file without it, which has the answers as nodes. Logs hold those with a
+text; the authors' score stands in them as the scorer `recorded`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ from wm.papers.cogeval import answers, prompts, regression
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval import task as tasks
-from wm.papers.cogeval.score import Verdict
+from wm.papers.cogeval.score import AnswerVerdict
 from wm.reporting.tables import Table
 from wm.worlds.cognitive_graph import names, questions
 from wm.worlds.cognitive_graph.questions import Question
@@ -44,7 +49,7 @@ class Conversation(NamedTuple):
   """One conversation.
 
   Attributes:
-    question: what was asked last.
+    question: the last one.
     model, temperature, repeat: who answered, and how often it was asked.
     key: of the conversation among all.
     answer: the last reply; '' where the file has no text.
@@ -84,7 +89,7 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
   """
   folder = pathlib.Path(folder)
   texts = {key_of(row): row for row in text_rows_of(folder / SAMPLE)}
-  path, found = folder / SCORES, []
+  path, conversations = folder / SCORES, []
   table = csv.reader(_lines(path))
   columns = {name: k for k, name in enumerate(next(table, []))}
   lacking = [name for name in COLUMNS if name not in columns]
@@ -95,8 +100,8 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
     with core.reading(f'{path}: line {line}', 'a conversation'):
       values = take(row)
       if values[0] == AUDITED:
-        found.append(_conversation(values[1:], texts))
-  return found
+        conversations.append(_conversation(values[1:], texts))
+  return conversations
 
 
 def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
@@ -172,7 +177,7 @@ def known_names(question: Question) -> dict[int, str]:
   return dict(names.node_names(question.graph, question.domain, most))
 
 
-def verdict_of(asked: Conversation) -> scoring.Verdict:
+def verdict_of(asked: Conversation) -> scoring.AnswerVerdict:
   """The verdict on the text of a conversation."""
   return scoring.of_text(
     asked.question, asked.answer, known_names(asked.question)
@@ -182,13 +187,13 @@ def verdict_of(asked: Conversation) -> scoring.Verdict:
 def key_nodes(asked: Conversation) -> frozenset[tuple[int, ...]]:
   """The authors' answer key as nodes, the start of a path included."""
   problem = questions.problem(asked.question)
-  known = known_names(asked.question)
-  keys = (scoring.read_path(text, known).nodes for text in asked.expected)
+  node_names = known_names(asked.question)
+  keys = (scoring.read_path(text, node_names).nodes for text in asked.expected)
   return frozenset(scoring.whole(problem, nodes) for nodes in keys if nodes)
 
 
 def wrong_keys(
-  found: list[Conversation],
+  conversations: list[Conversation],
 ) -> dict[tuple[str, str, str], tuple[int, tuple[str, ...]]]:
   """Keys of the authors that the solver contradicts.
 
@@ -197,7 +202,7 @@ def wrong_keys(
       and the key. Cluster counts are left out.
   """
   errors: dict[tuple[str, str, str], tuple[int, tuple[str, ...]]] = {}
-  for asked in found:
+  for asked in conversations:
     if not asked.expected or asked.question.condition == 'nClusters':
       continue
     problem = questions.problem(asked.question)
@@ -268,7 +273,7 @@ def rescore(folder: str | pathlib.Path) -> Page:
 
 
 def _fits(
-  recorded: answers.Answers, final: pd.DataFrame
+  recorded: answers.ScoreTables, final: pd.DataFrame
 ) -> dict[str, regression.Stepwise]:
   """Table 2 of several scores."""
   late = recorded.history[recorded.history['snapshot'] == '2023-07-12']
@@ -302,7 +307,7 @@ def one_cluster_away(
 
 
 def reread_table(
-  texts: Sequence[Conversation], verdicts: Sequence[Verdict]
+  texts: Sequence[Conversation], verdicts: Sequence[AnswerVerdict]
 ) -> Table:
   """The reader of texts here beside the one that the data come with."""
   frame = pd.DataFrame(
@@ -319,11 +324,11 @@ def reread_table(
       ],
     }
   )
-  found = frame.groupby('model').agg(
+  shares = frame.groupby('model').agg(
     {'n': 'sum', 'same': 'mean', 'same class': 'mean'}
   )
   rows = [
-    {'model': answers.label(model), **found.loc[model].to_dict()}
+    {'model': answers.label(model), **shares.loc[model].to_dict()}
     for model in answers.models_of(frame)
   ]
   for row in rows:
@@ -348,15 +353,17 @@ def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
 
 def wrong(read: Sequence[Conversation]) -> list[dict[str, Any]]:
   """Answer keys of the authors that the solver contradicts, a row each."""
-  made = []
+  rows = []
   for (graph, domain, condition), (n, key) in wrong_keys(list(read)).items():
     asked = next(
-      one for one in read if one.question[:3] == (graph, condition, domain)
+      other
+      for other in read
+      if other.question[:3] == (graph, condition, domain)
     )
-    every = sum(one.question[:3] == asked.question[:3] for one in read)
-    known = known_names(asked.question)
-    right = scoring.keys(questions.problem(asked.question), known)
-    made.append(
+    every = sum(other.question[:3] == asked.question[:3] for other in read)
+    node_names = known_names(asked.question)
+    right = scoring.keys(questions.problem(asked.question), node_names)
+    rows.append(
       {
         'graph': f'{answers.LETTERS[graph]} ({graph})',
         'domain': domain,
@@ -367,7 +374,7 @@ def wrong(read: Sequence[Conversation]) -> list[dict[str, Any]]:
         'with text': n,
       }
     )
-  return made
+  return rows
 
 
 def keys_table(read: Sequence[Conversation]) -> Table:
@@ -378,15 +385,15 @@ def keys_table(read: Sequence[Conversation]) -> Table:
 
 
 def text_rows(
-  texts: Sequence[Conversation], verdicts: Sequence[Verdict]
+  texts: Sequence[Conversation], verdicts: Sequence[AnswerVerdict]
 ) -> list[dict[str, Any]]:
   """A row for each conversation with text, all scores side by side."""
-  made = []
+  rows = []
   for asked, verdict in zip(texts, verdicts, strict=True):
     problem = questions.problem(asked.question)
-    known = known_names(asked.question)
+    node_names = known_names(asked.question)
     right = verdict.outcome == 'correct'
-    made.append(
+    rows.append(
       {
         **asked.question._asdict(),
         'model': asked.model,
@@ -394,7 +401,9 @@ def text_rows(
         'repeat': asked.repeat,
         'recorded': asked.recorded,
         'solver': int(right),
-        'strict': int(right and scoring.as_asked(problem, asked.answer, known)),
+        'strict': int(
+          right and scoring.as_asked(problem, asked.answer, node_names)
+        ),
         'graded': round(verdict.graded, 4),
         'token': round(
           scoring.token_score(scoring.matched(asked.answer), asked.expected), 4
@@ -403,15 +412,15 @@ def text_rows(
         'nodes': '-'.join('?' if n < 0 else str(n) for n in verdict.nodes),
       }
     )
-  return made
+  return rows
 
 
 def _table3(
-  found: dict[str, dict[str, reports.Cell]],
+  means: dict[str, dict[str, reports.MeanCell]],
 ) -> list[dict[str, Any]]:
   return [
     {'condition': condition, 'model': model, **cell._asdict()}
-    for condition, row in found.items()
+    for condition, row in means.items()
     for model, cell in row.items()
   ]
 
@@ -432,17 +441,17 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
     InputError: a file is missing or damaged.
   """
   place = pathlib.Path(folder)
-  known = {asked.key: asked for asked in load(place)}
-  found: dict[str, list[EvalSample]] = {}
+  conversations = {asked.key: asked for asked in load(place)}
+  samples: dict[str, list[EvalSample]] = {}
   for row in text_rows_of(place / SAMPLE):
     key = key_of(row)
-    if key in known and row['prompt_version'] == AUDITED:
-      sample = eval_sample(known[key], row)
-      found.setdefault(known[key].model, []).append(sample)
-  for model in sorted(found):
+    if key in conversations and row['prompt_version'] == AUDITED:
+      sample = eval_sample(conversations[key], row)
+      samples.setdefault(conversations[key].model, []).append(sample)
+  for model in sorted(samples):
     yield eval_logs.scored_log(
       f'cogeval-{model}',
-      found[model],
+      samples[model],
       tasks.planned(),
       task='cogeval',
       version=tasks.VERSION,

@@ -1,4 +1,18 @@
-"""Binomial regressions of scored answers."""
+"""Binomial regressions of scored answers: deviances, coefficients, separation.
+
+Answers are summed over cells of equal factors: successes of trials. Nested
+models are compared by their deviances, and degrees of freedom are differences
+of rank, so that combinations which were never asked do not count. Sums over
+cells and single answers give the same differences, and different residuals.
+
+Where a combination of factors has no success, or no failure, in the right
+pattern of cells, the data are separated: coefficients run away, and iterations
+end wherever their tolerance says. Separation is found exactly, as in Konis
+(2007), by a linear program; its cells are reproduced in the limit, so the
+greatest likelihood is that of all other cells (Correia, Guimaraes and Zylkin
+2019). It is always reported, and may be refused; coefficients of separated
+data are Firth's (1993, Biometrika 80), which are finite.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.papers.cogeval import answers
+from wm.evaluation import comparisons
 
 Term = tuple[str, ...]
 Separation = Literal['limit', 'refuse']
@@ -52,8 +66,8 @@ class Cells(NamedTuple):
   counts: np.ndarray
 
 
-class Step(NamedTuple):
-  """What a term adds to the terms before it.
+class AddedTerm(NamedTuple):
+  """A term, compared with the terms before it.
 
   Attributes:
     term: its factors.
@@ -101,7 +115,7 @@ class Stepwise(NamedTuple):
   cells: int
   questions: int
   null_deviance: float
-  steps: tuple[Step, ...]
+  steps: tuple[AddedTerm, ...]
 
   @property
   def separated(self) -> int:
@@ -123,12 +137,12 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
   """
   if not factors:
     raise core.InputError('no factor varies; expected two levels of one')
-  some = frame.loc[frame[score].notna(), [*factors, 'question', score]]
-  if some.empty:
+  scored = frame.loc[frame[score].notna(), [*factors, 'question', score]]
+  if scored.empty:
     raise core.InputError(f'no answer has a score {score!r}')
-  some = some.assign(**{score: some[score].clip(0, 1)})
+  scored = scored.assign(**{score: scored[score].clip(0, 1)})
   keys = list(dict.fromkeys([*factors, 'question']))
-  fine = some.groupby(keys, observed=True)[score].agg(['sum', 'size'])
+  fine = scored.groupby(keys, observed=True)[score].agg(['sum', 'size'])
   fine = fine.reset_index()
   cell = fine.groupby(list(factors), sort=False, observed=True).ngroup()
   first = ~cell.duplicated()
@@ -150,17 +164,19 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
   )
 
 
-def columns(given: Cells, term: Term) -> np.ndarray:
+def columns(data: Cells, term: Term) -> np.ndarray:
   """[C, K] products of indicators, each factor's first level left out."""
-  made = np.ones((len(given.totals), 1))
+  product = np.ones((len(data.totals), 1))
   for factor in term:
-    code = given.codes[factor]
-    own = code[:, None] == np.arange(1, len(given.levels[factor]))
-    made = (made[:, :, None] * own[:, None, :]).reshape(len(made), -1)
-  return made
+    code = data.codes[factor]
+    indicators = code[:, None] == np.arange(1, len(data.levels[factor]))
+    product = (product[:, :, None] * indicators[:, None, :]).reshape(
+      len(product), -1
+    )
+  return product
 
 
-def independent(known: np.ndarray, new: np.ndarray) -> np.ndarray:
+def independent(basis_before: np.ndarray, new: np.ndarray) -> np.ndarray:
   """[C, R] orthonormal columns: what `new` [C, K] adds to `known` [C, Q]."""
   from scipy import linalg
 
@@ -168,7 +184,7 @@ def independent(known: np.ndarray, new: np.ndarray) -> np.ndarray:
     return new
   left = new
   for _ in range(2):  # Once more, as the first projection leaves rounding.
-    left = left - known @ (known.T @ left)
+    left = left - basis_before @ (basis_before.T @ left)
   basis, upper, _ = linalg.qr(left, mode='economic', pivoting=True)
   size = np.abs(np.diag(upper))
   most = np.sqrt((new * new).sum(0).max(initial=0))
@@ -186,14 +202,14 @@ def separated(
 
   every = successes >= totals
   mixed = ~every & (successes > 0)
-  found = np.zeros(len(totals), bool)
+  mask = np.zeros(len(totals), bool)
   # A direction that runs away moves no cell that has both outcomes: it is in
   # the null space of their rows.
   sizes, vectors = linalg.eigh(design[mixed].T @ design[mixed])
   free = vectors[:, sizes < _RANK]
   rest = np.flatnonzero(~mixed)
   if not (free.size and rest.size):
-    return found
+    return mask
   moved = design[rest] @ free * np.where(every[rest], 1, -1)[:, None]
   moved[np.abs(moved) < _RANK] = 0
   num, size = moved.shape
@@ -205,8 +221,8 @@ def separated(
     b_ub=np.zeros(num),
     bounds=[(None, None)] * size + [(0, 1)] * num,
   )
-  found[rest] = done.x[size:] > 0.5
-  return found
+  mask[rest] = done.x[size:] > 0.5
+  return mask
 
 
 class Fit(NamedTuple):
@@ -223,32 +239,32 @@ class Fit(NamedTuple):
   separated: np.ndarray
 
 
-def fit(design: np.ndarray, given: Cells) -> Fit:
+def fit(design: np.ndarray, data: Cells) -> Fit:
   """Fits by Newton's method, separated cells aside.
 
   Args:
     design: [C, R] orthonormal columns.
-    given: successes and totals.
+    data: successes and totals.
 
   Raises:
     InputError: no maximum was found.
   """
   import statsmodels.api as sm
 
-  apart = separated(design, given.successes, given.totals)
-  some, wins, total = design, given.successes, given.totals
+  apart = separated(design, data.successes, data.totals)
+  basis, wins, total = design, data.successes, data.totals
   if apart.all():
     return Fit(0.0, (wins >= total).astype(float), apart)
   if apart.any():
-    some = independent(np.zeros((int((~apart).sum()), 0)), design[~apart])
+    basis = independent(np.zeros((int((~apart).sum()), 0)), design[~apart])
     wins, total = wins[~apart], total[~apart]
-  model = sm.GLM(np.c_[wins, total - wins], some, sm.families.Binomial())
+  model = sm.GLM(np.c_[wins, total - wins], basis, sm.families.Binomial())
   first = (wins + 0.5) / (total + 1)
   with warnings.catch_warnings():
     warnings.simplefilter('ignore')  # What does not converge is seen below.
     done = model.fit(
       method='newton',
-      start_params=some.T @ np.log(first / (1 - first)),
+      start_params=basis.T @ np.log(first / (1 - first)),
       tol=_TOLERANCE,
       maxiter=_STEPS,
       disp=0,
@@ -259,10 +275,10 @@ def fit(design: np.ndarray, given: Cells) -> Fit:
       good = done.converged
   if not good:
     raise core.InputError(
-      f'the regression of {len(total)} cells on {some.shape[1]} columns has no '
-      f'maximum after {_STEPS} steps'
+      f'the regression of {len(total)} cells on {basis.shape[1]} columns has '
+      f'no maximum after {_STEPS} steps'
     )
-  mean = (given.successes >= given.totals).astype(float)
+  mean = (data.successes >= data.totals).astype(float)
   mean[~apart] = done.mu
   return Fit(float(done.deviance), mean, apart)
 
@@ -289,27 +305,27 @@ def stepwise(
   """
   _check(terms)
   factors = list(dict.fromkeys(f for term in terms for f in term))
-  given = cells(frame, score, factors)
-  design = np.full((len(given.totals), 1), len(given.totals) ** -0.5)
-  last = fit(design, given)
+  data = cells(frame, score, factors)
+  design = np.full((len(data.totals), 1), len(data.totals) ** -0.5)
+  last = fit(design, data)
   null, steps = last.deviance, []
   for term in terms:
-    added = independent(design, columns(given, term))
+    added = independent(design, columns(data, term))
     design = np.hstack([design, added])
-    new = fit(design, given) if added.size else last
+    new = fit(design, data) if added.size else last
     if separation == 'refuse' and new.separated.any():
       raise core.InputError(
         f'{":".join(term)} separates {int(new.separated.sum())} of '
-        f'{len(given.totals)} cells of {score!r}: its coefficients are '
+        f'{len(data.totals)} cells of {score!r}: its coefficients are '
         "infinite; expected overlapping outcomes, or separation='limit'"
       )
-    steps.append(_step(term, given, design, added.shape[1], last, new))
+    steps.append(_step(term, data, design, added.shape[1], last, new))
     last = new
   return Stepwise(
-    int(given.totals.sum()),
-    float(given.successes.sum()),
-    len(given.totals),
-    int(given.questions.max()) + 1,
+    int(data.totals.sum()),
+    float(data.successes.sum()),
+    len(data.totals),
+    int(data.questions.max()) + 1,
     null,
     tuple(steps),
   )
@@ -319,7 +335,7 @@ def _check(terms: Sequence[Term]) -> None:
   """Raises InputError for an interaction whose parts are not there before."""
   # Its columns leave out each factor's first level, which is in its parts.
   for place, term in enumerate(terms):
-    before = {frozenset(one) for one in terms[:place]}
+    before = {frozenset(earlier) for earlier in terms[:place]}
     for size in range(1, len(term)):
       for part in itertools.combinations(term, size):
         if frozenset(part) not in before:
@@ -329,19 +345,19 @@ def _check(terms: Sequence[Term]) -> None:
 
 
 def _step(
-  term: Term, given: Cells, design: np.ndarray, df: int, old: Fit, new: Fit
-) -> Step:
+  term: Term, data: Cells, design: np.ndarray, df: int, old: Fit, new: Fit
+) -> AddedTerm:
   """The comparison of two nested fits."""
   from scipy import stats
 
   gain = old.deviance - new.deviance
-  effect = design_effect(given, design, df, new)
-  f_df = int(given.questions.max()) + 1 - design.shape[1]
+  effect = design_effect(data, design, df, new)
+  f_df = int(data.questions.max()) + 1 - design.shape[1]
   f = clustered = None
   if effect and f_df > 0:
     f = gain / df / effect
     clustered = float(stats.f.sf(f, df, f_df))
-  return Step(
+  return AddedTerm(
     term,
     gain,
     df,
@@ -356,7 +372,7 @@ def _step(
 
 
 def design_effect(
-  given: Cells, design: np.ndarray, df: int, done: Fit
+  data: Cells, design: np.ndarray, df: int, done: Fit
 ) -> float | None:
   """Mean generalised design effect of the last `df` columns, by questions.
 
@@ -364,15 +380,15 @@ def design_effect(
   G / (G - R) for the few questions; None where there are not more questions G
   than columns R, or no column was added.
   """
-  groups = int(given.questions.max()) + 1
+  groups = int(data.questions.max()) + 1
   if not df or groups <= design.shape[1]:
     return None
-  weight = given.totals * done.mean * (1 - done.mean)
+  weight = data.totals * done.mean * (1 - done.mean)
   bread = np.linalg.pinv(design.T @ (design * weight[:, None]))
-  off = given.residues - given.counts * done.mean[given.cell]
-  off[done.separated[given.cell]] = 0
+  off = data.residues - data.counts * done.mean[data.cell]
+  off[done.separated[data.cell]] = 0
   sums = np.zeros((groups, design.shape[1]))
-  np.add.at(sums, given.questions, design[given.cell] * off[:, None])
+  np.add.at(sums, data.questions, design[data.cell] * off[:, None])
   sums *= (groups / (groups - design.shape[1])) ** 0.5
   sandwich = bread @ (sums.T @ sums) @ bread
   last = slice(design.shape[1] - df, None)
@@ -384,7 +400,7 @@ FACTORS = 'model', 'graph', 'domain', 'temperature', 'group'
 _FIRTH_STEPS, _ENOUGH = 200, 1e-8
 
 
-class Coefficient(NamedTuple):
+class LogOdds(NamedTuple):
   """Log odds of a level against its factor's reference.
 
   Attributes:
@@ -419,7 +435,7 @@ class Regression(NamedTuple):
   """
 
   references: dict[str, Any]
-  coefficients: tuple[Coefficient, ...]
+  coefficients: tuple[LogOdds, ...]
   firth: bool
   n: int
   questions: int
@@ -449,15 +465,13 @@ def regression(
   from scipy import stats
 
   varied = [name for name in factors if frame[name].nunique() > 1]
-  given = cells(frame, score, varied)
-  places = _places(given, references or {})
+  data = cells(frame, score, varied)
+  places = _places(data, references or {})
   design = np.hstack(
-    [np.ones((len(given.totals), 1))]
+    [np.ones((len(data.totals), 1))]
     + [
-      given.codes[name][:, None] == np.delete(np.arange(len(levels)), place)
-      for (name, levels), place in zip(
-        given.levels.items(), places, strict=True
-      )
+      data.codes[name][:, None] == np.delete(np.arange(len(levels)), place)
+      for (name, levels), place in zip(data.levels.items(), places, strict=True)
     ]
   ).astype(float)
   basis = independent(np.zeros((len(design), 0)), design)
@@ -466,27 +480,27 @@ def regression(
       f'{", ".join(varied)}: {design.shape[1]} coefficients, of which '
       f'{basis.shape[1]} can be told apart; leave out a factor'
     )
-  firth = bool(separated(basis, given.successes, given.totals).any())
-  values, naive, mean = (_firth if firth else _greatest)(design, given)
+  firth = bool(separated(basis, data.successes, data.totals).any())
+  values, naive, mean = (_firth if firth else _greatest)(design, data)
   alone = np.sqrt(np.diag(naive))
-  spread = np.diag(_by_questions(given, design, naive, mean))
+  spread = np.diag(_by_questions(data, design, naive, mean))
   errors = np.sqrt(np.maximum(spread, 0))  # Rounding may be below 0.
   errors = np.maximum(errors, alone) if firth else errors
-  chosen = list(zip(given.levels.items(), places, strict=True))
+  chosen = list(zip(data.levels.items(), places, strict=True))
   named: list[tuple[str, Any]] = [('constant', None)]
-  counts = [int(given.totals.sum())]
+  counts = [int(data.totals.sum())]
   for (name, levels), place in chosen:
-    totals = np.bincount(given.codes[name], given.totals, len(levels))
+    totals = np.bincount(data.codes[name], data.totals, len(levels))
     others = [k for k in range(len(levels)) if k != place]
     named += [(name, levels[k]) for k in others]
     counts += [int(totals[k]) for k in others]
   with np.errstate(divide='ignore', invalid='ignore'):
     p = 2 * stats.norm.sf(np.abs(values) / errors)
-  holm = [*p[:1], *answers.holm(p[1:])]
+  holm = [*p[:1], *comparisons.holm(p[1:])]
   return Regression(
     {name: levels[place] for (name, levels), place in chosen},
     tuple(
-      Coefficient(
+      LogOdds(
         what[0], what[1], float(b), float(a), float(e), float(q), float(h), n
       )
       for what, n, b, a, e, q, h in zip(
@@ -495,38 +509,38 @@ def regression(
     ),
     firth,
     counts[0],
-    int(given.questions.max()) + 1,
+    int(data.questions.max()) + 1,
   )
 
 
-def _places(given: Cells, references: dict[str, Any]) -> list[int]:
+def _places(data: Cells, references: dict[str, Any]) -> list[int]:
   """Which level of each factor the others are compared with."""
   places = []
-  for name, levels in given.levels.items():
-    wanted = references.get(name, levels[0])
-    if wanted not in levels:
+  for name, levels in data.levels.items():
+    level = references.get(name, levels[0])
+    if level not in levels:
       raise core.InputError(
-        f'{name} is never {wanted!r}; available: {", ".join(map(str, levels))}'
+        f'{name} is never {level!r}; available: {", ".join(map(str, levels))}'
       )
-    places.append(levels.index(wanted))
+    places.append(levels.index(level))
   return places
 
 
 def _greatest(
-  design: np.ndarray, given: Cells
+  design: np.ndarray, data: Cells
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Coefficients [R], their variance [R, R] by answers, and shares [C]."""
   import statsmodels.api as sm
 
-  ends = np.c_[given.successes, given.totals - given.successes]
+  ends = np.c_[data.successes, data.totals - data.successes]
   done = sm.GLM(ends, design, sm.families.Binomial()).fit()
   return done.params, done.cov_params(), done.mu
 
 
 def _firth(
-  design: np.ndarray, given: Cells
+  design: np.ndarray, data: Cells
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """As `_greatest`, of the likelihood times the root of the information.
+  """Maximises the likelihood times the root of the information (Firth).
 
   Raises:
     InputError: no maximum was found.
@@ -536,10 +550,10 @@ def _firth(
   def at(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Shares [C], information [R, R] and penalised log-likelihood."""
     mean = special.expit(design @ values)
-    weight = given.totals * mean * (1 - mean)
+    weight = data.totals * mean * (1 - mean)
     information = design.T @ (design * weight[:, None])
-    likelihood = special.xlogy(given.successes, mean) + special.xlogy(
-      given.totals - given.successes, 1 - mean
+    likelihood = special.xlogy(data.successes, mean) + special.xlogy(
+      data.totals - data.successes, 1 - mean
     )
     half = np.linalg.slogdet(information)[1] / 2
     return mean, information, float(likelihood.sum() + half)
@@ -548,12 +562,12 @@ def _firth(
   mean, information, height = at(values)
   for _ in range(_FIRTH_STEPS):
     variance = np.linalg.inv(information)
-    weight = given.totals * mean * (1 - mean)
+    weight = data.totals * mean * (1 - mean)
     leverage = weight * np.einsum('cr,rs,cs->c', design, variance, design)
-    off = given.successes - given.totals * mean + leverage * (0.5 - mean)
+    off = data.successes - data.totals * mean + leverage * (0.5 - mean)
     # The slope of `off`, leverages held: without them in it, steps on cells of
     # one answer each go to and fro for ever.
-    slope = (given.totals + leverage) * mean * (1 - mean)
+    slope = (data.totals + leverage) * mean * (1 - mean)
     step = np.linalg.solve(design.T @ (design * slope[:, None]), design.T @ off)
     for _ in range(30):
       new = at(values + step)
@@ -570,11 +584,11 @@ def _firth(
 
 
 def _by_questions(
-  given: Cells, design: np.ndarray, bread: np.ndarray, mean: np.ndarray
+  data: Cells, design: np.ndarray, bread: np.ndarray, mean: np.ndarray
 ) -> np.ndarray:
   """[R, R] variance by questions, with G / (G - 1) for their number."""
-  groups = int(given.questions.max()) + 1
-  off = given.residues - given.counts * mean[given.cell]
+  groups = int(data.questions.max()) + 1
+  off = data.residues - data.counts * mean[data.cell]
   sums = np.zeros((groups, design.shape[1]))
-  np.add.at(sums, given.questions, design[given.cell] * off[:, None])
+  np.add.at(sums, data.questions, design[data.cell] * off[:, None])
   return bread @ (sums.T @ sums) @ bread * groups / max(groups - 1, 1)

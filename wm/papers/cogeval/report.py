@@ -1,4 +1,8 @@
-"""CogEval's tables and page, of any scored answers."""
+"""CogEval's page: tables, and the paper's claims decided by intervals.
+
+Tables are of any scored answers, recorded or from logs, beside the numbers that
+the paper prints.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from wm import core
 from wm.evaluation import statistics
 from wm.language import pages
 from wm.language.pages import Page
+from wm.papers import declared
 from wm.papers.cogeval import answers, figures, prompts, regression
 from wm.papers.cogeval.regression import Regression, Stepwise
 from wm.reporting import papers, tables
@@ -22,51 +27,38 @@ if TYPE_CHECKING:
   from inspect_ai.log import EvalLog, EvalSample
 
 
-# The paper's table 1, in our words.
-WHAT = {
-  'valuePath': 'the way to the largest reward',
-  '1stepPath': 'the shortest way between two neighbours',
-  '2stepPath': 'the shortest way, two steps long',
-  '3stepPath': 'the shortest way, three steps long',
-  'nstepPath': 'the shortest way, as long as they come: four steps, five on C',
-  'rewardReval': 'after rewards have changed',
-  'policyReval': 'after a third place has got the largest reward',
-  'transReval': 'after passages have changed',
-  'transRevalStochastic': 'after passages lead elsewhere one time in ten',
-  'nonteleShortcut': 'after a new passage',
-  'teleShortcut': 'after a new portal',
-  'nonteleShortcutShortest': 'the same, asking for the shortest way',
-  'teleShortcutShortest': 'the same, asking for the shortest way',
-  'nonteleDetour': 'after one passage was closed and another opened',
-  'teleDetour': 'after a passage was closed and a portal opened',
-  'nClusters': 'how many dense clusters there are (not in the paper)',
-}
+DECLARED = declared('cogeval', 'report.toml')
+# Condition -> what it asks for (the paper's table 1).
+WHAT = DECLARED['conditions']
+WORDS = DECLARED['words']
 
 
 def printed() -> dict[str, Any]:
-  """What the paper prints: launch/flags/cogeval2023/published.json."""
-  found: dict[str, Any] = files.read_json(
+  """The paper's numbers: launch/flags/cogeval2023/published.json."""
+  numbers: dict[str, Any] = files.read_json(
     papers.folder() / 'cogeval2023' / 'published.json'
   )
-  return found
+  return numbers
 
 
 def conditions_table(frame: pd.DataFrame, score: str) -> tables.Table:
   """Table 1: what is asked, and how often it is answered right."""
   rows = []
   for condition, what in WHAT.items():
-    some = frame[(frame['condition'] == condition) & frame[score].notna()]
-    if some.empty:
+    asked = frame[(frame['condition'] == condition) & frame[score].notna()]
+    if asked.empty:
       continue
-    there = set(some['graph'])
-    mean = answers.mean(some, score)
+    graphs_asked = set(asked['graph'])
+    mean = answers.mean(asked, score)
     rows.append(
       {
         'group': answers.GROUP[condition],
         'condition': condition,
         'asks for': what,
         'graphs': ''.join(
-          sorted(answers.LETTERS[g] for g in there if g in answers.LETTERS)
+          sorted(
+            answers.LETTERS[g] for g in graphs_asked if g in answers.LETTERS
+          )
         ),
         'all answers': interval(mean),
       }
@@ -74,7 +66,7 @@ def conditions_table(frame: pd.DataFrame, score: str) -> tables.Table:
   return pages.table('Table 1: conditions', rows)
 
 
-def interval(mean: answers.Mean) -> str:
+def interval(mean: answers.ScoreMean) -> str:
   """'0.610 [0.414, 0.783], n=1620 in 18 questions'."""
   return (
     f'{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}], '
@@ -93,17 +85,17 @@ def p_value(p: float | None) -> str:
 
 def stepwise_table(fits: Mapping[str, Stepwise]) -> tables.Table:
   """Table 2: deviances of added terms, of several scores, and the paper's."""
-  said = printed()['table2']['terms']
+  paper_terms = printed()['table2']['terms']
   steps = {name: {s.name: s for s in fit.steps} for name, fit in fits.items()}
-  terms = list(dict.fromkeys(t for found in steps.values() for t in found))
+  terms = list(dict.fromkeys(t for by_term in steps.values() for t in by_term))
   rows = []
   for term in terms:
     row: dict[str, Any] = {'term': term}
-    if said.get(term):
-      value, df = said[term]
+    if paper_terms.get(term):
+      value, df = paper_terms[term]
       row['the paper'] = f'{value:,.2f}, df {df}'
-    for name, found in steps.items():
-      if (step := found.get(term)) is not None:
+    for name, by_term in steps.items():
+      if (step := by_term.get(term)) is not None:
         mark = ' *' if step.separated else ''
         row[f'{name}, n={fits[name].n:,}'] = (
           f'{step.deviance:,.2f}{mark}, df {step.df} '
@@ -124,36 +116,39 @@ def stepwise_table(fits: Mapping[str, Stepwise]) -> tables.Table:
   return pages.table('Table 2: step-wise regression', rows, note)
 
 
-def coefficients_table(found: Regression, title: str) -> tables.Table:
+def coefficients_table(fitted: Regression, title: str) -> tables.Table:
   """Log odds of each level against its factor's reference."""
   rows = [
     {
-      'factor': one.factor,
-      'level': '' if one.level is None else answers.label(one.level),
-      'log odds': one.value,
-      'odds ratio': f'{np.exp(one.value):.3g}',
-      'se by questions': one.error,
-      'se by answers': one.naive,
-      'p': p_value(one.p),
-      'p (Holm)': p_value(one.adjusted),
-      'n': one.n,
+      'factor': coefficient.factor,
+      'level': ''
+      if coefficient.level is None
+      else answers.label(coefficient.level),
+      'log odds': coefficient.value,
+      'odds ratio': f'{np.exp(coefficient.value):.3g}',
+      'se by questions': coefficient.error,
+      'se by answers': coefficient.naive,
+      'p': p_value(coefficient.p),
+      'p (Holm)': p_value(coefficient.adjusted),
+      'n': coefficient.n,
     }
-    for one in found.coefficients
+    for coefficient in fitted.coefficients
   ]
   against = ', '.join(
-    f'{name} {answers.label(level)}' for name, level in found.references.items()
+    f'{name} {answers.label(level)}'
+    for name, level in fitted.references.items()
   )
   note = (
-    f'Against {against}. n={found.n:,} answers to {found.questions:,} '
+    f'Against {against}. n={fitted.n:,} answers to {fitted.questions:,} '
     'questions; p are by questions. Standard errors by answers take repeats '
     'for new questions.'
   )
-  if found.firth:
+  if fitted.firth:
     note += " Outcomes are separated: coefficients are Firth's."
   return pages.table(title, rows, note, folded=True)
 
 
-class Cell(NamedTuple):
+class MeanCell(NamedTuple):
   """A cell of table 3: mean, standard deviation (ddof 1) and answers."""
 
   mean: float
@@ -163,19 +158,19 @@ class Cell(NamedTuple):
 
 def means_of_cells(
   frame: pd.DataFrame, score: str
-) -> dict[str, dict[str, Cell]]:
+) -> dict[str, dict[str, MeanCell]]:
   """Table 3: condition -> model -> its answers."""
-  some = frame[frame[score].notna()]
-  keys = [some['condition'].astype(str), some['model'].astype(str)]
-  found = some[score].clip(0, 1).groupby(keys).agg(['mean', 'std', 'size'])
-  made: dict[str, dict[str, Cell]] = {}
-  for (condition, model), mean, sd, n in found.itertuples(name=None):
-    made.setdefault(condition, {})[model] = Cell(mean, sd, int(n))
-  return made
+  scored = frame[frame[score].notna()]
+  keys = [scored['condition'].astype(str), scored['model'].astype(str)]
+  cells = scored[score].clip(0, 1).groupby(keys).agg(['mean', 'std', 'size'])
+  table: dict[str, dict[str, MeanCell]] = {}
+  for (condition, model), mean, sd, n in cells.itertuples(name=None):
+    table.setdefault(condition, {})[model] = MeanCell(mean, sd, int(n))
+  return table
 
 
 class Agreement(NamedTuple):
-  """How near means and standard deviations are to printed ones.
+  """Agreement of means and standard deviations with the printed ones.
 
   Attributes:
     cells: compared.
@@ -195,14 +190,14 @@ class Agreement(NamedTuple):
 _ROUNDING = 0.005 + 1e-9
 
 
-def agreement(found: Mapping[str, Mapping[str, Cell]]) -> Agreement:
+def agreement(means: Mapping[str, Mapping[str, MeanCell]]) -> Agreement:
   """Compares with the paper's table 3."""
-  said = printed()['table3']
+  paper_table = printed()['table3']
   pairs_table = [
-    (found[condition][model], values)
-    for condition, row in said['conditions'].items()
-    for model, values in zip(said['models'], row, strict=True)
-    if values is not None and model in found.get(condition, {})
+    (means[condition][model], values)
+    for condition, row in paper_table['conditions'].items()
+    for model, values in zip(paper_table['models'], row, strict=True)
+    if values is not None and model in means.get(condition, {})
   ]
   ours = np.array([(cell.mean, cell.sd) for cell, _ in pairs_table])
   theirs = np.array([values for _, values in pairs_table])
@@ -217,18 +212,18 @@ def agreement(found: Mapping[str, Mapping[str, Cell]]) -> Agreement:
 
 
 def table_3(
-  found: Mapping[str, Mapping[str, Cell]], source: str
+  means: Mapping[str, Mapping[str, MeanCell]], source: str
 ) -> tables.Table:
   """Table 3 of answers, with the paper's means and standard deviations."""
-  said = printed()['table3']
+  paper_table = printed()['table3']
   rows = []
-  for condition, values in said['conditions'].items():
+  for condition, values in paper_table['conditions'].items():
     row: dict[str, Any] = {'condition': condition}
-    for model, pair in zip(said['models'], values, strict=True):
-      cell = found.get(condition, {}).get(model)
+    for model, pair in zip(paper_table['models'], values, strict=True):
+      cell = means.get(condition, {}).get(model)
       row[answers.label(model)] = _beside(cell, pair)
     rows.append(row)
-  near = agreement(found)
+  near = agreement(means)
   note = (
     f'{source}: mean and standard deviation of answers, in brackets the '
     "paper's, which calls its second number a standard error. "
@@ -239,7 +234,7 @@ def table_3(
   return pages.table('Table 3, as the paper scored it', rows, note)
 
 
-def _beside(cell: Cell | None, pair: Sequence[float] | None) -> str:
+def _beside(cell: MeanCell | None, pair: Sequence[float] | None) -> str:
   if cell is None:
     return '–'
   paper = '–' if pair is None else f'{pair[0]:.2f}, sd {pair[1]:.2f}'
@@ -250,22 +245,22 @@ def by_model(
   frame: pd.DataFrame, score: str, by: str, title: str, note: str = ''
 ) -> tables.Table:
   """Mean scores with intervals: a row for each value of a column."""
-  some = frame[frame[score].notna()]
-  models = answers.models_of(some)
+  scored = frame[frame[score].notna()]
+  models = answers.models_of(scored)
   order = {'graph': answers.LETTERS, 'condition': WHAT}.get(by, ())
-  there = [str(value) for value in some[by].unique()]
-  values = [value for value in order if value in there]
-  values += sorted(set(there) - set(values))
-  groups = dict(tuple(some.groupby([by, 'model'], observed=True)))
+  present = [str(value) for value in scored[by].unique()]
+  values = [value for value in order if value in present]
+  values += sorted(set(present) - set(values))
+  groups = dict(tuple(scored.groupby([by, 'model'], observed=True)))
   rows = []
   for value in [*values, 'all']:
     row: dict[str, Any] = {by: _named(by, value)}
     for model in models:
-      own = groups.get((value, model))
+      cell = groups.get((value, model))
       if value == 'all':
-        own = some[some['model'] == model]
+        cell = scored[scored['model'] == model]
       row[answers.label(model)] = (
-        '–' if own is None else interval(answers.mean(own, score))
+        '–' if cell is None else interval(answers.mean(cell, score))
       )
     rows.append(row)
   return pages.table(title, rows, note)
@@ -279,12 +274,14 @@ def _named(by: str, value: str) -> str:
 
 def outcomes_table(frame: pd.DataFrame) -> tables.Table:
   """Figure 3: shares of answers by how they fail, of each model."""
-  some = frame[frame['outcome'].notna()]
+  judged = frame[frame['outcome'].notna()]
   shares = pd.crosstab(
-    some['model'].astype(str), some['outcome'].astype(str), normalize='index'
+    judged['model'].astype(str),
+    judged['outcome'].astype(str),
+    normalize='index',
   )
   order = shares.sum().sort_values(ascending=False).index
-  counts = some['model'].astype(str).value_counts()
+  counts = judged['model'].astype(str).value_counts()
   rows = [
     {
       'model': answers.label(model),
@@ -294,7 +291,7 @@ def outcomes_table(frame: pd.DataFrame) -> tables.Table:
         for kind in order
       },
     }
-    for model in answers.models_of(some)
+    for model in answers.models_of(judged)
   ]
   note = (
     'The first class that applies: a loop is a path that makes no step which '
@@ -304,18 +301,18 @@ def outcomes_table(frame: pd.DataFrame) -> tables.Table:
 
 
 def pairs_table(frame: pd.DataFrame, score: str) -> tables.Table:
-  """All pairs of models, on what both were asked."""
+  """All pairs of models, on the questions that both were asked."""
   rows = [
     {
-      'models': f'{answers.label(one.second)} – {answers.label(one.first)}',
+      'models': f'{answers.label(pair.second)} – {answers.label(pair.first)}',
       'difference': (
-        f'{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}], '
-        f'n={one.cells} in {one.questions} questions'
+        f'{pair.difference:+.3f} [{pair.low:+.3f}, {pair.high:+.3f}], '
+        f'n={pair.cells} in {pair.questions} questions'
       ),
-      'p': p_value(one.p),
-      'p (Holm)': p_value(one.adjusted),
+      'p': p_value(pair.p),
+      'p (Holm)': p_value(pair.adjusted),
     }
-    for one in answers.pairs(frame, score, answers.models_of(frame))
+    for pair in answers.pairs(frame, score, answers.models_of(frame))
   ]
   note = (
     'Each question at each temperature counts once; p by signs flipped at '
@@ -325,29 +322,29 @@ def pairs_table(frame: pd.DataFrame, score: str) -> tables.Table:
 
 
 def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> tables.Table:
-  """How alike repeats of a question are, by several scores."""
+  """Correlation of repeats of a question, by several scores."""
   fixed = ~frame['condition'].astype(str).str.endswith('stepPath')
   rows = []
   for score in names:
-    some = frame[fixed & frame[score].notna()]
+    repeated = frame[fixed & frame[score].notna()]
     for title, part in (
-      ('all temperatures', some),
-      ('temperature 0', some[some['temperature'] == 0]),
+      ('all temperatures', repeated),
+      ('temperature 0', repeated[repeated['temperature'] == 0]),
     ):
       size = part.groupby(list(answers.REPEATED), observed=True)[score]
       part = part[size.transform('size') > 1]
       if part[list(answers.REPEATED)].drop_duplicates().shape[0] < 2:
         continue
-      one = answers.intraclass(part, score)
+      alike = answers.intraclass(part, score)
       rows.append(
         {
           'score': score,
           'answers': title,
-          'intraclass correlation': one.correlation,
-          'design effect': one.effect,
-          'all right or all wrong': one.same,
-          'repeats': one.size,
-          'n': one.n,
+          'intraclass correlation': alike.correlation,
+          'design effect': alike.effect,
+          'all right or all wrong': alike.same,
+          'repeats': alike.size,
+          'n': alike.n,
         }
       )
   note = (
@@ -361,7 +358,7 @@ LARGE = ('n15star', 'n16cluster', 'n21star')
 FOUR_STEPS = 'nstepPath'  # Of the large graphs, whose diameter is 4.
 
 
-class Claim(NamedTuple):
+class JudgedClaim(NamedTuple):
   """A claim and what answers say of it.
 
   Attributes:
@@ -378,54 +375,57 @@ class Claim(NamedTuple):
   holds: str
 
 
-def harder(frame: pd.DataFrame, score: str, model: str) -> list[Claim]:
+def harder(frame: pd.DataFrame, score: str, model: str) -> list[JudgedClaim]:
   """The tree is harder than the long chains, and graph D than graph E."""
-  own = frame[frame['model'] == model]
-  made = []
+  answered = frame[frame['model'] == model]
+  claims = []
   for first, second in printed()['claims']['harder']:
-    some, other = own[own['graph'] == first], own[own['graph'] == second]
-    if some[score].notna().any() and other[score].notna().any():
-      one = answers.contrast(some, other, score)
+    harder_graph, easier_graph = (
+      answered[answered['graph'] == first],
+      answered[answered['graph'] == second],
+    )
+    if harder_graph[score].notna().any() and easier_graph[score].notna().any():
+      contrast = answers.contrast(harder_graph, easier_graph, score)
       letters = answers.LETTERS[first], answers.LETTERS[second]
-      made.append(
-        Claim(
+      claims.append(
+        JudgedClaim(
           f'{answers.label(model)} does worse on {letters[0]} than on '
           f'{letters[1]} ({score} score)',
           f'{letters[0]} < {letters[1]}',
-          f'{one.first:.3f} and {one.second:.3f}, difference '
-          f'{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}], '
-          f'n={one.questions} questions',
-          _decided(one.low, one.high, 0),
+          f'{contrast.first:.3f} and {contrast.second:.3f}, difference '
+          f'{contrast.difference:+.3f} [{contrast.low:+.3f}, '
+          f'{contrast.high:+.3f}], n={contrast.questions} questions',
+          _decided(contrast.low, contrast.high, 0),
         )
       )
-  return made
+  return claims
 
 
 def _decided(low: float, high: float, bound: float) -> str:
-  """Is what an interval has above a bound?"""
+  """Whether an interval lies above a bound: yes, no or not sure."""
   if low > bound:
     return 'yes'
   return 'no' if high < bound else 'not sure'
 
 
-def hallucinated(frame: pd.DataFrame, model: str) -> list[Claim]:
+def hallucinated(frame: pd.DataFrame, model: str) -> list[JudgedClaim]:
   """Plans of four steps on D, E and F name edges that are not there."""
-  some = frame[
+  plans = frame[
     (frame['model'] == model)
     & (frame['condition'] == FOUR_STEPS)
     & frame['graph'].isin(LARGE)
     & frame['outcome'].notna()
   ]
-  some = some.assign(wrong=(some['outcome'] == 'hallucinated_edge') * 1.0)
+  plans = plans.assign(wrong=(plans['outcome'] == 'hallucinated_edge') * 1.0)
   bound = printed()['claims']['hallucinated_edges_of_four_steps']
-  made = []
+  claims = []
   for graph in LARGE:
-    own = some[some['graph'] == graph]
-    if own.empty:
+    on_graph = plans[plans['graph'] == graph]
+    if on_graph.empty:
       continue
-    mean = answers.mean(own, 'wrong')
-    made.append(
-      Claim(
+    mean = answers.mean(on_graph, 'wrong')
+    claims.append(
+      JudgedClaim(
         f'{answers.label(model)} invents an edge in plans of four steps on '
         f'{answers.LETTERS[graph]}',
         f'over {bound:.0%}',
@@ -433,40 +433,42 @@ def hallucinated(frame: pd.DataFrame, model: str) -> list[Claim]:
         _decided(mean.low, mean.high, bound),
       )
     )
-  return made
+  return claims
 
 
 def one_cluster_away(
   right: Sequence[tuple[float, bool]],
-) -> list[Claim]:
+) -> list[JudgedClaim]:
   """The way from 1 to 12 in graph D is never found at low temperatures.
 
   right: (temperature, is the answer one of the authors' keys?).
   """
-  said = printed()['claims']['one_cluster_away']
-  made = []
-  for temperature, share_printed in zip((0.0, 0.5, 1.0), said, strict=True):
-    own = [float(ok) for t, ok in right if t == temperature]
-    if own:
-      share = sum(own) / len(own)
-      low, high = (float(x) for x in statistics.proportion(share, len(own)))
-      made.append(
-        Claim(
+  shares = printed()['claims']['one_cluster_away']
+  claims = []
+  for temperature, share_printed in zip((0.0, 0.5, 1.0), shares, strict=True):
+    outcomes = [float(ok) for t, ok in right if t == temperature]
+    if outcomes:
+      share = sum(outcomes) / len(outcomes)
+      low, high = (
+        float(x) for x in statistics.proportion(share, len(outcomes))
+      )
+      claims.append(
+        JudgedClaim(
           'GPT-4-32k finds the way to a room one cluster away at '
           f'temperature {temperature:g}',
           f'{share_printed:.2f}, n=30',
-          f'{share:.3f} [{low:.3f}, {high:.3f}], n={len(own)} with text',
+          f'{share:.3f} [{low:.3f}, {high:.3f}], n={len(outcomes)} with text',
           'not against it' if low <= share_printed <= high else 'no',
         )
       )
-  return made
+  return claims
 
 
-def claims_table(claims: Sequence[Claim]) -> Table:
+def claims_table(claims: Sequence[JudgedClaim]) -> Table:
   """A row for each claim."""
   return pages.table(
     'Claims',
-    [one._asdict() for one in claims],
+    [claim._asdict() for claim in claims],
     'An interval decides: 95 %, by questions. The prompt of graph D that the '
     'paper used tells of more edges than its answer keys know.',
   )
@@ -490,10 +492,12 @@ def judges(
   frame: pd.DataFrame, first: str = 'recorded', second: str = 'solver'
 ) -> Judges:
   """How often two scores, each 0 or 1, are the same."""
-  some = frame[frame[first].notna() & frame[second].notna()]
-  both = [(some[name].clip(0, 1) > 0.5).astype(int) for name in (first, second)]
-  found = some.groupby(both).size()
-  counts = {(a, b): int(found.get((a, b), 0)) for a in (0, 1) for b in (0, 1)}
+  both_scored = frame[frame[first].notna() & frame[second].notna()]
+  both = [
+    (both_scored[name].clip(0, 1) > 0.5).astype(int) for name in (first, second)
+  ]
+  counted = both_scored.groupby(both).size()
+  counts = {(a, b): int(counted.get((a, b), 0)) for a in (0, 1) for b in (0, 1)}
   n = sum(counts.values())
   same = (counts[0, 0] + counts[1, 1]) / n
   ones = [
@@ -508,25 +512,25 @@ def judges(
 def judges_table(frame: pd.DataFrame) -> Table:
   """The authors' judge beside the solver, over all and by graph and domain."""
   rows = []
-  for (graph, domain), own in [
+  for (graph, domain), part in [
     (('all', 'all'), frame),
     *sorted(
       frame.groupby(['graph', 'domain'], observed=True),
-      key=lambda one: [*answers.LETTERS].index(one[0][0]),
+      key=lambda compared: [*answers.LETTERS].index(compared[0][0]),
     ),
   ]:
-    if not (own['recorded'].notna() & own['solver'].notna()).any():
+    if not (part['recorded'].notna() & part['solver'].notna()).any():
       continue
-    one = judges(own)
+    compared = judges(part)
     rows.append(
       {
         'graph': answers.LETTERS.get(str(graph), str(graph)),
         'domain': str(domain),
-        'n': one.n,
-        'agreement': one.agreement,
-        'kappa': one.kappa,
-        'right by the judge alone': one.counts[1, 0],
-        'right by the solver alone': one.counts[0, 1],
+        'n': compared.n,
+        'agreement': compared.agreement,
+        'kappa': compared.kappa,
+        'right by the judge alone': compared.counts[1, 0],
+        'right by the solver alone': compared.counts[0, 1],
       }
     )
   return pages.table(
@@ -536,22 +540,6 @@ def judges_table(frame: pd.DataFrame) -> Table:
 
 TITLE = 'CogEval: planning on graphs told in words'
 CELL = 'graph', 'domain', 'condition', 'group', 'model', 'temperature'
-WORDS = {
-  'solver': 'is the answer one of the best, by an exact solver? 0 or 1',
-  'strict': 'the same, written as it was asked for',
-  'graded': '1 for a best path, 2/3 for a way to the goal, 1/3 for any way',
-  'recorded': "the authors' score of June 2023 and later, by a language model",
-  'token': (
-    "the paper's score, recovered: the share of leading words, 'Answer:' "
-    'included, that an answer has in common with the key'
-  ),
-  'exact': 'is the matched text one of the keys? 0 or 1',
-  'sd': 'standard deviation of answers, not a standard error',
-  'questions': (
-    'different questions; repeats of one are a cluster, and all intervals '
-    '(95 %) are by clusters'
-  ),
-}
 
 
 def of_answers(
@@ -589,15 +577,15 @@ def of_answers(
 
 def assembled(
   title: str,
-  said: str,
+  lead_text: str,
   frame: pd.DataFrame,
   score: str,
   more: Sequence[Table],
   rows: Mapping[str, Sequence[pages.Row]],
-  claimed: Sequence[Claim],
+  claimed: Sequence[JudgedClaim],
 ) -> Page:
   """A page: what all have, and `more` tables and `rows` of their own."""
-  made = [
+  parts = [
     claims_table(claimed) if claimed else None,
     by_model(frame, score, 'graph', f'Figure 2: {score} by graph'),
     conditions_table(frame, score),
@@ -609,8 +597,8 @@ def assembled(
   ]
   return Page(
     title,
-    said,
-    [one for one in made if one is not None and len(one.rows)],
+    lead_text,
+    [part for part in parts if part is not None and len(part.rows)],
     figures.pictures(frame, score),
     WORDS,
     {'cells': cells(frame), **rows},
@@ -619,10 +607,10 @@ def assembled(
 
 def lead(frame: pd.DataFrame, score: str) -> str:
   """'59,168 answers of 11 models to 1,350 questions'."""
-  some = frame[frame[score].notna()]
+  scored = frame[frame[score].notna()]
   return (
-    f'{len(some):,} answers of {some["model"].nunique()} models to '
-    f'{some["question"].nunique():,} questions'
+    f'{len(scored):,} answers of {scored["model"].nunique()} models to '
+    f'{scored["question"].nunique():,} questions'
   )
 
 
@@ -640,33 +628,33 @@ def terms_of(frame: pd.DataFrame) -> list[regression.Term]:
 def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   """Coefficients of all factors, and of single conditions for each model."""
   models = answers.models_of(frame)
-  wanted = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
+  references = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
   names: Sequence[str] = regression.FACTORS
   title = f'Coefficients of table 2: main effects on {score}'
-  made = [_regressed(frame, score, names, wanted, title)]
+  fitted = [_regressed(frame, score, names, references, title)]
   for model in models[:3]:
-    own = frame[frame['model'] == model]
-    if own['condition'].nunique() > 1:
+    of_model = frame[frame['model'] == model]
+    if of_model['condition'].nunique() > 1:
       title = f'Conditions of {answers.label(model)}: effects on {score}'
       names = 'graph', 'domain', 'temperature', 'condition'
-      wanted = {'graph': 'n7line', 'condition': 'valuePath'}
-      made.append(_regressed(own, score, names, wanted, title))
-  return made
+      references = {'graph': 'n7line', 'condition': 'valuePath'}
+      fitted.append(_regressed(of_model, score, names, references, title))
+  return fitted
 
 
 def _regressed(
   frame: pd.DataFrame,
   score: str,
   names: Sequence[str],
-  wanted: dict[str, Any],
+  references: dict[str, Any],
   title: str,
 ) -> Table:
   """Coefficients of factors, against the references that are there."""
-  there = _there(frame, wanted)
+  present = _there(frame, references)
   return _or_why(
     title,
     lambda: coefficients_table(
-      regression.regression(frame, score, names, there), title
+      regression.regression(frame, score, names, present), title
     ),
   )
 
@@ -683,12 +671,12 @@ def _or_why(title: str, make: Callable[[], Table]) -> Table:
     return pages.table(title, [{'there is none': str(error)}])
 
 
-def _there(frame: pd.DataFrame, wanted: dict[str, Any]) -> dict[str, Any]:
+def _there(frame: pd.DataFrame, references: dict[str, Any]) -> dict[str, Any]:
   """References that a frame has."""
-  return {k: level for k, level in wanted.items() if level in set(frame[k])}
+  return {k: level for k, level in references.items() if level in set(frame[k])}
 
 
-def decided(frame: pd.DataFrame, score: str) -> list[Claim]:
+def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
   """The paper's claims of the first model's answers."""
   model = answers.models_of(frame)[0]
   return [
@@ -710,9 +698,9 @@ def cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
   """Means of all scores in each cell of the design."""
   kinds = [name for name in WORDS if name in frame]
   groups = frame.groupby(list(CELL), observed=True)
-  found = groups[kinds].mean().assign(n=groups.size()).reset_index()
-  made: list[dict[str, Any]] = found.astype(object).to_dict('records')
-  return made
+  means = groups[kinds].mean().assign(n=groups.size()).reset_index()
+  rows: list[dict[str, Any]] = means.astype(object).to_dict('records')
+  return rows
 
 
 # Numbers of the task's scorers -> columns of ours.
@@ -725,7 +713,7 @@ VALUES = {
   'recall': 'recall',
 }
 ASKED = ('graph', 'domain', 'condition', 'start', 'goal')
-SETTINGS = [name for name in prompts.Settings._fields if name != 'seed']
+SETTINGS = [name for name in prompts.DialogSettings._fields if name != 'seed']
 
 
 def page(logs: Sequence[EvalLog]) -> Page:
@@ -734,20 +722,20 @@ def page(logs: Sequence[EvalLog]) -> Page:
   Raises:
     InputError: no sample of them is a question of this task with a score.
   """
-  found = answers_of_logs(logs)
-  listed = found[found['precision'].notna()]
-  answered = found[found['solver'].notna()]
+  frame = answers_of_logs(logs)
+  listed = frame[frame['precision'].notna()]
+  answered = frame[frame['solver'].notna()]
   if answered.empty and listed.empty:
     raise core.InputError(
       'the logs hold no scored answer to a question of wm/cogeval'
     )
   checked = [edges_table(listed)] if len(listed) else []
   if answered.empty:
-    said = f'{len(listed):,} lists of edges'
-    return Page(TITLE, said, checked, (), WORDS, {})
-  made = of_answers(answered)
+    lead_text = f'{len(listed):,} lists of edges'
+    return Page(TITLE, lead_text, checked, (), WORDS, {})
+  content = of_answers(answered)
   more = [settings_table(answered)] if answered['setting'].nunique() > 1 else []
-  return made._replace(tables=[*made.tables, *more, *checked])
+  return content._replace(tables=[*content.tables, *more, *checked])
 
 
 def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
@@ -757,13 +745,14 @@ def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
   and `precision` and `recall` of lists of edges; NaN where there is none.
   """
   rows = [row for log in logs for row in _sample_rows(log)]
-  found = pd.DataFrame(rows, columns=_COLUMNS)
-  known = [found[name].astype(object) for name in SETTINGS]
+  frame = pd.DataFrame(rows, columns=_COLUMNS)
+  columns = [frame[name].astype(object) for name in SETTINGS]
   names = [
-    '/'.join(str(x) for x in own if x) for own in zip(*known, strict=True)
+    '/'.join(str(x) for x in values if x)
+    for values in zip(*columns, strict=True)
   ]
-  return found.assign(
-    setting=names, group=found['condition'].map(answers.GROUP).fillna('')
+  return frame.assign(
+    setting=names, group=frame['condition'].map(answers.GROUP).fillna('')
   )
 
 
@@ -791,35 +780,39 @@ def _sample_rows(log: EvalLog) -> Iterator[dict[str, Any]]:
 
 def _values(sample: EvalSample) -> dict[str, Any]:
   """Numbers and classes of the scorers of a sample."""
-  found: dict[str, Any] = {}
+  values: dict[str, Any] = {}
   for score in (sample.scores or {}).values():
     if not isinstance(score.value, dict):
       continue
     for name, value in score.value.items():
       if name in VALUES and isinstance(value, int | float):
-        found[VALUES[name]] = float(value)
-    told = score.metadata or {}
-    if 'outcome' in told:
-      found['outcome'] = told['outcome']
-      found['nodes'] = '-'.join('?' if n < 0 else str(n) for n in told['nodes'])
-  return found
+        values[VALUES[name]] = float(value)
+    metadata = score.metadata or {}
+    if 'outcome' in metadata:
+      values['outcome'] = metadata['outcome']
+      values['nodes'] = '-'.join(
+        '?' if n < 0 else str(n) for n in metadata['nodes']
+      )
+  return values
 
 
-def settings_table(found: pd.DataFrame) -> Table:
+def settings_table(frame: pd.DataFrame) -> Table:
   """Scores of each way of asking: wording, turns and hints."""
-  return by_model(found, 'solver', 'setting', 'By the way of asking')
+  return by_model(frame, 'solver', 'setting', 'By the way of asking')
 
 
-def edges_table(found: pd.DataFrame) -> Table:
+def edges_table(frame: pd.DataFrame) -> Table:
   """The manipulation check: precision and recall of listed edges."""
   rows = [
     {
       'model': answers.label(model),
       'graph': answers.LETTERS.get(str(graph), str(graph)),
       'check': check,
-      'precision': interval(answers.mean(own, 'precision')),
-      'recall': interval(answers.mean(own, 'recall')),
+      'precision': interval(answers.mean(part, 'precision')),
+      'recall': interval(answers.mean(part, 'recall')),
     }
-    for (model, graph, check), own in found.groupby(['model', 'graph', 'check'])
+    for (model, graph, check), part in frame.groupby(
+      ['model', 'graph', 'check']
+    )
   ]
   return pages.table('Edges that models list', rows)

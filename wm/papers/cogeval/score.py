@@ -1,4 +1,16 @@
-"""Replies to CogEval's questions: read as nodes, scored, and how they fail."""
+"""Replies to CogEval's questions: read as nodes, scored, and how they fail.
+
+A reply ends, when all is well, with `Answer: 1, 7, 4, 15`. The last `Answer:`
+that names anything counts; items are divided by commas, arrows, 'and', 'to' or
+new lines; markdown, parentheses, and words such as 'room' or 'field' around a
+name do not count. The text is data: it is searched by expressions of bounded
+reach, and never executed.
+
+The token score is the one of the paper, which is not published: it was
+recovered from scores that its repository held in May 2023. The matched part of
+a reply begins with the word 'Answer:', and that word counts, so that a wrong
+answer of one word has half of all. It is for reading the paper's numbers only.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +67,8 @@ COUNT = re.compile(r'\b(\d{1,6})\b')
 OF_CLUSTERS = re.compile(r'\b(\d{1,6})\b[\w\s*-]{0,40}?\bcluster', re.I)
 
 
-class Reply(NamedTuple):
-  """What was read.
+class NodeReply(NamedTuple):
+  """The nodes that a reply names.
 
   Attributes:
     nodes: nodes in order; UNKNOWN where an item names none.
@@ -72,49 +84,49 @@ class Reply(NamedTuple):
   hedged: bool = False
 
 
-def read_path(text: str, known: Mapping[int, str]) -> Reply:
+def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
   """The nodes that a reply names as its answer.
 
   text: the reply, reasoning included.
-  known: node -> name.
+  node_names: node -> name.
   """
-  table = _table(tuple(known.items()))
+  table = _table(tuple(node_names.items()))
   text = replies.visible(text[-LONGEST:]).value
   for part in _answers(text):
     nodes, hedged = _listed(part, table)
     if nodes:
-      return Reply(nodes, 'answer', part, hedged)
+      return NodeReply(nodes, 'answer', part, hedged)
   if ANSWER.search(text):
-    return Reply((), 'none', text)
+    return NodeReply((), 'none', text)
   nodes, hedged = _items(text, table)
   if all(node == UNKNOWN for node in nodes):
-    return Reply((), 'none', text)
-  return Reply(nodes, 'bare', text, hedged)
+    return NodeReply((), 'none', text)
+  return NodeReply(nodes, 'bare', text, hedged)
 
 
-def read_count(text: str) -> Reply:
+def read_count(text: str) -> NodeReply:
   """The number of clusters that a reply gives, as its only node."""
   text = replies.visible(text[-LONGEST:]).value
   for part in _answers(text):
-    found = OF_CLUSTERS.search(part) or COUNT.search(part)
-    if found:
-      return Reply((int(found[1]),), 'answer', part)
-  found = OF_CLUSTERS.search(text) or COUNT.search(text)
-  if not found:
-    return Reply((), 'none', text)
-  return Reply((int(found[1]),), 'bare', text)
+    match = OF_CLUSTERS.search(part) or COUNT.search(part)
+    if match:
+      return NodeReply((int(match[1]),), 'answer', part)
+  match = OF_CLUSTERS.search(text) or COUNT.search(text)
+  if not match:
+    return NodeReply((), 'none', text)
+  return NodeReply((int(match[1]),), 'bare', text)
 
 
 def _answers(text: str) -> Iterator[str]:
-  """What follows `Answer:`, from the last one backwards."""
-  for found in [*ANSWER.finditer(text)][: -TRIED - 1 : -1]:
-    yield NEXT.split(text[found.end() :].lstrip(' \t\r\n*_`"'), 1)[0].strip()
+  """Texts after each `Answer:`, from the last one backwards."""
+  for match in [*ANSWER.finditer(text)][: -TRIED - 1 : -1]:
+    yield NEXT.split(text[match.end() :].lstrip(' \t\r\n*_`"'), 1)[0].strip()
 
 
 def _listed(
   part: str, table: Mapping[str, int]
 ) -> tuple[tuple[int, ...], bool]:
-  """As _items, of what comes behind an introduction, if that names anything."""
+  """`_items` of the text behind an introduction, if that names anything."""
   intro = INTRO.match(part)
   if intro:
     nodes, hedged = _items(part[intro.end() :], table)
@@ -139,7 +151,7 @@ def _items(part: str, table: Mapping[str, int]) -> tuple[tuple[int, ...], bool]:
 
 def _node(words: list[str], table: Mapping[str, int]) -> int | None:
   """The node that the words of an item name; None where they name nothing."""
-  found: list[int] = []
+  nodes: list[int] = []
   rest = 0
   for k, word in enumerate(words):
     node = table.get(word.removesuffix("'s"))
@@ -151,22 +163,22 @@ def _node(words: list[str], table: Mapping[str, int]) -> int | None:
     if node is not None and number and k and words[k - 1] not in AROUND:
       node = None
     if node is not None:
-      found.append(node)
+      nodes.append(node)
     elif word == 'is':
-      found = []  # 'The shortest path from A is B': only B is an item.
+      nodes = []  # 'The shortest path from A is B': only B is an item.
     elif word not in AROUND and not number:
       rest += 1
-  if len(set(found)) == 1:
-    return found[0]
-  if found:
+  if len(set(nodes)) == 1:
+    return nodes[0]
+  if nodes:
     return UNKNOWN
   return UNKNOWN if 0 < rest <= NAME else None
 
 
 @functools.lru_cache(maxsize=256)
-def _table(known: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
+def _table(node_names: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
   """Name, in small letters, -> node."""
-  table = {name.lower(): node for node, name in known}
+  table = {name.lower(): node for node, name in node_names}
   for alias, name in names.ALIASES.items():
     if name in table:
       table.setdefault(alias, table[name])
@@ -188,19 +200,19 @@ def token_score(answer: str, keys: Sequence[str]) -> float:
   """
   if answer in keys:
     return 1.0
-  said = answer.split()
-  if not said or not keys:
+  answered = answer.split()
+  if not answered or not keys:
     return 0.0
-  return min(_shared(said, key.split()) for key in keys)
+  return min(_shared(answered, key.split()) for key in keys)
 
 
-def _shared(said: list[str], key: list[str]) -> float:
+def _shared(answered: list[str], key: list[str]) -> float:
   shared = 0
-  for one, other in zip(said, key, strict=False):
-    if one != other:
+  for word, right in zip(answered, key, strict=False):
+    if word != right:
       break
     shared += 1
-  return shared / max(len(said), len(key))
+  return shared / max(len(answered), len(key))
 
 
 def matched(text: str) -> str:
@@ -227,8 +239,8 @@ OUTCOMES = (
 )
 
 
-class Verdict(NamedTuple):
-  """What is right and wrong with an answer.
+class AnswerVerdict(NamedTuple):
+  """Class and flags of an answer.
 
   Attributes:
     outcome: one of OUTCOMES, the first that applies.
@@ -262,28 +274,30 @@ class Verdict(NamedTuple):
     return (self.valid + (self.valid and self.reaches)) / 3
 
 
-def judge(problem: Problem, reply: Reply) -> Verdict:
+def judge(problem: Problem, reply: NodeReply) -> AnswerVerdict:
   """Class and flags of a reply to a problem."""
   nodes = reply.nodes
   if not nodes:
-    return Verdict('no_answer', ())
+    return AnswerVerdict('no_answer', ())
   if problem.kind == 'count':
     right = nodes[:1] in problem.optimal
-    return Verdict('correct' if right else 'wrong_count', nodes[:1])
+    return AnswerVerdict('correct' if right else 'wrong_count', nodes[:1])
   if problem.kind == 'choice':
     return _choice(problem, reply)
   return _path(problem, nodes)
 
 
-def of_text(question: Question, text: str, known: Mapping[int, str]) -> Verdict:
+def of_text(
+  question: Question, text: str, node_names: Mapping[int, str]
+) -> AnswerVerdict:
   """The verdict on a reply to a question.
 
-  known: node -> name, as the question has them.
+  node_names: node -> name, as the question has them.
   """
   problem = questions.problem(question)
   if problem.kind == 'count':
     return judge(problem, read_count(text))
-  return judge(problem, read_path(text, known))
+  return judge(problem, read_path(text, node_names))
 
 
 def whole(problem: Problem, nodes: tuple[int, ...]) -> tuple[int, ...]:
@@ -294,31 +308,31 @@ def whole(problem: Problem, nodes: tuple[int, ...]) -> tuple[int, ...]:
   )
 
 
-def _choice(problem: Problem, reply: Reply) -> Verdict:
-  """Of a first step; a whole path stands for its first step."""
+def _choice(problem: Problem, reply: NodeReply) -> AnswerVerdict:
+  """Judges a first step; a whole path stands for its first step."""
   nodes = reply.nodes
   if not reply.hedged:  # A sentence around a name is no second item.
     nodes = tuple(node for node in nodes if node != UNKNOWN) or nodes
   if nodes[0] == problem.start and nodes[1:]:
     nodes = nodes[1:]
   right = nodes[:1] in problem.optimal
-  known = nodes[0] in {*problem.graph.after, *problem.before.after}
-  return Verdict(
+  exists = nodes[0] in {*problem.graph.after, *problem.before.after}
+  return AnswerVerdict(
     'correct' if right else 'wrong_choice',
     reply.nodes,
-    hallucinated_nodes=int(not known),
+    hallucinated_nodes=int(not exists),
     valid=(problem.start, nodes[0]) in problem.graph.known,
     reaches=right,
   )
 
 
-def _path(problem: Problem, nodes: tuple[int, ...]) -> Verdict:
-  """Of a path with or without its start."""
+def _path(problem: Problem, nodes: tuple[int, ...]) -> AnswerVerdict:
+  """Judges a path with or without its start."""
   graph, start = problem.graph, problem.start
   nodes = whole(problem, nodes)
   steps = list(itertools.pairwise(nodes))
-  known = {*graph.after, *problem.before.after}
-  unknown = sum(node not in known for node in nodes)
+  existing = {*graph.after, *problem.before.after}
+  unknown = sum(node not in existing for node in nodes)
   wrong = [step for step in steps if step not in graph.known]
   loop = len(set(nodes)) < len(nodes)
   reaches = nodes[-1] in problem.goals
@@ -336,7 +350,7 @@ def _path(problem: Problem, nodes: tuple[int, ...]) -> Verdict:
     outcome = 'loop'
   else:
     outcome = 'too_long' if reaches else 'wrong_goal'
-  return Verdict(
+  return AnswerVerdict(
     outcome,
     nodes,
     hallucinated_nodes=unknown,
@@ -356,8 +370,8 @@ _PAIR = re.compile(
 _LINE = re.compile(r'^[\s*#>+-]{0,9}([^:\n]{1,60}):([^\n]{1,2000})$', re.M)
 
 
-class Scored(NamedTuple):
-  """What a reply is worth, each from 0 to 1.
+class ReplyScores(NamedTuple):
+  """Scores of a reply, each from 0 to 1.
 
   Attributes:
     correct: is it an optimal answer, however it is written (lenient)?
@@ -371,41 +385,47 @@ class Scored(NamedTuple):
   strict: float
   graded: float
   token: float
-  verdict: Verdict
+  verdict: AnswerVerdict
 
 
-def scored(problem: Problem, text: str, known: Mapping[int, str]) -> Scored:
-  """Scores of a reply to a problem; known: node -> name."""
+def scored(
+  problem: Problem, text: str, node_names: Mapping[int, str]
+) -> ReplyScores:
+  """Scores of a reply to a problem; node_names: node -> name."""
   count = problem.kind == 'count'
-  reply = read_count(text) if count else read_path(text, known)
+  reply = read_count(text) if count else read_path(text, node_names)
   verdict = judge(problem, reply)
   correct = float(verdict.outcome == 'correct')
-  strict = correct and float(as_asked(problem, text, known))
-  right = [f'{WORD} {key}' for key in keys(problem, known)]
+  strict = correct and float(as_asked(problem, text, node_names))
+  right = [f'{WORD} {key}' for key in keys(problem, node_names)]
   token = token_score(matched(text[-LONGEST:]), right)
-  return Scored(correct, strict, verdict.graded, token, verdict)
+  return ReplyScores(correct, strict, verdict.graded, token, verdict)
 
 
-def as_asked(problem: Problem, text: str, known: Mapping[int, str]) -> bool:
+def as_asked(
+  problem: Problem, text: str, node_names: Mapping[int, str]
+) -> bool:
   """Is what follows the last `Answer:` one of the keys, but for blanks, case,
   and a full stop?"""
-  said = replies.after_answer(text[-LONGEST:]).value or ''
-  plain = ''.join(said.lower().removesuffix('.').split())
-  return plain in {''.join(key.lower().split()) for key in keys(problem, known)}
+  answered = replies.after_answer(text[-LONGEST:]).value or ''
+  plain = ''.join(answered.lower().removesuffix('.').split())
+  return plain in {
+    ''.join(key.lower().split()) for key in keys(problem, node_names)
+  }
 
 
-def keys(problem: Problem, known: Mapping[int, str]) -> list[str]:
+def keys(problem: Problem, node_names: Mapping[int, str]) -> list[str]:
   """All right answers as text, without the word `Answer:`."""
   if problem.kind == 'count':
     return [f'there are {n} clusters' for (n,) in problem.optimal]
   paths = list(problem.optimal)
   if problem.kind == 'path' and problem.optional_start:
     paths += [path[1:] for path in paths]
-  return [', '.join(known[node] for node in path) for path in paths]
+  return [', '.join(node_names[node] for node in path) for path in paths]
 
 
-class Edges(NamedTuple):
-  """What a list of connections is worth.
+class EdgeScores(NamedTuple):
+  """Precision and recall of a list of connections.
 
   Attributes:
     precision: share of the listed pairs that are edges; 0 of none.
@@ -418,28 +438,36 @@ class Edges(NamedTuple):
   listed: int
 
 
-def edge_scores(graph: Graph, text: str, known: Mapping[int, str]) -> Edges:
+def edge_scores(
+  graph: Graph, text: str, node_names: Mapping[int, str]
+) -> EdgeScores:
   """Scores of tuples `(a, b)`, or of lines `a: b, c`; directions do not count.
 
   Read is what follows the last `Answer:`, all of a reply where that lists
   nothing. Pairs with a name that nobody has count as wrong ones.
   """
   text = text[-LONGEST:]
-  said = replies.after_answer(text).value or ''
-  pairs = _pairs(said, known) or _pairs(replies.visible(text).value, known)
-  found = {frozenset(pair) for pair in pairs}
+  answered = replies.after_answer(text).value or ''
+  pairs = _pairs(answered, node_names) or _pairs(
+    replies.visible(text).value, node_names
+  )
+  listed_edges = {frozenset(pair) for pair in pairs}
   true = {frozenset(arc) for arc in graph.arcs}
-  right = len(found & true)
-  return Edges(
-    right / len(found) if found else 0.0, right / len(true), len(found)
+  right = len(listed_edges & true)
+  return EdgeScores(
+    right / len(listed_edges) if listed_edges else 0.0,
+    right / len(true),
+    len(listed_edges),
   )
 
 
-def _pairs(text: str, known: Mapping[int, str]) -> list[Arc | tuple[str, str]]:
+def _pairs(
+  text: str, node_names: Mapping[int, str]
+) -> list[Arc | tuple[str, str]]:
   """Listed pairs; a name that nobody has stays a word."""
 
   def node(words: str) -> int | str:
-    nodes = read_path(f'Answer: {words}', known).nodes
+    nodes = read_path(f'Answer: {words}', node_names).nodes
     return nodes[0] if len(nodes) == 1 and nodes[0] >= 0 else words.strip()
 
   tuples = _PAIR.findall(text)

@@ -1,4 +1,13 @@
-"""Inspect's task `wm/cogeval`."""
+"""Inspect's task `wm/cogeval`, and planners that answer it without a model.
+
+oracle        a shortest path to the goal, or to the largest reward
+stale_map     the same, on the graph and the rewards before the change
+random        steps at random, until the goal or a dead end
+random_path   the same without coming to a node twice
+greedy        at every step the largest reward in sight, else any new node,
+              until there is a reward
+always_yes    from the start to a goal in one step
+"""
 
 from __future__ import annotations
 
@@ -80,7 +89,7 @@ def cogeval(
     relabel: each repeat has names and order of its own.
     seed: of these, and of the nodes asked about.
   """
-  settings = prompts.Settings(wording, turns, hint, seed, check)
+  settings = prompts.DialogSettings(wording, turns, hint, seed, check)
   asked = list(
     samples(
       listed(graphs),
@@ -107,39 +116,45 @@ def cogeval(
 def listed(value: Listed) -> list[str]:
   """Values of 'a,b', of a list, or of a number."""
   values = value if isinstance(value, list) else str(value).split(',')
-  return [str(one).strip() for one in values if str(one).strip()]
+  return [str(item).strip() for item in values if str(item).strip()]
 
 
 def _numbers(value: Listed) -> list[float]:
   """Temperatures; raises InputError where one is none."""
   try:
-    return [float(one) for one in listed(value)] or [0.0]
+    return [float(number) for number in listed(value)] or [0.0]
   except ValueError as error:
     raise core.InputError(
       f'temperatures={value!r}: {error}; expected numbers, as 0,0.5'
     ) from error
 
 
-def _conditions(names: Sequence[str], wanted: Sequence[str]) -> dict[str, list]:
+def _conditions(
+  names: Sequence[str], chosen_conditions: Sequence[str]
+) -> dict[str, list]:
   """Graph -> its conditions that are wanted, all where none is named.
 
   Raises:
     InputError: no such graph, or a condition that none of them has.
   """
-  found = {}
+  by_graph = {}
   for name in names or list(graphs.GRAPHS):
     name = graphs.LETTERS.get(name, name)
-    found[name] = questions.conditions(name)
-  every = list(dict.fromkeys(itertools.chain.from_iterable(found.values())))
-  for one in wanted:
-    if one not in every:
+    by_graph[name] = questions.conditions(name)
+  every = list(dict.fromkeys(itertools.chain.from_iterable(by_graph.values())))
+  for condition in chosen_conditions:
+    if condition not in every:
       raise core.InputError(
-        f'no condition {one!r} of {", ".join(found)}; available: '
+        f'no condition {condition!r} of {", ".join(by_graph)}; available: '
         + ', '.join(every)
       )
   return {
-    name: [one for one in own if not wanted or one in wanted]
-    for name, own in found.items()
+    name: [
+      condition
+      for condition in all_conditions
+      if not chosen_conditions or condition in chosen_conditions
+    ]
+    for name, all_conditions in by_graph.items()
   }
 
 
@@ -149,7 +164,7 @@ def samples(
   conditions: Sequence[str],
   temperatures: Sequence[float],
   repeats: int,
-  settings: prompts.Settings,
+  settings: prompts.DialogSettings,
   *,
   relabel: bool = False,
 ) -> Iterator[Sample]:
@@ -158,10 +173,12 @@ def samples(
   Raises:
     InputError: no such graph or domain, or a condition that no graph has.
   """
-  for name, wanted in _conditions(graph_names, conditions).items():
+  for name, graph_conditions in _conditions(graph_names, conditions).items():
     for domain in domains:
       # What is checked is told before any condition.
-      for condition in wanted if not settings.check else ['valuePath']:
+      for condition in (
+        graph_conditions if not settings.check else ['valuePath']
+      ):
         for repeat in range(repeats):
           question = chosen(name, condition, domain, settings.seed + repeat)
           seed = settings.seed + (repeat + 1 if relabel else 0)
@@ -183,7 +200,7 @@ def chosen(graph: str, condition: str, domain: str, number: int) -> Question:
 
 def sample(
   question: Question,
-  settings: prompts.Settings,
+  settings: prompts.DialogSettings,
   temperature: float = 0.0,
   repeat: int = 0,
 ) -> Sample:
@@ -224,7 +241,7 @@ def converse() -> Solver:
   """Lets the model answer, tells it what has changed, and asks again."""
 
   async def solve(state: TaskState, generate: Generate) -> TaskState:
-    """Of one conversation."""
+    """Runs one conversation."""
     temperature = state.metadata['temperature']
     state = await generate(state, temperature=temperature)
     if state.metadata['second']:
@@ -238,8 +255,8 @@ def converse() -> Solver:
 def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
   """The conversation that a sample's metadata tells of."""
   question = Question(*(metadata[name] for name in Question._fields))
-  put = {name: metadata[name] for name in prompts.Settings._fields}
-  return prompts.dialog(question, prompts.Settings(**put))
+  put = {name: metadata[name] for name in prompts.DialogSettings._fields}
+  return prompts.dialog(question, prompts.DialogSettings(**put))
 
 
 _CLUSTERED = (mean(), stderr(cluster='question'))
@@ -260,18 +277,18 @@ def planned() -> Scorer:
   """
 
   async def score(state: TaskState, target: Target) -> Score:
-    """Of one reply."""
+    """Scores one reply."""
     del target
     dialog = asked_of(state.metadata)
     text = state.output.completion
-    found = scoring.scored(dialog.problem, text, dialog.known)
-    verdict = found.verdict
+    scored = scoring.scored(dialog.problem, text, dialog.known)
+    verdict = scored.verdict
     return Score(
       value={
-        'correct': found.correct,
-        'strict': found.strict,
-        'graded': found.graded,
-        'token': found.token,
+        'correct': scored.correct,
+        'strict': scored.strict,
+        'graded': scored.graded,
+        'token': scored.token,
         'hallucinated_edge': float(verdict.hallucinated_edges > 0),
         'no_answer': float(verdict.outcome == 'no_answer'),
       },
@@ -288,21 +305,21 @@ def listed_edges() -> Scorer:
   """Precision and recall of the connections that a reply lists."""
 
   async def score(state: TaskState, target: Target) -> Score:
-    """Of one reply."""
+    """Scores one reply."""
     del target
     dialog = asked_of(state.metadata)
     graph = dialog.problem.before
-    found = scoring.edge_scores(graph, state.output.completion, dialog.known)
+    scored = scoring.edge_scores(graph, state.output.completion, dialog.known)
     return Score(
-      value={'precision': found.precision, 'recall': found.recall},
-      answer=str(found.listed),
+      value={'precision': scored.precision, 'recall': scored.recall},
+      answer=str(scored.listed),
     )
 
   return score
 
 
 def known_answer(request: providers.Request) -> str | None:
-  """What a planner answers to the turn that it is asked; see `planners`."""
+  """The answer of a planner to the current turn; see PLANNERS."""
   metadata = dict(request.metadata)
   if metadata['second'] and not request.turn:  # Before anything has changed.
     metadata |= {'condition': 'valuePath', 'start': None, 'goal': None}
@@ -311,7 +328,7 @@ def known_answer(request: providers.Request) -> str | None:
   if metadata['check']:
     return all_edges(problem.before, names, metadata['check'])
   if problem.kind == 'count':
-    right = request.answerer in ('solver', 'old_map')
+    right = request.answerer in ('oracle', 'stale_map')
     count = problem.optimal[0][0] if right else 1
     return f'Answer: there are {count} clusters'
   if metadata['goal'] is not None:  # It is the only reward then.
@@ -362,7 +379,7 @@ def simple(problem: Problem, draws: random.Random) -> Sequence[int]:
 
 
 def greedy(problem: Problem, draws: random.Random) -> Sequence[int]:
-  """To the largest reward in sight, else to any new node."""
+  """Steps to the largest reward in sight, else to any new node."""
   path = [problem.start]
   rewards = dict(problem.graph.rewards)
   while path[-1] not in rewards:
@@ -388,17 +405,17 @@ def _heads(graph: Graph, path: Sequence[int], anew: bool) -> list[int]:
 
 
 PLANNERS: dict[str, Planner] = {
-  'solver': best,
-  'old_map': old,
+  'oracle': best,
+  'stale_map': old,
   'random': walk,
-  'yes': leap,
+  'always_yes': leap,
   'random_path': simple,
   'greedy': greedy,
 }
 
 
 def all_edges(graph: Graph, names: dict[int, str], check: str) -> str | None:
-  """All connections, as pairs or as lines; None where none were told."""
+  """All connections, as pairs or as lines; None if the prompt has none."""
   if check == 'contamination':
     return None
   if check == 'edges':

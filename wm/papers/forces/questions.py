@@ -1,4 +1,8 @@
-"""Questions about forces: planets, the steps told, and prompts."""
+"""Questions about forces: planets, the steps whose force is told, and prompts.
+
+Lengths are in AU, times in years, masses in solar masses, forces in solar
+masses AU / year^2. T is the number of time steps.
+"""
 
 from __future__ import annotations
 
@@ -52,16 +56,16 @@ class System(NamedTuple):
 
   def every(self, step: int) -> System:
     """Each `step`-th time step and those that are told, as a system."""
-    kept = (np.arange(len(self.force)) % step == 0) | self.known
+    shown = (np.arange(len(self.force)) % step == 0) | self.known
     return self._replace(
-      places=self.places[kept],
-      distance=self.distance[kept],
-      force=self.force[kept],
-      told=np.flatnonzero(self.known[kept]),
+      places=self.places[shown],
+      distance=self.distance[shown],
+      force=self.force[shown],
+      told=np.flatnonzero(self.known[shown]),
     )
 
   def telling(self, told: np.ndarray) -> System:
-    """The same with other steps told."""
+    """The system with other steps told."""
     return self._replace(told=np.asarray(told, np.int64))
 
 
@@ -92,19 +96,24 @@ def _system(folder: pathlib.Path, name: int) -> System:
   num = len(places)
   force = _array(folder / f'true_force_{name}.npy', 'f', (num, 1))[:, 0]
   state = _array(folder / f'true_state_{name}.npy', 'f', (num, 6))
-  told = _array(folder / f'unmasked_inds_{name}.npy', 'iu', (None,))
-  told = np.unique(told.astype(np.int64))
-  if not told.size or told[0] < 0 or told[-1] >= num or (force <= 0).any():
+  steps_told = _array(folder / f'unmasked_inds_{name}.npy', 'iu', (None,))
+  steps_told = np.unique(steps_told.astype(np.int64))
+  if (
+    not steps_told.size
+    or steps_told[0] < 0
+    or steps_told[-1] >= num
+    or (force <= 0).any()
+  ):
     raise core.InputError(
-      f'{folder}: system {name} has steps {told[:1]}..{told[-1:]} told of '
-      f'{num}, and forces from {force.min():g}; expected some of its steps, '
-      'and forces > 0'
+      f'{folder}: system {name} has steps {steps_told[:1]}..{steps_told[-1:]} '
+      f'told of {num}, and forces from {force.min():g}; expected some of its '
+      'steps, and forces > 0'
     )
   # What one system stores of masses is the same on all rows.
   planet, star = state[0, 4:].tolist()
   sun = (places - state[:, :2]).mean(0)
   away = np.hypot(state[:, 0], state[:, 1])
-  return System(str(name), places, away, force, told, sun, planet, star)
+  return System(str(name), places, away, force, steps_told, sun, planet, star)
 
 
 def _array(
@@ -112,24 +121,24 @@ def _array(
 ) -> np.ndarray:
   """An array of a shape, None is any; floats as float64 of the same value."""
   with core.reading_file(path, 'an array'):
-    found = np.load(path, allow_pickle=False)
-  if not isinstance(found, np.ndarray):
+    array = np.load(path, allow_pickle=False)
+  if not isinstance(array, np.ndarray):
     raise core.InputError(f'{path} holds several arrays; expected one')
-  fits = found.ndim == len(shape)
-  fits = fits and found.dtype.kind in kinds
+  fits = array.ndim == len(shape)
+  fits = fits and array.dtype.kind in kinds
   if not fits or any(
     want not in (None, size)
-    for want, size in zip(shape, found.shape, strict=True)
+    for want, size in zip(shape, array.shape, strict=True)
   ):
     raise core.InputError(
-      f'{path}: {found.dtype} of shape {found.shape}; expected numbers of '
+      f'{path}: {array.dtype} of shape {array.shape}; expected numbers of '
       f'shape {shape}'
     )
-  if found.dtype.kind == 'f':
-    found = found.astype(np.float64)
-    if not np.isfinite(found).all():
+  if array.dtype.kind == 'f':
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
       raise core.InputError(f'{path}: not all numbers are finite')
-  return found
+  return array
 
 
 def draw(
@@ -143,23 +152,23 @@ def draw(
   Raises:
     InputError: the world shows no moving bodies, or has too few steps.
   """
-  made: core.World = registry.resolve('world', world)
-  if not core.can(made, core.Latent.trajectory):
+  drawn_world: core.World = registry.resolve('world', world)
+  if not core.can(drawn_world, core.Latent.trajectory):
     raise core.InputError(
       f'{world} shows no moving bodies (core.Latent.trajectory)'
     )
-  motion = made.trajectory(made.sample(num, seed))
+  motion = drawn_world.trajectory(drawn_world.sample(num, seed))
   if (motion.bodies != 2).any():
     raise core.InputError(f'{world} has systems of several planets')
   planet = motion.body[0] == 0
-  found = []
+  systems = []
   for n, (state, place) in enumerate(
     zip(motion.state[:, planet], motion.position[:, planet], strict=True)
   ):
     sun = (place[0] - state[0, :2]).round(2)
     away = np.hypot(state[:, 0], state[:, 1])
     planet_mass, star = state[0, 4:].tolist()
-    one = System(
+    system = System(
       str(n),
       state[:, :2] + sun,
       away,
@@ -169,8 +178,8 @@ def draw(
       planet_mass,
       star,
     )
-    found.append(spread(one, told, seed))
-  return found
+    systems.append(spread(system, told, seed))
+  return systems
 
 
 def _enough(told: int, steps: int, which: str) -> None:
@@ -216,7 +225,7 @@ UNKNOWN = 'Unk'
 
 
 def _parts(system: System) -> dict[str, Any]:
-  """What the templates say of a system."""
+  """Parts of a prompt about a system."""
   x, y = system.sun
   rows = zip(
     system.places.tolist(), system.force.tolist(), system.known, strict=True
@@ -227,8 +236,8 @@ def _parts(system: System) -> dict[str, Any]:
     ),
     'lines': ''.join(
       f'Timestep: {step}, Coordinates: ({x:.2f}, {y:.2f}), Outcome: '
-      f'{force if known else UNKNOWN}\n'
-      for step, ((x, y), force, known) in enumerate(rows)
+      f'{force if is_told else UNKNOWN}\n'
+      for step, ((x, y), force, is_told) in enumerate(rows)
     ),
     'last': len(system.force) - 1,
   }
@@ -253,7 +262,7 @@ def prompt(variant: str, system: System, others: Sequence[System] = ()) -> str:
 EVERY = {'published': 1, 'corrected': 1, 'several': 10}
 
 
-class Question(NamedTuple):
+class ForceQuestion(NamedTuple):
   """A prompt, and the system whose forces it asks for."""
 
   prompt: str
@@ -271,7 +280,7 @@ def questions(
   last: int = 0,
   seed: int = 0,
   world: str = WORLD,
-) -> list[Question]:
+) -> list[ForceQuestion]:
   """The questions of a variant of prompts.
 
   Args:
@@ -321,10 +330,12 @@ def questions(
   else:
     shown = [spread(system, told, seed).every(step) for system in systems]
   if not several:
-    return [Question(prompt(variant, system), system) for system in shown[:num]]
+    return [
+      ForceQuestion(prompt(variant, system), system) for system in shown[:num]
+    ]
   listed = []
   for n in range(num):
     before = [shown[(n + 1 + k) % len(shown)] for k in range(others)]
     asked = spread(systems[n], last, seed).every(step)
-    listed.append(Question(prompt(variant, asked, before), asked))
+    listed.append(ForceQuestion(prompt(variant, asked, before), asked))
   return listed

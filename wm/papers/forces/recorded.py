@@ -57,7 +57,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
 
 def load(
   folder: pathlib.Path, systems: Sequence[System]
-) -> dict[str, list[scoring.Said]]:
+) -> dict[str, list[scoring.ForceReply]]:
   """Model -> its recorded answer about each system.
 
   Raises:
@@ -82,7 +82,9 @@ def load(
   }
 
 
-def _sample(model: str, system: System, answer: scoring.Said) -> EvalSample:
+def _sample(
+  model: str, system: System, answer: scoring.ForceReply
+) -> EvalSample:
   force = {
     step: value
     for step, value in enumerate(answer.force.tolist())

@@ -3,8 +3,8 @@
 Masses are constant in a system, and so, nearly, is the force: over few systems
 a law tells little more than systems apart. Whoever repeats the mean of the told
 forces in each system follows Newton's law over systems of different masses and
-distances. Knowledge of the distance shows within systems: `Law.within` compares
-steps of one system alone.
+distances. Knowledge of the distance shows within systems: `SpeakerLaw.within`
+compares steps of one system alone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ TOLERANCE = 0.05
 LOSSES = symbolic.LOSSES  # Squares of logarithms, or of forces as they are.
 
 
-class Law(NamedTuple):
-  """What one speaker's forces say.
+class SpeakerLaw(NamedTuple):
+  """The law of one speaker's forces.
 
   Attributes:
     reason: '' where there is a law over all systems, else why not, as of
@@ -60,23 +60,23 @@ class Law(NamedTuple):
   judged: str
 
 
-class _Rows(NamedTuple):
-  """All steps of all systems, one behind the other."""
+class _SystemSteps(NamedTuple):
+  """Steps of all systems, concatenated."""
 
   columns: dict[str, np.ndarray]
   truth: np.ndarray
   group: np.ndarray
 
 
-def _rows(systems: Sequence[System]) -> _Rows:
-  sizes = [len(one.force) for one in systems]
+def _rows(systems: Sequence[System]) -> _SystemSteps:
+  sizes = [len(system.force) for system in systems]
   columns = {
-    'r': np.concatenate([one.distance for one in systems]),
-    'm1': np.repeat([one.planet for one in systems], sizes),
-    'm2': np.repeat([one.star for one in systems], sizes),
+    'r': np.concatenate([system.distance for system in systems]),
+    'm1': np.repeat([system.planet for system in systems], sizes),
+    'm2': np.repeat([system.star for system in systems], sizes),
   }
-  truth = np.concatenate([one.force for one in systems])
-  return _Rows(columns, truth, np.repeat(np.arange(len(sizes)), sizes))
+  truth = np.concatenate([system.force for system in systems])
+  return _SystemSteps(columns, truth, np.repeat(np.arange(len(sizes)), sizes))
 
 
 def laws(
@@ -84,7 +84,7 @@ def laws(
   speakers: Mapping[str, Sequence[np.ndarray]],
   nodes: int = 0,
   losses: Sequence[str] = LOSSES,
-) -> dict[str, Law]:
+) -> dict[str, SpeakerLaw]:
   """Speaker -> the law of what it says.
 
   Args:
@@ -94,30 +94,32 @@ def laws(
     losses: of which formulas are sought, of LOSSES.
   """
   rows = _rows(systems)
-  found = {
-    name: _law(systems, rows, [np.asarray(one) for one in said])
-    for name, said in speakers.items()
+  by_speaker = {
+    name: _law(systems, rows, [np.asarray(force) for force in forces])
+    for name, forces in speakers.items()
   }
-  every = {name: np.concatenate(said) for name, said in speakers.items()}
+  every = {name: np.concatenate(forces) for name, forces in speakers.items()}
   for loss in losses if nodes else ():
     for name, (formula, right) in _searched(rows, every, nodes, loss).items():
-      law = found[name]
+      law = by_speaker[name]
       law.formulas[loss] = formula
-      found[name] = law._replace(newton=(*law.newton, *([loss] * right)))
-  return found
+      by_speaker[name] = law._replace(newton=(*law.newton, *([loss] * right)))
+  return by_speaker
 
 
-def _law(systems: Sequence[System], rows: _Rows, said: list[np.ndarray]) -> Law:
+def _law(
+  systems: Sequence[System], rows: _SystemSteps, forces: list[np.ndarray]
+) -> SpeakerLaw:
   within = {
-    one.name: _within(one, values)
-    for one, values in zip(systems, said, strict=True)
+    system.name: _within(system, values)
+    for system, values in zip(systems, forces, strict=True)
   }
-  every = np.concatenate(said)
-  there = np.isfinite(every)
-  good = there & (every > 0)
+  every = np.concatenate(forces)
+  finite = np.isfinite(every)
+  good = finite & (every > 0)
   judged = _judged(rows, every)
-  none = Law('', {}, {}, {}, (), within, judged)
-  if good.sum() < POSITIVE * max(there.sum(), 1):
+  none = SpeakerLaw('', {}, {}, {}, (), within, judged)
+  if good.sum() < POSITIVE * max(finite.sum(), 1):
     return none._replace(reason='not_positive')
   if good.sum() < 2 or np.ptp(every[good]) == 0:
     return none._replace(reason='constant')
@@ -130,12 +132,12 @@ def _law(systems: Sequence[System], rows: _Rows, said: list[np.ndarray]) -> Law:
   return none._replace(exponents=law.exponents, intervals=intervals)
 
 
-def _within(system: System, said: np.ndarray) -> tuple[float, float]:
+def _within(system: System, force: np.ndarray) -> tuple[float, float]:
   """Exponent of r, and how far log force goes with log r (r squared)."""
-  good = np.isfinite(said) & (said > 0)
-  if good.sum() < 3 or good.sum() < POSITIVE * np.isfinite(said).sum():
+  good = np.isfinite(force) & (force > 0)
+  if good.sum() < 3 or good.sum() < POSITIVE * np.isfinite(force).sum():
     return np.nan, np.nan
-  x, y = np.log(system.distance[good]), np.log(said[good])
+  x, y = np.log(system.distance[good]), np.log(force[good])
   if np.ptp(x) == 0 or np.ptp(y) <= scoring.COPIED:
     return np.nan, np.nan
   x = x - x.mean()
@@ -143,20 +145,20 @@ def _within(system: System, said: np.ndarray) -> tuple[float, float]:
   return slope, scoring.correlation(x, y) ** 2
 
 
-def _judged(rows: _Rows, said: np.ndarray) -> str:
+def _judged(rows: _SystemSteps, force: np.ndarray) -> str:
   """The verdict of `force_law`, which needs ten systems."""
-  num = len(said)
+  num = len(force)
   # x and y from the sun; only their distance counts for a magnitude.
   columns = rows.columns['r'], np.zeros(num), rows.columns['m1']
   state = np.stack([*columns, rows.columns['m2']], axis=1)
   verdict = force_laws.Rows(state, rows.group, False).verdict(
-    'force', said[:, None], TOLERANCE
+    'force', force[:, None], TOLERANCE
   )
   return verdict.reason or ('newton' if verdict.newton else 'other')
 
 
 def _searched(
-  rows: _Rows, speakers: Mapping[str, np.ndarray], nodes: int, loss: str
+  rows: _SystemSteps, speakers: Mapping[str, np.ndarray], nodes: int, loss: str
 ) -> dict[str, tuple[str, bool]]:
   """Speaker -> the formula of r, m1 and m2 that fits best; is it Newton's?
 
@@ -164,32 +166,34 @@ def _searched(
   same steps share a search. Who says nothing, or one number, has no formula.
   """
   alike: dict[bytes, list[str]] = {}
-  for name, said in speakers.items():
-    there = np.isfinite(said)
+  for name, force in speakers.items():
+    finite = np.isfinite(force)
     if loss == 'log':
-      there &= said > 0
-    if there.any() and np.ptp(said[there]) > 0:
-      alike.setdefault(there.tobytes(), []).append(name)
-  found = {}
+      finite &= force > 0
+    if finite.any() and np.ptp(force[finite]) > 0:
+      alike.setdefault(finite.tobytes(), []).append(name)
+  laws_found = {}
   for mask, names in alike.items():
     at = np.flatnonzero(np.frombuffer(mask, bool))
     at = at[np.unique(np.linspace(0, len(at) - 1, ROWS).astype(int))]
-    given = {name: values[at] for name, values in rows.columns.items()}
+    columns = {name: values[at] for name, values in rows.columns.items()}
     aims = np.array([speakers[name][at] for name in names])
-    some = np.ptp(aims, axis=1) > 0
-    if not some.any():
+    varied = np.ptp(aims, axis=1) > 0
+    if not varied.any():
       continue
-    fronts = formulas.exhaustive(given, aims[some], nodes, loss)
-    kept = [name for name, one in zip(names, some, strict=True) if one]
-    for name, front in zip(kept, fronts, strict=True):
+    fronts = formulas.exhaustive(columns, aims[varied], nodes, loss)
+    speaking = [
+      name for name, varies in zip(names, varied, strict=True) if varies
+    ]
+    for name, front in zip(speaking, fronts, strict=True):
       if front:
         law = formulas.best(front)
-        found[name] = law.text, formulas.follows(law, _newton(given))
-  return found
+        laws_found[name] = law.text, formulas.follows(law, _newton(columns))
+  return laws_found
 
 
-def _newton(given: Mapping[str, np.ndarray]) -> np.ndarray:
-  return given['m1'] * given['m2'] / given['r'] ** 2
+def _newton(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+  return columns['m1'] * columns['m2'] / columns['r'] ** 2
 
 
 TRUE, SAID, TOLD = '#666666', '#c8553d', '#3b6ea5'
@@ -208,8 +212,8 @@ def grid(
     len(speakers) * num, across=num, size=(2.6, 1.9)
   )
   panels = iter(axes)
-  for name, said in speakers.items():
-    for system, values in zip(systems, said, strict=True):
+  for name, forces in speakers.items():
+    for system, values in zip(systems, forces, strict=True):
       axis = next(panels)
       at = np.arange(len(system.force))
       axis.plot(at, system.force, color=TRUE, lw=3, alpha=0.5, label='true')
@@ -234,13 +238,13 @@ def grid(
   return figures.to_png(figure)
 
 
-def _limits(truth: np.ndarray, said: np.ndarray) -> tuple[float, float]:
+def _limits(truth: np.ndarray, force: np.ndarray) -> tuple[float, float]:
   low, high = float(truth.min()), float(truth.max())
   wide = max(high - low, 0.02 * high)
-  there = said[np.isfinite(said)]
-  if there.size:
-    low = max(min(low, float(there.min())), low - 5 * wide)
-    high = min(max(high, float(there.max())), high + 5 * wide)
+  finite = force[np.isfinite(force)]
+  if finite.size:
+    low = max(min(low, float(finite.min())), low - 5 * wide)
+    high = min(max(high, float(finite.max())), high + 5 * wide)
   edge = 0.08 * (high - low)
   return low - edge, high + edge
 
@@ -264,10 +268,10 @@ def _by_system(
     {
       'speaker': name,
       **{
-        f'system {one.name}': ', '.join(
-          _short(by[name, one.name][quantity]) for quantity in quantities
+        f'system {system.name}': ', '.join(
+          _short(by[name, system.name][quantity]) for quantity in quantities
         )
-        for one in shown
+        for system in shown
       },
     }
     for name in dict.fromkeys(row['speaker'] for row in rows)
@@ -277,7 +281,7 @@ def _by_system(
 
 def _tables(
   rows: Sequence[pages.Row],
-  found: Mapping[str, Law],
+  laws_of: Mapping[str, SpeakerLaw],
   shown: Sequence[System],
 ) -> list[tables.Table]:
   names = {row['speaker'] for row in rows}
@@ -296,7 +300,7 @@ def _tables(
     ),
     pages.table(
       'Laws over all systems',
-      _law_rows(found),
+      _law_rows(laws_of),
       'Masses, and nearly forces, are constant in a system: whoever repeats '
       'the told forces of each system seems to know the law. Intervals are '
       'clustered by system; force_law judges from ten systems on.',
@@ -311,7 +315,7 @@ def _tables(
             for key, pair in law.within.items()
           },
         }
-        for name, law in found.items()
+        for name, law in laws_of.items()
       ],
       "Newton's is -2. A dash: one number, or numbers that have no logarithm.",
     ),
@@ -326,11 +330,11 @@ def _short(value: float) -> str:
   return f'{value:.4f}'
 
 
-def _law_rows(found: Mapping[str, Law]) -> list[dict[str, Any]]:
+def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
   """A row for each speaker; formulas only where some were sought."""
-  sought = any(law.formulas for law in found.values())
+  sought = any(law.formulas for law in laws_of.values())
   rows = []
-  for name, law in found.items():
+  for name, law in laws_of.items():
     row: dict[str, Any] = {'speaker': name}
     for key in ('r', 'm1', 'm2'):
       row[f'exponent of {key}'] = law.reason

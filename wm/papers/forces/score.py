@@ -1,4 +1,10 @@
-"""Replies about forces as numbers, their scores, and baselines."""
+"""Replies about forces as numbers, their scores, and baselines.
+
+A model that repeats one number has a small error where forces hardly change:
+each score stands beside those of baselines, which know the places and the told
+forces of the published prompt (`newton_true` also the sun's place), and the
+number of different answers is given.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +25,11 @@ LARGEST = 1e100
 DIGITS = 9  # Of a step that is written as text.
 
 
-class Said(NamedTuple):
-  """What a reply says of T steps.
+class ForceReply(NamedTuple):
+  """The forces of a reply at T steps.
 
   Attributes:
-    force: [T] float64; NaN where nothing is said.
+    force: [T] float64; NaN where the reply has none.
     failure: '', or why something or all is missing: a key of
       `replies.FAILURES`, or 'incomplete', steps without a number.
     reasoning: characters of reasoning, which were not read.
@@ -36,24 +42,24 @@ class Said(NamedTuple):
   strange: int = 0
 
 
-def read(reply: str, steps: int) -> Said:
+def read(reply: str, steps: int) -> ForceReply:
   """Reads the dict behind the last `ANSWER:`, or else the first dict."""
   none = np.full(steps, np.nan)
   seen = replies.visible(reply)
   if seen.failure:
-    return Said(none, seen.failure, seen.reasoning)
+    return ForceReply(none, seen.failure, seen.reasoning)
   answer = replies.after_answer(seen.value)
   text = seen.value if answer.failure else answer.value
-  found = replies.first_value(text, opening='{')
-  if not isinstance(found.value, dict):
-    return Said(none, found.failure or 'nothing', seen.reasoning)
-  said = of_dict(found.value, steps)
-  return said._replace(
-    failure=found.failure or said.failure, reasoning=seen.reasoning
+  literal = replies.first_value(text, opening='{')
+  if not isinstance(literal.value, dict):
+    return ForceReply(none, literal.failure or 'nothing', seen.reasoning)
+  reply_forces = of_dict(literal.value, steps)
+  return reply_forces._replace(
+    failure=literal.failure or reply_forces.failure, reasoning=seen.reasoning
   )
 
 
-def of_dict(values: Mapping[Any, Any], steps: int) -> Said:
+def of_dict(values: Mapping[Any, Any], steps: int) -> ForceReply:
   """Step -> force, with steps as integers or as text; later ones count."""
   force, strange = np.full(steps, np.nan), 0
   for key, value in values.items():
@@ -63,7 +69,7 @@ def of_dict(values: Mapping[Any, Any], steps: int) -> Said:
     else:
       force[step] = number
   failure = 'incomplete' if np.isnan(force).any() else ''
-  return Said(force, failure, 0, strange)
+  return ForceReply(force, failure, 0, strange)
 
 
 def _step(key: Any) -> int | None:
@@ -82,18 +88,18 @@ def _number(value: Any) -> float | None:
   return float(value) if good else None
 
 
-def load_answer(path: pathlib.Path, steps: int) -> Said:
+def load_answer(path: pathlib.Path, steps: int) -> ForceReply:
   """A recorded answer: a JSON object, step -> force.
 
   Raises:
     InputError: the file is missing, or holds something else.
   """
-  found = core.read_json(path)
-  if not isinstance(found, dict):
+  answer = core.read_json(path)
+  if not isinstance(answer, dict):
     raise core.InputError(
-      f'{path}: {type(found).__name__}; expected an object, step to force'
+      f'{path}: {type(answer).__name__}; expected an object, step to force'
     )
-  return of_dict(found, steps)
+  return of_dict(answer, steps)
 
 
 # Name -> what it is, for heads of tables.
@@ -111,47 +117,49 @@ SCORES = {
 COPIED = 1e-6  # Relative difference of a number that was copied.
 
 
-def scores(said: np.ndarray, system: System) -> dict[str, float]:
+def scores(force: np.ndarray, system: System) -> dict[str, float]:
   """SCORES of forces [T]; NaN where nothing is said, or nothing to score.
 
   A constant has no correlation: NaN.
   """
-  there, known = np.isfinite(said), system.known
+  finite, is_told = np.isfinite(force), system.known
   truth = system.force
-  off = np.abs(said - truth) / truth
+  off = np.abs(force - truth) / truth
 
   def mean(values: np.ndarray, rows: np.ndarray) -> float:
     return float(values[rows].mean()) if rows.any() else np.nan
 
   return {
-    'error': mean(off, there),
-    'error_unknown': mean(off, there & ~known),
-    'r': correlation(said[there], truth[there]),
-    'r_unknown': correlation(said[there & ~known], truth[there & ~known]),
-    'r_time': correlation(said[there], np.flatnonzero(there).astype(float)),
-    'distinct': float(len(np.unique(said[there]))),
-    'answered': float(there.mean()),
-    'copied': mean(off <= COPIED, known),
-    'positive': mean(said > 0, there),
+    'error': mean(off, finite),
+    'error_unknown': mean(off, finite & ~is_told),
+    'r': correlation(force[finite], truth[finite]),
+    'r_unknown': correlation(
+      force[finite & ~is_told], truth[finite & ~is_told]
+    ),
+    'r_time': correlation(force[finite], np.flatnonzero(finite).astype(float)),
+    'distinct': float(len(np.unique(force[finite]))),
+    'answered': float(finite.mean()),
+    'copied': mean(off <= COPIED, is_told),
+    'positive': mean(force > 0, finite),
   }
 
 
-def correlation(one: np.ndarray, two: np.ndarray) -> float:
+def correlation(first: np.ndarray, second: np.ndarray) -> float:
   """Pearson's; NaN where either is constant."""
-  if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
+  if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
     return np.nan
   # Forces of 1e-300 would have no squares.
-  one, two = one / np.abs(one).max(), two / np.abs(two).max()
-  one, two = one - one.mean(), two - two.mean()
-  total = np.sqrt((one @ one) * (two @ two))
-  return float(one @ two / total) if total > 0 else np.nan
+  first, second = first / np.abs(first).max(), second / np.abs(second).max()
+  first, second = first - first.mean(), second - second.mean()
+  total = np.sqrt((first @ first) * (second @ second))
+  return float(first @ second / total) if total > 0 else np.nan
 
 
 def beside(
   system: System, speakers: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, float]]:
   """Speaker -> `scores` of a system."""
-  return {name: scores(said, system) for name, said in speakers.items()}
+  return {name: scores(force, system) for name, force in speakers.items()}
 
 
 SOLVED = 1e-14  # Relative tolerance of the fit.
@@ -159,8 +167,8 @@ SOLVED = 1e-14  # Relative tolerance of the fit.
 
 def constant(system: System) -> np.ndarray:
   """[T] the median of the told forces."""
-  told = system.force[system.told]
-  return np.full(len(system.force), np.median(told))
+  force_told = system.force[system.told]
+  return np.full(len(system.force), np.median(force_told))
 
 
 def mean_force(system: System) -> np.ndarray:
@@ -179,12 +187,12 @@ def interpolation(system: System) -> np.ndarray:
 
 def line_in_time(system: System) -> np.ndarray:
   """[T] a straight line in time, fitted to the told forces."""
-  at, told = np.arange(len(system.force)), system.told
-  away = told - told.mean()
+  at, steps_told = np.arange(len(system.force)), system.told
+  away = steps_told - steps_told.mean()
   total = float(away @ away)
-  force = system.force[told]
+  force = system.force[steps_told]
   slope = away @ force / total if total else 0.0
-  return force.mean() + slope * (at - told.mean())
+  return force.mean() + slope * (at - steps_told.mean())
 
 
 def newton_at(system: System, sun: np.ndarray) -> np.ndarray:
@@ -220,13 +228,13 @@ def newton_fitted(system: System) -> np.ndarray:
     return np.log(((places - sun) ** 2).sum(1))
 
   def rest(sun: np.ndarray) -> np.ndarray:
-    found = aim + square(sun * size)
-    return found - found.mean()
+    solution = aim + square(sun * size)
+    return solution - solution.mean()
 
-  found = optimize.least_squares(
+  solution = optimize.least_squares(
     rest, np.zeros(2), xtol=SOLVED, ftol=SOLVED, gtol=SOLVED
   )
-  sun = found.x * size
+  sun = solution.x * size
   factor = np.exp((aim + square(sun)).mean())
   return factor / ((system.places - sun) ** 2).sum(1)
 

@@ -59,12 +59,12 @@ def forces(
   )
   samples = [
     Sample(
-      id=f'{variant}-{one.system.name}',
-      input=one.prompt,
-      target=json.dumps(one.system.force.tolist()),
-      metadata={'variant': variant, **stored(one.system)},
+      id=f'{variant}-{question.system.name}',
+      input=question.prompt,
+      target=json.dumps(question.system.force.tolist()),
+      metadata={'variant': variant, **stored(question.system)},
     )
-    for one in asked
+    for question in asked
   ]
   return Task(
     dataset=MemoryDataset(samples, name=f'forces-{variant}'),
@@ -111,20 +111,20 @@ def forces_scorer() -> Scorer:
   """
 
   async def score(state: TaskState, target: Target) -> Score:
-    """Of one reply."""
+    """Scores one reply."""
     del target
     system = restored(state.metadata)
-    said = scoring.read(state.output.completion, len(system.force))
-    found = scoring.scores(said.force, system)
-    unread = not np.isfinite(said.force).any()
+    reply = scoring.read(state.output.completion, len(system.force))
+    values = scoring.scores(reply.force, system)
+    unread = not np.isfinite(reply.force).any()
     return Score(
-      value={**found, 'unread': float(unread)},
-      answer=said.failure or 'read',
+      value={**values, 'unread': float(unread)},
+      answer=reply.failure or 'read',
       metadata={
-        'said': [None if np.isnan(x) else x for x in said.force.tolist()],
-        'failure': said.failure,
-        'strange': said.strange,
-        'reasoning': said.reasoning,
+        'said': [None if np.isnan(x) else x for x in reply.force.tolist()],
+        'failure': reply.failure,
+        'strange': reply.strange,
+        'reasoning': reply.reasoning,
       },
     )
 
@@ -143,8 +143,8 @@ def known_answer(request: providers.Request) -> str:
   )
   force = system.force
   if request.guesses:
-    told = force[system.told if len(system.told) else slice(None)].tolist()
-    force = np.array([request.choice(told) for _ in force])
+    choices = force[system.told if len(system.told) else slice(None)].tolist()
+    force = np.array([request.choice(choices) for _ in force])
   elif request.metadata['variant'] == 'published':
     force = scoring.newton_origin(shown)
   elif len(system.told):

@@ -1,4 +1,12 @@
-"""Scored answers as rows, numbers of games, baselines, and regressions."""
+"""Scored answers as rows, the numbers of games, baselines, and regressions.
+
+Rows have the columns of `COLUMNS`. Baselines answer as a model would, and are
+scored by the same program; that of a place drawn at random is its mean.
+Regressions are of success of each game on its numbers (table 2): ordinary least
+squares on standardised variables, one at a time as the paper has them, all at
+once, which are collinear, and on principal components, which are not. Source:
+Ding et al. 2024, section 3.3 and appendix B.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +22,13 @@ from wm import core
 from wm.evaluation import statistics
 from wm.papers.mango import questions
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import OPPOSITES, Answer, Graph, Move, Rules
+from wm.papers.mango.score import (
+  OPPOSITES,
+  AnswerMove,
+  JudgeGraph,
+  JudgeRules,
+  MovesAnswer,
+)
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import skeletons
 
@@ -31,7 +45,7 @@ COLUMNS = (
 MICRO, MACRO = 'micro', 'macro'
 
 
-class Mean(NamedTuple):
+class GamesMean(NamedTuple):
   """A mean and its 95 % interval, clustered by game; None where n is 0."""
 
   value: float | None
@@ -42,7 +56,7 @@ class Mean(NamedTuple):
 
 
 def answer_row(
-  model: str, asked: questions.Asked, score: scoring.Score
+  model: str, asked: questions.MazeQuestion, score: scoring.Score
 ) -> tuple[Any, ...]:
   """A scored answer, in the order of COLUMNS."""
   return (
@@ -64,11 +78,11 @@ def answer_frame(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
 
 def select(rows: pd.DataFrame, **columns: Any) -> pd.DataFrame:
   """The rows that have these values; None is any."""
-  kept = np.ones(len(rows), bool)
+  mask = np.ones(len(rows), bool)
   for name, value in columns.items():
     if value is not None:
-      kept &= (rows[name] == value).to_numpy()
-  return rows[kept]
+      mask &= (rows[name] == value).to_numpy()
+  return rows[mask]
 
 
 def well_formed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +95,7 @@ def mean_with_interval(
   column: str = 'success',
   average: str = MICRO,
   value: Callable[[pd.DataFrame], np.ndarray] | None = None,
-) -> Mean:
+) -> GamesMean:
   """Mean of a column of 0 to 1, over questions or over games.
 
   Args:
@@ -92,7 +106,7 @@ def mean_with_interval(
     value: instead of the column, [rows] numbers.
   """
   if not len(rows):
-    return Mean(None, None, None, 0, 0)
+    return GamesMean(None, None, None, 0, 0)
   values = rows[column].to_numpy(float) if value is None else value(rows)
   games, index = np.unique(rows.game.to_numpy(str), return_inverse=True)
   weights = np.bincount(index).astype(float)
@@ -100,8 +114,8 @@ def mean_with_interval(
   if average == MACRO:
     totals, weights = totals / weights, np.ones(len(games))
   low, high, _ = statistics.interval(totals, weights, (0.0, 1.0))
-  found = float(totals.sum() / weights.sum())
-  return Mean(found, low, high, len(rows), len(games))
+  center = float(totals.sum() / weights.sum())
+  return GamesMean(center, low, high, len(rows), len(games))
 
 
 def corrected(rows: pd.DataFrame) -> float | None:
@@ -120,14 +134,14 @@ def both_answered(
   As tables 1 and 9 have it; of several answers of one model to a question the
   first counts.
   """
-  some = [
+  formed = [
     well_formed(select(rows, model=name)).drop_duplicates(['game', 'key'])
     for name in models
   ]
-  indexed = [part.set_index(['game', 'key']) for part in some]
+  indexed = [part.set_index(['game', 'key']) for part in formed]
   common = indexed[0].index.intersection(indexed[1].index)
-  one, other = (part.loc[common].reset_index() for part in indexed)
-  return one, other
+  first, second = (part.loc[common].reset_index() for part in indexed)
+  return first, second
 
 
 class Facts(NamedTuple):
@@ -178,13 +192,13 @@ def confusion(names: Sequence[str]) -> float:
     sum(
       max(
         (
-          Levenshtein.normalized_similarity(one, other)
-          for k, other in enumerate(words)
+          Levenshtein.normalized_similarity(name, other_name)
+          for k, other_name in enumerate(words)
           if k != number
         ),
         default=0.0,
       )
-      for number, one in enumerate(words)
+      for number, name in enumerate(words)
     )
   )
 
@@ -193,19 +207,24 @@ def facts_of(
   maze: mazes.Maze, step: int = mazes.LAST, rule: str = 'some'
 ) -> Facts:
   """The numbers of a game at a step; rule: see `questions.questions`."""
-  some = mazes.prefix(maze, step)
-  edges = some.edges
+  shown = mazes.prefix(maze, step)
+  edges = shown.edges
   walked = edges.answerable.forward <= step
-  found = skeletons.destinations(some)
-  easy = found.easy <= step
-  sizes = found.paths.length
-  unwalked = np.concatenate([[0], np.cumsum(~walked[found.paths.edges])])
-  offsets = found.paths.offsets
+  paths = skeletons.destinations(shown)
+  easy = paths.easy <= step
+  sizes = paths.paths.length
+  unwalked = np.concatenate([[0], np.cumsum(~walked[paths.paths.edges])])
+  offsets = paths.paths.offsets
   imputed = unwalked[offsets[1:]] - unwalked[offsets[:-1]]
-  seen = mazes.seen(some)
-  names = [name for name, here in zip(some.places, seen, strict=True) if here]
-  words = [len(one.observation.split()) for one in some.steps]
-  routes = [one.easy for one in questions.questions(maze, 'route', step, rule)]
+  seen = mazes.seen(shown)
+  names = [
+    name for name, is_seen in zip(shown.places, seen, strict=True) if is_seen
+  ]
+  words = [len(step_shown.observation.split()) for step_shown in shown.steps]
+  routes = [
+    step_shown.easy
+    for step_shown in questions.questions(maze, 'route', step, rule)
+  ]
   return Facts(
     maze.game,
     maze.steps[-1].number if maze.steps else 0,
@@ -231,7 +250,7 @@ def _mean(values: Sequence[int] | np.ndarray) -> float:
 
 
 def facts_of_all(
-  known: Iterable[mazes.Maze],
+  mazes_shown: Iterable[mazes.Maze],
   cuts: Mapping[str, int] | None = None,
   rule: str = 'some',
 ) -> list[Facts]:
@@ -241,7 +260,7 @@ def facts_of_all(
   """
   return [
     facts_of(maze, (cuts or {}).get(maze.game, mazes.LAST), rule)
-    for maze in known
+    for maze in mazes_shown
   ]
 
 
@@ -257,8 +276,8 @@ BASELINES = {
 }
 
 
-class Seen(NamedTuple):
-  """What a prefix shows of a game.
+class ShownMap(NamedTuple):
+  """The part of a map that a prefix shows.
 
   Attributes:
     last, frequent: places.
@@ -272,8 +291,8 @@ class Seen(NamedTuple):
   reverse: Moves
 
 
-def seen_at(maze: mazes.Maze, step: int) -> Seen:
-  """What the steps 0..step show; the last place is '' of a maze without any."""
+def seen_at(maze: mazes.Maze, step: int) -> ShownMap:
+  """The map that steps 0..step show; the last place is '' if there is none."""
   places = questions.places_walked(maze)[: step + 1] if maze.steps else []
   shown = [place for place in places if place]
   edges = maze.edges
@@ -281,11 +300,11 @@ def seen_at(maze: mazes.Maze, step: int) -> Seen:
   walked: Moves = {}
   for edge in range(edges.source.size):
     source, action, target = maze.words(edge)
-    for moves, known in (
+    for moves, first_step in (
       (visible, edges.answerable.total[edge]),
       (walked, edges.answerable.forward[edge]),
     ):
-      if known <= step:
+      if first_step <= step:
         moves.setdefault(source, {}).setdefault(action, []).append(target)
   back = {place: dict(out) for place, out in walked.items()}
   for source, out in walked.items():
@@ -293,7 +312,7 @@ def seen_at(maze: mazes.Maze, step: int) -> Seen:
       for target in targets if action in OPPOSITES else ():
         back.setdefault(target, {}).setdefault(OPPOSITES[action], [source])
   frequent = collections.Counter(shown).most_common(1)
-  return Seen(
+  return ShownMap(
     shown[-1] if shown else '',
     frequent[0][0] if frequent else '',
     visible,
@@ -302,7 +321,9 @@ def seen_at(maze: mazes.Maze, step: int) -> Seen:
   )
 
 
-def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[Move]:
+def _follow(
+  moves: Moves, start: str, actions: Sequence[str]
+) -> list[AnswerMove]:
   """A path of the actions; an action that leads nowhere stays."""
   # Where each action may lead, from any of the places before it: place -> one
   # from which it is reached.
@@ -316,24 +337,24 @@ def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[Move]:
     }
     came.append(reached or {place: place for place in places})
     places = list(came[-1])
-  here, path = places[0], []
+  place, path = places[0], []
   for action, reached in zip(actions[::-1], came[::-1], strict=True):
-    path.append(Move(reached[here], action, here))
-    here = reached[here]
+    path.append(AnswerMove(reached[place], action, place))
+    place = reached[place]
   return path[::-1]
 
 
-def _shortest(moves: Moves, start: str, end: str) -> list[Move]:
-  came: dict[str, Move] = {}
+def _shortest(moves: Moves, start: str, end: str) -> list[AnswerMove]:
+  came: dict[str, AnswerMove] = {}
   queue = collections.deque([start])
   while queue and end not in came:
-    here = queue.popleft()
-    for action, targets in moves.get(here, {}).items():
+    place = queue.popleft()
+    for action, targets in moves.get(place, {}).items():
       for after in targets:
         if after != start and after not in came:
-          came[after] = Move(here, action, after)
+          came[after] = AnswerMove(place, action, after)
           queue.append(after)
-  path: list[Move] = []
+  path: list[AnswerMove] = []
   while end in came:
     path.append(came[end])
     end = came[end].before
@@ -342,42 +363,44 @@ def _shortest(moves: Moves, start: str, end: str) -> list[Move]:
 
 def walk(
   moves: Moves, start: str, target: str, actions: Sequence[str]
-) -> list[Move]:
+) -> list[AnswerMove]:
   """A path of the actions, or a shortest one where there are none."""
   if actions:
     return _follow(moves, start, actions)
   return _shortest(moves, start, target)
 
 
-def _random(moves: Moves, asked: questions.Asked, seed: int) -> list[Move]:
-  here, path = asked.question.start, []
+def _random(
+  moves: Moves, asked: questions.MazeQuestion, seed: int
+) -> list[AnswerMove]:
+  place, path = asked.question.start, []
   draws = core.hash64(
     seed, int(asked.key[:15], 16), np.arange(max(asked.length, 1))
   )
   for draw in draws.tolist():
-    out = [(a, v) for a, vs in moves.get(here, {}).items() for v in vs]
+    out = [(a, v) for a, vs in moves.get(place, {}).items() for v in vs]
     if not out:
       break
     action, after = out[draw % len(out)]
-    path.append(Move(here, action, after))
-    here = after
+    path.append(AnswerMove(place, action, after))
+    place = after
   return path
 
 
 def baseline_answer(
-  name: str, asked: questions.Asked, known: Seen, seed: int = 0
-) -> Answer:
+  name: str, asked: questions.MazeQuestion, shown: ShownMap, seed: int = 0
+) -> MovesAnswer:
   """The answer of a baseline but 'uniform'; an empty one is 'empty_list'."""
   start, target, actions = asked.question
   if name in ('last', 'frequent'):
-    place = known.last if name == 'last' else known.frequent
-    path = [Move(start, action, place) for action in actions or ('',)]
+    place = shown.last if name == 'last' else shown.frequent
+    path = [AnswerMove(start, action, place) for action in actions or ('',)]
   elif name == 'random_walk':
-    path = _random(known.visible, asked, seed)
+    path = _random(shown.visible, asked, seed)
   else:
-    moves = known.walked if name == 'walked' else known.reverse
+    moves = shown.walked if name == 'walked' else shown.reverse
     path = walk(moves, start, target, actions)
-  return Answer(tuple(path), '' if path else 'empty_list')
+  return MovesAnswer(tuple(path), '' if path else 'empty_list')
 
 
 def baseline_scores(
@@ -386,10 +409,10 @@ def baseline_scores(
   step: int = mazes.LAST,
   *,
   rule: str = 'some',
-  rules: Rules | None = None,
+  rules: JudgeRules | None = None,
   names: Sequence[str] = tuple(BASELINES),
   seed: int = 0,
-) -> Iterator[tuple[str, questions.Asked, scoring.Score]]:
+) -> Iterator[tuple[str, questions.MazeQuestion, scoring.Score]]:
   """(baseline, question, score) of all questions of a kind about a game.
 
   Raises:
@@ -401,27 +424,27 @@ def baseline_scores(
         f'no baseline {name!r}; available: {", ".join(BASELINES)}'
       )
   graph = questions.judge_graph(maze, rules)
-  known = seen_at(maze, step)
+  shown = seen_at(maze, step)
   judge = judged(kind)
   for asked in questions.questions(maze, kind, step, rule):
     for name in names:
       if name == 'uniform':
         yield name, asked, _uniform(graph, asked)
       else:
-        found = baseline_answer(name, asked, known, seed)
-        yield name, asked, judge(graph, asked.question, found)
+        reply = baseline_answer(name, asked, shown, seed)
+        yield name, asked, judge(graph, asked.question, reply)
 
 
 def judged(
   kind: str,
-) -> Callable[[Graph, scoring.Question, Answer], scoring.Score]:
-  """What scores answers to questions of a kind."""
+) -> Callable[[JudgeGraph, scoring.QuestionWords, MovesAnswer], scoring.Score]:
+  """The function that scores answers to questions of a kind."""
   if kind == questions.DESTINATION:
     return scoring.destination
   return scoring.route
 
 
-def _uniform(graph: Graph, asked: questions.Asked) -> scoring.Score:
+def _uniform(graph: JudgeGraph, asked: questions.MazeQuestion) -> scoring.Score:
   """The mean over all places of a destination; of a route no move at all."""
   if asked.kind != questions.DESTINATION:
     return scoring.Score('empty_list')
@@ -449,7 +472,7 @@ VARIANCE_KEPT = 0.9
 _FEWEST = 3  # Games beyond the number of coefficients.
 
 
-class Coefficient(NamedTuple):
+class GameCoefficient(NamedTuple):
   """One coefficient: success by one standard deviation of a variable.
 
   Attributes:
@@ -480,19 +503,19 @@ def by_game(
   Games without rows are left out, and variables that do not vary.
   """
   success = rows.groupby('game').success.mean()
-  known = pd.DataFrame(facts).set_index('game')[list(variables)]
-  known = known.dropna(axis='columns', how='all')
-  found = known.join(success, how='inner').dropna()
-  numbers = found[known.columns].astype(float)
+  numbers_of = pd.DataFrame(facts).set_index('game')[list(variables)]
+  numbers_of = numbers_of.dropna(axis='columns', how='all')
+  joined = numbers_of.join(success, how='inner').dropna()
+  numbers = joined[numbers_of.columns].astype(float)
   spread = numbers.std(ddof=0)
-  some = [name for name in known.columns if spread[name] > 1e-12]
-  scaled = (numbers[some] - numbers[some].mean()) / spread[some]
-  return scaled.assign(success=found.success.astype(float))
+  varied = [name for name in numbers_of.columns if spread[name] > 1e-12]
+  scaled = (numbers[varied] - numbers[varied].mean()) / spread[varied]
+  return scaled.assign(success=joined.success.astype(float))
 
 
 def regress(
   rows: pd.DataFrame, facts: Sequence[Facts], variables: Sequence[str]
-) -> list[Coefficient]:
+) -> list[GameCoefficient]:
   """All coefficients of one model on one kind of question.
 
   Args:
@@ -504,24 +527,24 @@ def regress(
   Returns:
     Of each kind of regression those that have games enough; often none.
   """
-  found = by_game(well_formed(rows), facts, variables)
-  success = found.pop('success')
-  coefficients: list[Coefficient] = []
-  for name in found.columns:
-    coefficients += _fit(SIMPLE, success, found[[name]])
-  coefficients += _fit(MULTIPLE, success, found)
-  return coefficients + _fit(COMPONENTS, success, components(found))
+  table = by_game(well_formed(rows), facts, variables)
+  success = table.pop('success')
+  coefficients: list[GameCoefficient] = []
+  for name in table.columns:
+    coefficients += _fit(SIMPLE, success, table[[name]])
+  coefficients += _fit(MULTIPLE, success, table)
+  return coefficients + _fit(COMPONENTS, success, components(table))
 
 
-def components(known: pd.DataFrame) -> pd.DataFrame:
+def components(variables: pd.DataFrame) -> pd.DataFrame:
   """Principal components of standardised variables, each of variance one.
 
   So many as explain KEPT of the variance; a component's name tells the
   variables with the largest loadings, and its sign makes the first positive.
   """
-  if len(known) < 2 or not len(known.columns):
-    return known
-  values = known.to_numpy(float)
+  if len(variables) < 2 or not len(variables.columns):
+    return variables
+  values = variables.to_numpy(float)
   left, sizes, loadings = np.linalg.svd(values, full_matrices=False)
   shares = np.cumsum(sizes**2) / (sizes**2).sum()
   num = int(np.searchsorted(shares, VARIANCE_KEPT - 1e-12)) + 1
@@ -530,49 +553,49 @@ def components(known: pd.DataFrame) -> pd.DataFrame:
     order = np.argsort(-np.abs(loadings[k]), kind='stable')[:3]
     sign = np.sign(loadings[k, order[0]]) or 1.0
     parts = [
-      f'{known.columns[at]} {sign * loadings[k, at]:+.2f}' for at in order
+      f'{variables.columns[at]} {sign * loadings[k, at]:+.2f}' for at in order
     ]
     share = sizes[k] ** 2 / (sizes**2).sum()
     name = f'{k + 1} ({share:.0%}): {", ".join(parts)}'
     columns[name] = sign * left[:, k] * np.sqrt(len(values))
-  return pd.DataFrame(columns, index=known.index)
+  return pd.DataFrame(columns, index=variables.index)
 
 
 def _fit(
-  kind: str, success: pd.Series, known: pd.DataFrame
-) -> list[Coefficient]:
+  kind: str, success: pd.Series, variables: pd.DataFrame
+) -> list[GameCoefficient]:
   """Coefficients but the constant; [] where games are too few or all alike."""
   from statsmodels.regression import linear_model
 
-  num = len(known.columns)
-  if not num or len(known) < num + 1 + _FEWEST or np.ptp(success) == 0:
+  num = len(variables.columns)
+  if not num or len(variables) < num + 1 + _FEWEST or np.ptp(success) == 0:
     return []
-  design = known.assign(constant=1.0)
+  design = variables.assign(constant=1.0)
   if np.linalg.matrix_rank(design.to_numpy()) < num + 1:
     return []
   fit = linear_model.OLS(success, design).fit()
   ends = fit.conf_int()
   return [
-    Coefficient(
+    GameCoefficient(
       kind,
       name,
       float(fit.params[name]),
       float(ends.loc[name, 0]),
       float(ends.loc[name, 1]),
       float(fit.pvalues[name]),
-      len(known),
+      len(variables),
       float(fit.rsquared),
     )
-    for name in known.columns
+    for name in variables.columns
   ]
 
 
 def regressions(
   rows: pd.DataFrame, facts: Sequence[Facts]
-) -> Mapping[tuple[str, str, bool], list[Coefficient]]:
+) -> Mapping[tuple[str, str, bool], list[GameCoefficient]]:
   """(model, kind of question, easy) -> coefficients."""
-  found = {}
-  for (model, kind, easy), some in rows.groupby(['model', 'kind', 'easy']):
+  fitted = {}
+  for (model, kind, easy), part in rows.groupby(['model', 'kind', 'easy']):
     variables = EASY if easy else HARD
-    found[model, kind, bool(easy)] = regress(some, facts, variables)
-  return found
+    fitted[model, kind, bool(easy)] = regress(part, facts, variables)
+  return fitted

@@ -1,6 +1,13 @@
-"""Questions about mazes of text games, and their prompts.
+"""Questions about mazes of text games, their prompts, and how much is shown.
 
-Source: Ding et al. 2024, section 3 and appendix A.4."""
+A prompt shows whole steps of a walkthrough within a budget of tokens, two
+lists, and a question. The two generations of the authors' program differ in the
+names of the three values of a move. Minigames show the steps before one that
+goes where the walk has been, and ask for the next action; their published
+prompts had rewards and lists of valid actions, which are not in the data: the
+map's list of actions stands in. Source: Ding et al. 2024, sections 3.1 and 3.4,
+appendix A.4.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +25,7 @@ from inspect_ai.model import Model, ModelAPI, get_model
 from wm import core
 from wm.models.serving import replies
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import Graph, Question, Rules
+from wm.papers.mango.score import JudgeGraph, JudgeRules, QuestionWords
 from wm.runtime import pages
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import minigames, skeletons
@@ -34,7 +41,7 @@ _CHARACTERS = 3.5
 Counter = Callable[[str], int]
 
 
-class Shown(NamedTuple):
+class ShownStep(NamedTuple):
   """A step as a prompt shows it.
 
   Attributes:
@@ -53,13 +60,13 @@ def estimate(text: str) -> int:
   return -int(-len(text.encode('utf-8', 'replace')) // _CHARACTERS)
 
 
-def render(steps: Sequence[Shown]) -> str:
+def render(steps: Sequence[ShownStep]) -> str:
   """Whole blocks, as in the published walkthroughs; no blanks at the end."""
   return ''.join(map(TEXTS.block, steps)).rstrip()
 
 
 def cut(
-  steps: Sequence[Shown],
+  steps: Sequence[ShownStep],
   counter: Counter = estimate,
   budget: int = BUDGET - RESERVED,
   last: int = 70,
@@ -77,20 +84,20 @@ def cut(
   Raises:
     InputError: there is no step, or the first one does not fit.
   """
-  some = [step for step in steps if step.number <= last]
-  if not some:
+  candidates = [step for step in steps if step.number <= last]
+  if not candidates:
     raise core.InputError(f'no step up to {last} to show; expected step 0')
-  counted = functools.cache(lambda size: counter(render(some[:size])))
+  counted = functools.cache(lambda size: counter(render(candidates[:size])))
   # Sizes 1, 2, ... count ever more tokens: how many of them fit?
   fit = bisect.bisect_right(
-    range(1, len(some) + 1), budget, key=lambda size: counted(size)
+    range(1, len(candidates) + 1), budget, key=lambda size: counted(size)
   )
   if not fit:
     raise core.InputError(
       f'a budget of {budget:,} tokens does not hold step 0, which takes '
       f'{counted(1):,}; give more'
     )
-  return some[fit - 1].number
+  return candidates[fit - 1].number
 
 
 def room(
@@ -120,7 +127,7 @@ TOKENIZERS = 'model', 'estimate'
 
 
 def counter(tokenizer: str = 'model') -> Counter:
-  """What counts tokens: the model's own way where it has one, else a guess.
+  """Returns a token counter: the model's own if it has one, else an estimate.
 
   Raises:
     InputError: there is no such tokenizer.
@@ -133,11 +140,11 @@ def counter(tokenizer: str = 'model') -> Counter:
     return estimate
   model = get_model()
   kind = type(model.api)
-  own = (
+  counts_itself = (
     kind.count_text_tokens is not ModelAPI.count_text_tokens
     or kind.count_tokens is not ModelAPI.count_tokens
   )
-  return _waiting(model) if own else estimate
+  return _waiting(model) if counts_itself else estimate
 
 
 def _waiting(model: Model) -> Callable[[str], int]:
@@ -146,9 +153,9 @@ def _waiting(model: Model) -> Callable[[str], int]:
   def count(text: str) -> int:
     """Tokens of a text; InputError where the provider is out of reach."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-      found = pool.submit(asyncio.run, model.count_tokens(text))
+      result = pool.submit(asyncio.run, model.count_tokens(text))
       try:
-        return found.result()
+        return result.result()
       except OSError as error:
         raise core.InputError(
           f'{model.name} counts no tokens: {error}; -T tokenizer=estimate '
@@ -174,8 +181,8 @@ ANSWER_TOKENS = 512
 
 
 @dataclasses.dataclass(frozen=True)
-class Style:
-  """How a question is put.
+class MazePrompt:
+  """Options of a prompt.
 
   Attributes:
     generation: of the authors' program: 'camera_ready', 'paper' or
@@ -191,13 +198,13 @@ class Style:
 
   def __post_init__(self) -> None:
     """Raises InputError where a field has no such value."""
-    for name, given, known in (
+    for name, value, available in (
       ('generation', self.generation, KEYS),
       ('setting', self.setting, SETTINGS),
     ):
-      if given not in known:
+      if value not in available:
         raise core.InputError(
-          f'no {name} {given!r}; available: {", ".join(known)}'
+          f'no {name} {value!r}; available: {", ".join(available)}'
         )
 
   @property
@@ -207,7 +214,7 @@ class Style:
 
   @property
   def start(self) -> str:
-    """What a forced answer begins with, and what is put before its reply."""
+    """The beginning of a forced answer, which is put before its reply."""
     return f"[{{'{self.keys[0]}':" if self.forced else ''
 
 
@@ -216,7 +223,7 @@ def lists(actions: Sequence[str], places: Sequence[str]) -> str:
   return str(TEXTS.lists(list(actions), list(places)))
 
 
-def question_text(asked: Question, style: Style) -> str:
+def question_text(asked: QuestionWords, style: MazePrompt) -> str:
   """A destination question of one with actions, else a route question."""
   if asked.actions:
     text = TEXTS.destination(
@@ -227,7 +234,9 @@ def question_text(asked: Question, style: Style) -> str:
   return str(text)
 
 
-def prompt(shown: str, names: str, asked: Question, style: Style) -> str:
+def prompt(
+  shown: str, names: str, asked: QuestionWords, style: MazePrompt
+) -> str:
   """The whole prompt.
 
   Args:
@@ -240,9 +249,11 @@ def prompt(shown: str, names: str, asked: Question, style: Style) -> str:
   return str(TEXTS.prompt(shown, names, text, style.start))
 
 
-def longest(names: str, asked: Sequence[Question], style: Style) -> str:
-  """All of the longest prompt but its walkthrough."""
-  rest = (prompt('', names, one, style) for one in asked)
+def longest(
+  names: str, asked: Sequence[QuestionWords], style: MazePrompt
+) -> str:
+  """The longest prompt without its walkthrough."""
+  rest = (prompt('', names, question, style) for question in asked)
   return max(rest, key=len, default=names)
 
 
@@ -252,7 +263,9 @@ def with_start(reply: str, begun: str) -> str:
   return begun + reply if words and words[0] != '[' else reply
 
 
-def simple(steps: Sequence[Shown], places: Sequence[str]) -> list[Shown]:
+def simple(
+  steps: Sequence[ShownStep], places: Sequence[str]
+) -> list[ShownStep]:
   """Steps whose observation is the name of the place alone.
 
   places: after each step; '' where it is not known, which is shown so.
@@ -266,7 +279,7 @@ def simple(steps: Sequence[Shown], places: Sequence[str]) -> list[Shown]:
 DESTINATION, ROUTE = KINDS = 'destination', 'route'
 
 
-class Asked(NamedTuple):
+class MazeQuestion(NamedTuple):
   """A question and what is known of it.
 
   Attributes:
@@ -282,29 +295,29 @@ class Asked(NamedTuple):
   game: str
   kind: str
   key: str
-  question: Question
+  question: QuestionWords
   easy: bool
   length: int
   imputed: int
 
 
-def asked_of(known: Mapping[str, Any]) -> Asked:
+def asked_of(metadata: Mapping[str, Any]) -> MazeQuestion:
   """The question of a sample's metadata; KeyError where it has none."""
-  actions = tuple(known['actions'])
-  return Asked(
-    known['game'],
-    known['kind'],
-    known['key'],
-    Question(known['start'], known['target'], actions),
-    known['difficulty'] == 'easy',
-    known['length'],
-    known['imputed'],
+  actions = tuple(metadata['actions'])
+  return MazeQuestion(
+    metadata['game'],
+    metadata['kind'],
+    metadata['key'],
+    QuestionWords(metadata['start'], metadata['target'], actions),
+    metadata['difficulty'] == 'easy',
+    metadata['length'],
+    metadata['imputed'],
   )
 
 
 def questions(
   maze: mazes.Maze, kind: str, step: int = mazes.LAST, rule: str = 'some'
-) -> list[Asked]:
+) -> list[MazeQuestion]:
   """Questions that a prefix up to a step answers, as skeletons order them.
 
   Args:
@@ -320,12 +333,12 @@ def questions(
     raise core.InputError(
       f'no kind of questions {kind!r}; available: {", ".join(KINDS)}'
     )
-  known = maze.edges.answerable.total <= step
-  some = maze._replace(edges=_kept(maze.edges, known))
-  found = skeletons.destinations(some, listed=kind == DESTINATION)
+  shown_edges = maze.edges.answerable.total <= step
+  shown_maze = maze._replace(edges=_kept(maze.edges, shown_edges))
+  paths = skeletons.destinations(shown_maze, listed=kind == DESTINATION)
   if kind == DESTINATION:
-    return _destinations(some, found, step)
-  return _routes(maze, some, found, step, rule)
+    return _destinations(shown_maze, paths, step)
+  return _routes(maze, shown_maze, paths, step, rule)
 
 
 def _kept(edges: mazes.Edges, rows: np.ndarray) -> mazes.Edges:
@@ -338,23 +351,23 @@ def _kept(edges: mazes.Edges, rows: np.ndarray) -> mazes.Edges:
 
 
 def _destinations(
-  maze: mazes.Maze, found: skeletons.Destinations, step: int
-) -> list[Asked]:
+  maze: mazes.Maze, paths: skeletons.Destinations, step: int
+) -> list[MazeQuestion]:
   walked = maze.edges.answerable.forward <= step
   asked = []
-  for number in range(found.size):
-    path = found.paths.of(number)
+  for number in range(paths.size):
+    path = paths.paths.of(number)
     names = [maze.words(edge) for edge in path.tolist()]
-    question = Question(
+    question = QuestionWords(
       names[0][0], names[-1][2], tuple(action for _, action, _ in names)
     )
     asked.append(
-      Asked(
+      MazeQuestion(
         maze.game,
         DESTINATION,
         skeletons.path_id(maze, path),
         question,
-        bool(found.easy[number] <= step),
+        bool(paths.easy[number] <= step),
         len(path),
         int((~walked[path]).sum()),
       )
@@ -364,45 +377,47 @@ def _destinations(
 
 def _routes(
   whole: mazes.Maze,
-  some: mazes.Maze,
-  found: skeletons.Destinations,
+  shown: mazes.Maze,
+  paths: skeletons.Destinations,
   step: int,
   rule: str,
-) -> list[Asked]:
+) -> list[MazeQuestion]:
   """Routes that are answerable in `some`, easy by the paths of the whole map.
 
   So the published tables have it: a path that a prefix shows may be no
   shortest one, and is not easy then.
   """
-  places = len(some.places)
-  there = skeletons.routes(found, places)
+  places = len(shown.places)
+  pairs = skeletons.routes(paths, places)
   labels = skeletons.routes(
     skeletons.destinations(whole, listed=False), places, rule
   )
   pair = labels.source.astype(np.int64) * places + labels.target
   at = np.searchsorted(
-    pair, there.source.astype(np.int64) * places + there.target
+    pair, pairs.source.astype(np.int64) * places + pairs.target
   )
   return [
-    Asked(
-      some.game,
+    MazeQuestion(
+      shown.game,
       ROUTE,
-      skeletons.pair_id(some, source, target),
-      Question(some.places[source], some.places[target]),
+      skeletons.pair_id(shown, source, target),
+      QuestionWords(shown.places[source], shown.places[target]),
       bool(labels.easy[row] <= step),
       int(labels.shortest[row]),
       -1,
     )
     for row, source, target in zip(
-      at.tolist(), there.source.tolist(), there.target.tolist(), strict=True
+      at.tolist(), pairs.source.tolist(), pairs.target.tolist(), strict=True
     )
   ]
 
 
-def judge_graph(maze: mazes.Maze, rules: Rules | None = None) -> Graph:
+def judge_graph(
+  maze: mazes.Maze, rules: JudgeRules | None = None
+) -> JudgeGraph:
   """The graph that judges answers about a maze: all of its map."""
   edges = (maze.words(edge) for edge in range(maze.edges.source.size))
-  return Graph(edges, rules)
+  return JudgeGraph(edges, rules)
 
 
 def places_walked(maze: mazes.Maze) -> list[str]:
@@ -411,11 +426,11 @@ def places_walked(maze: mazes.Maze) -> list[str]:
   See `maze.followed`. A walk stays where the annotation ends.
   """
   names = [*maze.places, '']
-  known = [names[place] for place in mazes.followed(maze).tolist()]
-  return known + [known[-1]] * (len(maze.steps) - len(known))
+  walked = [names[place] for place in mazes.followed(maze).tolist()]
+  return walked + [walked[-1]] * (len(maze.steps) - len(walked))
 
 
-def shown_steps(maze: mazes.Maze, setting: str = 'full') -> list[Shown]:
+def shown_steps(maze: mazes.Maze, setting: str = 'full') -> list[ShownStep]:
   """Steps of the walkthrough as a prompt shows them, in a setting.
 
   Raises:
@@ -427,7 +442,7 @@ def shown_steps(maze: mazes.Maze, setting: str = 'full') -> list[Shown]:
       'walkthroughs=, where they are'
     )
   shown = [
-    Shown(step.number, step.action or 'Init', step.observation)
+    ShownStep(step.number, step.action or 'Init', step.observation)
     for step in maze.steps
   ]
   return simple(shown, places_walked(maze)) if setting == 'simple' else shown
@@ -443,7 +458,7 @@ LONGEST_ACTION = 100  # Characters of an action; more is not kept.
 
 
 class JudgedMinigame(NamedTuple):
-  """What an answer is worth.
+  """Score of an answer to a minigame.
 
   Attributes:
     success: 1 where it is what the walkthrough did, else 0.
@@ -464,7 +479,7 @@ def minigame_prompt(
 
   with_map: adds a line for each way that the steps before show from there.
   """
-  shown = render([Shown(*step) for step in maze.steps[: asked.step]])
+  shown = render([ShownStep(*step) for step in maze.steps[: asked.step]])
   ways = asked.ways if with_map else None
   return str(TEXTS.minigame(shown, ways, list(maze.actions)))
 
@@ -487,10 +502,10 @@ def judge_minigame(
     return JudgedMinigame(0.0, read.failure, '')
   line = read.value.splitlines()[0].strip(_AROUND).lower()
   action = ' '.join(line.split())[:LONGEST_ACTION]
-  known = {name.lower() for name in allowed} | {right}
+  names = {name.lower() for name in allowed} | {right}
   bare = action.removeprefix('go ')
-  if action not in known and bare in known:
+  if action not in names and bare in names:
     action = bare
-  if action not in known:
+  if action not in names:
     return JudgedMinigame(0.0, 'not_allowed', action)
   return JudgedMinigame(float(action == right), '', action)

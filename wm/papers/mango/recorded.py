@@ -1,4 +1,10 @@
-"""Recorded answers of language models, joined with what they were asked."""
+"""Recorded answers of language models about MANGO, as logs and as a page.
+
+    rwkv14b-answers-2023-06.jsonl.gz   RWKV-4-14B, both settings, July 2023 maps
+    example-answers-905.jsonl.gz       claude-instant-1, the authors' sample
+
+The files hold texts; questions come from the maps beside them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +28,7 @@ from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
 from wm.papers.mango import task as tasks
 from wm.papers.mango.questions import DESTINATION, KINDS, ROUTE
-from wm.papers.mango.score import Rules
+from wm.papers.mango.score import JudgeRules
 from wm.worlds.text_game import folders, readers
 from wm.worlds.text_game import maze as mazes
 
@@ -43,7 +49,7 @@ Mazes = Mapping[str, mazes.Maze]
 _Key = tuple[str, str, str, tuple[str, ...]]
 
 
-class Recorded(NamedTuple):
+class RecordedAnswer(NamedTuple):
   """A recorded answer.
 
   Attributes:
@@ -53,11 +59,11 @@ class Recorded(NamedTuple):
   """
 
   model: str
-  asked: questions.Asked
+  asked: questions.MazeQuestion
   text: str
 
 
-class Records(NamedTuple):
+class RecordedAnswers(NamedTuple):
   """Recorded answers of one file.
 
   Attributes:
@@ -69,7 +75,7 @@ class Records(NamedTuple):
 
   name: str
   mazes: Mazes
-  answers: list[Recorded]
+  answers: list[RecordedAnswer]
   unmatched: int
 
 
@@ -88,23 +94,23 @@ def read_lines(
     gzip.open(path, 'rt', encoding='utf-8') as file,
   ):
     for number, line in enumerate(file, 1):
-      found = core.parse_json(line)
-      if not isinstance(found, dict):
+      record = core.parse_json(line)
+      if not isinstance(record, dict):
         raise core.InputError(f'{path}, line {number}: no object')
       for name in needed:
-        if not isinstance(found.get(name), str):
+        if not isinstance(record.get(name), str):
           raise core.InputError(
-            f'{path}, line {number}: {name}={found.get(name)!r:.80}; '
+            f'{path}, line {number}: {name}={record.get(name)!r:.80}; '
             'expected a text'
           )
-      yield found
+      yield record
 
 
-class _Found:
+class _QuestionIndex:
   """Questions of maps, by their words; each is given out once, then again."""
 
   def __init__(self, mazes: Mazes) -> None:
-    self._asked: dict[_Key, list[questions.Asked]] = {}
+    self._asked: dict[_Key, list[questions.MazeQuestion]] = {}
     self._given: dict[_Key, int] = {}
     for maze in mazes.values():
       for kind in KINDS:
@@ -114,36 +120,36 @@ class _Found:
 
   def next(
     self, game: str, start: str, target: str, actions: tuple[str, ...]
-  ) -> questions.Asked | None:
+  ) -> questions.MazeQuestion | None:
     """Two paths may have the same words: their records come one by one."""
     key = game, start, target, actions
-    some = self._asked.get(key)
-    if not some:
+    alike = self._asked.get(key)
+    if not alike:
       return None
-    given = self._given.get(key, 0)
-    self._given[key] = given + 1
-    return some[-1 - given % len(some)]
+    times = self._given.get(key, 0)
+    self._given[key] = times + 1
+    return alike[-1 - times % len(alike)]
 
 
-def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> Records:
+def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> RecordedAnswers:
   """12,314 records: four answers each, those of a route with its first path.
 
   games: only these; default all.
   """
-  known = {
+  mazes_of = {
     game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
     for game in games or folders.games(folder / PAPER)
   }
-  found = _Found(known)
+  index = _QuestionIndex(mazes_of)
   routes: set[tuple[str, str]] = set()
   answers, unmatched = [], 0
   for record in read_lines(folder / RWKV, ('game', 'src', 'dst')):
     game, start, target = (record[name] for name in ('game', 'src', 'dst'))
-    if game not in known:
+    if game not in mazes_of:
       continue
     actions = tuple(map(str, record.get('actions') or ()))
-    path = found.next(game, start, target, actions)
-    pair = found.next(game, start, target, ())
+    path = index.next(game, start, target, actions)
+    pair = index.next(game, start, target, ())
     if path is None or pair is None:
       unmatched += 1
       continue
@@ -151,33 +157,35 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> Records:
       asked = path if kind == DESTINATION else pair
       if kind == DESTINATION or (game, pair.key) not in routes:
         text = str(record.get(column) or '')
-        answers.append(Recorded(model, asked, text))
+        answers.append(RecordedAnswer(model, asked, text))
     routes.add((game, pair.key))
-  return Records(RWKV, known, answers, unmatched)
+  return RecordedAnswers(RWKV, mazes_of, answers, unmatched)
 
 
-def authors_sample(folder: pathlib.Path) -> Records:
+def authors_sample(folder: pathlib.Path) -> RecordedAnswers:
   """The authors' sample: 16 destinations and 16 routes of game 905."""
   game = '905'
-  known = {game: readers.read(folder / CAMERA_READY, game)}
-  found = _Found(known)
+  mazes_of = {game: readers.read(folder / CAMERA_READY, game)}
+  index = _QuestionIndex(mazes_of)
   answers, unmatched = [], 0
   for record in read_lines(
     folder / SAMPLE, ('src_node', 'dst_node', 'response')
   ):
     actions = tuple(map(str, record.get('action_list') or ()))
     start, target = record['src_node'], record['dst_node']
-    asked = found.next(game, start, target, actions)
+    asked = index.next(game, start, target, actions)
     if asked is None:
       unmatched += 1
     else:
-      answers.append(Recorded('claude-instant-1', asked, record['response']))
-  return Records(SAMPLE, known, answers, unmatched)
+      answers.append(
+        RecordedAnswer('claude-instant-1', asked, record['response'])
+      )
+  return RecordedAnswers(SAMPLE, mazes_of, answers, unmatched)
 
 
 def score_records(
-  records: Records,
-  rules: Rules | None = None,
+  records: RecordedAnswers,
+  rules: JudgeRules | None = None,
   reading: str = scoring.BALANCED,
 ) -> pd.DataFrame:
   """pd.DataFrame of recorded answers, in their order.
@@ -190,15 +198,15 @@ def score_records(
   }
   return facts.answer_frame(
     facts.answer_row(
-      one.model,
-      one.asked,
-      facts.judged(one.asked.kind)(
-        graphs[one.asked.game],
-        one.asked.question,
-        scoring.parse(one.text, reading),
+      answer.model,
+      answer.asked,
+      facts.judged(answer.asked.kind)(
+        graphs[answer.asked.game],
+        answer.asked.question,
+        scoring.parse(answer.text, reading),
       ),
     )
-    for one in records.answers
+    for answer in records.answers
   )
 
 
@@ -220,12 +228,14 @@ def rescore(folder: str | pathlib.Path, games: Collection[str] = ()) -> Page:
     again,
     reports.published_table(),
   ]
-  made = reports.answers_page(score_records(records), records.mazes, more=more)
-  said = (
+  content = reports.answers_page(
+    score_records(records), records.mazes, more=more
+  )
+  remark = (
     f'{records.unmatched:,} more records are left out: the maps have no such '
     'question.'
   )
-  return made._replace(lead=f'{made.lead} {said}')
+  return content._replace(lead=f'{content.lead} {remark}')
 
 
 CREATED = '2023-06-30T00:00:00+00:00'
@@ -243,7 +253,7 @@ def logs(
   """
   place = pathlib.Path(folder)
   maps = str(place / PAPER)
-  by_task: dict[tuple[str, str], list[Recorded]] = {}
+  by_task: dict[tuple[str, str], list[RecordedAnswer]] = {}
   for answer in rwkv(place, games).answers:
     by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
   for (model, kind), answers in by_task.items():
@@ -260,13 +270,13 @@ def logs(
     )
 
 
-def _sample(answer: Recorded, number: int) -> EvalSample:
+def _sample(answer: RecordedAnswer, number: int) -> EvalSample:
   """One answer; number: tells the answers to one question apart.
 
   The walkthroughs of prompts were not recorded: the input is the question.
   """
   asked = answer.asked
-  style = questions.Style(
+  style = questions.MazePrompt(
     'camera_ready', 'simple' if answer.model.endswith('-S') else 'full'
   )
   text = questions.question_text(asked.question, style)

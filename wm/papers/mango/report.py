@@ -1,4 +1,10 @@
-"""MANGO's tables and figures, of answers old or new."""
+"""MANGO's tables and figures, of answers old or new.
+
+Tables 1 and 9 compare models pair by pair, 2 has regressions, 3 and 5 to 8 are
+of the games, 4 of ill-formed answers, 10 of the minigames. Figures are the map
+with its imputed moves, success and reasoning of models, success against numbers
+of games and the length of paths, ill-formed answers, and success by game.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +23,12 @@ from wm import core
 from wm.evaluation import statistics
 from wm.language import pages
 from wm.language.pages import Page
+from wm.papers import declared
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.facts import Facts
 from wm.papers.mango.questions import KINDS
-from wm.papers.mango.score import Question, Score
+from wm.papers.mango.score import QuestionWords, Score
 from wm.reporting import figures, papers, tables, write
 from wm.reporting.tables import Table
 from wm.worlds.text_game import maze as mazes
@@ -31,22 +38,7 @@ if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
 
 
-WORDS = {
-  'success': 'edit similarity of the last place with the right one; of a '
-  'route, whether it gets there',
-  'well-formed': 'answers that are lists of moves; the paper leaves out others',
-  'micro': 'each question weighs the same',
-  'macro': 'each game weighs the same',
-  'ill-formed are 0': 'success over all answers',
-  'chance': 'success of a place drawn at random',
-  'above chance': '(success - chance) / (1 - chance)',
-  'exact': 'the right place by name; a route without a repaired move',
-  'nearest name': 'whether the most similar name of a place is the right one',
-  'reasoning': "whether all moves are right, by the paper's rule",
-  'repaired': 'moves that are no action of the game',
-  'unknown places': 'places that the game does not have',
-  'unknown moves': 'moves between known places that the map does not have',
-}
+WORDS = declared('mango', 'report.toml')['words']
 DIFFICULTY = {True: 'easy', False: 'hard'}
 
 
@@ -54,21 +46,21 @@ def parts(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
   """(model, questions and difficulty, the rows of these), in order."""
   for model in dict.fromkeys(rows.model):
     for kind, easy in itertools.product(KINDS, DIFFICULTY):
-      some = facts.select(rows, model=model, kind=kind, easy=easy)
-      if len(some):
+      part = facts.select(rows, model=model, kind=kind, easy=easy)
+      if len(part):
         head = {'model': model, 'questions': f'{kind}, {DIFFICULTY[easy]}'}
-        yield head, some
+        yield head, part
 
 
 def success_table(rows: pd.DataFrame, title: str = 'Success') -> tables.Table:
   """Success with intervals, as the paper has it and over all answers."""
-  found = []
-  for head, some in parts(rows):
-    formed = facts.well_formed(some)
-    found.append(
+  lines = []
+  for head, part in parts(rows):
+    formed = facts.well_formed(part)
+    lines.append(
       {
         **head,
-        'asked': len(some),
+        'asked': len(part),
         'well-formed': len(formed),
         'success, micro': _interval(facts.mean_with_interval(formed)),
         'success, macro': _interval(
@@ -76,12 +68,12 @@ def success_table(rows: pd.DataFrame, title: str = 'Success') -> tables.Table:
         ),
         'chance': _value(formed, 'chance'),
         'above chance': facts.corrected(formed),
-        'ill-formed are 0': _interval(facts.mean_with_interval(some)),
+        'ill-formed are 0': _interval(facts.mean_with_interval(part)),
       }
     )
   return pages.table(
     title,
-    found,
+    lines,
     'Over well-formed answers, as in the paper, but for the last column. '
     'Intervals are clustered by game.',
   )
@@ -89,11 +81,11 @@ def success_table(rows: pd.DataFrame, title: str = 'Success') -> tables.Table:
 
 def reasoning_table(rows: pd.DataFrame) -> tables.Table:
   """Stricter and looser readings of the same answers, and what they make up."""
-  found = []
-  for head, some in parts(rows):
-    formed = facts.well_formed(some)
+  lines = []
+  for head, part in parts(rows):
+    formed = facts.well_formed(part)
     moves = formed.moves.sum()
-    found.append(
+    lines.append(
       {
         **head,
         'exact': _value(formed, 'exact'),
@@ -108,7 +100,7 @@ def reasoning_table(rows: pd.DataFrame) -> tables.Table:
     )
   return pages.table(
     'Reasoning, and what is made up',
-    found,
+    lines,
     'Over well-formed answers; of a route, `nearest name` is the success of '
     'the camera-ready program.',
   )
@@ -116,10 +108,10 @@ def reasoning_table(rows: pd.DataFrame) -> tables.Table:
 
 @functools.cache
 def published() -> dict[str, Any]:
-  """What the paper prints: launch/flags/mango2023/published.json."""
+  """The paper's numbers: launch/flags/mango2023/published.json."""
   path = papers.folder() / 'mango2023' / 'published.json'
-  found: dict[str, Any] = json.loads(path.read_text(encoding='utf-8'))
-  return found
+  numbers: dict[str, Any] = json.loads(path.read_text(encoding='utf-8'))
+  return numbers
 
 
 def published_table() -> tables.Table:
@@ -127,12 +119,12 @@ def published_table() -> tables.Table:
   board = dict(published()['leaderboard'])
   note = board.pop('note')
   heads = [f'{kind}, {easy}' for kind in KINDS for easy in DIFFICULTY.values()]
-  found = [
+  lines = [
     {'model': model, **dict(zip(heads, values, strict=True))}
     for model, values in board.items()
   ]
   title = "Success on the authors' page"
-  return pages.table(title, found, f'{note}.', folded=True)
+  return pages.table(title, lines, f'{note}.', folded=True)
 
 
 def pairwise_table(rows: pd.DataFrame, column: str = 'success') -> tables.Table:
@@ -140,41 +132,41 @@ def pairwise_table(rows: pd.DataFrame, column: str = 'success') -> tables.Table:
 
   column: 'success' makes table 1, 'reasoning' table 9.
   """
-  found = []
+  lines = []
   models = list(dict.fromkeys(rows.model))
   for kind, easy in itertools.product(KINDS, DIFFICULTY):
     asked = facts.select(rows, kind=kind, easy=easy)
     for pair in itertools.combinations(models, 2):
-      one, other = facts.both_answered(asked, pair)
-      if len(one):
-        found.append(
+      first, second = facts.both_answered(asked, pair)
+      if len(first):
+        lines.append(
           {
             'questions': f'{kind}, {DIFFICULTY[easy]}',
             'model': pair[0],
             'other': pair[1],
-            'both answered': len(one),
-            'model has': _value(one, column),
-            'other has': _value(other, column),
-            'difference': difference(one, other, column),
+            'both answered': len(first),
+            'model has': _value(first, column),
+            'other has': _value(second, column),
+            'difference': difference(first, second, column),
           }
         )
   number = {'success': 1, 'reasoning': 9}.get(column, 0)
   return pages.table(
     f'{column.capitalize()} in pairs (table {number})',
-    found,
+    lines,
     'Over the questions that both answered well-formed; the difference is '
     'paired, its interval clustered by game.',
   )
 
 
-def difference(one: pd.DataFrame, other: pd.DataFrame, column: str) -> str:
+def difference(first: pd.DataFrame, second: pd.DataFrame, column: str) -> str:
   """Mean paired difference of what is between 0 and 1, and its interval."""
-  _, index = np.unique(one.game.to_numpy(str), return_inverse=True)
-  totals = np.bincount(index, (one[column] - other[column]).to_numpy(float))
+  _, index = np.unique(first.game.to_numpy(str), return_inverse=True)
+  totals = np.bincount(index, (first[column] - second[column]).to_numpy(float))
   weights = np.bincount(index).astype(float)
   low, high, _ = statistics.interval(totals, weights, (-1.0, 1.0))
   value = float(totals.sum() / weights.sum())
-  return _interval(facts.Mean(value, low, high, len(one), len(weights)))
+  return _interval(facts.GamesMean(value, low, high, len(first), len(weights)))
 
 
 def ill_formed_table(rows: pd.DataFrame, games_table: int = 0) -> tables.Table:
@@ -182,78 +174,84 @@ def ill_formed_table(rows: pd.DataFrame, games_table: int = 0) -> tables.Table:
 
   games: that were asked about; default those with rows.
   """
-  found = []
+  lines = []
   for model in dict.fromkeys(rows.model):
     for kind in KINDS:
-      some = facts.select(rows, model=model, kind=kind)
-      if not len(some):
+      part = facts.select(rows, model=model, kind=kind)
+      if not len(part):
         continue
-      num = games_table or some.game.nunique()
-      ill = some[some.failure != '']
+      num = games_table or part.game.nunique()
+      ill = part[part.failure != '']
       causes = ill.failure.value_counts().sort_index(kind='stable')
-      found.append(
+      lines.append(
         {
           'model': model,
           'questions': kind,
-          'per game': f'{len(some) / num:.2f}',
+          'per game': f'{len(part) / num:.2f}',
           'ill-formed': f'{len(ill) / num:.2f}',
-          'share': len(ill) / len(some),
+          'share': len(ill) / len(part),
           'causes': ', '.join(f'{k} {v}' for k, v in causes.items()),
         }
       )
-  known = set(rows.failure) - {''}
-  said = (f'{k}: {v}' for k, v in scoring.FAILURES.items() if k in known)
-  return pages.table('Ill-formed answers (table 4)', found, '; '.join(said))
+  causes_seen = set(rows.failure) - {''}
+  meanings = (
+    f'{k}: {v}' for k, v in scoring.FAILURES.items() if k in causes_seen
+  )
+  return pages.table('Ill-formed answers (table 4)', lines, '; '.join(meanings))
 
 
-def games_table(known: Sequence[Facts], title: str) -> tables.Table:
+def games_table(numbers: Sequence[Facts], title: str) -> tables.Table:
   """Numbers of games at their cut-offs (tables 3 and 5 to 8)."""
   return pages.table(
     title,
     [
       {
-        'game': one.game,
-        'steps': one.steps,
-        'up to': one.cut,
-        'locations': one.locations,
-        'edges': one.explicit + one.imputed,
-        'imputed': one.imputed,
-        'confusing': one.confusion,
-        'mean length': f'{one.length:.2f}',
-        'destinations, easy': one.df_easy,
-        'hard': one.df_hard,
-        'routes, easy': one.rf_easy,
-        'hard ': one.rf_hard,
+        'game': game.game,
+        'steps': game.steps,
+        'up to': game.cut,
+        'locations': game.locations,
+        'edges': game.explicit + game.imputed,
+        'imputed': game.imputed,
+        'confusing': game.confusion,
+        'mean length': f'{game.length:.2f}',
+        'destinations, easy': game.df_easy,
+        'hard': game.df_hard,
+        'routes, easy': game.rf_easy,
+        'hard ': game.rf_hard,
       }
-      for one in known
+      for game in numbers
     ],
-    f'{sum(one.df_easy + one.df_hard for one in known):,} destination and '
-    f'{sum(one.rf_easy + one.rf_hard for one in known):,} route questions.',
+    f'{sum(game.df_easy + game.df_hard for game in numbers):,} destination and '
+    f'{sum(game.rf_easy + game.rf_hard for game in numbers):,} route '
+    'questions.',
     folded=True,
   )
 
 
 def regression_table(
-  rows: pd.DataFrame, known: Sequence[Facts]
+  rows: pd.DataFrame, numbers: Sequence[Facts]
 ) -> tables.Table:
-  """What makes a game hard (table 2)."""
-  found = [
+  """Regressions of success on the numbers of games (table 2)."""
+  lines = [
     {
       'model': model,
       'questions': f'{kind}, {DIFFICULTY[easy]}',
-      'regression': one.kind,
-      'variable': one.variable,
-      'beta': f'{one.beta:.3f} [{one.low:.3f}, {one.high:.3f}]',
-      'p': one.p,
-      'games': one.n,
-      'r squared': one.r2,
+      'regression': coefficient.kind,
+      'variable': coefficient.variable,
+      'beta': (
+        f'{coefficient.beta:.3f} '
+        f'[{coefficient.low:.3f}, {coefficient.high:.3f}]'
+      ),
+      'p': coefficient.p,
+      'games': coefficient.n,
+      'r squared': coefficient.r2,
     }
-    for (model, kind, easy), several in facts.regressions(rows, known).items()
-    for one in several
+    for (model, kind, easy), several in facts.regressions(rows, numbers).items()
+    for coefficient in several
   ]
   return pages.table(
     'What makes a game hard (table 2)',
-    found,
+    lines,
     'Ordinary least squares of the success of each game on standardised '
     'variables. Variables are collinear: read the components beside them.',
     folded=True,
@@ -265,23 +263,23 @@ def minigames_table(rows: pd.DataFrame) -> tables.Table:
 
   Rows have kinds of `logs.MINIGAMES`.
   """
-  found: list[dict[str, Any]] = []
+  lines: list[dict[str, Any]] = []
   for game in [*sorted(set(rows.game)), '']:
-    some = facts.select(rows, game=game or None)
+    of_game = facts.select(rows, game=game or None)
     row: dict[str, Any] = {'game': game or 'all'}
     for model in dict.fromkeys(rows.model):
       for kind in dict.fromkeys(rows.kind):
-        part = facts.select(some, model=model, kind=kind)
+        part = facts.select(of_game, model=model, kind=kind)
         if len(part):
-          said = f'{int(part.success.sum())} of {len(part)}'
-          said += (
+          text = f'{int(part.success.sum())} of {len(part)}'
+          text += (
             '' if game else f', {_interval(facts.mean_with_interval(part))}'
           )
-          row[f'{model}, {kind}'] = said
-    found.append(row)
+          row[f'{model}, {kind}'] = text
+    lines.append(row)
   return pages.table(
     'Minigames (table 10)',
-    found,
+    lines,
     'Right is the action of the walkthrough, which need not be the best one.',
   )
 
@@ -294,10 +292,10 @@ def _share(part: float, whole: float) -> float | None:
   return float(part / whole) if whole else None
 
 
-def _interval(found: facts.Mean) -> str:
-  if found.value is None or found.low is None or found.high is None:
+def _interval(mean: facts.GamesMean) -> str:
+  if mean.value is None or mean.low is None or mean.high is None:
     return '–'
-  return f'{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]'
+  return f'{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]'
 
 
 # Where a direction leads on paper; up and down lean, so that they are seen.
@@ -316,18 +314,18 @@ _TOWARDS = {
 
 
 def pictures(
-  rows: pd.DataFrame, known: Sequence[Facts], maze: mazes.Maze | None = None
+  rows: pd.DataFrame, numbers: Sequence[Facts], maze: mazes.Maze | None = None
 ) -> list[write.Picture]:
   """All figures that these rows allow, each of them well-formed or not."""
-  found = []
+  drawings = []
   if maze is not None:
     caption = (
       f'The map of {maze.game} up to step {mazes.LAST}; grey moves are only '
       'imputed (figure 1)'
     )
-    found.append(write.Picture('mango_map.png', caption, drawn(maze)))
+    drawings.append(write.Picture('mango_map.png', caption, drawn(maze)))
   intervals = 'bars are 95 % intervals clustered by game'
-  found += [
+  drawings += [
     write.Picture(
       'mango_success.png',
       f'Success over well-formed answers; {intervals}; black is chance '
@@ -343,12 +341,12 @@ def pictures(
       'mango_locations.png',
       'Success of each game against its locations, and the least-squares line '
       '(figure 4)',
-      against(rows, known, 'locations'),
+      against(rows, numbers, 'locations'),
     ),
     write.Picture(
       'mango_confusion.png',
       'Success of each game against how confusing its names are (figure 5)',
-      against(rows, known, 'confusion'),
+      against(rows, numbers, 'confusion'),
     ),
     write.Picture(
       'mango_length.png',
@@ -366,7 +364,7 @@ def pictures(
       by_game(rows),
     ),
   ]
-  return found
+  return drawings
 
 
 def bars(rows: pd.DataFrame, column: str) -> bytes:
@@ -376,10 +374,10 @@ def bars(rows: pd.DataFrame, column: str) -> bytes:
   for axis, kind in zip(axes, KINDS, strict=True):
     for shift, (easy, name) in enumerate(DIFFICULTY.items()):
       for place, model in enumerate(models):
-        some = facts.well_formed(
+        part = facts.well_formed(
           facts.select(rows, model=model, kind=kind, easy=easy)
         )
-        mean = facts.mean_with_interval(some, column)
+        mean = facts.mean_with_interval(part, column)
         if mean.value is None or mean.low is None or mean.high is None:
           continue
         at = place + 0.4 * shift - 0.2
@@ -391,8 +389,8 @@ def bars(rows: pd.DataFrame, column: str) -> bytes:
           capsize=3,
           label=name if not place else None,
         )
-        if column == 'success' and some.chance.any():
-          axis.hlines(some.chance.mean(), at - 0.18, at + 0.18, color='black')
+        if column == 'success' and part.chance.any():
+          axis.hlines(part.chance.mean(), at - 0.18, at + 0.18, color='black')
     axis.set(title=kind, ylim=(0, 1), xticks=range(len(models)))
     axis.set_xticklabels(models, rotation=20, ha='right')
   if axes[0].get_legend_handles_labels()[0]:
@@ -404,9 +402,9 @@ def bars(rows: pd.DataFrame, column: str) -> bytes:
 def _per_game(
   rows: pd.DataFrame, model: str, kind: str, easy: bool
 ) -> pd.Series:
-  some = facts.select(rows, model=model, kind=kind, easy=easy)
-  found: pd.Series = facts.well_formed(some).groupby('game').success.mean()
-  return found
+  part = facts.select(rows, model=model, kind=kind, easy=easy)
+  means: pd.Series = facts.well_formed(part).groupby('game').success.mean()
+  return means
 
 
 def _panels(rows: pd.DataFrame) -> list[tuple[str, str, bool]]:
@@ -419,16 +417,18 @@ def _panels(rows: pd.DataFrame) -> list[tuple[str, str, bool]]:
   ]
 
 
-def against(rows: pd.DataFrame, known: Sequence[Facts], variable: str) -> bytes:
+def against(
+  rows: pd.DataFrame, numbers: Sequence[Facts], variable: str
+) -> bytes:
   """Success of each game against one of its numbers."""
-  number = {one.game: getattr(one, variable) for one in known}
+  number = {game.game: getattr(game, variable) for game in numbers}
   panels = _panels(rows)
   figure, axes = figures.new_axes(len(panels))
   for axis, (title, kind, easy) in zip(axes, panels, strict=True):
     for colour, model in enumerate(dict.fromkeys(rows.model)):
-      found = _per_game(rows, model, kind, easy)
-      x = np.array([number[game] for game in found.index], float)
-      y = found.to_numpy(float)
+      success = _per_game(rows, model, kind, easy)
+      x = np.array([number[game] for game in success.index], float)
+      y = success.to_numpy(float)
       axis.plot(x, y, '.', color=f'C{colour}', label=model)
       if len(x) > 2 and np.ptp(x) > 0:
         ends = np.array([x.min(), x.max()])
@@ -445,13 +445,13 @@ def lengths(rows: pd.DataFrame) -> bytes:
   figure, axes = figures.new_axes(len(panels))
   for axis, (title, kind, easy) in zip(axes, panels, strict=True):
     for colour, model in enumerate(dict.fromkeys(rows.model)):
-      some = facts.well_formed(
+      part = facts.well_formed(
         facts.select(rows, model=model, kind=kind, easy=easy)
       )
-      found = some.groupby('length').success.agg(['mean', 'size'])
-      found = found[found['size'] >= 10]
+      by_length = part.groupby('length').success.agg(['mean', 'size'])
+      by_length = by_length[by_length['size'] >= 10]
       axis.plot(
-        *(found.index, found['mean'], 'o-'),
+        *(by_length.index, by_length['mean'], 'o-'),
         color=f'C{colour}',
         ms=3,
         label=model,
@@ -472,8 +472,8 @@ def causes(rows: pd.DataFrame) -> bytes:
     for name in names:
       shares = np.array(
         [
-          (some.failure == name).mean() if len(some) else 0.0
-          for some in (
+          (part.failure == name).mean() if len(part) else 0.0
+          for part in (
             facts.select(rows, model=model, kind=kind) for model in models
           )
         ]
@@ -492,16 +492,16 @@ def by_game(rows: pd.DataFrame) -> bytes:
   panels = [(kind, easy) for _, kind, easy in _panels(rows)]
   figure, axes = figures.new_axes(len(panels), across=1, size=(11, 3.4))
   for axis, (kind, easy) in zip(axes, panels, strict=True):
-    found = pd.DataFrame(
+    success = pd.DataFrame(
       {
         model: _per_game(rows, model, kind, easy)
         for model in dict.fromkeys(rows.model)
       }
     )
-    order = found.mean(axis=1).sort_values(kind='stable').index
-    for colour, model in enumerate(found.columns):
+    order = success.mean(axis=1).sort_values(kind='stable').index
+    for colour, model in enumerate(success.columns):
       axis.plot(
-        *(order, found.loc[order, model], 'o'),
+        *(order, success.loc[order, model], 'o'),
         ms=3,
         color=f'C{colour}',
         label=model,
@@ -514,12 +514,12 @@ def by_game(rows: pd.DataFrame) -> bytes:
 
 def drawn(maze: mazes.Maze) -> bytes:
   """The map up to the published step; grey moves are only imputed."""
-  some = mazes.prefix(maze, mazes.LAST)
-  where = _layout(some)
+  shown = mazes.prefix(maze, mazes.LAST)
+  where = _layout(shown)
   figure, (axis,) = figures.new_axes(1, size=(8, 6))
-  for edge in range(some.edges.source.size):
-    source, action, target = some.words(edge)
-    walked = bool(some.edges.walked[edge])
+  for edge in range(shown.edges.source.size):
+    source, action, target = shown.words(edge)
+    walked = bool(shown.edges.walked[edge])
     axis.annotate(
       '',
       where[target],
@@ -548,22 +548,24 @@ def _layout(maze: mazes.Maze) -> dict[str, Any]:
   """Place -> (x, y): as directions have it, by least squares."""
   edges = maze.edges
   size = len(maze.places)
-  lines, wanted = [], []
+  lines, directions = [], []
   for source, action, target in zip(*edges[:3], strict=True):
     row = np.zeros(size)
     row[target] += 1
     row[source] -= 1
     lines.append(row)
-    wanted.append(_TOWARDS.get(maze.actions[action], (0.6, -0.3)))
+    directions.append(_TOWARDS.get(maze.actions[action], (0.6, -0.3)))
   # A weak pull to the middle settles what no edge does.
   lines += list(0.03 * np.eye(size))
-  wanted += [(0.0, 0.0)] * size
-  found = np.linalg.lstsq(np.array(lines), np.array(wanted, float), rcond=None)
+  directions += [(0.0, 0.0)] * size
+  solution = np.linalg.lstsq(
+    np.array(lines), np.array(directions, float), rcond=None
+  )
   seen = mazes.seen(maze)
   return {
     name: tuple(at)
-    for name, at, here in zip(maze.places, found[0], seen, strict=True)
-    if here
+    for name, at, is_seen in zip(maze.places, solution[0], seen, strict=True)
+    if is_seen
   }
 
 
@@ -572,7 +574,7 @@ TITLE = 'MANGO: destinations and routes in text games'
 
 def answers_page(
   rows: pd.DataFrame,
-  known: Mapping[str, mazes.Maze] | None = None,
+  mazes_of: Mapping[str, mazes.Maze] | None = None,
   cuts: Mapping[str, int] | None = None,
   more: Sequence[Table] = (),
 ) -> pages.Page:
@@ -580,29 +582,29 @@ def answers_page(
 
   Args:
     rows: as rows.frame makes them, of one model or several.
-    known: game -> its map; without it there are no tables of games, no
+    mazes_of: game -> its map; without it there are no tables of games, no
       regressions and no baselines.
     cuts: game -> the step up to which it was shown; default the map's last.
     more: further tables, which come last.
   """
-  some = [
-    maze for game, maze in (known or {}).items() if game in set(rows.game)
+  asked_mazes = [
+    maze for game, maze in (mazes_of or {}).items() if game in set(rows.game)
   ]
-  numbers = facts.facts_of_all(some, cuts)
+  numbers = facts.facts_of_all(asked_mazes, cuts)
   shown = [success_table(rows), reasoning_table(rows)]
-  if some:
-    shown.append(baselines_table(rows, some, cuts))
+  if asked_mazes:
+    shown.append(baselines_table(rows, asked_mazes, cuts))
   if rows.model.nunique() > 1:
     shown += [pairwise_table(rows), pairwise_table(rows, 'reasoning')]
   shown.append(ill_formed_table(rows))
-  if some:
-    if len(some) > 5:  # Fewer games have no regression.
+  if asked_mazes:
+    if len(asked_mazes) > 5:  # Fewer games have no regression.
       shown.append(regression_table(rows, numbers))
     title = 'The games as they were shown (tables 5 to 8)'
     shown.append(games_table(numbers, title))
   drawings = (
-    pictures(rows, numbers, max(some, key=lambda m: len(m.places)))
-    if some
+    pictures(rows, numbers, max(asked_mazes, key=lambda m: len(m.places)))
+    if asked_mazes
     else []
   )
   models = ', '.join(dict.fromkeys(rows.model))
@@ -618,7 +620,7 @@ def answers_page(
     WORDS,
     {
       'answers': rows.to_dict('records'),
-      'games': [one._asdict() for one in numbers],
+      'games': [game._asdict() for game in numbers],
     },
   )
 
@@ -627,23 +629,23 @@ def tables_page(rows: pd.DataFrame, shown: Sequence[Table]) -> pages.Page:
   """A page of these tables alone."""
   models = ', '.join(dict.fromkeys(rows.model))
   lead = f'{len(rows):,} answers of {models}.'
-  kept = {'answers': rows.to_dict('records')}
-  return pages.Page(TITLE, lead, shown, (), WORDS, kept)
+  csv_rows = {'answers': rows.to_dict('records')}
+  return pages.Page(TITLE, lead, shown, (), WORDS, csv_rows)
 
 
 def baselines_table(
   rows: pd.DataFrame,
-  known: Sequence[mazes.Maze],
+  asked_mazes: Sequence[mazes.Maze],
   cuts: Mapping[str, int] | None = None,
 ) -> Table:
-  """What is had without a language model, on questions of the same games."""
-  found = []
+  """Scores of the baselines on questions about the same games."""
+  lines = []
   for kind in KINDS:
     if not len(facts.select(rows, kind=kind)):
       continue
     scored = facts.answer_frame(
       facts.answer_row(name, asked, score)
-      for maze in known
+      for maze in asked_mazes
       for name, asked, score in facts.baseline_scores(
         maze,
         kind,
@@ -655,21 +657,21 @@ def baselines_table(
         ],
       )
     )
-    for head, some in parts(scored):
-      found.append(
+    for head, part in parts(scored):
+      lines.append(
         {
           'baseline': head['model'],
           'questions': head['questions'],
-          'asked': len(some),
-          'success, micro': facts.mean_with_interval(some).value,
-          'macro': facts.mean_with_interval(some, average=facts.MACRO).value,
-          'exact': float(some.exact.mean()),
-          'reasoning': float(some.reasoning.mean()),
+          'asked': len(part),
+          'success, micro': facts.mean_with_interval(part).value,
+          'macro': facts.mean_with_interval(part, average=facts.MACRO).value,
+          'exact': float(part.exact.mean()),
+          'reasoning': float(part.reasoning.mean()),
         }
       )
   note = '; '.join(f'{k}: {v}' for k, v in facts.BASELINES.items())
   return pages.table(
-    'Answers without a language model', found, note, folded=True
+    'Answers without a language model', lines, note, folded=True
   )
 
 
@@ -687,19 +689,24 @@ def scored(logs: Sequence[EvalLog]) -> Iterator[tuple[Any, ...]]:
   named = {'simple': '-S', 'function': ', function'}
   for log, (model, how) in zip(logs, names(logs), strict=True):
     for sample in log.samples or []:
-      known = sample.metadata or {}
+      metadata = sample.metadata or {}
       for score in reversed((sample.scores or {}).values()):
-        found = score.metadata or {}
-        if set(Score._fields) <= set(found):
-          fields = {name: found[name] for name in Score._fields}
-          name = model + named.get(known.get('setting', ''), '') + how
+        score_metadata = score.metadata or {}
+        if set(Score._fields) <= set(score_metadata):
+          fields = {name: score_metadata[name] for name in Score._fields}
+          name = model + named.get(metadata.get('setting', ''), '') + how
           yield facts.answer_row(
-            name, questions.asked_of(known), Score(**fields)
+            name, questions.asked_of(metadata), Score(**fields)
           )
           break
-        if known.get('task') == 'mango_minigames' and 'success' in found:
-          won = Score(found['failure'], found['success'], moves=1)
-          yield facts.answer_row(model + how, _minigame(known), won)
+        if (
+          metadata.get('task') == 'mango_minigames'
+          and 'success' in score_metadata
+        ):
+          won = Score(
+            score_metadata['failure'], score_metadata['success'], moves=1
+          )
+          yield facts.answer_row(model + how, _minigame(metadata), won)
           break
 
 
@@ -720,29 +727,29 @@ def names(logs: Sequence[EvalLog]) -> list[tuple[str, str]]:
   """
   full = {log.eval.model for log in logs}
   short = collections.Counter(name.rpartition('/')[2] for name in full)
-  given: dict[tuple[str, str], list[dict[str, Any]]] = {}
+  args_of: dict[tuple[str, str], list[dict[str, Any]]] = {}
   for log in logs:
-    own = given.setdefault((log.eval.task, log.eval.model), [])
-    own.append({name: log.eval.task_args.get(name) for name in ASKED})
-  made = []
+    same_model = args_of.setdefault((log.eval.task, log.eval.model), [])
+    same_model.append({name: log.eval.task_args.get(name) for name in ASKED})
+  pairs = []
   for log in logs:
-    model, own = log.eval.model, given[log.eval.task, log.eval.model]
+    model, same_model = log.eval.model, args_of[log.eval.task, log.eval.model]
     how = ''.join(
       f', {name}={log.eval.task_args.get(name)}'
       for name in ASKED
-      if len({str(one[name]) for one in own}) > 1
+      if len({str(args[name]) for args in same_model}) > 1
     )
     last = model.rpartition('/')[2]
-    made.append((last if short[last] == 1 else model, how))
-  return made
+    pairs.append((last if short[last] == 1 else model, how))
+  return pairs
 
 
-def _minigame(known: Mapping[str, Any]) -> questions.Asked:
-  return questions.Asked(
-    known['game'],
-    MINIGAMES[bool(known['map'])],
-    f'{known["game"]}/{known["step"]}',
-    Question(known['here'], known['there']),
+def _minigame(metadata: Mapping[str, Any]) -> questions.MazeQuestion:
+  return questions.MazeQuestion(
+    metadata['game'],
+    MINIGAMES[bool(metadata['map'])],
+    f'{metadata["game"]}/{metadata["step"]}',
+    QuestionWords(metadata['here'], metadata['there']),
     easy=True,
     length=1,
     imputed=0,
@@ -751,28 +758,28 @@ def _minigame(known: Mapping[str, Any]) -> questions.Asked:
 
 def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
   """Game -> its map, of the folders that logs name and that are still there."""
-  found: dict[str, mazes.Maze] = {}
+  mazes_of: dict[str, mazes.Maze] = {}
   for log in logs:
     folder = str(log.eval.task_args.get('folder', ''))
     if not folder or not pathlib.Path(folder).exists():
       continue
     games = {str((s.metadata or {}).get('game')) for s in log.samples or []}
-    for game in sorted(games - set(found)):
+    for game in sorted(games - set(mazes_of)):
       walkthroughs = str(log.eval.task_args.get('walkthroughs', ''))
-      found[game] = readers.read(folder, game, walkthroughs)
-  return found
+      mazes_of[game] = readers.read(folder, game, walkthroughs)
+  return mazes_of
 
 
 def cuts(logs: Sequence[EvalLog]) -> dict[str, int]:
   """Game -> the last step that was shown of it in any of the logs."""
-  found: dict[str, int] = {}
+  last_steps: dict[str, int] = {}
   for log in logs:
     for sample in log.samples or []:
-      known = sample.metadata or {}
-      if known.get('kind') in KINDS:
-        game = known['game']
-        found[game] = max(found.get(game, 0), known['step'])
-  return found
+      metadata = sample.metadata or {}
+      if metadata.get('kind') in KINDS:
+        game = metadata['game']
+        last_steps[game] = max(last_steps.get(game, 0), metadata['step'])
+  return last_steps
 
 
 def page(logs: Sequence[EvalLog]) -> Page:

@@ -68,7 +68,7 @@ class Edge(NamedTuple):
 
 
 class MoveFacts(NamedTuple):
-  """What a graph knows of one move of an answer.
+  """One move of an answer, compared with the graph.
 
   Attributes:
     literal: the action that it is, but for case and blanks; '' where none.
@@ -91,8 +91,8 @@ class MoveFacts(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Rules:
-  """How answers are judged; the defaults are the published programs'.
+class JudgeRules:
+  """Options of judging; the defaults are the published programs'.
 
   Attributes:
     graph: 'loose' adds the opposite of each move along a direction, whether or
@@ -112,14 +112,14 @@ class Rules:
 
   def __post_init__(self) -> None:
     """Raises InputError where a field has no such value."""
-    for name, known in (
+    for name, available in (
       ('graph', ('loose', 'strict')),
       ('scope', ('graph', 'node')),
     ):
-      given = {'graph': self.graph, 'scope': self.scope}[name]
-      if given not in known:
+      value = {'graph': self.graph, 'scope': self.scope}[name]
+      if value not in available:
         raise core.InputError(
-          f'no {name} {given!r}; available: {", ".join(known)}'
+          f'no {name} {value!r}; available: {", ".join(available)}'
         )
     if not 0 <= self.reject <= 1:
       raise core.InputError(f'reject={self.reject} is not between 0 and 1')
@@ -158,14 +158,14 @@ def best(text: str, names: Sequence[str]) -> tuple[str, float]:
   ('', 0.0) of no names.
   """
   lowered = text.lower()
-  found, most = '', -1.0
+  closest, most = '', -1.0
   for name in names:
     close = Levenshtein.normalized_similarity(
       lowered, name.lower(), score_cutoff=max(most, 0.0)
     )
     if close > most:
-      found, most = name, close
-  return (found, most if text or found else 0.0) if names else ('', 0.0)
+      closest, most = name, close
+  return (closest, most if text or closest else 0.0) if names else ('', 0.0)
 
 
 _Key = TypeVar('_Key')
@@ -183,7 +183,7 @@ def _kept(
   return cache[key]
 
 
-class Graph:
+class JudgeGraph:
   """Places and moves of one game, as they judge answers.
 
   Attributes:
@@ -197,26 +197,28 @@ class Graph:
   """
 
   def __init__(
-    self, edges: Iterable[tuple[str, str, str]], rules: Rules | None = None
+    self, edges: Iterable[tuple[str, str, str]], rules: JudgeRules | None = None
   ) -> None:
     """Takes (source, action, target) of each move."""
-    self.rules = rules or Rules()
-    found = {Edge(*edge) for edge in edges}
+    self.rules = rules or JudgeRules()
+    moves_known = {Edge(*edge) for edge in edges}
     if self.rules.graph == 'loose':
-      found |= {
+      moves_known |= {
         Edge(edge.target, OPPOSITES[edge.action], edge.source)
-        for edge in found
+        for edge in moves_known
         if edge.action in OPPOSITES
       }
     moves: dict[str, dict[str, tuple[str, ...]]] = {}
-    for edge in sorted(found):
-      there = moves.setdefault(edge.source, {})
-      there[edge.action] = (*there.get(edge.action, ()), edge.target)
+    for edge in sorted(moves_known):
+      by_action = moves.setdefault(edge.source, {})
+      by_action[edge.action] = (*by_action.get(edge.action, ()), edge.target)
     self.moves: Mapping[str, Mapping[str, tuple[str, ...]]] = moves
-    self.edges = frozenset(found)
-    self.places = sorted({p for e in found for p in (e.source, e.target)})
-    self.actions = sorted({edge.action for edge in found})
-    self.triples = {tuple(text.lower() for text in edge) for edge in found}
+    self.edges = frozenset(moves_known)
+    self.places = sorted({p for e in moves_known for p in (e.source, e.target)})
+    self.actions = sorted({edge.action for edge in moves_known})
+    self.triples = {
+      tuple(text.lower() for text in edge) for edge in moves_known
+    }
     self.known = {place.lower() for place in self.places}
     self._literal = {action.lower(): action for action in self.actions}
     self._closest: dict[tuple[str, str], str] = {}
@@ -248,15 +250,15 @@ class Graph:
     names: Sequence[str] = self.actions
     if self.rules.scope == 'node':
       names = list(self.moves.get(place, ()))
-    found, close = best(action, names)
-    return found if close >= self.rules.reject else ''
+    closest, close = best(action, names)
+    return closest if close >= self.rules.reject else ''
 
   def facts(self, move: tuple[str, str, str]) -> MoveFacts:
-    """What is known of (before, action, after) of an answer."""
-    found = self._facts.get(move)
-    if found is None:
-      found = _kept(self._facts, move, lambda: self._look(*move))
-    return found
+    """Compares (before, action, after) of an answer with the graph."""
+    cached = self._facts.get(move)
+    if cached is None:
+      cached = _kept(self._facts, move, lambda: self._look(*move))
+    return cached
 
   def _look(self, before: str, action: str, after: str) -> MoveFacts:
     literal = self.literal(action)
@@ -275,13 +277,13 @@ class Graph:
 
   def place(self, text: str) -> str:
     """The place whose name is most similar; the first of equal ones."""
-    found = self._named.get(text)
-    if found is None:
-      found = _kept(self._named, text, lambda: best(text, self.places)[0])
-    return found
+    cached = self._named.get(text)
+    if cached is None:
+      cached = _kept(self._named, text, lambda: best(text, self.places)[0])
+    return cached
 
   def step(self, places: Iterable[str], action: str) -> frozenset[str]:
-    """Where one may be after an action, from any of the places."""
+    """Places reachable by an action from any of the places."""
     none: Mapping[str, tuple[str, ...]] = {}
     return frozenset(
       target
@@ -290,12 +292,12 @@ class Graph:
     )
 
   def follow(self, start: str, actions: Iterable[str]) -> frozenset[str]:
-    """Where one may be after the actions, taken literally; empty: nowhere."""
+    """Places reachable by the literal actions; empty if there are none."""
     key = start, tuple(actions)
-    found = self._followed.get(key)
-    if found is None:
-      found = _kept(self._followed, key, lambda: self._follow(*key))
-    return found
+    cached = self._followed.get(key)
+    if cached is None:
+      cached = _kept(self._followed, key, lambda: self._follow(*key))
+    return cached
 
   def _follow(self, start: str, actions: tuple[str, ...]) -> frozenset[str]:
     places = frozenset([start])
@@ -304,7 +306,7 @@ class Graph:
     return places
 
   def route(self, start: str, actions: Iterable[str]) -> frozenset[str]:
-    """Where one may be after a model's moves, each taken for an action."""
+    """Places reachable by a model's moves, each matched to an action."""
     places = frozenset([start])
     for action in actions:
       literal = self.literal(action)
@@ -325,10 +327,10 @@ class Graph:
   def chance(self, truth: frozenset[str]) -> float:
     """Mean similarity of a place drawn at random with the best of the truth."""
 
-    found = self._chances.get(truth)
-    if found is None:
-      found = _kept(self._chances, truth, lambda: self._chance(truth))
-    return found
+    cached = self._chances.get(truth)
+    if cached is None:
+      cached = _kept(self._chances, truth, lambda: self._chance(truth))
+    return cached
 
   def _chance(self, truth: frozenset[str]) -> float:
     if not truth:
@@ -360,7 +362,7 @@ FAILURES = {
 _LONGEST = 1 << 16
 
 
-class Move(NamedTuple):
+class AnswerMove(NamedTuple):
   """One move of an answer; texts are as the model wrote them."""
 
   before: str
@@ -368,8 +370,8 @@ class Move(NamedTuple):
   after: str
 
 
-class Answer(NamedTuple):
-  """What was read of a reply.
+class MovesAnswer(NamedTuple):
+  """The moves of a reply, or why it has none.
 
   Attributes:
     moves: of a well-formed answer; of a 'truncated' one, the complete moves.
@@ -377,12 +379,12 @@ class Answer(NamedTuple):
     reasoning: characters of reasoning before it, which were not read.
   """
 
-  moves: tuple[Move, ...] = ()
+  moves: tuple[AnswerMove, ...] = ()
   failure: str = ''
   reasoning: int = 0
 
 
-def parse(text: str, rule: str = BALANCED) -> Answer:
+def parse(text: str, rule: str = BALANCED) -> MovesAnswer:
   """Reads the moves of a reply.
 
   Args:
@@ -398,13 +400,13 @@ def parse(text: str, rule: str = BALANCED) -> Answer:
     quick = _quick(text)
     if quick is not None:
       return quick
-    found = replies.first_value(text, '[')
-    moves, failure = _moves(found.value, found.failure == 'truncated')
-    failure = found.failure or failure
-    return Answer(moves, failure, found.reasoning)
+    literal = replies.first_value(text, '[')
+    moves, failure = _moves(literal.value, literal.failure == 'truncated')
+    failure = literal.failure or failure
+    return MovesAnswer(moves, failure, literal.reasoning)
   if rule == FIRST_BRACKET:
     value, failure = _first_bracket(text)
-    return Answer((), failure) if failure else Answer(*_moves(value))
+    return MovesAnswer((), failure) if failure else MovesAnswer(*_moves(value))
   raise core.InputError(
     f'no rule {rule!r} for reading answers; available: {", ".join(READINGS)}'
   )
@@ -413,23 +415,23 @@ def parse(text: str, rule: str = BALANCED) -> Answer:
 _GET = [operator.itemgetter(*keys) for keys in KEYS]
 
 
-def _moves(value: Any, cut: bool = False) -> tuple[tuple[Move, ...], str]:
+def _moves(value: Any, cut: bool = False) -> tuple[tuple[AnswerMove, ...], str]:
   """(moves, failure) of a value; of one that was cut, those before the cut."""
   if not isinstance(value, list):
     return (), 'nothing'
   for get in _GET:
     try:
-      found = [get(item) for item in value]
+      triples = [get(item) for item in value]
     except (KeyError, TypeError):
       continue
-    if set(map(type, itertools.chain.from_iterable(found))) == {str}:
-      return tuple(map(Move._make, found)), ''
+    if set(map(type, itertools.chain.from_iterable(triples))) == {str}:
+      return tuple(map(AnswerMove._make, triples)), ''
   return _mixed(value, cut)
 
 
-def _mixed(value: list[Any], cut: bool) -> tuple[tuple[Move, ...], str]:
-  """The same of a list whose items differ, or that has a failure."""
-  found: list[Move] = []
+def _mixed(value: list[Any], cut: bool) -> tuple[tuple[AnswerMove, ...], str]:
+  """`_moves` of a list whose items differ, or that has a failure."""
+  moves: list[AnswerMove] = []
   failure = '' if value else 'empty_list'
   for item in value:
     if not isinstance(item, dict):
@@ -439,11 +441,11 @@ def _mixed(value: list[Any], cut: bool) -> tuple[tuple[Move, ...], str]:
     if values is None:
       failure = 'missing_key'
       break
-    if not all(type(one) is str for one in values):
+    if not all(type(part) is str for part in values):
       failure = 'wrong_type'
       break
-    found.append(Move(*values))
-  return (tuple(found) if cut or not failure else ()), failure
+    moves.append(AnswerMove(*values))
+  return (tuple(moves) if cut or not failure else ()), failure
 
 
 def _move_values(item: dict[Any, Any]) -> tuple[Any, Any, Any] | None:
@@ -461,7 +463,7 @@ _TAIL = re.compile(r'\s*+(?:,\s*+(?:\{[^\]]*+)?)?')
 _JSON = json.JSONDecoder(strict=False)
 
 
-def _quick(text: str) -> Answer | None:
+def _quick(text: str) -> MovesAnswer | None:
   """The answer of a plain text, by Python's JSON decoder, much faster.
 
   Plain are lists of nothing but moves, whole or cut short behind a move. None
@@ -488,7 +490,7 @@ def _quick(text: str) -> Answer | None:
   moves, failure = _moves(value)
   if failure or (cut and size < len(body)):
     return None
-  return Answer(moves, 'truncated' if cut else '')
+  return MovesAnswer(moves, 'truncated' if cut else '')
 
 
 def _first_bracket(text: str) -> tuple[Any, str]:
@@ -518,14 +520,14 @@ def _literal(text: str) -> Any:
     return ast.literal_eval(text)
 
 
-def failures(answers: Iterable[Answer]) -> dict[str, int]:
-  """How many answers failed, by cause: a key of FAILURES; sorted by name."""
+def failures(answers: Iterable[MovesAnswer]) -> dict[str, int]:
+  """Counts of failed answers by cause, a key of FAILURES, sorted by name."""
   counted = collections.Counter(a.failure for a in answers if a.failure)
   return dict(sorted(counted.items()))
 
 
-class Question(NamedTuple):
-  """What was asked.
+class QuestionWords(NamedTuple):
+  """The words of a question.
 
   Attributes:
     start: the place where the moves begin.
@@ -578,8 +580,8 @@ class Score(NamedTuple):
   reasoned: int = 0
 
 
-class _Seen(NamedTuple):
-  """What a graph makes of an answer's moves.
+class _MovesSeen(NamedTuple):
+  """An answer's moves, compared with the graph.
 
   Attributes:
     linked: whether they begin at the start, each where the last one ended, but
@@ -601,15 +603,17 @@ class _Seen(NamedTuple):
   counts: tuple[int, int, int, int]
 
 
-def _look(graph: Graph, start: str, moves: Sequence[Move]) -> _Seen:
-  here = start.lower()
+def _look(
+  graph: JudgeGraph, start: str, moves: Sequence[AnswerMove]
+) -> _MovesSeen:
+  place = start.lower()
   linked = edges = reals = walks = True
   places = strange = 0
   takens, literals = [], []
   for move in moves:
     literal, taken, before, after, unknown, edge, real, walk = graph.facts(move)
-    linked = linked and before == here
-    here = after
+    linked = linked and before == place
+    place = after
     takens.append(taken)
     literals.append(literal)
     edges = edges and edge
@@ -620,10 +624,12 @@ def _look(graph: Graph, start: str, moves: Sequence[Move]) -> _Seen:
       strange += not unknown
   num = len(moves)
   counts = num, literals.count(''), places, strange
-  return _Seen(linked, edges, reals, walks, takens, literals, counts)
+  return _MovesSeen(linked, edges, reals, walks, takens, literals, counts)
 
 
-def destination(graph: Graph, asked: Question, answer: Answer) -> Score:
+def destination(
+  graph: JudgeGraph, asked: QuestionWords, answer: MovesAnswer
+) -> Score:
   """Scores 'where are you now?'; right is each place that actions lead to.
 
   That is the place of the question where the graph cannot follow its actions.
@@ -633,20 +639,20 @@ def destination(graph: Graph, asked: Question, answer: Answer) -> Score:
   if answer.failure:
     return Score(answer.failure, chance=chance, reasoned=answer.reasoning)
   moves = answer.moves
-  said = moves[-1].after
+  answered = moves[-1].after
   seen = _look(graph, asked.start, moves)
-  hit = said in truth
-  exact = hit or said.strip().lower() in {place.lower() for place in truth}
+  hit = answered in truth
+  exact = hit or answered.strip().lower() in {place.lower() for place in truth}
   walks = seen.linked and seen.walks
-  given = list(asked.actions)
+  actions = list(asked.actions)
   return Score(
     '',
-    1.0 if exact else max(similarity(said, place) for place in truth),
+    1.0 if exact else max(similarity(answered, place) for place in truth),
     float(exact),
-    float(exact or plain(said) in {plain(place) for place in truth}),
-    float(hit or graph.place(said) in truth),
-    float(walks and seen.taken == given),
-    float(seen.edges and [move.action for move in moves] == given),
+    float(exact or plain(answered) in {plain(place) for place in truth}),
+    float(hit or graph.place(answered) in truth),
+    float(walks and seen.taken == actions),
+    float(seen.edges and [move.action for move in moves] == actions),
     float(seen.edges and hit and _linked(moves)),
     chance,
     *seen.counts,
@@ -654,7 +660,9 @@ def destination(graph: Graph, asked: Question, answer: Answer) -> Score:
   )
 
 
-def route(graph: Graph, asked: Question, answer: Answer) -> Score:
+def route(
+  graph: JudgeGraph, asked: QuestionWords, answer: MovesAnswer
+) -> Score:
   """Scores 'can you find a path?': the moves are made one after the other."""
   if answer.failure:
     return Score(answer.failure, reasoned=answer.reasoning)
@@ -664,14 +672,14 @@ def route(graph: Graph, asked: Question, answer: Answer) -> Score:
   success = float(asked.target in reached)
   literal = graph.follow(asked.start, seen.literal)
   ends = moves[0].before == asked.start and moves[-1].after == asked.target
-  there = moves[-1].after.lower() == asked.target.lower()
+  arrives = moves[-1].after.lower() == asked.target.lower()
   return Score(
     '',
     success,
     float(asked.target in literal),
     success,
     max((similarity(place, asked.target) for place in reached), default=0.0),
-    float(seen.linked and seen.real and there),
+    float(seen.linked and seen.real and arrives),
     float(seen.edges and ends),
     float(seen.edges and ends and _linked(moves)),
     0.0,
@@ -680,7 +688,7 @@ def route(graph: Graph, asked: Question, answer: Answer) -> Score:
   )
 
 
-def _linked(moves: Sequence[Move]) -> bool:
+def _linked(moves: Sequence[AnswerMove]) -> bool:
   """Whether each move begins where the last one ended, letter for letter."""
   pairs = itertools.pairwise(moves)
   return all(last.after == move.before for last, move in pairs)

@@ -36,13 +36,13 @@ from wm.language.metrics import stderr
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.questions import DESTINATION, ROUTE
-from wm.papers.mango.score import Graph, Rules
+from wm.papers.mango.score import JudgeGraph, JudgeRules
 from wm.worlds.text_game import folders, readers
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import minigames as games
 
 
-class _Step(TypedDict):
+class _TrajectoryStep(TypedDict):
   location_before: str
   action: str
   location_after: str
@@ -52,7 +52,7 @@ class _Step(TypedDict):
 def trajectory() -> Tool:
   """The function that the setting 'function' asks to be called."""
 
-  async def execute(moves: list[_Step]) -> str:
+  async def execute(moves: list[_TrajectoryStep]) -> str:
     """Gives a trajectory.
 
     Args:
@@ -64,7 +64,7 @@ def trajectory() -> Tool:
 
 
 def reply_text(state: TaskState, begun: str = '') -> str:
-  """What a model answered: the argument of its call, else its text."""
+  """A model's answer: the argument of its call, else its text."""
   calls = state.output.message.tool_calls if state.output.choices else None
   if calls:
     return json.dumps(calls[0].arguments.get('moves', []))
@@ -86,7 +86,7 @@ def mango_scorer(
   reading: str = scoring.BALANCED,
   begun: str = '',
 ) -> Scorer:
-  """All of scoring.Score; standard errors are clustered by game.
+  """Scores of scoring.Score; standard errors are clustered by game.
 
   `success` counts ill-formed answers as 0; `success_formed` leaves them out, as
   the paper does.
@@ -100,11 +100,11 @@ def mango_scorer(
     reading: how a list is found, see scoring.parse.
     begun: what the prompt began of the answer.
   """
-  rules = Rules(graph, scope, aliases, reject)
-  graphs: dict[str, Graph] = {}
+  rules = JudgeRules(graph, scope, aliases, reject)
+  graphs: dict[str, JudgeGraph] = {}
 
   async def score(state: TaskState, target: Target) -> Score:
-    """Of one answer."""
+    """Scores one answer."""
     del target
     asked = questions.asked_of(state.metadata)
     if asked.game not in graphs:
@@ -113,40 +113,42 @@ def mango_scorer(
       )
     answer = scoring.parse(reply_text(state, begun), reading)
     judge = facts.judged(asked.kind)
-    found = judge(graphs[asked.game], asked.question, answer)
+    judged = judge(graphs[asked.game], asked.question, answer)
     return Score(
-      value=score_values(found),
+      value=score_values(judged),
       answer=short_answer(asked, answer),
-      reason='invalid_response_format' if found.failure else None,
-      explanation=scoring.FAILURES[found.failure] if found.failure else None,
-      metadata=found._asdict(),
+      reason='invalid_response_format' if judged.failure else None,
+      explanation=scoring.FAILURES[judged.failure] if judged.failure else None,
+      metadata=judged._asdict(),
     )
 
   return score
 
 
-def score_values(found: scoring.Score) -> dict[str, float]:
-  """What Inspect takes means of; NaN is left out of them."""
-  formed = not found.failure
-  moves = found.moves or math.nan
+def score_values(score: scoring.Score) -> dict[str, float]:
+  """Values for Inspect's means, which leave NaN out."""
+  formed = not score.failure
+  moves = score.moves or math.nan
   return {
-    'success': found.success,
-    'success_formed': found.success if formed else math.nan,
-    'exact': found.exact,
-    'plain': found.plain,
-    'nearest': found.nearest,
-    'reasoning': found.reasoning,
-    'july2023': found.july2023,
-    'camera_ready': found.camera_ready,
-    'chance': found.chance,
+    'success': score.success,
+    'success_formed': score.success if formed else math.nan,
+    'exact': score.exact,
+    'plain': score.plain,
+    'nearest': score.nearest,
+    'reasoning': score.reasoning,
+    'july2023': score.july2023,
+    'camera_ready': score.camera_ready,
+    'chance': score.chance,
     'well_formed': float(formed),
-    'repaired': found.repaired / moves,
-    'unknown_places': found.places / (2 * moves),
-    'unknown_moves': found.edges / moves,
+    'repaired': score.repaired / moves,
+    'unknown_places': score.places / (2 * moves),
+    'unknown_moves': score.edges / moves,
   }
 
 
-def short_answer(asked: questions.Asked, answer: scoring.Answer) -> str:
+def short_answer(
+  asked: questions.MazeQuestion, answer: scoring.MovesAnswer
+) -> str:
   """An answer in short: the last place, or the actions; else its failure."""
   if answer.failure:
     return answer.failure
@@ -159,8 +161,8 @@ VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
-  """Where mazes are, and how much of their walkthroughs is shown.
+class MazeSource:
+  """The folder of mazes, and how much of their walkthroughs is shown.
 
   Attributes:
     folder: of games, or a packed archive of it.
@@ -243,10 +245,10 @@ def mango_destination(
     answer: tokens of the answer.
     last: no later step of the walkthrough is shown.
     num: questions drawn from each game; 0 is all.
-    graph: 'loose' or 'strict', see graphs.Rules.
+    graph: 'loose' or 'strict', see graphs.JudgeRules.
     seed: of the draw.
   """
-  source = Source(
+  source = MazeSource(
     folder,
     joined_text(game),
     walkthroughs,
@@ -256,7 +258,7 @@ def mango_destination(
     num,
     seed=seed,
   )
-  rules = Rules(graph=graph)
+  rules = JudgeRules(graph=graph)
   return _task(
     DESTINATION, source, generation, setting, forced, tokenizer, rules
   )
@@ -304,7 +306,7 @@ def mango_route(
     reject: least similarity at which a move is taken for an action.
     seed: of the draw.
   """
-  source = Source(
+  source = MazeSource(
     folder,
     joined_text(game),
     walkthroughs,
@@ -315,24 +317,24 @@ def mango_route(
     easy,
     seed,
   )
-  rules = Rules(graph, scope, aliases, reject)
+  rules = JudgeRules(graph, scope, aliases, reject)
   return _task(ROUTE, source, generation, setting, forced, tokenizer, rules)
 
 
 def _task(
   kind: str,
-  source: Source,
+  source: MazeSource,
   generation: str,
   setting: str,
   forced: bool,
   tokenizer: str,
-  rules: Rules,
+  rules: JudgeRules,
 ) -> Task:
   counter = questions.counter(tokenizer)
   samples: list[Sample] = []
   for game in source.games():
     maze = readers.read(source.folder, game, source.walkthroughs)
-    style = questions.Style(generation or maze.generation, setting, forced)
+    style = questions.MazePrompt(generation or maze.generation, setting, forced)
     samples += game_samples(maze, kind, source, style, counter)
   if not samples:
     raise core.InputError(
@@ -353,8 +355,8 @@ def _task(
 def game_samples(
   maze: mazes.Maze,
   kind: str,
-  source: Source,
-  style: questions.Style,
+  source: MazeSource,
+  style: questions.MazePrompt,
   counter: questions.Counter = questions.estimate,
 ) -> list[Sample]:
   """Samples of one game: all that the shown steps answer, or some of them.
@@ -367,7 +369,9 @@ def game_samples(
   step = min(source.last, steps[-1].number)
   asked = questions.questions(maze, kind, step, source.easy)
   if source.budget and asked:
-    rest = questions.longest(names, [one.question for one in asked], style)
+    rest = questions.longest(
+      names, [question.question for question in asked], style
+    )
     left = questions.room(rest, source.answer, counter, source.budget)
     step = questions.cut(steps, counter, left, step)
     asked = questions.questions(maze, kind, step, source.easy)
@@ -377,22 +381,22 @@ def game_samples(
   shown = questions.render(steps[: step + 1])
   return [
     Sample(
-      id=f'{one.game}/{kind}/{one.key}',
-      input=questions.prompt(shown, names, one.question, style),
-      target=one.question.target,
-      metadata=metadata(one, step, style, source),
+      id=f'{question.game}/{kind}/{question.key}',
+      input=questions.prompt(shown, names, question.question, style),
+      target=question.question.target,
+      metadata=metadata(question, step, style, source),
     )
-    for one in asked
+    for question in asked
   ]
 
 
 def metadata(
-  asked: questions.Asked,
+  asked: questions.MazeQuestion,
   step: int,
-  style: questions.Style,
-  source: Source | None = None,
+  style: questions.MazePrompt,
+  source: MazeSource | None = None,
 ) -> dict[str, Any]:
-  """What a log keeps of a question; `questions.asked_of` reads it."""
+  """The metadata of a question; `questions.asked_of` reads it."""
   folders_of = (source.folder, source.walkthroughs) if source else ('', '')
   start, target, actions = asked.question
   return {
@@ -426,7 +430,7 @@ def _solver(setting: str) -> Sequence[Solver]:
 def known_answer(request: providers.Request) -> str:
   """Moves on the map that the shown steps allow; see providers.answer.
 
-  'old_map' knows the first half of the steps; 'yes' and 'random' name places,
+  'stale_map' knows the first half of the steps; guesses name random places,
   or in a minigame any allowed action.
   """
   metadata = request.metadata
@@ -436,13 +440,13 @@ def known_answer(request: providers.Request) -> str:
     return f'Answer: {action}'
   asked = questions.asked_of(metadata)
   folder, walkthroughs = metadata['folders']
-  half = request.answerer == 'old_map'
+  half = request.answerer == 'stale_map'
   step = (metadata['step'] + 1) // 2 - 1 if half else metadata['step']
   maze, seen = _shown(folder, asked.game, walkthroughs, step)
   start, target, actions = asked.question
   if request.guesses:
     path = [
-      scoring.Move(start, action, request.choice(maze.places))
+      scoring.AnswerMove(start, action, request.choice(maze.places))
       for action in actions or ('north',)
     ]
   else:
@@ -454,7 +458,7 @@ def known_answer(request: providers.Request) -> str:
 @functools.lru_cache(maxsize=4)
 def _shown(
   folder: str, game: str, walkthroughs: str, step: int
-) -> tuple[mazes.Maze, facts.Seen]:
+) -> tuple[mazes.Maze, facts.ShownMap]:
   """A game, and what its steps up to one show."""
   maze = readers.read(folder, game, walkthroughs)
   return maze, facts.seen_at(maze, step)
@@ -491,7 +495,9 @@ def mango_minigames(
     answer: tokens of the answer.
     last: the last step that may be asked.
   """
-  source = Source(folder, joined_text(game), walkthroughs, budget, answer, last)
+  source = MazeSource(
+    folder, joined_text(game), walkthroughs, budget, answer, last
+  )
   counter = questions.counter(tokenizer)
   samples: list[Sample] = []
   for name in source.games():
@@ -513,35 +519,35 @@ def mango_minigames(
 
 def minigame_samples(
   maze: mazes.Maze,
-  source: Source,
+  source: MazeSource,
   with_map: bool,
   places: str,
   counter: questions.Counter = questions.estimate,
 ) -> list[Sample]:
   """Samples of one game whose prompts fit the budget."""
-  found = []
-  for one in games.minigames(maze, source.last, places):
-    text = questions.minigame_prompt(maze, one, with_map)
+  listed = []
+  for minigame in games.minigames(maze, source.last, places):
+    text = questions.minigame_prompt(maze, minigame, with_map)
     if source.budget and counter(text) + source.answer > source.budget:
       break  # Later ones are longer still.
-    found.append(
+    listed.append(
       Sample(
-        id=f'{maze.game}/minigame/{one.step}',
+        id=f'{maze.game}/minigame/{minigame.step}',
         input=text,
-        target=one.action,
+        target=minigame.action,
         metadata={
           'task': 'mango_minigames',
           'game': maze.game,
-          'step': one.step,
-          'here': one.here,
-          'there': one.there,
+          'step': minigame.step,
+          'here': minigame.here,
+          'there': minigame.there,
           'allowed': list(maze.actions),
-          'ways': len(one.ways),
+          'ways': len(minigame.ways),
           'map': with_map,
         },
       )
     )
-  return found
+  return listed
 
 
 @scorer(
@@ -554,19 +560,21 @@ def minigame_scorer() -> Scorer:
   """Right or wrong; standard errors are clustered by game."""
 
   async def score(state: TaskState, target: Target) -> Score:
-    """Of one answer."""
-    found = questions.judge_minigame(
+    """Scores one answer."""
+    judged = questions.judge_minigame(
       state.output.completion, target.text, state.metadata['allowed']
     )
     return Score(
       value={
-        'success': found.success,
-        'well_formed': float(not found.failure),
+        'success': judged.success,
+        'well_formed': float(not judged.failure),
       },
-      answer=found.action,
-      reason='invalid_response_format' if found.failure else None,
-      explanation=questions.MINIGAME_FAILURES.get(found.failure, found.failure),
-      metadata=found._asdict(),
+      answer=judged.action,
+      reason='invalid_response_format' if judged.failure else None,
+      explanation=questions.MINIGAME_FAILURES.get(
+        judged.failure, judged.failure
+      ),
+      metadata=judged._asdict(),
     )
 
   return score

@@ -27,7 +27,7 @@ VARIANTS = ('corrected', 'published')
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-  """How a model is examined.
+  """Options of the examination.
 
   Attributes:
     variant: 'corrected', or 'published': a state without two prefixes at the
@@ -105,7 +105,7 @@ class Protocol:
     )
 
 
-class Question(NamedTuple):
+class SeatingQuestion(NamedTuple):
   """A question.
 
   Attributes:
@@ -127,17 +127,19 @@ class Question(NamedTuple):
   truth: int
 
 
-def questions(protocol: Protocol) -> list[Question]:
+def questions(protocol: Protocol) -> list[SeatingQuestion]:
   """All questions; each is put once, however often it comes up."""
   world, drawn = protocol.world, protocol.drawn
   names, vocab = world.names, world.vocab
   prefixes = core.histories(drawn.tokens, drawn.lengths)
-  found = []
+  listed_questions = []
   for n, prefix in enumerate(prefixes):
     words = [vocab[token] for token in prefix]
     prompt = text.seat_question(names, words, names[drawn.person[n]])
     seat, state = int(drawn.seat[n]), _state(world, prefix)
-    found.append(Question(PARTS[0], prompt, prefix, (), n, state, seat))
+    listed_questions.append(
+      SeatingQuestion(PARTS[0], prompt, prefix, (), n, state, seat)
+    )
   seen: set[tuple[Tokens, Tokens]] = set()
   for part, metric in protocol.metrics().items():
     listed: list[tuple[Tokens, Tokens]] = []
@@ -154,19 +156,21 @@ def questions(protocol: Protocol) -> list[Question]:
     for pair in dict.fromkeys(listed):
       if pair not in seen:
         seen.add(pair)
-        found.append(_verdict(world, part, *pair))
-  return found
+        listed_questions.append(_verdict(world, part, *pair))
+  return listed_questions
 
 
 def _verdict(
   world: World, part: str, prefix: Tokens, suffix: Tokens
-) -> Question:
-  known, more = ([world.vocab[t] for t in one] for one in (prefix, suffix))
-  prompt = text.continuation_question(world.names, known, more)
+) -> SeatingQuestion:
+  holding, more = (
+    [world.vocab[t] for t in tokens] for tokens in (prefix, suffix)
+  )
+  prompt = text.continuation_question(world.names, holding, more)
   after = _reached(world, prefix + suffix)
   truth = core.NO if after[0, 0] == core.DEAD else core.YES
   state = _state(world, prefix)
-  return Question(part, prompt, prefix, suffix, core.DEAD, state, truth)
+  return SeatingQuestion(part, prompt, prefix, suffix, core.DEAD, state, truth)
 
 
 def _reached(world: World, tokens: Tokens) -> np.ndarray:

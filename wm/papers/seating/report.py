@@ -1,4 +1,4 @@
-"""Figure 4 with rows of one's own models, and what models contradict."""
+"""Figure 4 with a row for each model, and answers that contradict others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wm.evaluation import statistics
 from wm.language import pages
 from wm.papers.seating import score as scoring
 from wm.papers.seating import task as tasks
-from wm.papers.seating.questions import Protocol, Question
+from wm.papers.seating.questions import Protocol, SeatingQuestion
 from wm.reporting import papers, tables
 from wm.runtime import files
 from wm.worlds.seating import text
@@ -25,8 +25,8 @@ PAPER = 'vafa2024'
 SHOWN = 12  # Contradictions, at most.
 
 
-class Run(NamedTuple):
-  """What one model said.
+class ModelAnswers(NamedTuple):
+  """The answers of one model.
 
   Attributes:
     protocol: how it was examined.
@@ -34,8 +34,8 @@ class Run(NamedTuple):
   """
 
   protocol: Protocol
-  asked: Sequence[Question]
-  said: Sequence[scoring.Said]
+  asked: Sequence[SeatingQuestion]
+  said: Sequence[scoring.SeatingReply]
 
 
 def printed() -> dict[str, dict[str, Any]]:
@@ -43,29 +43,29 @@ def printed() -> dict[str, dict[str, Any]]:
 
   The error is a number, a range of two, or None.
   """
-  given = files.read_json(papers.folder() / PAPER / 'published.json')
-  found: dict[str, dict[str, Any]] = {}
-  for table in given['worlds']['seating']['tables']:
+  paper = files.read_json(papers.folder() / PAPER / 'published.json')
+  bars: dict[str, dict[str, Any]] = {}
+  for table in paper['worlds']['seating']['tables']:
     part = table['metric'].partition('(')[0]
     (name,) = (k for k, place in scoring.HEADLINES.items() if place[0] == part)
     for model, (value,) in table['values'].items():
       pair = value if isinstance(value, list) else (value, None)
-      found.setdefault(model, {})[name] = tuple(pair)
-  return found
+      bars.setdefault(model, {})[name] = tuple(pair)
+  return bars
 
 
-def figure_4(runs: Mapping[str, Run]) -> tables.Table:
+def figure_4(runs: Mapping[str, ModelAnswers]) -> tables.Table:
   """A row for each model, then those of the paper."""
   rows: list[dict[str, Any]] = []
   for model, run in runs.items():
-    found = scoring.scores(run.protocol, run.asked, run.said)
-    bars = scoring.headlines(found)
+    scored = scoring.scores(run.protocol, run.asked, run.said)
+    bars = scoring.headlines(scored)
     silent = scoring.unread(run.asked, run.said)
     rows.append(
       {
         'model': model,
         **{name: _bar(bars[name]) for name in scoring.HEADLINES},
-        'unread': ', '.join(_share(one) for one in silent.values()),
+        'unread': ', '.join(_share(share) for share in silent.values()),
         'prompts': run.protocol.variant,
       }
     )
@@ -118,22 +118,22 @@ class Contradiction(NamedTuple):
   truth: int
 
 
-def contradictions(run: Run) -> Iterator[Contradiction]:
+def contradictions(run: ModelAnswers) -> Iterator[Contradiction]:
   """Pairs of answers about one state that cannot both be right."""
-  by: dict[tuple[str, Tokens], dict[int, Question]] = {}
-  for one, said in zip(run.asked, run.said, strict=True):
-    if not one.suffix or said is None:
+  by: dict[tuple[str, Tokens], dict[int, SeatingQuestion]] = {}
+  for question, answer in zip(run.asked, run.said, strict=True):
+    if not question.suffix or answer is None:
       continue
-    known = by.setdefault((one.state, one.suffix), {})
-    known.setdefault(said, one)
-    if len(known) == 2 and known[said] is one:
-      yes, no = known[core.YES], known[core.NO]
+    by_answer = by.setdefault((question.state, question.suffix), {})
+    by_answer.setdefault(answer, question)
+    if len(by_answer) == 2 and by_answer[answer] is question:
+      yes, no = by_answer[core.YES], by_answer[core.NO]
       yield Contradiction(
-        one.state, yes.prefix, no.prefix, one.suffix, one.truth
+        question.state, yes.prefix, no.prefix, question.suffix, question.truth
       )
 
 
-def contradicted(model: str, run: Run) -> tables.Table | None:
+def contradicted(model: str, run: ModelAnswers) -> tables.Table | None:
   """The first contradictions of a model in words; None where it has none."""
   every = list(contradictions(run))
   if not every:
@@ -148,18 +148,18 @@ def contradicted(model: str, run: Run) -> tables.Table | None:
     f'{model}: one state, two answers ({len(every)})',
     [
       {
-        'yes after': said(one.yes),
-        'no after': said(one.no),
-        'about': said(one.more),
-        'right is': 'yes' if one.truth else 'no',
+        'yes after': said(pair.yes),
+        'no after': said(pair.no),
+        'about': said(pair.more),
+        'right is': 'yes' if pair.truth else 'no',
       }
-      for one in every[:SHOWN]
+      for pair in every[:SHOWN]
     ],
     folded=True,
   )
 
 
-def runs_page(runs: Mapping[str, Run]) -> pages.Page:
+def runs_page(runs: Mapping[str, ModelAnswers]) -> pages.Page:
   """The figure and contradictions of models."""
   shown = [figure_4(runs)]
   for model, run in runs.items():
@@ -173,9 +173,9 @@ def runs_page(runs: Mapping[str, Run]) -> pages.Page:
   }
   words['accuracy'] = 'Share of puzzles in which the seat is named rightly.'
   rows = [
-    {'model': model, **one._asdict(), 'said': said, 'prompt': ''}
+    {'model': model, **question._asdict(), 'said': answer, 'prompt': ''}
     for model, run in runs.items()
-    for one, said in zip(run.asked, run.said, strict=True)
+    for question, answer in zip(run.asked, run.said, strict=True)
   ]
   return pages.Page(
     'Seating puzzles, as language models answer',
@@ -193,20 +193,18 @@ def page(logs: Sequence[EvalLog]) -> pages.Page:
   Raises:
     InputError: a log is none of the task.
   """
-  runs: dict[str, Run] = {}
+  runs: dict[str, ModelAnswers] = {}
   for log in logs:
     runs[pages.unused_name(log.eval.model, runs)] = _run(log)
   return runs_page(runs)
 
 
-def _run(log: EvalLog) -> Run:
-  given = log.eval.task_args or {}
+def _run(log: EvalLog) -> ModelAnswers:
+  args = log.eval.task_args or {}
   names = [field.name for field in dataclasses.fields(Protocol)]
   with core.reading(log.location, 'a log of wm/seating'):
-    protocol = Protocol(
-      **{name: given[name] for name in names if name in given}
-    )
-    found = [
+    protocol = Protocol(**{name: args[name] for name in names if name in args})
+    scores = [
       SampleScore(
         score=(sample.scores or {})['seating_scorer'],
         sample_id=sample.id,
@@ -214,5 +212,5 @@ def _run(log: EvalLog) -> Run:
       )
       for sample in log.samples or ()
     ]
-    asked, said = tasks.voted(found)
-  return Run(protocol, asked, said)
+    asked, answers = tasks.voted(scores)
+  return ModelAnswers(protocol, asked, answers)

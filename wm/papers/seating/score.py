@@ -16,7 +16,7 @@ from wm.evaluation import statistics
 from wm.evaluation.trials import context
 from wm.models.serving import replies
 from wm.models.serving.replies import Reading
-from wm.papers.seating.questions import PARTS, Protocol, Question
+from wm.papers.seating.questions import PARTS, Protocol, SeatingQuestion
 from wm.worlds.seating import text
 
 WORDS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
@@ -85,23 +85,23 @@ def seat(reply: str, people: int, strict: bool = False) -> Reading:
     # A bare number is an answer too.
     bare = seen.value if len(seen.value) < 12 else ''
     line = lines[-1] if lines else bare
-    found = _named(line) if lines else _numbers(line)
+    seats = _named(line) if lines else _numbers(line)
   else:
     line = answer.value.splitlines()[0]
-    found = _numbers(line)
-  if len(found) > 1:
+    seats = _numbers(line)
+  if len(seats) > 1:
     return Reading(None, 'several', seen.reasoning)
   if _DENIES.search(line):
     return Reading(None, 'nothing', seen.reasoning)
-  if not found:
+  if not seats:
     return Reading(None, answer.failure or 'nothing', seen.reasoning)
-  if not 1 <= min(found) <= people:
+  if not 1 <= min(seats) <= people:
     return Reading(None, 'no_such_seat', seen.reasoning)
-  return Reading(found.pop(), '', seen.reasoning)
+  return Reading(seats.pop(), '', seen.reasoning)
 
 
 def _numbers(line: str) -> set[int]:
-  """All numbers of a line; those of seats alone where it names any."""
+  """Numbers of a line; only those of seats if it names any."""
   return _named(line) or {
     _NUMBERS[word.lower()] for word in _NUMBER.findall(line)
   }
@@ -120,11 +120,13 @@ HEADLINES = {
   'distinction': ('distinction', 'recall'),
 }
 # Of a question: the seat, or YES or NO; None where the reply cannot be read.
-Said = int | None
+SeatingReply = int | None
 
 
 def scores(
-  protocol: Protocol, asked: Sequence[Question], said: Sequence[Said]
+  protocol: Protocol,
+  asked: Sequence[SeatingQuestion],
+  answers: Sequence[SeatingReply],
 ) -> dict[str, tuple[core.Scores, ...]]:
   """Part -> all its quantities, from what was said to each question.
 
@@ -132,24 +134,26 @@ def scores(
   short.
   """
   return {
-    'capability': _capability(protocol, asked, said),
-    **_of_metrics(protocol, asked, said),
+    'capability': _capability(protocol, asked, answers),
+    **_of_metrics(protocol, asked, answers),
   }
 
 
 def _capability(
-  protocol: Protocol, asked: Sequence[Question], said: Sequence[Said]
+  protocol: Protocol,
+  asked: Sequence[SeatingQuestion],
+  answers: Sequence[SeatingReply],
 ) -> tuple[core.Scores, ...]:
   rows = [
-    (one, heard)
-    for one, heard in zip(asked, said, strict=True)
-    if one.part == PARTS[0]
+    (question, heard)
+    for question, heard in zip(asked, answers, strict=True)
+    if question.part == PARTS[0]
   ]
-  right = np.array([one.truth == heard for one, heard in rows], float)
+  right = np.array([question.truth == heard for question, heard in rows], float)
   silent = np.array([heard is None for _, heard in rows], bool)
   drawn = core.Sequences(protocol.drawn.tokens, protocol.drawn.lengths)
   group = context.clusters(protocol.world, drawn)
-  group = group[[one.place for one, _ in rows]]
+  group = group[[question.place for question, _ in rows]]
   reason = np.where(silent, 'no_answer', '')
   return (
     core.scores('accuracy', right, reason=reason, group=group),
@@ -158,18 +162,22 @@ def _capability(
 
 
 def _of_metrics(
-  protocol: Protocol, asked: Sequence[Question], said: Sequence[Said]
+  protocol: Protocol,
+  asked: Sequence[SeatingQuestion],
+  answers: Sequence[SeatingReply],
 ) -> dict[str, tuple[core.Scores, ...]]:
-  known: dict[tuple[Tokens, Tokens], int] = {
-    (one.prefix, one.suffix): core.NO_ANSWER if heard is None else heard
-    for one, heard in zip(asked, said, strict=True)
-    if one.suffix
+  by_tokens: dict[tuple[Tokens, Tokens], int] = {
+    (question.prefix, question.suffix): core.NO_ANSWER
+    if heard is None
+    else heard
+    for question, heard in zip(asked, answers, strict=True)
+    if question.suffix
   }
 
   def accepts(prefixes: list[Tokens], suffixes: list[Tokens]) -> np.ndarray:
     pairs = zip(prefixes, suffixes, strict=True)
-    found = [known.get(pair, core.NO_ANSWER) for pair in pairs]
-    return np.array(found, np.int8)
+    codes = [by_tokens.get(pair, core.NO_ANSWER) for pair in pairs]
+    return np.array(codes, np.int8)
 
   predictor, world = protocol.predictor(accepts), protocol.world
   return {
@@ -179,11 +187,13 @@ def _of_metrics(
 
 
 def headlines(
-  found: Mapping[str, tuple[core.Scores, ...]],
+  scored: Mapping[str, tuple[core.Scores, ...]],
 ) -> dict[str, statistics.Summary]:
   """'accuracy', 'accuracy_all', 'compression', 'distinction' -> summary."""
   by = {
-    (part, one.quantity): one for part, some in found.items() for one in some
+    (part, scores.quantity): scores
+    for part, several in scored.items()
+    for scores in several
   }
   shown = {**HEADLINES, 'accuracy_all': ('capability', 'accuracy_all')}
   return {
@@ -191,14 +201,16 @@ def headlines(
   }
 
 
-def unread(asked: Sequence[Question], said: Sequence[Said]) -> dict[str, float]:
+def unread(
+  asked: Sequence[SeatingQuestion], answers: Sequence[SeatingReply]
+) -> dict[str, float]:
   """Part -> share of its replies that cannot be read; NaN of none."""
-  found = {}
+  shares = {}
   for part in PARTS:
     silent = [
       heard is None
-      for one, heard in zip(asked, said, strict=True)
-      if one.part == part
+      for question, heard in zip(asked, answers, strict=True)
+      if question.part == part
     ]
-    found[part] = float(np.mean(silent)) if silent else np.nan
-  return found
+    shares[part] = float(np.mean(silent)) if silent else np.nan
+  return shares

@@ -26,7 +26,7 @@ from wm.language import arguments, providers
 from wm.language.metrics import stderr
 from wm.papers.seating import questions
 from wm.papers.seating import score as scoring
-from wm.papers.seating.questions import Protocol, Question
+from wm.papers.seating.questions import Protocol, SeatingQuestion
 
 VERSION = 1
 LONGEST = 1000  # Tokens of a reply, as published.
@@ -65,7 +65,8 @@ def seating(
   asked = questions.questions(protocol)
   return Task(
     dataset=MemoryDataset(
-      [_sample(n, one, people) for n, one in enumerate(asked)], name='seating'
+      [_sample(n, question, people) for n, question in enumerate(asked)],
+      name='seating',
     ),
     solver=generate(),
     scorer=seating_scorer(people, protocol.strict),
@@ -81,27 +82,31 @@ def seating(
   )
 
 
-def _sample(number: int, one: Question, people: int) -> Sample:
-  told = str(one.truth) if not one.suffix else ('no', 'yes')[one.truth]
+def _sample(number: int, question: SeatingQuestion, people: int) -> Sample:
+  target = (
+    str(question.truth)
+    if not question.suffix
+    else ('no', 'yes')[question.truth]
+  )
   return Sample(
-    id=f'{one.part}-{number}',
-    input=one.prompt,
-    target=told,
+    id=f'{question.part}-{number}',
+    input=question.prompt,
+    target=target,
     metadata={
-      **one._asdict(),
+      **question._asdict(),
       'people': people,
       'prompt': '',
-      'prefix': list(one.prefix),
-      'suffix': list(one.suffix),
+      'prefix': list(question.prefix),
+      'suffix': list(question.suffix),
       # Puzzles of the same statements, and verdicts about one state.
-      'cluster': one.state if one.suffix else str(one.prefix),
+      'cluster': question.state if question.suffix else str(question.prefix),
     },
   )
 
 
-def asked_of(sample: dict[str, Any], prompt: str = '') -> Question:
+def asked_of(sample: dict[str, Any], prompt: str = '') -> SeatingQuestion:
   """The question of a sample's metadata; KeyError where it has none."""
-  return Question(
+  return SeatingQuestion(
     part=sample['part'],
     prompt=prompt,
     prefix=tuple(sample['prefix']),
@@ -120,23 +125,23 @@ def seating_scorer(people: int = 3, strict: bool = False) -> Scorer:
   """
 
   async def score(state: TaskState, target: Target) -> Score:
-    """Of one reply."""
+    """Scores one reply."""
     del target
-    one, reply = asked_of(state.metadata), state.output.completion
-    if one.suffix:
-      found = scoring.verdict(reply, strict)
+    question, reply = asked_of(state.metadata), state.output.completion
+    if question.suffix:
+      reading = scoring.verdict(reply, strict)
     else:
-      found = scoring.seat(reply, people, strict)
-    silent = found.value is None
-    said = math.nan if silent else float(found.value)
+      reading = scoring.seat(reply, people, strict)
+    silent = reading.value is None
+    number = math.nan if silent else float(reading.value)
     return Score(
       value={
-        'right': math.nan if silent else float(said == one.truth),
+        'right': math.nan if silent else float(number == question.truth),
         'unread': float(silent),
-        'said': said,
+        'said': number,
       },
-      answer=found.failure or str(found.value),
-      metadata={'failure': found.failure, 'reasoning': found.reasoning},
+      answer=reading.failure or str(reading.value),
+      metadata={'failure': reading.failure, 'reasoning': reading.reasoning},
     )
 
   return score
@@ -154,16 +159,16 @@ def figure_4(
   protocol = Protocol(variant, people, puzzles, trials, samples, seed)
 
   def of(scores: list[SampleScore]) -> Value:
-    """All of it, NaN where nothing was measured."""
-    asked, said = voted(scores)
+    """The bars and shares, NaN where nothing was measured."""
+    asked, answers = voted(scores)
     values: dict[str, float] = {}
-    bars = scoring.headlines(scoring.scores(protocol, asked, said))
+    bars = scoring.headlines(scoring.scores(protocol, asked, answers))
     for name, summary in bars.items():
       for end, key in (('', 'value'), ('_low', 'low'), ('_high', 'high')):
         number = summary[key]
         values[name + end] = math.nan if number is None else number
       values[f'{name}_n'] = summary['n']
-    for part, share in scoring.unread(asked, said).items():
+    for part, share in scoring.unread(asked, answers).items():
       values[f'unread_{part}'] = share
     return values
 
@@ -171,25 +176,25 @@ def figure_4(
 
 
 def voted(
-  found: list[SampleScore],
-) -> tuple[list[Question], list[scoring.Said]]:
+  scores: list[SampleScore],
+) -> tuple[list[SeatingQuestion], list[scoring.SeatingReply]]:
   """Questions, and what most replies to each say."""
-  asked: dict[str, Question] = {}
+  asked: dict[str, SeatingQuestion] = {}
   votes: dict[str, dict[int, int]] = {}
-  for one in found:
-    name, value = str(one.sample_id), one.score.value
-    if not isinstance(value, dict) or one.sample_metadata is None:
+  for score in scores:
+    name, value = str(score.sample_id), score.score.value
+    if not isinstance(value, dict) or score.sample_metadata is None:
       continue
-    asked[name] = asked_of(one.sample_metadata)
-    mine, said = votes.setdefault(name, {}), value['said']
-    if isinstance(said, float | int) and not math.isnan(said):
-      mine[int(said)] = mine.get(int(said), 0) + 1
+    asked[name] = asked_of(score.sample_metadata)
+    mine, number = votes.setdefault(name, {}), value['said']
+    if isinstance(number, float | int) and not math.isnan(number):
+      mine[int(number)] = mine.get(int(number), 0) + 1
   return [*asked.values()], [most(votes[name]) for name in asked]
 
 
-def most(votes: dict[int, int]) -> scoring.Said:
-  """What has most votes; None where there are none, or two have as many."""
-  ranked = sorted(votes, key=lambda said: -votes[said])
+def most(votes: dict[int, int]) -> scoring.SeatingReply:
+  """The answer with most votes; None of none or of a tie."""
+  ranked = sorted(votes, key=lambda value: -votes[value])
   if not ranked or (len(ranked) > 1 and votes[ranked[0]] == votes[ranked[1]]):
     return None
   return ranked[0]

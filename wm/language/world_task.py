@@ -65,12 +65,12 @@ def world(
     before: spec of a world of the same tokens that is told first, as what held
       before the world asked about took its place.
   """
-  from wm.language.world import questions  # Metrics load what worlds need.
+  from wm.language import world_questions
 
   if read not in ('text', 'logprobs'):
     raise core.InputError(f"read={read!r}; available: 'text', 'logprobs'")
   samples: list[Sample] = []
-  for setting, listed in questions.settings(
+  for setting, listed in world_questions.settings(
     arguments.joined(world),
     arguments.listed(metrics),
     told=arguments.joined(told),
@@ -81,16 +81,16 @@ def world(
     most_told=most_told,
     before=arguments.joined(before),
   ):
-    made = questions.made_world(setting.world)
-    truths = queries.truths(made, [question for question, _ in listed])
+    told_world = world_questions.made_world(setting.world)
+    truths = queries.truths(told_world, [question for question, _ in listed])
     for (question, trial), truth in zip(listed, truths, strict=True):
-      truth = questions.stored(truth)
+      truth = world_questions.to_json(truth)
       samples.append(
         Sample(
           id=len(samples) + 1,
           input=question.prompt,
           target=str(truth),
-          metadata=questions.metadata(setting, question, truth, trial),
+          metadata=world_questions.metadata(setting, question, truth, trial),
         )
       )
   logs = logprobs or read == 'logprobs'
@@ -111,20 +111,23 @@ def world(
 
 @metric
 def measured() -> Metric:
-  """What the metrics of the plan find; of several epochs the first.
+  """The values of the plan's metrics; of several epochs the first.
 
   Names end in _sd where it is the standard deviation over variants.
   """
 
   def compute(scores: list[SampleScore]) -> Value:
-    """Of all samples of a log."""
-    from wm.language.world import scoring
+    """Measures all samples of a log."""
+    from wm.language import world_questions
 
-    known = scoring.gathered(
-      (one.sample_metadata or {}, scoring.answered(one.score.metadata or {}))
-      for one in scores
+    answered = world_questions.gathered(
+      (
+        each.sample_metadata or {},
+        world_questions.answer_from_json(each.score.metadata or {}),
+      )
+      for each in scores
     )
-    return {**scoring.values(known)}
+    return {**world_questions.headline_values(answered)}
 
   return compute
 
@@ -152,23 +155,25 @@ def answers(read: str = 'text') -> Scorer:
   """
 
   async def score(state: TaskState, target: Target) -> Score:
-    """Of one answer."""
-    from wm.language.world import questions, scoring
+    """Scores one answer."""
+    from wm.language import world_questions
 
     del target
-    setting, question, truth = questions.restored(state.metadata)
+    setting, question, truth = world_questions.restored(state.metadata)
     reply = provider.read(state.output)
-    found = llm_predictor.answer(
+    answer = llm_predictor.answer(
       question,
       reply,
-      questions.reader(setting).read,
+      world_questions.reader(setting).read,
       read == 'logprobs',
     )
     thought = reply.reasoning + replies.visible(reply.text).reasoning
     return Score(
-      value=scoring.worth(question, found, questions.value(truth)),
-      answer=found.failure or str(questions.stored(found.value)),
-      metadata={**scoring.kept(found), 'reasoning': thought},
+      value=world_questions.worth(
+        question, answer, world_questions.from_json(truth)
+      ),
+      answer=answer.failure or str(world_questions.to_json(answer.value)),
+      metadata={**world_questions.answer_to_json(answer), 'reasoning': thought},
     )
 
   return score
@@ -176,13 +181,15 @@ def answers(read: str = 'text') -> Scorer:
 
 def known_answer(request: providers.Request) -> str | None:
   """See providers.answer."""
-  from wm.language.world import questions
+  from wm.language import world_questions
   from wm.models.serving import solutions
 
-  setting, question, _ = questions.restored(request.metadata)
-  before = questions.made_world(setting.before) if setting.before else None
+  setting, question, _ = world_questions.restored(request.metadata)
+  before = (
+    world_questions.made_world(setting.before) if setting.before else None
+  )
   (solution,) = solutions.of(
-    questions.made_world(setting.world),
+    world_questions.made_world(setting.world),
     setting.telling,
     before,
     [question._replace(prompt=request.text)],

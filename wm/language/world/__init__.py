@@ -1,1 +1,0 @@
-"""Any world told in words, as a task of Inspect: `wm/world`."""

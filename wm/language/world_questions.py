@@ -1,0 +1,458 @@
+"""Questions about a world in words as samples of Inspect, and their scores.
+
+A sample's metadata says all that its answer is scored by, as JSON values, so a
+log needs nothing else: it becomes results of `score`, and nothing is asked.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import math
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import registry, trust
+from wm.core.queries import Answer, Query
+from wm.core.verbal import PromptStyle, Verbal
+from wm.evaluation import needs, query_plans, statistics
+from wm.evaluation import scoring as trials
+from wm.models import language
+from wm.models.serving import answer_reader, llm_predictor, provider
+
+if TYPE_CHECKING:
+  from inspect_ai.log import EvalLog, EvalSample
+
+
+# The default metrics, of worlds that have what these need.
+METRICS = (
+  "compression(suffixes='world', k=1, samples=5, trials=100)",
+  'distinction(samples=0, max_elements=5, trials=100)',
+  "next_token(states='drawn', num=100)",
+  'capability(num=60)',
+)
+
+
+class Setting(NamedTuple):
+  """World, metrics and wording that a group of questions shares.
+
+  Attributes:
+    world: its spec.
+    metrics: specs, with as many trials as are asked.
+    seed: of all randomness.
+    told, wording, names: see core.verbal.PromptStyle.
+    most_told: tokens of the world in words, at most.
+    before: spec of a world that is told first, as what held before; or ''.
+    version: of the world; '' is not known, as of older logs.
+  """
+
+  world: str
+  metrics: tuple[str, ...]
+  seed: int
+  told: str
+  wording: str
+  names: int
+  most_told: int
+  before: str = ''
+  version: str = ''
+
+  @property
+  def telling(self) -> PromptStyle:
+    """How the world is told."""
+    return PromptStyle(self.told, self.wording, self.names)
+
+  @property
+  def label(self) -> str:
+    """The variant in a few words."""
+    return f'{self.told} {self.wording} {self.names}'
+
+  def model(self, name: str) -> language.Model:
+    """The model of a name of Inspect's that is asked so."""
+    return language.Model(
+      name,
+      told=self.told,
+      wording=self.wording,
+      before=self.before,
+      names=self.names,
+      most_told=self.most_told,
+    )
+
+  def predictor(
+    self, asker: llm_predictor.Backend
+  ) -> llm_predictor.LanguageModel:
+    """The predictor that such questions are of.
+
+    Raises:
+      InputError: the world is of another version than the questions.
+    """
+    world = made_world(self.world)
+    if self.version not in ('', world.version):
+      raise core.InputError(
+        f'{self.world}: the questions are of its version {self.version!r}; '
+        f'expected {world.version!r}, which may have other right answers'
+      )
+    before = made_world(self.before) if self.before else None
+    return llm_predictor.LanguageModel(
+      world, self.telling, asker, self.most_told, before
+    )
+
+
+def made_world(spec: str) -> Verbal:
+  """The world of a spec; InputError where it cannot be told in words."""
+  if any(registry.files(spec)):  # Which may change, or be trusted no more.
+    return _built.__wrapped__(spec)
+  return _built(spec)
+
+
+@functools.lru_cache(maxsize=8)
+def _built(spec: str) -> Verbal:
+  world = registry.make('world', spec)
+  if not isinstance(world, Verbal):
+    raise core.InputError(
+      f'{spec} cannot be told in words; a world that can is core.Verbal'
+    )
+  return world
+
+
+@functools.lru_cache(maxsize=64)
+def reader(setting: Setting) -> answer_reader.AnswerReader:
+  """The reader of answers about a world."""
+  return answer_reader.AnswerReader(
+    made_world(setting.world).token_names(setting.telling)
+  )
+
+
+def default_metrics(world: core.World) -> list[str]:
+  """The METRICS that can be asked of a world."""
+  specs = []
+  for spec in METRICS:
+    metric = registry.make('metric', spec)
+    drawn = vars(metric).get('states') == 'drawn'
+    missing = needs.lacks(metric, llm_predictor.LanguageModel, type(world))
+    if not missing and (isinstance(world, core.Prefixed) or not drawn):
+      specs.append(spec)
+  return specs
+
+
+def settings(
+  world: str,
+  metrics: Sequence[str],
+  *,
+  told: str,
+  wordings: Sequence[str],
+  names: Sequence[int],
+  seed: int,
+  max_calls: int,
+  most_told: int,
+  before: str = '',
+) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
+  """A setting, its questions and their trials, by wording and seed of names.
+
+  Args:
+    world, told, seed, most_told, before: see Setting.
+    metrics: specs; none is the default ones.
+    wordings: ('',) is the world's first, ('all',) all of them.
+    names: seeds of names.
+    max_calls: see planned.plans.
+
+  Raises:
+    InputError: see planned.plans and LanguageModel.
+  """
+  trust.allow(*registry.files([world, before, *metrics]))  # Of the user's.
+  told_world = made_world(world)
+  specs = list(metrics) or default_metrics(told_world)
+  checked = [
+    _askable(registry.make('metric', spec), told_world) for spec in specs
+  ]
+  if list(wordings) == ['all']:
+    wordings = told_world.wordings
+  for wording, name in itertools.product(wordings, names):
+    setting = Setting(
+      *(
+        registry.spec(told_world),
+        (),
+        seed,
+        told,
+        wording or told_world.wordings[0],
+      ),
+      names=name,
+      most_told=most_told,
+      before=before,
+      version=told_world.version,
+    )
+    setting.model(
+      'any/model'
+    )  # What no model could be asked so is refused now.
+    predictor = setting.predictor(llm_predictor.DryRunBackend())
+    plans = query_plans.plans(
+      checked, predictor, told_world, seed, max_calls, print
+    )
+    # Metrics may ask the same: it is asked once, and counts for the first.
+    trials: dict[str, tuple[Query, str]] = {}
+    for plan in plans:
+      for question in plan.questions:
+        trial = f'{plan.metric.name} {question.trial}'
+        trials.setdefault(question.prompt, (question, trial))
+    asks = tuple(registry.spec(plan.metric) for plan in plans)
+    yield setting._replace(metrics=asks), list(trials.values())
+
+
+def _askable(metric: core.Metric, world: core.World) -> core.Metric:
+  """The metric; InputError where no language model can be asked by it."""
+  if missing := needs.lacks(metric, llm_predictor.LanguageModel, type(world)):
+    available = ', '.join(default_metrics(world)) or 'none'
+    raise core.InputError(
+      f'{registry.spec(metric)} needs {missing[0].__name__}, which '
+      f'{registry.spec(world)} told to a language model does not give; '
+      f'expected such as {available}'
+    )
+  return metric
+
+
+def metadata(
+  setting: Setting, question: Query, truth: Any, trial: str
+) -> dict[str, Any]:
+  """A sample's metadata: setting, question and truth as JSON values."""
+  return {
+    **setting._asdict(),
+    'metrics': list(setting.metrics),
+    'variant': setting.label,
+    'kind': question.kind,
+    'prefix': list(question.prefix),
+    'suffixes': [list(suffix) for suffix in question.suffixes],
+    'trial': trial,
+    'truth': truth,
+  }
+
+
+_ASIDE = 'metrics', 'version'
+
+
+def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
+  """Setting, question (without its prompt) and truth of a sample's metadata.
+
+  Raises:
+    InputError: it is another task's, or another version's.
+  """
+  with core.reading('a sample', 'one of wm/world'):
+    setting = Setting(
+      **{name: data[name] for name in Setting._fields if name not in _ASIDE},
+      metrics=tuple(data['metrics']),
+      version=data.get('version', ''),
+    )
+    question = Query(
+      '',
+      data['kind'],
+      tuple(data['prefix']),
+      tuple(tuple(suffix) for suffix in data['suffixes']),
+    )
+    return setting, question, data['truth']
+
+
+def to_json(from_json: Any) -> Any:
+  """A truth or an answer's value as JSON has it; `value` reads it."""
+  return list(from_json) if isinstance(from_json, tuple) else from_json
+
+
+def from_json(data: Any) -> Any:
+  """See stored."""
+  return tuple(data) if isinstance(data, list) else data
+
+
+Recall = tuple[str, tuple[int, ...], tuple[tuple[int, ...], ...]]
+
+
+def recall(question: Query) -> Recall:
+  """The key of an answer within a setting."""
+  return question.kind, question.prefix, question.suffixes
+
+
+class Recalled:
+  """Answers questions by what is known; see llm_predictor.QueryBackend."""
+
+  repeats = 1
+
+  def __init__(self, answers: Mapping[Recall, Answer]) -> None:
+    self._known = answers
+
+  def answers(
+    self, questions: Sequence[Query], read: llm_predictor.Read
+  ) -> list[Answer]:
+    """The recalled answer to each question."""
+    del read
+    return [
+      self._known.get(recall(question), llm_predictor.UNASKED)
+      for question in questions
+    ]
+
+  def diagnostics(self) -> list[str]:
+    """None."""
+    return []
+
+
+# Answers to one question, one for each epoch, by setting and question.
+Known = dict[Setting, dict[Recall, list[Answer]]]
+
+
+def answer_to_json(answer: Answer) -> dict[str, Any]:
+  """An answer as metadata of a score; `answered` reads it."""
+  unknown = math.isnan(answer.probability)
+  return {
+    'value': to_json(answer.value),
+    'failure': answer.failure,
+    'probability': None if unknown else answer.probability,
+  }
+
+
+def answer_from_json(data: Mapping[str, Any]) -> Answer:
+  """The answer that `kept` made metadata of; InputError where it is none."""
+  with core.reading('a score', 'one of wm/world'):
+    chance = data['probability']
+    chance = math.nan if chance is None else chance
+    return Answer(from_json(data['value']), data['failure'], chance)
+
+
+def gathered(
+  pairs: Iterable[tuple[Mapping[str, Any], Answer]],
+) -> Known:
+  """Answers by setting and question, from samples' metadata and answers."""
+  by_setting: Known = collections.defaultdict(
+    lambda: collections.defaultdict(list)
+  )
+  for data, answer in pairs:
+    setting, question, _ = restored(data)
+    by_setting[setting][recall(question)].append(answer)
+  return by_setting
+
+
+def recalled_predictor(
+  setting: Setting, answers: Mapping[Recall, Sequence[Answer]]
+) -> llm_predictor.LanguageModel:
+  """A predictor that answers what is known; most of several answers win."""
+  voted = {
+    key: llm_predictor.voted(several) for key, several in answers.items()
+  }
+  return setting.predictor(Recalled(voted))
+
+
+def headline_values(gathered_answers: Known) -> dict[str, float]:
+  """Headline quantities of all metrics, means over the settings.
+
+  NAME_sd is the standard deviation over settings that differ in wording, names
+  and order, where there are several.
+  """
+  columns: dict[str, list[float]] = collections.defaultdict(list)
+  for setting, answers in gathered_answers.items():
+    model = recalled_predictor(setting, answers)
+    for spec in setting.metrics:
+      metric = registry.make('metric', spec)
+      world = made_world(setting.world)
+      for scores in metric(model, world, setting.seed):
+        if scores.quantity in metric.headline:
+          value = statistics.summarize(scores)['value']
+          columns[f'{metric.name}_{scores.quantity}'].append(
+            math.nan if value is None else value
+          )
+  means = {name: float(np.mean(numbers)) for name, numbers in columns.items()}
+  spread = {
+    f'{name}_sd': float(np.std(numbers, ddof=1))
+    for name, numbers in columns.items()
+    if len(numbers) > 1
+  }
+  return means | spread
+
+
+def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
+  """Whether an answer can be read, is right, and P(right); NaN if unknown."""
+  right, chance = math.nan, answer.probability
+  if not answer.failure and truth is not None:
+    right = float(answer.value == truth)
+  return {
+    'answered': float(not answer.failure),
+    'right': right,
+    'probability': chance if truth is True else 1 - chance,
+  }
+
+
+# All that a log holds was asked already.
+NO_LIMIT = 1 << 40
+
+
+def log_answers(log: EvalLog) -> Iterator[tuple[dict[str, Any], Answer]]:
+  """Metadata of each sample and what it was answered, epoch by epoch.
+
+  Raises:
+    InputError: the log is of another task or version.
+  """
+  for sample in log.samples or ():
+    yield sample.metadata, _sample_answer(sample)
+
+
+def _sample_answer(sample: EvalSample) -> Answer:
+  if sample.error is not None:
+    # Inspect keeps what the error said, in place of the error.
+    message = f'{sample.error.message} {sample.error.traceback}'
+    return Answer(None, provider.named_cause(message))
+  score = (sample.scores or {}).get('answers')
+  if score is None:
+    return Answer(None, 'not_scored')
+  return answer_from_json(score.metadata or {})
+
+
+def score_logs(
+  logs: Sequence[EvalLog],
+  out: pathlib.Path,
+  log: Callable[[str], None] = lambda line: None,
+) -> list[pathlib.Path]:
+  """Runs the metrics of logs on their answers.
+
+  Args:
+    logs: of `wm/world`.
+    out: each log and variant gets a folder in OUT/logs, as `score` writes it.
+    log: gets what scoring tells.
+
+  Returns:
+    The folders.
+  """
+  folders = []
+  for run in logs:
+    by_setting = gathered(log_answers(run))
+    for setting, answers in by_setting.items():
+      name = run.eval.model
+      if len(by_setting) > 1:
+        name = f'{name} ({setting.label})'
+      mark = re.sub(r'[^\w.-]+', '-', f'{run.eval.task_id}-{setting.label}')
+      folders.append(out / 'logs' / mark)
+      predictor = recalled_predictor(setting, answers)
+      # Tables compare the tellings of one model by its spec.
+      spec = registry.spec(setting.model(run.eval.model))
+      score_setting(setting, predictor, name, folders[-1], log, spec)
+  return folders
+
+
+def score_setting(
+  setting: Setting,
+  predictor: core.QueryModel,
+  name: str,
+  folder: pathlib.Path,
+  log: Callable[[str], None] = lambda line: None,
+  spec: str = '',
+) -> list[dict[str, Any]]:
+  """Entries of the metrics of a setting; see wm.score."""
+  return trials.run(
+    predictor,
+    made_world(setting.world),
+    [registry.make('metric', spec) for spec in setting.metrics],
+    seed=setting.seed,
+    model_name=name,
+    out=folder,
+    extra={'model_spec': spec or name, 'checkpoint': 'none'},
+    max_calls=NO_LIMIT,
+    log=log,
+  )
