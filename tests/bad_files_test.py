@@ -29,7 +29,7 @@ from wm.tasks import standings
 from wm.training import run_log
 from wm.worlds.automaton import readers
 from wm.worlds.maps import osm, streets, trips
-from wm.worlds.orbits import exoplanets
+from wm.worlds.orbits import systems as orbit_systems
 from wm.worlds.othello import records
 from wm.worlds.text_game import readers as games
 
@@ -187,7 +187,7 @@ FILES = {
   'games.wtb': (wthor(1), lambda p: records.read(str(p))),
   'masses.csv': (
     b'planet_solar_mass,star_solar_mass\n1e-5,1.0\n',
-    lambda p: exoplanets.read(str(p)),
+    lambda p: orbit_systems.read(str(p)),
   ),
   'walks.txt': (
     ' '.join(MAPS.vocab[1:5]).encode(),

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.bench import harness
 from wm.kernels import orbits
-from wm.worlds.orbits import exoplanets, systems
+from wm.worlds.orbits import systems
 
 NUM, ROWS, BOX, BINS = 500, 1000, 50.0, 7000
 # Systems at a time that NumPy is fastest with, of 4, 16, 64 and 500.
@@ -49,7 +49,7 @@ def _numpy(some: orbits.Systems) -> np.ndarray:
 def bench_orbits() -> Iterator[harness.Line]:
   """Bins of published two-body systems, elements given."""
   options = systems.Options(
-    'exoplanets', 1, (0.0189, 0.486), 1.0, exoplanets.FITTED, False, False
+    'exoplanets', 1, (0.0189, 0.486), 1.0, systems.FITTED, False, False
   )
   some = systems.draw(options, 1, np.arange(NUM))
   parts = [some.take(slice(k, k + BLOCK)) for k in range(0, NUM, BLOCK)]

@@ -20,7 +20,7 @@ from tests.models.adversaries import (
 from wm import core
 from wm.core import registry
 from wm.models import adversary
-from wm.worlds.maps.journeys import END
+from wm.worlds.maps.navigation import END
 
 each = pytest.mark.parametrize(('name', 'kind'), PAIRS)
 on_map = pytest.mark.parametrize('kind', adversary.KINDS)

@@ -8,7 +8,7 @@ from tests.metrics import table
 from wm import core
 from wm.core import registry
 from wm.models import adversary
-from wm.worlds.maps.journeys import DIRECTION0, END
+from wm.worlds.maps.navigation import DIRECTION0, END
 
 # 51 tokens: illegal ones of 'leaky' have less than 0.01, uniform ones more.
 MAP = registry.make('world', 'maps(rows=6, columns=7, max_moves=20)')

@@ -25,7 +25,7 @@ from wm import core
 from wm.core import registry
 from wm.metrics import acceptance
 from wm.models import adversary
-from wm.worlds.maps.journeys import END, NODE0
+from wm.worlds.maps.navigation import END, NODE0
 
 each = pytest.mark.parametrize(('name', 'kind'), PAIRS)
 on_map = pytest.mark.parametrize('kind', adversary.KINDS)

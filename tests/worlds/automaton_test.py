@@ -253,7 +253,10 @@ def test_a_small_automaton_is_drawn_and_a_large_one_told():
   ('fields', 'match'),
   [
     ({'file': 'no/such.json'}, 'no such file: no/such.json'),
-    ({'file': 'a.json', 'regex': 'a'}, 'file and regex were given'),
+    (
+      {'file': 'a.json', 'regex': 'a'},
+      "file='a.json', regex='a'; expected one",
+    ),
     ({'preset': 'tomita8'}, "unknown preset 'tomita8'; available: tomita1"),
     ({'preset': 'dyck_2_40'}, 'at most 100,000'),
     ({'preset': 'random_12_6_6_0'}, 'random_12_6_6_0: expected 3 to 100000'),

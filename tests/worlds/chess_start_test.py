@@ -53,10 +53,9 @@ def test_labels_of_games_are_those_of_their_states(start):
 def test_the_naive_reading_is_right_up_to_the_first_special_move(start):
   world = chess.World(length=30, start=start, stop='moves', ep='legal')
   games = world.sample(40, 1)
-  truth, naive = (
-    world.sequence_labels(games.tokens, games.lengths, naive=flag)
-    for flag in (False, True)
-  )
+  sequences = games.tokens, games.lengths
+  truth = world.sequence_labels(*sequences)
+  naive = world.surface_labels(*sequences)
   special = np.any(list(world.move_tags(games).values()), axis=0)
   # A right is also lost by moves of king and rook.
   special[:, 1:] |= (truth[:, 1:, 65:71] != truth[:, :-1, 65:71]).any(-1)

@@ -65,7 +65,7 @@ def test_bad_states_are_refused(world, text, said):
   ('fields', 'said'),
   [
     ({'vocabulary': 'all'}, 'available: compact, packed'),
-    ({'stop': 'never'}, 'available: moves, automatic, claims'),
+    ({'stop': 'never'}, 'available: claims, automatic, moves'),
     ({'ep': 'pseudo'}, 'available: raw, legal'),
     ({'states': 'none'}, 'available: stratified, recurring'),
     ({'length': 1}, 'expected 2 to 5900 plies'),

@@ -4,16 +4,10 @@ import networkx
 import pytest
 
 from wm import core
-from wm.worlds.cognitive_graph import (
-  changes,
-  graphs,
-  names,
-  questions,
-  solver,
-)
+from wm.worlds.cognitive_graph import graphs, names, questions, solver
 
 EDITED = [
-  (name, edit) for name in graphs.GRAPHS for edit in changes.CHANGES[name]
+  (name, edit) for name in graphs.GRAPHS for edit in graphs.CHANGES[name]
 ]
 
 
@@ -45,7 +39,7 @@ def test_the_six_graphs_are_the_papers(name, nodes, edges, degrees, diameter):
 
 @pytest.mark.parametrize(('name', 'edit'), EDITED)
 def test_a_change_changes_the_best_answer(name, edit):
-  before, after = graphs.graph(name), changes.edited(name, edit)
+  before, after = graphs.graph(name), graphs.edited(name, edit)
   if after.chances:
     # Verbal for keeping: the best choice is the same in the audited texts.
     assert solver.best_choices(after) == solver.best_choices(before)
@@ -58,8 +52,8 @@ def test_a_change_changes_the_best_answer(name, edit):
   'graph',
   [
     *graphs.GRAPHS.values(),
-    changes.edited('n15star', 'teleDetour'),
-    changes.edited('n7tree', 'transReval'),
+    graphs.edited('n15star', 'teleDetour'),
+    graphs.edited('n7tree', 'transReval'),
   ],
 )
 def test_shortest_paths_are_a_trusted_peers(graph):
@@ -76,7 +70,7 @@ def test_shortest_paths_are_a_trusted_peers(graph):
 
 
 def test_where_doors_lead_by_chance_the_likelier_side_is_chosen():
-  graph = changes.edited('n13line', 'transRevalStochastic')
+  graph = graphs.edited('n13line', 'transRevalStochastic')
   assert solver.best_choices(graph) == (2,)
   swapped = graphs.Change(
     opened=((3, 6), (4, 5)),
@@ -137,7 +131,7 @@ def test_names_are_different_words(name, domain):
   ('call', 'message'),
   [
     (lambda: graphs.graph('n8'), "unknown graph 'n8'; available: n7line"),
-    (lambda: changes.edited('n7line', 'policyReval'), "unknown edit 'policy"),
+    (lambda: graphs.edited('n7line', 'policyReval'), "unknown edit 'policy"),
     (
       lambda: names.domain('rome'),
       "unknown domain 'rome'; available: ordRooms",

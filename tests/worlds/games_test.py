@@ -29,8 +29,8 @@ class Toy(games.GameWorld):
   history_item: ClassVar[type] = np.uint16
   header: ClassVar[tuple[int, ...]] = (GO,)
 
-  states: str = 'stratified'
-  pool: int = 50
+  states: str = games.states_field()
+  pool: int = games.pool_field(50)
 
   @property
   def vocab(self):
@@ -135,7 +135,7 @@ def test_prefixes_are_headed_orders_of_the_moves():
   assert counts.min() > 60
 
 
-@pytest.mark.parametrize('states', games.STATES)
+@pytest.mark.parametrize('states', ['stratified', 'recurring'])
 def test_states_without_a_history_have_no_prefix(states):
   world = Toy(states=states)
   unknown = world.parse('426')

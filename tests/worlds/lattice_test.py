@@ -148,7 +148,7 @@ def test_a_state_too_far_for_the_moves_has_no_prefix():
 
 
 def test_bad_sizes_and_states_are_refused():
-  with pytest.raises(core.InputError, match='at least 2 states'):
+  with pytest.raises(core.InputError, match='size=1; expected at least 2'):
     lattice.World(size=1)
   for text in ('5', '-1', '1.0', 'left'):
     with pytest.raises(core.InputError, match=r'expected 0\.\.4'):

@@ -74,7 +74,7 @@ def _legal(world, moves):
   [
     ('d3 z9', "no square is called 'z9'; expected different squares"),
     ('d3 d3', 'expected different squares'),
-    ('a1 h8', 'that can be played from the start in some order'),
+    ('a1 h8', 'expected playable squares in some order'),
   ],
 )
 def test_bad_openings_are_one_line(openings, message):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds.maps import city, routes
+from wm.worlds.maps import routes, streets
 
 
 @settings(max_examples=40, deadline=None)
@@ -82,7 +82,7 @@ def test_noise_doubles_lengths_on_average():
 
 
 def test_a_kept_table_changes_nothing():
-  graph = city.generate(7, 7, 0)
+  graph = streets.generate(7, 7, 0)
   size = len(graph)
   roads = routes.Roads(graph.delta, graph.length_m)
   rng = np.random.default_rng(0)
@@ -98,7 +98,7 @@ def test_a_kept_table_changes_nothing():
 
 
 def test_metres_are_those_of_the_route():
-  graph = city.generate(6, 6, 1)
+  graph = streets.generate(6, 6, 1)
   roads = routes.Roads(graph.delta, graph.length_m)
   rng = np.random.default_rng(0)
   origins, ends = rng.integers(0, len(graph), (2, 200))

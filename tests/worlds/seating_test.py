@@ -257,8 +257,8 @@ def test_the_picture_shows_who_can_still_sit_where():
     ({'people': 2}, 'people=2'),
     ({'people': 6}, '3 to 5'),
     ({'least': 0}, 'least=0'),
-    ({'least': 3}, 'least <= most'),
-    ({'most': 6}, 'most < length'),
+    ({'least': 3}, 'least=3; expected 1 to most=2'),
+    ({'most': 6}, 'most=6; expected less than length=6'),
   ],
 )
 def test_bad_fields(fields, message):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds.maps import city, streets
+from wm.worlds.maps import streets
 
 NODES = 'osm_id,lat,lon\n10,40.0,-74.0\n20,40.001,-74.0\n30,40.0,-73.999\n'
 EDGES = 'node,direction,neighbor\n10,N,20\n20,S,10\n10,E,30\n'
@@ -139,7 +139,7 @@ def test_bearing_and_distance_of_a_short_step(lat, lon, angle):
 
 
 def test_projection_keeps_city_distances():
-  graph = city.generate(20, 20, 0)
+  graph = streets.generate(20, 20, 0)
   places = streets.project(graph, graph.lat, graph.lon)
   apart = np.linalg.norm(places[0] - places, axis=1)
   metres = streets.great_circle(
@@ -149,7 +149,7 @@ def test_projection_keeps_city_distances():
 
 
 def test_csv_text_is_read_back_unchanged(load):
-  graph = city.generate(6, 5, 2)
+  graph = streets.generate(6, 5, 2)
   nodes, edges = streets.to_csv(graph)
   again = load(nodes, edges)
   for name in ('ids', 'lat', 'lon', 'delta', 'length_m'):

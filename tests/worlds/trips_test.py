@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds.maps import city, streets, trips
+from wm.worlds.maps import streets, trips
 from wm.worlds.maps import world as maps
 
 HEAD = {
@@ -15,7 +15,7 @@ HEAD = {
 
 @pytest.fixture(scope='module')
 def graph():
-  return city.generate(6, 6, 0)
+  return streets.generate(6, 6, 0)
 
 
 def row(graph, a, b, shift=0.0):

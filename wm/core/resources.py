@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 import os
 import pathlib
 import shutil
 import sys
 from typing import Any, NamedTuple
 
+from wm.core import fields
 from wm.core.basics import InputError, plug_in_name
 
 try:
@@ -33,7 +33,6 @@ WORD = 64  # Bytes of a token's text.
 # Work that no stop saves is taken for a mistake if it takes longer.
 LONGEST = 7 * 86_400
 _DAY = 86_400
-_BITS = 63
 
 
 class Cost(NamedTuple):
@@ -62,6 +61,11 @@ class Bounded:
   Subclasses are frozen dataclasses; a `__post_init__` of their own calls this.
   """
 
+  def __init_subclass__(cls, **keywords: Any) -> None:
+    """Adds the declared fields to the docstring of a class."""
+    super().__init_subclass__(**keywords)
+    fields.documented(cls)
+
   def cost(self, world: Any = None) -> Cost:
     """What its use takes at least; from its fields, without making anything.
 
@@ -71,21 +75,9 @@ class Bounded:
     return Cost()
 
   def __post_init__(self) -> None:
-    """Raises InputError for a number that is none, and for too much work."""
-    for field, value in vars(self).items():
-      for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, int | float) and not _plain(number):
-          raise InputError(
-            f'{plug_in_name(type(self))}: {field}={number}; expected a '
-            'finite number, an integer of at most 64 bits'
-          )
+    """Raises InputError for a bad value of a field, and for too much work."""
+    fields.check(self)
     require(self)
-
-
-def _plain(number: float) -> bool:
-  if isinstance(number, int):
-    return abs(number) < 1 << _BITS
-  return math.isfinite(number)
 
 
 def sequences_cost(

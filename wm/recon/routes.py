@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.worlds.maps import journeys, streets
+from wm.worlds.maps import navigation, streets
 
 # How a route fares on the true map (Vafa et al. 2024, mapping/).
 VALID, PATH, DESTINATION, LENGTH_CAP = range(4)
@@ -67,12 +67,12 @@ class Routes(NamedTuple):
 
 def has_streets(world: core.World) -> bool:
   """Is it a street map, which can be reconstructed?"""
-  return isinstance(world, journeys.Journeys)
+  return isinstance(world, navigation.Journeys)
 
 
 def street_graph(world: core.World) -> streets.StreetGraph:
   """Returns the world's streets; raises InputError if it has none."""
-  if not isinstance(world, journeys.Journeys):
+  if not isinstance(world, navigation.Journeys):
     raise core.InputError(
       f'world {world.name!r} has no street map to reconstruct; expected '
       'maps(...)'

@@ -13,7 +13,7 @@ from wm.core import registry
 from wm.data import text
 from wm.recon import routes
 from wm.runtime import files, progress, provenance
-from wm.worlds.maps import journeys, navigation
+from wm.worlds.maps import navigation
 
 Path = pathlib.Path
 
@@ -46,7 +46,7 @@ def prompts(
       raise core.InputError(f'{registry.spec(world)} has no {pairs} pair')
     return np.resize(drawn, (num, 2)).astype(np.int32)
   assert isinstance(world, navigation.Navigation)  # It draws trials on them.
-  return world.sample_states(num, seed) + np.int32(journeys.NODE0)
+  return world.sample_states(num, seed) + np.int32(navigation.NODE0)
 
 
 def _chunk(

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core.fields import field
 from wm.worlds.base import in_words, svg, table, uniform_play
 
 # Taller columns are drawn as bars.
@@ -56,18 +57,13 @@ class World(
   core.Written,
   core.Verbal,
 ):
-  """A board that fills up.
-
-  Attributes:
-    rows: discs that a column holds.
-    columns: number of columns.
-  """
+  """A board that fills up."""
 
   version: ClassVar[str] = '1'
   wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
 
-  rows: int = 6
-  columns: int = 7
+  rows: int = field(6, 'discs that a column holds', least=1)
+  columns: int = field(7, 'number of columns', least=2)
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
@@ -76,14 +72,6 @@ class World(
     return core.sequences_cost(
       rows * columns, 'rows', 'columns', vocab=columns, words=columns
     )
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if self.rows < 1 or self.columns < 2:
-      raise core.InputError(
-        f'connect4(rows={self.rows}, columns={self.columns}): expected at '
-        'least 1 row and 2 columns'
-      )
 
   @property
   def vocab(self) -> tuple[str, ...]:

@@ -20,9 +20,9 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import fields, finite_groups, svg, table
+from wm.core.fields import field
+from wm.worlds.base import finite_groups, svg, table
 
-TOKENS = ('all', 'generators')
 LENGTH = 2  # Mixed into seeds, with the length.
 
 
@@ -32,18 +32,18 @@ class World(table.NamedTableWorld, core.Labelled):
 
   Attributes:
     group: 'parity' or 'z2', 'z3', .. cyclic; 's2' .. 's6', all permutations;
-      'a3' .. 'a6', the even ones.
-    tokens: 'all' elements, or the identity and two 'generators': 1 of a cyclic
-      group (alone), (12) and (12..n) of Sn, (123) and the longest cycle of
-      neighbours with n that is even of An.
-    length: tokens of every word.
+      'a3' .. 'a6', the even permutations.
+    tokens: which elements are tokens: 'all', every element; 'generators', the
+      identity and two that generate the group: 1 of a cyclic group (alone),
+      (12) and (12..n) of Sn, (123) and the longest cycle of neighbours with n
+      that is even of An.
   """
 
   version: ClassVar[str] = '1'
 
   group: str = 's3'
-  tokens: str = 'all'
-  length: int = 64
+  tokens: str = field('all', choices=('all', 'generators'))
+  length: int = field(64, 'tokens of every word', least=2, unit='tokens')
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
@@ -53,8 +53,6 @@ class World(table.NamedTableWorld, core.Labelled):
   def __post_init__(self) -> None:
     super().__post_init__()
     finite_groups.make(self.group)  # Raises where there is no such group.
-    fields.one_of(self, tokens=TOKENS)
-    fields.at_least(self, '{} tokens', length=2)
 
   @functools.cached_property
   def _group(self) -> finite_groups.Group:

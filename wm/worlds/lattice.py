@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core.fields import field
 from wm.worlds.base import in_words, svg, table
 
 AROUND = 8  # States drawn on each side of the current one.
@@ -60,20 +61,18 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   """A line of states.
 
   Attributes:
-    size: number of states, S.
-    length: moves in a sequence.
-    clipped: a move into a wall is legal, and none; all states then have the
-      same legal tokens.
-    named: a sequence has one more token, 'at0', 'at1', ..., which names its
-      last state. In that state it is legal at any time, and after it nothing:
+    clipped: a move into a wall is legal and leaves the walk in place; all
+      states then have the same legal tokens.
+    named: a last token, 'at0', 'at1', ..., names the state that the walk ends
+      in. It is legal at any time in that state, and nothing is legal after it:
       row `size` of the table. No two states have the same legal tokens then.
   """
 
   version: ClassVar[str] = '1'
   wordings: ClassVar[tuple[str, ...]] = ('line', 'places')
 
-  size: int = 5
-  length: int = 100
+  size: int = field(5, 'number of states, S', least=2)
+  length: int = field(100, 'moves in a sequence', least=2)
   clipped: bool = False
   named: bool = False
 
@@ -85,14 +84,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     return core.sequences_cost(
       self.length, 'size', 'length', vocab=named, more=table
     )
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if self.size < 2 or self.length < 2:
-      raise core.InputError(
-        f'lattice(size={self.size}, length={self.length}): expected at least '
-        '2 states and 2 tokens'
-      )
 
   @property
   def vocab(self) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from wm import core
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import JudgeRules, QuestionWords, similarity
-from wm.worlds.text_game import example, readers
+from wm.worlds.text_game import readers, world
 
-HOTEL = example.hotel()
+HOTEL = world.hotel()
 
 
 @pytest.fixture(scope='module')

@@ -11,14 +11,7 @@ from tests.language.stand_ins import mazes as readers_of_words
 from tests.worlds.text_game import games
 from wm import core
 from wm.worlds import mazes, text_game
-from wm.worlds.text_game import (
-  example,
-  folders,
-  maze,
-  places,
-  readers,
-  walks,
-)
+from wm.worlds.text_game import maze, readers, walks, words
 
 WORLD = mazes.World(places=5, loops=0, one_way=0, doors=0, named=0, dark=0)
 
@@ -128,7 +121,7 @@ def test_folders_that_are_none(folder, tmp_path):
       text_game.read(path, 'inn')
   with pytest.raises(core.InputError, match="no game 'out'; available: inn"):
     text_game.read(folder, 'out')
-  with pytest.raises(core.InputError, match='without a folder'):
+  with pytest.raises(core.InputError, match='expected the folder of the game'):
     text_game.World(game='inn')
   with pytest.raises(core.InputError, match="no game ''; available: inn"):
     text_game.World(folder=str(folder)).maze  # noqa: B018
@@ -141,15 +134,15 @@ def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
   path = tmp_path / 'games.tar.gz'
   with tarfile.open(path, 'w:gz') as archive:
     archive.add(folder / 'inn', 'generation/inn')
-  assert folders.games(path) == ('inn',)
+  assert readers.games(path) == ('inn',)
   packed, plain = text_game.read(path, 'inn'), text_game.read(folder, 'inn')
   assert packed.steps == plain.steps
   assert packed.places == plain.places
   np.testing.assert_array_equal(packed.trail, plain.trail)
   for name, most in (('LARGEST', 100), ('MOST', 1000)):
     with monkeypatch.context() as patch:
-      patch.setattr(folders, name, most)
-      folders._packed.cache_clear()
+      patch.setattr(readers, name, most)
+      readers._packed.cache_clear()
       with pytest.raises(core.InputError, match='expected at most'):
         text_game.read(path, 'inn')
   data = path.read_bytes()
@@ -205,7 +198,7 @@ def test_names_with_quotes_and_brackets(tmp_path, wording):
 
 def test_an_action_with_two_outcomes_leads_to_a_set():
   world = text_game.World()
-  hotel = example.hotel()
+  hotel = text_game.world.hotel()
   assert world.stats()['ambiguous'] == 1
   lift = world.parse('lift')
   token = world.vocab.index
@@ -217,7 +210,7 @@ def test_an_action_with_two_outcomes_leads_to_a_set():
   after = world.advance(both, np.array([token('jump')]))
   assert world.format(after[0]) == 'yard'
   # As one place after the other says.
-  found = places.sets(hotel, hotel.start)
+  found = words.sets(hotel, hotel.start)
   for row, members in enumerate(found.members):
     for column, action in enumerate(found.actions):
       there = np.zeros(len(hotel.places), bool)
@@ -241,8 +234,8 @@ def last_but(places_back):
 
 
 def test_sets_of_places_are_limited(tmp_path, monkeypatch):
-  assert len(places.sets(last_but(5), 0).members) == 2**6
-  monkeypatch.setattr(places, 'MOST_SETS', 40)
+  assert len(words.sets(last_but(5), 0).members) == 2**6
+  monkeypatch.setattr(words, 'MOST_SETS', 40)
   text_game.write(last_but(5), tmp_path)
   world = text_game.World(folder=str(tmp_path), game='dial')
   with pytest.raises(core.InputError, match='more than 40 sets of places'):

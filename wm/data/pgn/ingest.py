@@ -25,7 +25,7 @@ from wm.data.pgn import games as pgn
 from wm.data.pgn import identity
 from wm.data.pgn import join as ingest_join
 from wm.runtime import files, locks, progress
-from wm.worlds.base.recorded import Recorded
+from wm.worlds.base.games import Recorded
 
 Path = pathlib.Path
 

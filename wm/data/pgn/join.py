@@ -18,7 +18,7 @@ from wm.data import sampling
 from wm.data import store as stores
 from wm.data.pgn import games as pgn
 from wm.runtime import files
-from wm.worlds.base.recorded import Recorded
+from wm.worlds.base.games import Recorded
 
 Path = pathlib.Path
 

@@ -35,7 +35,7 @@ import numpy as np
 from wm import core
 from wm.papers import declared
 from wm.runtime import pages
-from wm.worlds.cognitive_graph import changes, graphs, names, questions
+from wm.worlds.cognitive_graph import graphs, names, questions
 from wm.worlds.cognitive_graph.graphs import Arc, Change, Graph
 from wm.worlds.cognitive_graph.questions import LARGE, Problem, Question
 
@@ -429,8 +429,8 @@ def spoken(question: Question, settings: DialogSettings) -> Speaker:
 def changed(question: Question) -> graphs.Change:
   """The change that the question's condition makes."""
   condition = question.condition.removesuffix('Shortest')
-  name = changes.of_condition(question.graph, condition, question.domain)
-  return changes.change(question.graph, name)
+  name = graphs.of_condition(question.graph, condition, question.domain)
+  return graphs.change(question.graph, name)
 
 
 def ask(speaker: Speaker, problem: Problem, question: Question) -> str:

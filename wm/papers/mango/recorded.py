@@ -29,8 +29,8 @@ from wm.papers.mango import score as scoring
 from wm.papers.mango import task as tasks
 from wm.papers.mango.questions import DESTINATION, KINDS, ROUTE
 from wm.papers.mango.score import JudgeRules
-from wm.worlds.text_game import folders, readers
 from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import readers
 
 RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
 SAMPLE = 'example-answers-905.jsonl.gz'
@@ -138,7 +138,7 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> RecordedAnswers:
   """
   mazes_of = {
     game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
-    for game in games or folders.games(folder / PAPER)
+    for game in games or readers.games(folder / PAPER)
   }
   index = _QuestionIndex(mazes_of)
   routes: set[tuple[str, str]] = set()

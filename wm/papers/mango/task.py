@@ -37,9 +37,9 @@ from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.questions import DESTINATION, ROUTE
 from wm.papers.mango.score import JudgeGraph, JudgeRules
-from wm.worlds.text_game import folders, readers
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import minigames as games
+from wm.worlds.text_game import readers
 
 
 class _TrajectoryStep(TypedDict):
@@ -203,7 +203,7 @@ class MazeSource:
     """Names of the games."""
     if self.game:
       return [name.strip() for name in self.game.split(',')]
-    return folders.games(self.folder)
+    return readers.games(self.folder)
 
 
 def joined_text(value: Any) -> str:

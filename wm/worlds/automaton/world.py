@@ -23,19 +23,11 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.automaton import (
-  law,
-  machine,
-  picture,
-  presets,
-  readers,
-  regular,
-  words,
-)
-from wm.worlds.base import fields, table
+from wm.core.fields import field, field_error
+from wm.worlds.automaton import machine, picture, presets, readers, words
+from wm.worlds.base import table
 
 DEFAULT = 'dyck_2_3'
-SAMPLING = ('lengths', 'words')
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 
 
@@ -47,27 +39,27 @@ class World(words.InWords, core.Described):
   completed, breadth first. `facts` counts the others.
 
   Attributes:
-    file: automaton as .json, .csv, .graphml, .dot or .gv.
-    regex: regular expression instead.
-    preset: name instead: tomita1 to tomita7, dyck_KINDS_DEPTH, a group such as
-      z5 or s3_generators (its word problem), or a random automaton,
-      random_STATES_SYMBOLS_LEGAL_SEED.
-    minimise: whether states with the same continuations become one. No suffix
-      tells them apart.
-    length: most tokens of a sequence, `end` included.
-    sampling: 'lengths' draws a length uniformly, then a word of that length
-      uniformly; 'words' draws uniformly from all words, most of which are long.
-      Without accepting states, each token is uniform over the legal ones.
+    preset: name instead of a file: tomita1 to tomita7, dyck_KINDS_DEPTH, a
+      group such as z5 or s3_generators (its word problem), or a random
+      automaton, random_STATES_SYMBOLS_LEGAL_SEED.
+    minimise: merge states that have the same continuations, which no suffix
+      distinguishes.
+    sampling: distribution of sampled words. Without accepting states, each
+      token is uniform over the legal ones. Else: 'lengths', a length is
+      uniform, then a word of that length is uniform; 'words', uniform over all
+      words, most of which are long.
   """
 
   version: ClassVar[str] = '1'
 
-  file: str = ''
-  regex: str = ''
+  file: str = field('', 'automaton as .json, .csv, .graphml, .dot or .gv')
+  regex: str = field('', 'regular expression instead of a file')
   preset: str = ''
   minimise: bool = True
-  length: int = 32
-  sampling: str = 'lengths'
+  length: int = field(
+    32, 'most tokens of a sequence, `end` included', least=2, unit='tokens'
+  )
+  sampling: str = field('lengths', choices=('lengths', 'words'))
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
@@ -76,13 +68,9 @@ class World(words.InWords, core.Described):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    given = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
-    if len(given) > 1:
-      raise core.InputError(
-        f'automaton: {" and ".join(given)} were given; expected one of them'
-      )
-    fields.at_least(self, '{} tokens', length=2)
-    fields.one_of(self, sampling=SAMPLING)
+    sources = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
+    if len(sources) > 1:
+      raise field_error(self, ' '.join(sources), 'one of these alone')
 
   @functools.cached_property
   def given(self) -> machine.Machine:
@@ -90,7 +78,7 @@ class World(words.InWords, core.Described):
     if self.file:
       return readers.read(self.file)
     if self.regex:
-      return regular.read(self.regex)
+      return readers.read_regex(self.regex)
     return presets.make(self.preset or DEFAULT)
 
   @functools.cached_property
@@ -191,7 +179,7 @@ class World(words.InWords, core.Described):
       mass = np.exp(logs - logs.max())
     with np.errstate(divide='ignore'):
       log_lengths = np.log(mass / mass.sum())
-    return law.Words(self.delta, log_lengths, replan)
+    return WordProcess(self.delta, log_lengths, replan)
 
   def _drawn(self, seed: int, numbers: np.ndarray) -> np.ndarray:
     """Tokens [N, length] of the words with these numbers [N]."""
@@ -253,3 +241,68 @@ def _picked(mass: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   """[N] column of mass [N, K], drawn in proportion; each row has some."""
   total = np.cumsum(mass, axis=1)
   return (total <= uniform[:, None] * total[:, -1:]).sum(1)
+
+
+END_TOKEN = 1  # Token; those of letters follow.
+
+
+class WordProcess(core.SequenceProcess):
+  """Words and `end`; the memory is the state and the letters so far."""
+
+  def __init__(
+    self, delta: np.ndarray, log_lengths: np.ndarray, replan: bool
+  ) -> None:
+    """Takes the automaton, and how likely lengths are.
+
+    delta: [S, A] int32 next states by label, `end` the first, DEAD for none.
+    log_lengths: [W] float64 log-probability of each number of letters.
+    replan: mixed with a vanishing share of random legal letters, which are left
+      where no word can be completed.
+    """
+    self._delta, self._replan = delta, replan
+    with np.errstate(divide='ignore'):
+      counts = np.log((delta[:, 0] >= 0).astype(float))[None]  # L_0
+    for _ in range(1, len(log_lengths)):
+      heads = np.where(delta[:, 1:] >= 0, counts[-1][delta[:, 1:]], -np.inf)
+      counts = np.vstack([counts, np.logaddexp.reduce(heads, axis=1)])
+    possible = np.isfinite(counts[:, 0])
+    start = np.where(possible, counts[:, 0], 0)
+    share = np.where(possible, log_lengths - start, -np.inf)  # Of each word.
+    self._ending = share[:, None] + counts[0]
+    goes_on = np.full((len(share) + 1, len(delta)), -np.inf)
+    for k in range(len(share)):
+      terms = share[k:, None] + counts[: len(share) - k]
+      goes_on[k] = np.logaddexp.reduce(terms, axis=0)
+    self._goes_on = goes_on
+
+  def init(self, batch: int) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return np.zeros((batch, 2), np.int32)
+
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
+    labels = np.asarray(tokens) - END_TOKEN
+    known = (labels >= 0) & (labels < self._delta.shape[1])
+    known &= memory[:, 0] >= 0
+    rows = self._delta[memory[:, 0], np.where(known, labels, 0)]
+    rows = np.where(known, rows, core.DEAD)
+    return np.stack([rows, memory[:, 1] + 1], axis=1).astype(np.int32)
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See core.SequenceProcess; [B, A] one entry for each label."""
+    rows, letters = memory.T
+    heads = self._delta[rows]
+    heads[rows < 0] = core.DEAD
+    last = len(self._ending) - 1
+    now, after = np.minimum(letters, last), np.minimum(letters + 1, last + 1)
+    mass = np.where(heads >= 0, self._goes_on[after[:, None], heads], -np.inf)
+    mass[:, 0] = np.where(heads[:, 0] >= 0, self._ending[now, rows], -np.inf)
+    mass[letters > last] = -np.inf
+    if self._replan:
+      lost = ~np.isfinite(mass).any(1)
+      mass[lost] = np.where(heads[lost] >= 0, 0.0, -np.inf)
+    total = np.logaddexp.reduce(mass, axis=1, keepdims=True)
+    there = np.isfinite(mass)
+    log_probs = np.where(there, mass - np.where(there, total, 0), -np.inf)
+    tokens = np.arange(END_TOKEN, END_TOKEN + mass.shape[1], dtype=np.int32)
+    return np.where(there, tokens, core.DEAD), log_probs

@@ -14,20 +14,41 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.worlds.base import fields, table, uniform_play
+from wm.core.fields import field
+from wm.worlds.base import table, uniform_play
 
-STATES = ('stratified', 'recurring')
 # Streams of randomness under one seed.
 PLIES, GAMES = 1, 2
 # Games drawn for one ply before another ply is drawn.
 REDRAW = 16
 # The pool of games is the same for any seed: states and prefixes are from it.
 POOL_SEED = 0
+
+
+def states_field() -> Any:
+  """The field `states` of a game."""
+  return field(
+    'stratified',
+    'distribution of the states of trials',
+    choices={
+      'stratified': 'trial n draws a ply uniform on `plies` and the position '
+      'after it of a random game that goes on from there; a prefix is a '
+      'transposition of the moves that led to it',
+      'recurring': 'uniform over the positions that two or more prefixes of a '
+      'pool of random games reach, a prefix uniform over these (as published '
+      'for Othello by Vafa et al. 2024)',
+    },
+  )
+
+
+def pool_field(default: int = 10_000) -> Any:
+  """The field `pool` of a game."""
+  return field(default, 'number of games in that pool', least=1, unit='games')
 
 
 class GameWorld(
@@ -42,14 +63,9 @@ class GameWorld(
 
   Subclasses are frozen dataclasses with the fields
 
-    states: how trials draw states. 'stratified': trial n draws a ply uniform
-      on `plies` and the position after it of a random game that goes on from
-      there; a prefix is a transposition of the moves that led to it.
-      'recurring': uniform over the positions that two or more prefixes of a
-      pool of random games reach, a prefix uniform over these (as published
-      for Othello by Vafa et al. 2024).
-    pool: number of games in that pool.
-    policy: of sampled games, 'uniform' or another.
+    states: made by `states_field`
+    pool: made by `pool_field`
+    policy: of sampled games, 'uniform' or another
 
   and give `vocab`, `max_len`, `init`, `advance`, `legal`, `play`,
   `transpositions`,
@@ -68,12 +84,6 @@ class GameWorld(
     del world
     games = self.pool if self.states == 'recurring' else 0
     return core.Cost(4 * games * self.max_len, 0, ('pool',))
-
-  def __post_init__(self) -> None:
-    """Subclasses call this once their other fields are checked."""
-    fields.one_of(self, states=STATES)
-    fields.at_least(self, '{} game', pool=1)
-    super().__post_init__()
 
   # What a game gives.
 
@@ -331,3 +341,28 @@ def make_pool(world: GameWorld) -> Pool:
   reached = world.after(tokens[row[chosen]], ply[chosen] + head)
   offsets = np.concatenate([[0], np.cumsum(size[many])])
   return Pool(keys[many], reached, offsets, row[kept], tokens[:, head:])
+
+
+class Recorded(core.World):
+  """What a world inherits whose games `wm.data.pgn` can read.
+
+  Attributes:
+    least: games of fewer plies are left out.
+    length: longer games are cut to so many plies.
+    start: '' for games from the usual first position, as recorded ones are.
+  """
+
+  least: int
+  length: int
+  start: str
+
+  @abc.abstractmethod
+  def from_moves(
+    self, packed: np.ndarray, lengths: np.ndarray
+  ) -> core.Sequences:
+    """Sequences of games, opened as every sequence of the world is.
+
+    Args:
+      packed: [sum of lengths] uint16 packed moves, the games end to end.
+      lengths: [N] int32 plies of each.
+    """

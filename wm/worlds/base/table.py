@@ -14,7 +14,6 @@ import numpy as np
 
 from wm import core
 from wm.kernels import dfa
-from wm.worlds.base.one_label import OneLabel
 from wm.worlds.base.uniform_play import UniformPlay, check_split
 
 # One key in HELDOUT, or more, is held out, whatever the seed of sampling.
@@ -164,6 +163,23 @@ class Tabled(core.Finite):
     """Sizes of boundary and interior of a pair [W], by length, exact."""
     one, two = self.automaton(first[None]), self.automaton(second[None])
     return _pair_sizes(one, two, depth)
+
+
+class OneLabel(core.Labelled):
+  """A world whose states are rows of a table, which its one label names."""
+
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
+  ) -> np.ndarray:
+    """See core.Labelled.edited: any state becomes any other."""
+    known = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
+    known &= states[:, 0] >= 0
+    return np.where(known, value, core.DEAD).astype(np.int32)[:, None]
+
+  def from_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.Labelled.from_labels: a row of the table, or none."""
+    known = labels < self.heads.sizes[0]
+    return np.where(known, labels, core.DEAD).astype(np.int32)
 
 
 class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):

@@ -6,7 +6,7 @@ import functools
 from typing import NamedTuple
 
 from wm import core
-from wm.worlds.cognitive_graph import changes, graphs, solver
+from wm.worlds.cognitive_graph import graphs, solver
 from wm.worlds.cognitive_graph.graphs import Graph
 from wm.worlds.cognitive_graph.solver import Path
 
@@ -83,7 +83,7 @@ def conditions(graph: str) -> tuple[str, ...]:
   far = ['3stepPath'] if name in FARTHEST else []
   asked = ['valuePath', '1stepPath', '2stepPath', *far]
   asked += ['nstepPath'] if name in FARTHEST else []
-  asked += changes.CHANGES[name]
+  asked += graphs.CHANGES[name]
   asked += ['nClusters'] if name in LARGE else []
   if name in ('n7line', 'n13line'):
     asked += ['nonteleShortcutShortest', 'teleShortcutShortest']
@@ -118,8 +118,8 @@ def problem(question: Question) -> Problem:
     return Problem('count', before, before, before.start, (), found, True)
   if distance(name, condition) is not None:
     return _between(question, before)
-  edit = changes.of_condition(name, condition, question.domain)
-  after = graphs.changed(before, changes.change(name, edit))
+  edit = graphs.of_condition(name, condition, question.domain)
+  after = graphs.changed(before, graphs.change(name, edit))
   goals = solver.best_nodes(after)
   if name == 'n7line' or after.chances:
     choices = tuple((node,) for node in solver.best_choices(after))

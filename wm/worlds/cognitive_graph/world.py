@@ -14,19 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import fields, table
-from wm.worlds.cognitive_graph import (
-  changes,
-  drawing,
-  graphs,
-  names,
-  planning,
-  words,
-)
+from wm.core.fields import field, field_error
+from wm.worlds.base import table
+from wm.worlds.cognitive_graph import drawing, graphs, names, planning, words
 from wm.worlds.cognitive_graph.graphs import Graph
 from wm.worlds.cognitive_graph.planning import END, NODE0, REWARD
 
-PARTS, WALKS = ('all', 'changed'), ('random', 'shortest')
 HELD = 5  # One pair of goal and start in so many is held out.
 NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
 
@@ -36,26 +29,24 @@ class World(words.InWords, core.Costed):
   """A graph, one of its changes, and walks on it.
 
   Attributes:
-    name: of a graph, or its letter in the paper: n7line (A), n7tree (B),
+    name: name of a graph, or its letter in the paper: n7line (A), n7tree (B),
       n13line (C), n15star (D), n16cluster (E), n21star (F).
-    edit: what is changed: '' for nothing, or a condition of CogEval, such as
+    edit: change of the graph: '' for none, or a condition of CogEval, such as
       'transReval' or 'nonteleDetour'.
-    part: 'all' pairs of goal and start, a fifth of them held out; or, of an
-      edit, 'changed': shortest walks along each new step, from where a step is
-      gone to where it led, and into the largest reward where that is another
-      one. Held out are then all other pairs whose shortest walks are others
-      than before the edit.
-    walks: 'random' or 'shortest'.
-    moves: most steps of a walk.
+    part: walks that are sampled: 'all', between all pairs of goal and start, a
+      fifth of which are held out; 'changed', of an edit, shortest walks along
+      each new step, from where a step is gone to where it led, and into the
+      largest reward where that is another one. Held out are then all other
+      pairs whose shortest walks are others than before the edit.
   """
 
   version: ClassVar[str] = '1'
 
   name: str = 'n7line'
   edit: str = ''
-  part: str = 'all'
-  walks: str = 'random'
-  moves: int = 20
+  part: str = field('all', choices=('all', 'changed'))
+  walks: str = field('random', 'kind of walks', choices=('random', 'shortest'))
+  moves: int = field(20, 'most steps of a walk')
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
@@ -64,18 +55,13 @@ class World(words.InWords, core.Costed):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.one_of(self, part=PARTS, walks=WALKS)
     if self.graph.chances:
-      raise core.InputError(
-        f'cognitive_graph(edit={self.edit!r}): steps by chance are no '
-        'automaton; available: all other edits'
-      )
+      raise field_error(self, 'edit', 'an edit without random steps')
     if self.part == 'changed' and not self.edit:
-      raise core.InputError(
-        "cognitive_graph(part='changed'): nothing is changed; expected an edit"
-      )
+      raise field_error(self, 'part edit', 'an edit whose changes are walked')
     far = int(self.plans.hops[self.plans.nodes >= 0].max())
-    fields.at_least(self, '{} steps', moves=far)
+    if self.moves < far:
+      raise field_error(self, 'moves', f'at least {far} steps')
 
   @functools.cached_property
   def before(self) -> Graph:
@@ -85,7 +71,7 @@ class World(words.InWords, core.Costed):
   @functools.cached_property
   def graph(self) -> Graph:
     """The graph; raises InputError where there is no such graph or edit."""
-    return changes.edited(self.name, self.edit)
+    return graphs.edited(self.name, self.edit)
 
   @property
   def size(self) -> int:
@@ -177,7 +163,7 @@ class World(words.InWords, core.Costed):
 
   def _local(self) -> list[tuple[int, int]]:
     """(token of goal, start) of walks through what has changed."""
-    change = changes.change(self.name, self.edit)
+    change = graphs.change(self.name, self.edit)
     new = self.graph.known - self.before.known
     gone = self.before.known - self.graph.known
     pairs = {(NODE0 + head, tail) for tail, head in new | gone}

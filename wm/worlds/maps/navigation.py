@@ -5,27 +5,268 @@ States and rules are those of `journeys`.
 
 from __future__ import annotations
 
+import abc
 import functools
+from typing import Any
 
 import numpy as np
 
 from wm import core
 from wm.kernels import dfa
-from wm.worlds.base import svg
+from wm.kernels import maps as paths
+from wm.worlds.base import svg, table
 from wm.worlds.maps import picture as map_picture
-from wm.worlds.maps.journeys import (
-  DIRECTION0,
-  NODE0,
-  OVER,
-  START,
-  UNSTATED,
-  Journeys,
-)
+from wm.worlds.maps import streets
 
 # The published limit of `Navigation.prefix_limit`, for every traversal.
 PREFIX_MOVES = 96
 
 ATTEMPTS = 64  # Backward walks that met a street without entry start again.
+
+
+START, OVER, UNSTATED = -2, -3, -2
+
+END = 1
+DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
+
+NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
+
+MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
+
+
+class Journeys(table.Tabled, core.Finite):
+  """The automaton of routes on `graph`."""
+
+  @property
+  @abc.abstractmethod
+  def graph(self) -> streets.StreetGraph:
+    """The street graph."""
+
+  @property
+  @abc.abstractmethod
+  def moves(self) -> int:
+    """Most directions in a sequence."""
+
+  @property
+  def max_len(self) -> int:
+    """Origin, destination, directions and `end`."""
+    return self.moves + 3
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', 'end', the eight directions, then node ids in file order."""
+    nodes = tuple(map(str, self.graph.ids.tolist()))
+    return ('<pad>', 'end', *streets.DIRECTIONS, *nodes)
+
+  @property
+  def end(self) -> int:
+    """Id of 'end'."""
+    return END
+
+  @property
+  def prompt_len(self) -> int:
+    """Origin and destination."""
+    return 2
+
+  # The automaton.
+
+  @functools.cached_property
+  def hops(self) -> np.ndarray:
+    """[S, S] unit distances, from row to column; its type's maximum is none."""
+    num = len(self.graph.delta)
+    if num > MOST_NODES:
+      raise core.InputError(
+        f'{num} intersections: all hop distances would take {num**2 / 1e9:.0f} '
+        f'GB; up to {MOST_NODES:,} can be measured'
+      )
+    return paths.hops(self.graph.delta)
+
+  def automaton(self, states: np.ndarray) -> table.Automaton:
+    """Table over intersections; destinations are goals.
+
+    The row is DEAD where the state is on no street or has no destination yet.
+    """
+    tokens = np.arange(DIRECTION0, NODE0, dtype=np.int32)
+    places = self._placed(states)
+    return table.Automaton(self.graph.delta, tokens, END, *places)
+
+  def _placed(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and goals [B] of the automaton."""
+    placed = (states >= 0).all(-1)
+    rows = np.where(placed, states[:, 0], core.DEAD)
+    return rows, np.where(placed, states[:, 1], UNSTATED)
+
+  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+    """See core.Enumerable.traced: origin and destination are stated."""
+    if self._asks(states).any():
+      raise core.InputError(
+        'a state without origin or destination was given; expected both, to '
+        'go on from there on the device'
+      )
+    return super().traced(states)
+
+  def init(self, batch: int) -> np.ndarray:
+    """START, UNSTATED."""
+    return np.full((batch, 2), (START, UNSTATED), np.int32)
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """States [B, 2] after tokens [B]."""
+    current, goal = states.T
+    after = np.full(states.shape, core.DEAD, np.int32)
+    node = np.asarray(tokens) - NODE0
+    named = (node >= 0) & (node < len(self.graph))
+    origin = named & (current == START)
+    after[origin, 0] = node[origin]
+    after[origin, 1] = UNSTATED
+    stated = named & (current >= 0) & (goal == UNSTATED)
+    after[stated, 0] = current[stated]
+    after[stated, 1] = node[stated]
+    placed = (current >= 0) & (goal >= 0)
+    move = placed & (tokens >= DIRECTION0) & (tokens < NODE0)
+    after[move, 0] = self.graph.delta[current[move], tokens[move] - DIRECTION0]
+    after[move, 1] = np.where(after[move, 0] < 0, core.DEAD, goal[move])
+    after[placed & (current == goal) & (tokens == END)] = (OVER, UNSTATED)
+    return after
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """[B, V] bool."""
+    legal = np.zeros((len(states), NODE0 + len(self.graph)), bool)
+    legal[self._asks(states), NODE0:] = True
+    rows, goals = self._placed(states)
+    here = rows >= 0
+    legal[here, DIRECTION0:NODE0] = self.graph.delta[rows[here]] >= 0
+    legal[:, END] = here & (rows == goals)
+    return legal
+
+  def distance_to_end(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Legal tokens, and how many a route needs with each; see core.Finite.
+
+    [B, 9] `end` and the directions; [B, S] nodes where one may be stated.
+    """
+    rows, goals = self._placed(states)
+    here, asks = rows >= 0, self._asks(states)
+    nodes = NODE0 + np.arange(len(self.graph) * asks.any())
+    tokens = np.full((len(states), max(len(nodes), NODE0 - 1)), core.DEAD)
+    needed = np.full(tokens.shape, 3)  # An origin: destination and `end` too.
+    tokens[here & (rows == goals), 0] = END
+    needed[here, 0] = 1
+    heads = self.graph.delta[rows[here]]
+    moves = np.arange(DIRECTION0, NODE0)
+    tokens[here, 1 : NODE0 - 1] = np.where(heads >= 0, moves, core.DEAD)
+    needed[here, 1 : NODE0 - 1] = self._to_end(heads, goals[here, None])
+    tokens[asks, : len(nodes)] = nodes
+    stated = asks & (states[:, 0] >= 0)
+    if stated.any():
+      current = states[stated, :1]
+      ends = np.arange(len(self.graph))
+      needed[stated, : len(nodes)] = self._to_end(current, ends)
+    needed[tokens == core.DEAD] = NEVER
+    return tokens.astype(np.int32), needed
+
+  def _to_end(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Tokens to `end` with one that leads to `rows`, NEVER without a path."""
+    hops = self.hops[rows, goals].astype(np.int64)
+    none = np.iinfo(self.hops.dtype).max
+    return np.where(hops == none, NEVER, hops + 2)
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64."""
+    current, goal = states.T.astype(np.int64)
+    ids = (current + 3) * (len(self.graph) + 2) + goal + 2
+    return np.where(current == core.DEAD, core.DEAD, ids)
+
+  def walk(
+    self, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """As `core.World.walk`, compiled."""
+    states, lengths = np.array(states), np.asarray(lengths)
+    steps = np.zeros(len(states), np.int32)
+    tokens = np.asarray(tokens)
+    alive = np.ones(len(states), bool)
+    for _ in range(2):  # Origin and destination, where they are to come.
+      rows = np.flatnonzero(self._asks(states) & alive & (steps < lengths))
+      if rows.size:
+        after = self.advance(states[rows], tokens[rows, steps[rows]])
+        ok = after[:, 0] != core.DEAD
+        states[rows[ok]] = after[ok]
+        steps[rows[ok]] += 1
+        alive[rows[~ok]] = False
+    rows, goals = self._placed(states)
+    rows = np.where(alive, rows, core.DEAD)
+    labels = self._labels(tokens, steps)
+    more, rows, over = dfa.walk(
+      self.graph.delta, rows, goals, labels, lengths - steps
+    )
+    states[rows >= 0, 0] = rows[rows >= 0]
+    states[over] = (OVER, UNSTATED)
+    return steps + more, states
+
+  def _labels(self, tokens: np.ndarray, skip: np.ndarray) -> np.ndarray:
+    """Labels [B, K] int8 of tokens after the first `skip` [B] of each row."""
+    labels = np.full(tokens.shape, core.DEAD, np.int8)
+    move = (tokens >= DIRECTION0) & (tokens < NODE0)
+    labels[move] = tokens[move] - DIRECTION0
+    labels[tokens == END] = len(streets.DIRECTIONS)
+    if skip.any():
+      columns = np.arange(tokens.shape[1]) + skip[:, None]
+      columns = np.minimum(columns, tokens.shape[1] - 1)
+      labels = np.take_along_axis(labels, columns, axis=1)
+    return labels
+
+  # Exact answers.
+
+  def boundary(
+    self,
+    first: np.ndarray,
+    second: np.ndarray,
+    depth: int,
+    published: bool = False,
+  ) -> core.Boundary:
+    """Boundaries of pairs, destinations included through `end`."""
+    asks = self._asks(first) | self._asks(second)
+    if published or not asks.any():
+      return super().boundary(first, second, depth, published)
+    parts = [
+      core.product(self, first[t], second[t], depth)
+      if asks[t]
+      else self.boundary(first[t : t + 1], second[t : t + 1], depth)
+      for t in range(len(first))
+    ]
+    return core.joined(parts)
+
+  @staticmethod
+  def _asks(states: np.ndarray) -> np.ndarray:
+    """[B] bool: origin or destination is still to be stated."""
+    current, goal = states.T
+    return (current == START) | ((current >= 0) & (goal == UNSTATED))
+
+  def count(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> tuple[list[int], list[int]]:
+    """Sizes of boundary and interior of a pair [W], by length, exact."""
+    if not self._asks(np.stack([first, second])).any():
+      return super().count(first, second, depth)
+    if (first == second).all():
+      return [0] * depth, self._count_asking(first, depth)
+    return core.Enumerable.count(self, first, second, depth)
+
+  def _count_asking(self, state: np.ndarray, depth: int) -> list[int]:
+    """Legal sequences of each length where a node is still to be stated.
+
+    A destination may be any intersection; over all of them, `end` is legal
+    once after every walk.
+    """
+    size, start = len(self.graph), int(state[0]) == START
+    walks = np.full(size, 1, object)  # From each row, a length at a time.
+    sums = []
+    for _ in range(depth):
+      sums.append(int(walks.sum() if start else walks[state[0]]))
+      heads = np.append(walks, 0)[self.graph.delta]
+      walks = heads.sum(axis=1)
+    stated = [size * a + b for a, b in zip(sums, [0, *sums], strict=False)]
+    return ([size, *stated] if start else stated)[:depth]
 
 
 class Navigation(

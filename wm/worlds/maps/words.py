@@ -16,7 +16,7 @@ from wm import core
 from wm.core.predictor import Tokens
 from wm.worlds.base import in_words
 from wm.worlds.maps import streets
-from wm.worlds.maps.journeys import DIRECTION0, NODE0, Journeys
+from wm.worlds.maps.navigation import DIRECTION0, NODE0, Journeys
 
 COMPASS = (
   'north',

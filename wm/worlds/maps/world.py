@@ -13,19 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import fields, table
-from wm.worlds.maps import (
-  city,
-  navigation,
-  osm,
-  planned,
-  processes,
-  routes,
-  streets,
-  words,
-)
+from wm.core.fields import field, field_error
+from wm.worlds.base import table
+from wm.worlds.maps import navigation, osm, processes, routes, streets, words
 from wm.worlds.maps import trips as trip_files
-from wm.worlds.maps.journeys import DIRECTION0, END, NODE0
+from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
 
 # Length limits in number of directions. Random walks run to 99 of them; the
 # published shortest and noisy routes keep under 100 tokens in all.
@@ -48,42 +40,39 @@ class World(
   Attributes:
     nodes: CSV file of intersections (osm_id, lat, lon), with `edges`.
     edges: CSV file of streets (node, direction, neighbor[, length_m]).
-    file: GraphML or OSM XML file instead of these.
-    rows: crossings along the generated city that is there without files.
-    columns: crossings across it.
-    city_seed: its seed.
+    rows: crossings along the generated city, which is used without files.
     traversal: 'random' walks, 'shortest' paths, or 'noisy' shortest paths.
     trips: TLC file, or a folder of them, that origins and destinations are
       from; default uniform.
-    nearest: intersection that an end of a trip goes to: nearest in 'metres',
-      or in 'degrees' as published.
-    weightings: number of noisy weightings.
-    noise_seed: their seed.
+    nearest: intersection that an end of a trip goes to: nearest in 'metres', or
+      in 'degrees' as published.
     max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal], and
-      prefixes of trials as published. Prefixes follow what is given.
+      prefixes of trials as published. Prefixes follow any other value.
     turns: CSV file of the order in which the published program takes the
-      directions of each intersection (node, directions); default clockwise
-      from north. Only boundary='published' depends on it.
-    heldout: share of the pairs of origin and destination that are kept for the
-      held-out split, in steps of 1 / table.HELDOUT.
+      directions of each intersection (node, directions); default clockwise from
+      north. Only boundary='published' depends on it.
+    heldout: share of the pairs of origin and destination that the held-out
+      split has, in steps of 1 / table.HELDOUT.
   """
 
   version: ClassVar[str] = '1'
 
   nodes: str = ''
   edges: str = ''
-  file: str = ''
+  file: str = field('', 'GraphML or OSM XML file instead of these')
   rows: int = 8
-  columns: int = 8
-  city_seed: int = 0
-  traversal: str = 'random'
+  columns: int = field(8, 'crossings across it')
+  city_seed: int = field(0, 'seed of the generated city', least=0)
+  traversal: str = field('random', choices=tuple(MAX_MOVES))
   trips: str = ''
-  nearest: str = 'metres'
-  weightings: int = 50
-  noise_seed: int = 0
-  max_moves: int = 0
+  nearest: str = field('metres', choices=trip_files.RULES)
+  weightings: int = field(50, 'number of noisy weightings', least=1)
+  noise_seed: int = field(0, 'seed of the noisy weightings', least=0)
+  max_moves: int = field(0, least=MIN_MOVES, also=(0,), unit='moves')
   turns: str = ''
-  heldout: float = 1 / table.HELDOUT
+  heldout: float = field(
+    1 / table.HELDOUT, least=1 / table.HELDOUT, most=1 - 1 / table.HELDOUT
+  )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded; and the lengths of streets under all weightings."""
@@ -95,32 +84,18 @@ class World(
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.traversal not in MAX_MOVES:
-      raise core.InputError(
-        f'maps: unknown traversal {self.traversal!r}; available: '
-        + ', '.join(MAX_MOVES)
-      )
     if bool(self.nodes) != bool(self.edges) or (self.nodes and self.file):
-      raise core.InputError(
-        'maps: expected nodes and edges together, or file, or none of them'
+      raise field_error(
+        self, 'nodes edges file', 'nodes and edges, or file, or neither'
       )
-    fields.one_of(self, nearest=trip_files.RULES)
-    fields.at_least(self, weightings=1, noise_seed=0, city_seed=0)
-    if self.max_moves:
-      fields.at_least(self, '{}, or 0 for the default', max_moves=MIN_MOVES)
     parts = self.heldout * table.HELDOUT
-    if (
-      not 1 <= round(parts) < table.HELDOUT or abs(parts - round(parts)) > 1e-9
-    ):
-      raise core.InputError(
-        f'maps: heldout={self.heldout}; expected {1 / table.HELDOUT} to '
-        f'{1 - 1 / table.HELDOUT} in steps of {1 / table.HELDOUT}'
-      )
+    if abs(parts - round(parts)) > 1e-9:
+      step = 1 / table.HELDOUT
+      expected = f'{step} to {1 - step} in steps of {step}'
+      raise field_error(self, 'heldout', expected)
     if self.trips and self.traversal == 'random':
-      raise core.InputError(
-        "maps: random walks take no trips; expected traversal='shortest' or "
-        "'noisy'"
-      )
+      expected = "traversal='shortest' or 'noisy' with trips"
+      raise field_error(self, 'trips traversal', expected)
 
   @functools.cached_property
   def graph(self) -> streets.StreetGraph:
@@ -129,7 +104,7 @@ class World(
       return streets.load_csv(self.nodes, self.edges)
     if self.file:
       return osm.load(self.file)
-    return city.generate(self.rows, self.columns, self.city_seed)
+    return streets.generate(self.rows, self.columns, self.city_seed)
 
   @property
   def moves(self) -> int:
@@ -216,13 +191,13 @@ class World(
     numbers = range(self.weightings) if noisy else [core.DEAD]
     lengths = [self._roads(number).lengths for number in numbers]
     if not replan:
-      return planned.Query(self, wanted, MIN_MOVES, lengths, distinct)
+      return processes.PlannedRoutes(self, wanted, MIN_MOVES, lengths, distinct)
     if distinct and noisy:
       raise core.InputError(
         "maps: replan=True, distinct=True and traversal='noisy': which "
         'weighting is meant is known of sequences with repeats only'
       )
-    return planned.Replanned(self, wanted, MIN_MOVES, lengths)
+    return processes.Replanned(self, wanted, MIN_MOVES, lengths)
 
   def stats(self) -> dict[str, int]:
     """Size of the graph, what is reached in it, what loading resolved, trips.

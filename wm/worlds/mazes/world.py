@@ -7,8 +7,8 @@ import functools
 from typing import ClassVar
 
 from wm import core
-from wm.worlds.base import fields
-from wm.worlds.mazes import layout, names, walkthrough
+from wm.core.fields import field, field_error
+from wm.worlds.mazes import layout, walkthrough
 from wm.worlds.text_game import maze, walks
 
 
@@ -21,31 +21,31 @@ class World(walks.Walks):
   that all of that benchmark can be asked about it (Ding et al. 2024).
 
   Attributes:
-    places: number of places, those of named passages included.
-    loops: two-way passages beyond the tree that joins all places.
-    one_way: passages that lead one way, and say so.
     doors: passages that fall shut behind whoever goes through: their opposite,
       which a reader might think of, is refused.
-    levels: floors, joined by passages up and down.
     named: places that are entered and left by actions of their own.
     confusable: places of one name but for a mark, such as 'hall (east end)'.
-    dark: places whose name the walk is told a step after it comes there.
-    seed: of the maze, its names and the walkthrough.
-    length: actions in a sequence.
+    dark: places whose name the walk learns a step after it comes there.
   """
 
   version: ClassVar[str] = '1'
 
-  places: int = 12
-  loops: int = 3
-  one_way: int = 1
-  doors: int = 1
-  levels: int = 2
-  named: int = 1
-  confusable: int = 3
-  dark: int = 1
-  seed: int = 0
-  length: int = 32
+  places: int = field(
+    12, 'number of places, those of named passages included', least=2
+  )
+  loops: int = field(
+    3, 'two-way passages beyond the tree that joins all places', least=0
+  )
+  one_way: int = field(1, 'passages that lead one way, and say so', least=0)
+  doors: int = field(1, least=0)
+  levels: int = field(2, 'floors, joined by passages up and down', least=1)
+  named: int = field(1, least=0, most=layout.MOST_SMALL, below='places')
+  confusable: int = field(3, least=0)
+  dark: int = field(1, least=0, below='places')
+  seed: int = field(
+    0, 'seed of the maze, its names and the walkthrough', least=0
+  )
+  length: int = field(32, 'actions in a sequence', least=2, unit='actions')
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
@@ -54,24 +54,15 @@ class World(walks.Walks):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, places=2, levels=1)
-    fields.at_least(
-      self, loops=0, one_way=0, doors=0, named=0, confusable=0, dark=0, seed=0
-    )
-    fields.at_least(self, '{} actions', length=2)
-    rest = self.places - self.named
-    for name, most in (
-      ('places', names.MOST + self.named),
-      ('named', min(self.places - 1, names.MOST_SMALL)),
-      ('levels', rest),
-      ('confusable', rest),
-      ('dark', self.places - 1),
-    ):
-      if getattr(self, name) > most:
-        raise core.InputError(
-          f'mazes: {name}={getattr(self, name)} of places={self.places}, '
-          f'named={self.named}; expected at most {most}'
-        )
+    ordinary = self.places - self.named
+    if ordinary > layout.MOST:
+      raise field_error(
+        self, 'places named', f'at most {layout.MOST + self.named} places'
+      )
+    for name in ('levels', 'confusable'):
+      if getattr(self, name) > ordinary:
+        fields = f'{name} places named'
+        raise field_error(self, fields, f'at most {ordinary}')
 
   @functools.cached_property
   def layout(self) -> layout.Layout:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
+import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.kernels import orbits
-from wm.worlds.orbits import known, states
 from wm.worlds.orbits import systems as random_systems
 
 ENOUGH = 500  # Systems of which one is to have a prefix.
@@ -39,9 +40,9 @@ class Futures(core.Latent, core.Enumerable):
   def options(self) -> random_systems.Options:
     """What systems are drawn."""
 
-  def chosen(self, some: np.ndarray) -> states.Chosen:
+  def chosen(self, some: np.ndarray) -> Chosen:
     """The systems of states [N, W]."""
-    return states.chosen(self.options, some, self.rows - 1)
+    return chosen(self.options, some, self.rows - 1)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """See core.Prefixed: systems of `sample`, half of whose rows are seen.
@@ -54,9 +55,9 @@ class Futures(core.Latent, core.Enumerable):
     asked = num
     while True:
       found = self.sample(asked, seed)
-      rows = states.pivot(found.side['planets'], self.rows - 1)
-      drawn = states.of(found.side['number'], seed, rows)
-      drawn[:, states.WORD] = self.first_word
+      rows = pivot(found.side['planets'], self.rows - 1)
+      drawn = of(found.side['number'], seed, rows)
+      drawn[:, WORD] = self.first_word
       least, most = self.prefix_moves(drawn).T
       kept = drawn[least <= most]
       if len(kept) >= num:
@@ -80,12 +81,12 @@ class Futures(core.Latent, core.Enumerable):
     """See core.Latent.forecast: the bins of positions, exactly."""
     tokens = np.full((len(some), num), core.DEAD, np.int32)
     frame = np.zeros((len(some), num), np.int32)
-    mine = np.flatnonzero(some[:, states.NUMBER] >= 0)
-    mine = mine[some[mine, states.WORD] != core.DEAD]
+    mine = np.flatnonzero(some[:, NUMBER] >= 0)
+    mine = mine[some[mine, WORD] != core.DEAD]
     if not mine.size or not num:
       return core.Rollout(tokens, frame)
     found = self.chosen(some[mine])
-    second = some[mine, states.WORD] != self.first_word
+    second = some[mine, WORD] != self.first_word
     tokens[mine], first = self._shown(found, found.row, second, num)
     place = np.arange(num)[None] + first[:, None]
     after = place // (2 * found.bodies[:, None])
@@ -93,7 +94,7 @@ class Futures(core.Latent, core.Enumerable):
     return core.Rollout(tokens, frame)
 
   def _shown(
-    self, found: states.Chosen, row: np.ndarray, second: np.ndarray, num: int
+    self, found: Chosen, row: np.ndarray, second: np.ndarray, num: int
   ) -> tuple[np.ndarray, np.ndarray]:
     """Tokens [N, num] from rows [N] on, and places of the first in its frame.
 
@@ -111,20 +112,20 @@ class Futures(core.Latent, core.Enumerable):
     """See core.Prefixed: frames. None where too few fix the next ones."""
     found = np.zeros((len(some), 2), np.int32)
     found[:, 1] = -1
-    whole = some[:, states.WORD] == self.first_word
-    mine = np.flatnonzero(whole & (some[:, states.NUMBER] >= 0))
+    whole = some[:, WORD] == self.first_word
+    mine = np.flatnonzero(whole & (some[:, NUMBER] >= 0))
     if not mine.size:
       return found
     systems = self.chosen(some[mine])
     row, bodies = systems.row, systems.bodies
     frames = np.minimum(row // bodies, (self.rows - 1) // bodies - 1)
     frames = np.where(row % bodies == 0, frames, 0)
-    limit = (self.tolerance + 0.5) * self.width / states.SIGMAS
+    limit = (self.tolerance + 0.5) * self.width / SIGMAS
     for most in np.unique(frames[frames > 0]):
       here = np.flatnonzero(frames == most)
-      part = states.Chosen(systems.systems, systems.place[here], row[here])
+      part = Chosen(systems.systems, systems.place[here], row[here])
       seen = part.at(row[here] // part.bodies - most)
-      error = known.spread(seen, int(most), self.ahead, self.width)
+      error = spread(seen, int(most), self.ahead, self.width)
       # More frames never say less: the first that is enough is the least.
       least = (error > limit).sum(1) + 1
       found[mine[here], 0] = least
@@ -170,19 +171,19 @@ class Futures(core.Latent, core.Enumerable):
     if not num:
       return others
     row = np.arange(num)
-    turn = (core.hash64(seed, 1, row) % states.DIRECTIONS).astype(np.int64)
-    low, high = states.BANDS[core.hash64(seed, 2, row) % len(states.BANDS)].T
-    level = np.arange(states.LEVELS)
+    turn = (core.hash64(seed, 1, row) % DIRECTIONS).astype(np.int64)
+    low, high = BANDS[core.hash64(seed, 2, row) % len(BANDS)].T
+    level = np.arange(LEVELS)
     tried = np.repeat(some, len(level), axis=0)
     nudge = 1 + turn[:, None] * len(level) + level
-    tried[:, states.NUDGE] = nudge.reshape(-1)
+    tried[:, NUDGE] = nudge.reshape(-1)
     frames = self.parts_after(np.repeat(some, len(level), 0), tried)
     frames = np.where(self._stays(tried), frames, 0).reshape(num, -1)
     fits = (frames >= low[:, None]) & (frames <= high[:, None])
     # Of the pushes that fit, one by chance.
     order = np.where(fits, core.uniforms(seed, 3, row[:, None], level), 2)
     some_fit = fits.any(1)
-    others[some_fit, states.NUDGE] = nudge[row, order.argmin(1)][some_fit]
+    others[some_fit, NUDGE] = nudge[row, order.argmin(1)][some_fit]
     return others
 
   def _stays(self, some: np.ndarray) -> np.ndarray:
@@ -214,3 +215,233 @@ class Futures(core.Latent, core.Enumerable):
     apart = np.abs(one.tokens - two.tokens) > self.tolerance
     frame = one.frame[np.arange(len(first)), apart.argmax(1)]
     return np.where(apart.any(1), frame, 0)
+
+
+STEP = 1e-5  # Of a derivative by central differences.
+# Spreads of what is unknown before any frame: of each planet the logarithm of
+# its axis, eccentricity along both axes, mean longitude, logarithm of its mass;
+# then the logarithm of the sun's mass and the centre, AU.
+PLANET, SYSTEM = (0.5, 0.4, 0.4, 2.0, 1.0), (1.0, 2.0, 2.0)
+
+
+def spread(
+  systems: orbits.Systems, frames: int, ahead: int, width: float
+) -> np.ndarray:
+  """Greatest error of a coordinate in the next frames, by frames seen.
+
+  Args:
+    systems: N of them, as of the first frame that may be seen.
+    frames: F, the most that may be seen; the last ones of these are.
+    ahead: frames after them that are judged.
+    width: of a bin, AU.
+
+  Returns:
+    [N, F] float64 standard deviation in AU after 1..F frames.
+  """
+  total = int((frames + ahead) * (systems.planets.max(initial=0) + 1))
+  slopes = _slopes(systems, total)  # [N, P, rows, 2].
+  size, unknown = slopes.shape[:2]
+  bodies = systems.planets + 1
+  frame = np.arange(total)[None] // bodies[:, None]  # [N, rows].
+  prior = np.tile(PLANET, systems.mass.shape[1])
+  information = np.zeros((size, unknown, unknown))
+  information[:] = np.diag(np.concatenate([prior, SYSTEM]) ** -2.0)
+  coming = (frame >= frames) & (frame < frames + ahead)
+  next_ = np.where(coming[:, None, :, None], slopes, 0)
+  next_ = next_.reshape(size, unknown, -1)
+  found = np.empty((size, frames))
+  for seen in range(1, frames + 1):
+    here = (frame == frames - seen)[:, None, :, None]
+    part = np.where(here, slopes, 0).reshape(size, unknown, -1)
+    information += part @ part.transpose(0, 2, 1) * (12 / width**2)
+    error = np.linalg.solve(information, next_)
+    square = (next_ * error).sum(1).max(-1)
+    found[:, seen - 1] = np.sqrt(np.maximum(square, 0))
+  return found
+
+
+def _slopes(systems: orbits.Systems, rows: int) -> np.ndarray:
+  """[N, P, rows, 2] derivatives of positions by all that is unknown."""
+  found = []
+  for planet in range(systems.mass.shape[1]):
+    for which in range(len(PLANET)):
+      pair = (_moved(systems, planet, which, sign) for sign in (STEP, -STEP))
+      found.append([orbits.positions(some, rows) for some in pair])
+  star = [
+    systems._replace(star=systems.star * np.exp(sign)) for sign in (STEP, -STEP)
+  ]
+  found.append([orbits.positions(some, rows) for some in star])
+  for axis in range(2):
+    push = STEP * np.eye(2)[axis]
+    pair = (systems._replace(centre=systems.centre + s * push) for s in (1, -1))
+    found.append([orbits.positions(some, rows) for some in pair])
+  both = np.array(found)  # [P, 2, N, rows, 2].
+  return ((both[:, 0] - both[:, 1]) / (2 * STEP)).swapaxes(0, 1)
+
+
+def _moved(
+  systems: orbits.Systems, planet: int, which: int, by: float
+) -> orbits.Systems:
+  """Systems with one number of a planet's orbit changed."""
+  axis, mass = systems.axis.copy(), systems.mass.copy()
+  e, turn = systems.eccentricity[:, planet], systems.periapsis[:, planet]
+  k, h = e * np.cos(turn), e * np.sin(turn)
+  longitude = systems.mean[:, planet] + turn
+  if which == 0:
+    axis[:, planet] *= np.exp(by)
+  elif which == 1:
+    k = k + by
+  elif which == 2:
+    h = h + by
+  elif which == 3:
+    longitude = longitude + by
+  else:
+    mass[:, planet] *= np.exp(by)
+  eccentricity, periapsis = (
+    systems.eccentricity.copy(),
+    systems.periapsis.copy(),
+  )
+  mean = systems.mean.copy()
+  eccentricity[:, planet] = np.minimum(np.hypot(k, h), 1 - 1e-9)
+  periapsis[:, planet] = np.arctan2(h, k)
+  mean[:, planet] = longitude - periapsis[:, planet]
+  return systems._replace(
+    axis=axis,
+    mass=mass,
+    eccentricity=eccentricity,
+    periapsis=periapsis,
+    mean=mean,
+  )
+
+
+WORD, ROW, HIGH, LOW, NUMBER, NUDGE = range(6)
+WORDS = 6
+HALF = 1 << 31  # A seed has a high and a low half.
+# A planet is pushed by a share of its speed: .5, .35, .25, ... in turn.
+LEVELS, STRONGEST = 24, 0.5
+DIRECTIONS = 1 << 20
+PUSH = 100  # What a uniform number is for; see systems.
+# Frames after which a pushed system is to part from the one that was not.
+BANDS = np.array([[1, 1], [2, 5], [6, 20]])
+SIGMAS = 2  # Standard deviations of what is known of a position.
+
+
+class Chosen(NamedTuple):
+  """The systems of N states, each once, and what a world shows of them.
+
+  Attributes:
+    systems: U of them.
+    place: [N] which is whose.
+    row: [N] int64 row that comes next.
+  """
+
+  systems: orbits.Systems
+  place: np.ndarray
+  row: np.ndarray
+
+  @property
+  def bodies(self) -> np.ndarray:
+    """[N] rows of a frame."""
+    return (self.systems.planets + 1)[self.place]
+
+  def at(self, frame: np.ndarray) -> orbits.Systems:
+    """The system of each state [N] as of a frame [N]."""
+    return moved(self.systems.take(self.place), frame)
+
+
+def moved(systems: orbits.Systems, frame: np.ndarray) -> orbits.Systems:
+  """Systems [N] whose frame 0 is another one [N]."""
+  years = (systems.step * frame)[:, None]
+  return systems._replace(mean=systems.mean + systems.motion * years)
+
+
+def of(numbers: np.ndarray, seed: int, rows: np.ndarray) -> np.ndarray:
+  """[N, W] the states of systems at rows, without the word."""
+  found = np.zeros((len(numbers), WORDS), np.int32)
+  found[:, HIGH], found[:, LOW] = divmod(seed, HALF)
+  found[:, NUMBER], found[:, ROW] = numbers, rows
+  return found
+
+
+def chosen(
+  options: random_systems.Options, states: np.ndarray, rows: int
+) -> Chosen:
+  """The systems of states [N, W], of sequences with so many rows."""
+  words, place = np.unique(states[:, HIGH:], axis=0, return_inverse=True)
+  found = _systems(options, words.astype(np.int64).tobytes(), rows)
+  return Chosen(found, place.reshape(-1), states[:, ROW].astype(np.int64))
+
+
+@functools.lru_cache(64)  # The same are asked for at every token.
+def _systems(
+  options: random_systems.Options, words: bytes, rows: int
+) -> orbits.Systems:
+  """The systems of the last words of states [U, 4] int64."""
+  high, low, numbers, nudge = np.frombuffer(words, np.int64).reshape(-1, 4).T
+  seeds = high * HALF + low
+  found = random_systems.draw(options, seeds, numbers)
+  some = np.flatnonzero(nudge)
+  if some.size:
+    word = PUSH, numbers[some], (nudge[some] - 1) // LEVELS
+    turn = 2 * np.pi * core.uniforms(seeds[some], *word).astype(np.float64)
+    share = STRONGEST * 2.0 ** (-0.5 * ((nudge[some] - 1) % LEVELS))
+    part = found.take(some)
+    # The last frame that is seen before it.
+    frame = pivot(part.planets, rows) // (part.planets + 1) - 1
+    pushed, _ = push(part, frame, share, turn)
+    for into, array in zip(found, pushed, strict=True):
+      into[some] = array
+  return found
+
+
+def pivot(planets: np.ndarray, rows: int) -> np.ndarray:
+  """[N] row of drawn states: half of the frames are seen before it."""
+  bodies = planets + 1
+  return rows // bodies // 2 * bodies
+
+
+def push(
+  systems: orbits.Systems,
+  frame: np.ndarray,
+  share: np.ndarray,
+  turn: np.ndarray,
+) -> tuple[orbits.Systems, np.ndarray]:
+  """Systems whose first planet has another velocity at a frame.
+
+  Args:
+    systems: N of them.
+    frame: [N] where bodies stay in place.
+    share: [N] of its speed, which is added,
+    turn: [N] in this direction, radians.
+
+  Returns:
+    systems: N; what would be no orbit stays as it was.
+    ok: [N] bool, which were pushed: bound, and counterclockwise as all are.
+  """
+  x, y, vx, vy = orbits.states(moved(systems, frame), 1)[:, 0].T
+  speed = np.hypot(vx, vy) * share
+  vx, vy = vx + speed * np.cos(turn), vy + speed * np.sin(turn)
+  mu = orbits.GRAVITY * (systems.star + systems.mass[:, 0])
+  r, along = np.hypot(x, y), x * vx + y * vy
+  square = vx**2 + vy**2
+  inverse = 2 / r - square / mu
+  ex = ((square - mu / r) * x - along * vx) / mu
+  ey = ((square - mu / r) * y - along * vy) / mu
+  e = np.hypot(ex, ey)
+  ok = (inverse > 0) & (e < 0.99) & (x * vy - y * vx > 0)
+  axis = 1 / np.where(ok, inverse, 1)
+  anomaly = np.arctan2(along / np.sqrt(mu * axis), 1 - r / axis)
+  mean = anomaly - e * np.sin(anomaly)
+  mean -= np.sqrt(mu / axis**3) * systems.step * frame
+  new = {
+    'axis': axis,
+    'eccentricity': e,
+    'periapsis': np.arctan2(ey, ex),
+    'mean': mean,
+  }
+  found = {}
+  for name, value in new.items():
+    array = getattr(systems, name).copy()
+    array[ok, 0] = value[ok]
+    found[name] = array
+  return systems._replace(**found), ok

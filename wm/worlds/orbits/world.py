@@ -19,19 +19,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wm import core
+from wm.core.fields import field, field_error
 from wm.kernels import orbits
-from wm.worlds.base import fields, table
-from wm.worlds.orbits import exoplanets, futures, posterior, states
+from wm.worlds.base import table
+from wm.worlds.orbits import futures, posterior
 from wm.worlds.orbits import systems as random_systems
 
 # Published as they are, where they differ from what is right.
-QUIRKS = (
-  'clipped',
-  'first_sun',
-  'pinned_sun',
-  'radial_velocity',
-  'shared_streams',
-)
+QUIRKS = {
+  'clipped': 'systems that leave the box or have too few samples stay, and '
+  'their bins are clipped',
+  'first_sun': 'states are measured from where the sun was at first',
+  'pinned_sun': 'the sun of several planets stands still',
+  'radial_velocity': "the radial part of states' velocity has the wrong sign",
+  'shared_streams': 'planets 6..10 of a system are those 1..5 of the next',
+}
 COLUMNS = (
   'x from the sun, AU',
   'y from the sun, AU',
@@ -55,44 +57,40 @@ class World(futures.Futures):
 
   The published sizes: orbits(systems='exoplanets', planets=10, bins=7000,
   box=50.0, rows=1000, steps=(0.0189, 0.486), centre=1.0), and with
-  systems='two_body', planets=1 its two-body variant. Its quirks, by name:
-  'clipped', what leaves the box or has too few samples stays, and its bins are
-  clipped; 'first_sun', states are measured from where the sun was at first;
-  'pinned_sun', the sun of several planets stands still; 'radial_velocity', the
-  radial part of states' velocity has the wrong sign; 'shared_streams', planets
-  6..10 of a system are those 1..5 of the next.
+  systems='two_body', planets=1 its two-body variant.
 
   Attributes:
-    systems: 'binaries', 'two_body', 'exoplanets', 'summary' or 'solar', see
-      `systems`.
     planets: most planets of a system, whose number is uniform; of 'solar', 8
       are all of them, and 1 is any of them.
-    bins: along each axis.
-    box: half of the box's width, AU.
-    rows: positions of a sequence, and the row of its time step.
     steps: time steps in years; each system has one of them.
     centre: standard deviation of the centre of mass along each axis, AU.
-    quirks: of the published program, which are wrong.
     table: CSV file of exoplanets to fit masses to, with columns
       planet_solar_mass and star_solar_mass; '' is the built-in fit.
     tolerance: bins along each axis by which a token may be off the orbit, and
       still be legal from a drawn state.
-    ahead: frames that a prefix of a drawn state is long enough to fix.
   """
 
   version: ClassVar[str] = '1'
 
-  systems: str = 'binaries'
-  planets: int = 1
-  bins: int = 256
-  box: float = 8.0
-  rows: int = 81
-  steps: tuple[float, ...] = (0.1, 0.2)
-  centre: float = 0.5
-  quirks: tuple[str, ...] = ()
+  systems: str = field(
+    'binaries', 'kind of systems, see `systems`', choices=random_systems.KINDS
+  )
+  planets: int = field(1, least=1)
+  bins: int = field(256, 'number of bins along each axis', least=2)
+  box: float = field(8.0, "half of the box's width, AU", above=0, unit='AU')
+  rows: int = field(81, 'positions of a sequence, and the row of its time step')
+  steps: tuple[float, ...] = field(
+    (0.1, 0.2), above=0, distinct=True, fewest=1, unit='years'
+  )
+  centre: float = field(0.5, least=0, unit='AU')
+  quirks: tuple[str, ...] = field(
+    (), 'errors of the published program to keep', choices=QUIRKS
+  )
   table: str = ''
-  tolerance: int = 1
-  ahead: int = 4
+  tolerance: int = field(1, least=0)
+  ahead: int = field(
+    4, 'frames that a prefix of a drawn state is long enough to fix', least=1
+  )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
@@ -102,33 +100,14 @@ class World(futures.Futures):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.one_of(self, systems=random_systems.KINDS)
-    fields.at_least(self, planets=1, bins=2, tolerance=0, ahead=1)
-    unknown = [name for name in self.quirks if name not in QUIRKS]
-    if unknown:
-      raise core.InputError(
-        f'orbits: quirks has {unknown[0]!r}; available: {", ".join(QUIRKS)}'
-      )
-    if len({*self.steps}) < len(self.steps) or min(self.steps, default=0) <= 0:
-      raise core.InputError(
-        f'orbits: steps={self.steps}; expected different times > 0 in years'
-      )
-    if not (0 < self.box < np.inf and 0 <= self.centre < np.inf):
-      raise core.InputError(
-        f'orbits: box={self.box}, centre={self.centre}; expected finite '
-        'lengths in AU, the box > 0'
-      )
-    fits = {'solar': (1, len(random_systems.SOLAR)), 'two_body': (1,)}
-    if self.planets not in (known := fits.get(self.systems, (self.planets,))):
-      raise core.InputError(
-        f'orbits: planets={self.planets} of systems={self.systems!r}; expected '
-        + ' or '.join(map(str, known))
-      )
-    if self.rows < 1 + 2 * (self.planets + 1):
-      raise core.InputError(
-        f'orbits: {self.planets} planets and the sun do not fit twice into '
-        f'rows={self.rows}; expected at least {1 + 2 * (self.planets + 1)}'
-      )
+    planets = {'solar': (1, len(random_systems.SOLAR)), 'two_body': (1,)}
+    available = planets.get(self.systems, (self.planets,))
+    if self.planets not in available:
+      expected = ' or '.join(map(str, available))
+      raise field_error(self, 'planets systems', f'{expected} planets')
+    least = 1 + 2 * (self.planets + 1)
+    if self.rows < least:
+      raise field_error(self, 'rows planets', f'at least {least} rows')
 
   # Tokens.
 
@@ -155,19 +134,19 @@ class World(futures.Futures):
 
   def init(self, batch: int) -> np.ndarray:
     """[batch, W]: which kind of token is next, of no system; see `states`."""
-    found = np.full((batch, states.WORDS), core.DEAD, np.int32)
-    found[:, states.WORD] = START
+    found = np.full((batch, futures.WORDS), core.DEAD, np.int32)
+    found[:, futures.WORD] = START
     return found
 
   def advance(self, some: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.World; a step is named twice, then x and y take turns."""
-    word, known = some[:, states.WORD], some[:, states.NUMBER] >= 0
+    word, known = some[:, futures.WORD], some[:, futures.NUMBER] >= 0
     is_step = (tokens >= 1) & (tokens < self.first_bin)
     is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
     if known.any():
       is_bin &= ~known | self._near(some, tokens)
     found = some.copy()
-    found[:, states.WORD] = np.select(
+    found[:, futures.WORD] = np.select(
       [
         (word == START) & is_step,
         (word > START) & (tokens == word),
@@ -177,18 +156,18 @@ class World(futures.Futures):
       [tokens, X, Y, X],
       core.DEAD,
     )
-    found[:, states.ROW] += known & (word == Y)
-    found[found[:, states.WORD] == core.DEAD] = core.DEAD
+    found[:, futures.ROW] += known & (word == Y)
+    found[found[:, futures.WORD] == core.DEAD] = core.DEAD
     return found
 
   def legal(self, some: np.ndarray) -> np.ndarray:
     """See core.World: every bin, but of a system those near its orbit."""
-    word = some[:, states.WORD]
+    word = some[:, futures.WORD]
     legal = np.zeros((len(some), len(self.vocab)), bool)
     legal[:, self.first_bin :] = np.isin(word, (X, Y))[:, None]
     for token in range(1, self.first_bin):
       legal[:, token] = (word == START) | (word == token)
-    known = np.flatnonzero(some[:, states.NUMBER] >= 0)
+    known = np.flatnonzero(some[:, futures.NUMBER] >= 0)
     if known.size:
       bins = np.arange(len(self.vocab))[None]
       center = self.forecast(some[known], 1).tokens
@@ -202,8 +181,8 @@ class World(futures.Futures):
 
   def state_id(self, some: np.ndarray) -> np.ndarray:
     """The word, or of a system a hash; see core.World."""
-    found = some[:, states.WORD].astype(np.int64)
-    known = np.flatnonzero(some[:, states.NUMBER] >= 0)
+    found = some[:, futures.WORD].astype(np.int64)
+    known = np.flatnonzero(some[:, futures.NUMBER] >= 0)
     if known.size:
       hashed = core.hash64(*some[known].T) >> np.uint64(1)
       found[known] = hashed.astype(np.int64)
@@ -219,7 +198,7 @@ class World(futures.Futures):
       self.planets,
       self.steps,
       self.centre,
-      exoplanets.fitted(self.table),
+      random_systems.fitted(self.table),
       'shared_streams' in self.quirks,
       'pinned_sun' in self.quirks,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from wm import core
 from wm.worlds.base import in_words
-from wm.worlds.othello import counts
+from wm.worlds.othello import labels
 
 _FRAME = {
   'othello': (
@@ -61,7 +61,7 @@ _RULES = {
 }
 
 
-class InWords(counts.Counted, core.Verbal):
+class InWords(labels.Counted, core.Verbal):
   """A board, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
@@ -72,7 +72,7 @@ class InWords(counts.Counted, core.Verbal):
     discs = self.labels(self.init(1))[0, :-1].reshape(self.size, self.size)
     places = {
       side: [f'{"abcdefgh"[c]}{r + 1}' for r, c in np.argwhere(discs == side)]
-      for side in (counts.BLACK, counts.WHITE)
+      for side in (labels.BLACK, labels.WHITE)
     }
     black, white = (
       ' and '.join(in_words.in_order(some, telling)) for some in places.values()

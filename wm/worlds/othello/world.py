@@ -17,17 +17,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from wm import core
+from wm.core.fields import field, field_error
 from wm.kernels import othello as kernels
-from wm.worlds.base import fields, games, svg, table
+from wm.worlds.base import games, svg, table, uniform_play
 from wm.worlds.othello import labels as othello_labels
-from wm.worlds.othello import law, words
-from wm.worlds.othello import openings as othello_openings
 from wm.worlds.othello import records as othello_records
+from wm.worlds.othello import words
 
 HISTORY = 60  # Moves of the longest game.
 SIDE = 4  # Word of the side to move.
@@ -38,17 +39,12 @@ class World(words.InWords, games.GameWorld):
   """A board and the games played on it.
 
   Attributes:
-    size: squares a side: 4, 6 or 8.
-    policy: of sampled games: 'uniform' over legal moves; 'greedy', most discs
-      flipped; 'mobility', fewest replies; 'search', alpha-beta to `depth`.
-    noise: probability that a move is uniform all the same.
-    depth: plies that the policy 'search' looks ahead.
-    states: how trials draw states, 'stratified' by ply or 'recurring' in a
-      pool, both from random games; see games.GameWorld.
-    pool: games in that pool.
+    policy: choice of moves in sampled games: 'uniform', over legal moves;
+      'greedy', most discs flipped; 'mobility', fewest replies; 'search',
+      alpha-beta to `depth`.
     records: file or folder of games that are sampled instead, see
-      othello_records.
-    openings: squares, as 'd3 c3 c4', or a name in `openings.NAMED`; held-out
+      othello.records.
+    openings: squares, as 'd3 c3 c4', or a name in OPENINGS; held-out
       sequences are all orders in which these can be played from the start.
   """
 
@@ -56,12 +52,16 @@ class World(words.InWords, games.GameWorld):
   boundary_depth: ClassVar[int] = 4
   position_words: ClassVar[int] = 5
 
-  size: int = 8
-  policy: str = 'uniform'
-  noise: float = 0.0
-  depth: int = 2
-  states: str = 'stratified'
-  pool: int = 10_000
+  size: int = field(8, 'squares a side', choices=kernels.SIZES)
+  policy: str = field('uniform', choices=kernels.POLICIES)
+  noise: float = field(
+    0.0, 'probability that a move is uniform all the same', least=0, most=1
+  )
+  depth: int = field(
+    2, "plies that the policy 'search' looks ahead", least=1, most=8
+  )
+  states: str = games.states_field()
+  pool: int = games.pool_field()
   records: str = dataclasses.field(default='', kw_only=True)
   openings: str = dataclasses.field(default='', kw_only=True)
 
@@ -71,29 +71,16 @@ class World(words.InWords, games.GameWorld):
     return object.__new__(Recorded if records else cls)
 
   def __post_init__(self) -> None:
-    if self.size not in kernels.SIZES:
-      raise core.InputError(
-        f'othello: size={self.size}; available: 4, 6, 8 squares a side'
-      )
-    fields.one_of(self, policy=kernels.POLICIES)
-    if not 0 <= self.noise <= 1 or not 1 <= self.depth <= 8:
-      raise core.InputError(
-        f'othello: noise={self.noise}, depth={self.depth}; expected noise '
-        'from 0 to 1 and depth from 1 to 8'
-      )
     if self.records and (self.policy != 'uniform' or self.noise):
-      raise core.InputError(
-        'othello: records are games already; expected no policy and no noise '
-        'beside them'
+      raise field_error(
+        self, 'records policy noise', 'no policy and no noise with records'
       )
-    if self.openings:
-      squares = othello_openings.squares(self.openings, self.vocab)
-      if self.records or not len(othello_openings.orders(self, squares)):
-        raise core.InputError(
-          f'othello: openings={self.openings!r}; expected squares that can be '
-          'played from the start in some order, and no records beside them'
-        )
     super().__post_init__()
+    if self.openings:
+      squares = opening_squares(self.openings, self.vocab)
+      if self.records or not len(opening_orders(self, squares)):
+        expected = 'playable squares in some order, and no records'
+        raise field_error(self, 'openings records', expected)
 
   @functools.cached_property
   def _squares(self) -> np.ndarray:
@@ -255,7 +242,7 @@ class World(words.InWords, games.GameWorld):
     if self.policy == 'uniform':
       return super().law(replan)
     player = self.size, self.policy, self.noise, self.depth
-    return law.Players(
+    return OthelloPlay(
       *(self, self._squares),
       lambda states: kernels.chances(self._position(states), *player),
       replan,
@@ -265,8 +252,8 @@ class World(words.InWords, games.GameWorld):
     """Games of the split; held-out ones are `openings` where there are any."""
     if not self.openings or split != 'heldout':
       return super().sample(num, seed, split)
-    squares = othello_openings.squares(self.openings, self.vocab)
-    moves = othello_openings.orders(self, squares)
+    squares = opening_squares(self.openings, self.vocab)
+    moves = opening_orders(self, squares)
     kept = np.argsort(core.hash64(seed, np.arange(len(moves))))[:num]
     tokens = np.zeros((len(kept), self.max_len), np.int32)
     tokens[:, : len(squares)] = moves[kept]
@@ -410,3 +397,94 @@ def _bits(boards: np.ndarray) -> np.ndarray:
   """[B, 64] uint8: the bits of words [B] or of one, lowest first."""
   octets = np.ascontiguousarray(boards).reshape(-1, 1).view(np.uint8)
   return np.unpackbits(octets, axis=-1, bitorder='little')
+
+
+Chances = Callable[[np.ndarray], tuple[np.ndarray, float, float]]
+
+
+class OthelloPlay(uniform_play.Play):
+  """Games of a policy with noise; the memory is a state of the world.
+
+  A move is uniform over all legal ones with the probability of the noise, and
+  else over those that the policy favours.
+  """
+
+  def __init__(
+    self, world: core.World, squares: np.ndarray, chances: Chances, replan: bool
+  ) -> None:
+    """Takes the players.
+
+    world: whose policy it is.
+    squares: [n] bit of each token but padding.
+    chances: of states, see `wm.kernels.othello.chances`.
+    replan: does a game go on from positions that the players never reach?
+    """
+    super().__init__(world)
+    self._bits = np.append(0, squares).astype(np.uint64)
+    self._chances, self._replan = chances, replan
+
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess; nothing follows a move that is never played."""
+    after = super().advance(memory, tokens)
+    if not self._replan:
+      moves, log_probs = self.next(memory)
+      played = (moves == tokens[:, None]) & np.isfinite(log_probs)
+      after[~played.any(1)] = core.DEAD
+    return after
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See core.SequenceProcess."""
+    tokens, log_probs = super().next(memory)
+    legal = tokens != core.DEAD
+    favoured, drawn, noisy = self._chances(memory)
+    chosen = (favoured[:, None] >> self._bits[np.where(legal, tokens, 0)]) & 1
+    chosen = legal & chosen.astype(bool)
+    share = chosen / np.maximum(chosen.sum(1, keepdims=True), 1)
+    odds = noisy * np.exp(log_probs) + drawn * share
+    with np.errstate(divide='ignore'):
+      return np.where(odds > 0, tokens, core.DEAD), np.log(odds)
+
+
+# Of the board of 8 x 8. The published program takes the fifth most frequent
+# board after ten moves; eight boards, of two sets of squares, share its rank,
+# and its sort is not stable: 'published' is what it most likely gave, 'tied'
+# the other one.
+OPENINGS = {
+  'published': 'c3 f3 c4 f4 f5 d6 e6 f6 f7 g7',
+  'tied': 'c3 d3 f4 f5 c6 d6 e6 f6 g6 c7',
+  'rich': 'b2 c2 c3 d3 e3 f3 c4 f4 f5 f6',
+}
+
+
+def opening_squares(text: str, vocab: tuple[str, ...]) -> tuple[int, ...]:
+  """Tokens of squares, ascending.
+
+  text: a name in OPENINGS, or squares as 'c3 d3'.
+
+  Raises:
+    InputError: a square that is none of the vocabulary, or comes twice.
+  """
+  names = re.findall('[^, ]+', OPENINGS.get(text, text))
+  index = {name: token for token, name in enumerate(vocab) if token}
+  wrong = [name for name in names if name not in index]
+  if wrong or len(set(names)) < len(names) or not names:
+    raise core.InputError(
+      f'othello: openings={text!r}'
+      + (f': no square is called {wrong[0]!r}' if wrong else '')
+      + f'; expected different squares from {vocab[1]!r} to {vocab[-1]!r}, or '
+      + ', '.join(map(repr, OPENINGS))
+    )
+  return tuple(sorted(index[name] for name in names))
+
+
+def opening_orders(world: core.World, tokens: tuple[int, ...]) -> np.ndarray:
+  """[N, K] int32 all legal orders of K tokens from the start, ascending."""
+  options = np.array(tokens, np.int32)
+  found, states = np.zeros((1, 0), np.int32), world.init(1)
+  for _ in options:
+    legal = world.legal(states)[:, options]
+    row, pick = np.nonzero(legal)
+    token = options[pick]
+    found = np.concatenate([found[row], token[:, None]], axis=1)
+    states = world.advance(states[row], token)
+  return found

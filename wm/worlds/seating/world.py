@@ -24,6 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core.fields import field
 from wm.kernels import dfa
 from wm.worlds.base import svg, table
 from wm.worlds.seating import words
@@ -66,37 +67,25 @@ class World(
   """People who are being seated.
 
   Attributes:
-    people: n, 3 to 5.
-    length: statements of a sequence of random play; one more than those of
-      the longest prefix.
+    length: statements of a sequence of random play; one more than those of the
+      longest prefix.
     least: fewest random valid statements that lead to a trial's state.
-    most: most of them; their number is uniform between (published: 1 and 2).
+    most: most of these statements; their number is uniform between (published:
+      1 and 2).
   """
 
   version: ClassVar[str] = '1'
   boundary_depth: ClassVar[int] = 1
 
-  people: int = 3
+  people: int = field(3, 'n, the number of people', least=3, most=len(PEOPLE))
   length: int = 6
-  least: int = 1
-  most: int = 2
+  least: int = field(1, least=1, most='most')
+  most: int = field(2, below='length')
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
     return core.sequences_cost(self.length, 'length')
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if not 3 <= self.people <= len(PEOPLE):
-      raise core.InputError(
-        f'seating(people={self.people}): expected 3 to {len(PEOPLE)}'
-      )
-    if not 1 <= self.least <= self.most < self.length:
-      raise core.InputError(
-        f'seating(length={self.length}, least={self.least}, most={self.most}): '
-        'expected 1 <= least <= most < length'
-      )
 
   @property
   def names(self) -> tuple[str, ...]:

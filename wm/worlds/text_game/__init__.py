@@ -12,8 +12,7 @@ words      mazes told in words
 world      the world `text_game`: walks on one maze
 """
 
-from wm.worlds.text_game.readers import read, read_all
+from wm.worlds.text_game.readers import read, read_all, write
 from wm.worlds.text_game.world import World
-from wm.worlds.text_game.writing import write
 
 __all__ = ['World', 'read', 'read_all', 'write']

@@ -10,15 +10,22 @@ A walkthrough is beside them, or in the archive of another generation.
 from __future__ import annotations
 
 import csv
+import functools
+import io
+import json
 import os
+import pathlib
 import re
+import shutil
+import tarfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from wm import core
-from wm.worlds.text_game import folders, maze
+from wm.worlds.text_game import maze
+from wm.worlds.text_game import maze as mazes
 
 GENERATIONS = 'camera_ready', 'paper', 'annotation'
 STEPS = (
@@ -60,7 +67,7 @@ def read(
     InputError: something is missing or damaged, an edge has an unknown place,
       or the walkthrough has a gap.
   """
-  files = folders.texts(folder, game)
+  files = texts(folder, game)
   where = f'{folder}: {game}'
   if 'map.human' in files:
     found = _annotation(files, game, where)
@@ -71,9 +78,9 @@ def read(
       f'{where} has neither {game}.edges.json nor {game}.map.human; found: '
       + ', '.join(sorted(files))
     )
-  texts = folders.texts(walkthroughs, game) if walkthroughs else files
-  if 'walkthrough' in texts:
-    steps = walkthrough(texts['walkthrough'], f'{where}.walkthrough')
+  source = texts(walkthroughs, game) if walkthroughs else files
+  if 'walkthrough' in source:
+    steps = walkthrough(source['walkthrough'], f'{where}.walkthrough')
     found = found._replace(steps=steps)
   elif walkthroughs:
     raise core.InputError(f'{walkthroughs} has no {game}.walkthrough')
@@ -91,10 +98,10 @@ def read_all(
   The full annotation has two folders without moves, which are left out, and
   walkthroughs are taken only where there is one.
   """
-  have = folders.games(walkthroughs) if walkthroughs else ()
+  have = games(walkthroughs) if walkthroughs else ()
   found = {}
-  for game in folders.games(folder):
-    files = folders.texts(folder, game)
+  for game in games(folder):
+    files = texts(folder, game)
     if 'edges.json' in files or files.get('map.human', '').strip():
       found[game] = read(folder, game, walkthroughs if game in have else '')
   return found
@@ -247,3 +254,200 @@ def _trail(text: str, found: maze.Maze, where: str) -> np.ndarray:
     if trail:
       trail.append(here)
   return np.array(trail, np.int32)
+
+
+LARGEST = 50_000_000  # Bytes of one file; the longest walkthrough has 350,000.
+MOST = 500_000_000  # Bytes of an archive's files; the published ones have 5 M.
+SHOWN = 5  # Names that an error lists.
+
+
+def games(folder: str | os.PathLike[str]) -> tuple[str, ...]:
+  """Names of the games in a folder or an archive, sorted.
+
+  Raises:
+    InputError: there is no such folder, or no game in it.
+  """
+  return tuple(sorted({game for game, _ in _files(folder)}))
+
+
+def texts(folder: str | os.PathLike[str], game: str) -> Mapping[str, str]:
+  """Kind -> text of the files of one game, e.g. 'edges.json'.
+
+  Raises:
+    InputError: no such game, or a file that is damaged or no UTF-8 text.
+  """
+  found = {
+    kind: data for (g, kind), data in _files(folder).items() if g == game
+  }
+  if not found:
+    known = games(folder)
+    more = ', ...' if len(known) > SHOWN else ''
+    raise core.InputError(
+      f'{folder} has no game {game!r}; available: '
+      + ', '.join(known[:SHOWN])
+      + more
+    )
+  return {
+    kind: _text(data, f'{folder}: {game}.{kind}')
+    for kind, data in found.items()
+  }
+
+
+def _text(data: bytes | pathlib.Path, where: str) -> str:
+  with core.reading(where, 'UTF-8 text'):
+    if isinstance(data, pathlib.Path):
+      with core.reading_file(data, 'UTF-8 text') as path:
+        if path.stat().st_size > LARGEST:
+          raise core.InputError(f'{where} has more than {LARGEST:,} bytes')
+        data = path.read_bytes()
+    return data.decode('utf-8-sig')
+
+
+def _files(
+  folder: str | os.PathLike[str],
+) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
+  """(game, kind) -> the file, or its bytes."""
+  path = pathlib.Path(folder)
+  with core.reading(path, 'a folder of games'):
+    if path.is_file():
+      status = path.stat()
+      return _packed(str(path), status.st_mtime_ns, status.st_size)
+    if not path.is_dir():
+      raise core.InputError(
+        f'no such folder of games: {folder}; expected one, or a .tar.gz of it'
+      )
+    found = {
+      (child.name, file.name.removeprefix(f'{child.name}.')): file
+      for child in sorted(path.iterdir())
+      if child.is_dir()
+      for file in sorted(child.iterdir())
+      if file.name.startswith(f'{child.name}.')
+    }
+  return _some(found, folder)
+
+
+@functools.lru_cache(maxsize=4)
+def _packed(
+  path: str, modified: int, size: int
+) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
+  """As `_files`, of an archive; modified, size: tell its versions apart."""
+  found: dict[tuple[str, str], bytes | pathlib.Path] = {}
+  total = 0
+  with core.reading(path, 'a readable archive'), tarfile.open(path) as archive:
+    for member in archive:
+      *_, game, name = ['', '', *member.name.split('/')]
+      if not member.isfile() or not name.startswith(f'{game}.'):
+        continue
+      total += member.size
+      if member.size > LARGEST or total > MOST:
+        raise core.InputError(
+          f'{path}: {member.name} has {member.size:,} bytes, all files to it '
+          f'{total:,}; expected at most {LARGEST:,} and {MOST:,}'
+        )
+      file = archive.extractfile(member)
+      if file is not None:
+        found[game, name.removeprefix(f'{game}.')] = file.read()
+  return _some(found, path)
+
+
+def _some(
+  found: Mapping[tuple[str, str], bytes | pathlib.Path],
+  folder: str | os.PathLike[str],
+) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
+  if not found:
+    raise core.InputError(
+      f'{folder} has no game; expected files GAME/GAME.edges.json, or '
+      'GAME/GAME.map.human'
+    )
+  return found
+
+
+def write(
+  maze: mazes.Maze, folder: str | os.PathLike[str], game: str = ''
+) -> pathlib.Path:
+  """Writes GAME.edges.json, .locations.json, .actions.json and .walkthrough.
+
+  GAME.valid_moves.csv has the place after each step, where it is known. What
+  `readers.read` makes of the folder is the same maze.
+
+  Args:
+    maze: with at least one edge.
+    folder: of games; made where it does not exist.
+    game: name to write it by; '' is its own.
+
+  Returns:
+    The game's folder.
+
+  Raises:
+    InputError: that folder is there already, or the name cannot be one.
+  """
+  game = game or maze.game
+  if not game or pathlib.PurePath(game).name != game or game.startswith('.'):
+    raise core.InputError(f'{game!r} is no name of a game')
+  place = pathlib.Path(folder) / game
+  if place.exists():
+    raise core.InputError(f'{place} is there already; expected a new game')
+  unfinished = place.with_name(f'.{game}.{os.getpid()}.tmp')
+  shutil.rmtree(unfinished, ignore_errors=True)
+  unfinished.mkdir(parents=True)
+  try:
+    for kind, text in _texts(maze).items():
+      path = unfinished / f'{game}.{kind}'
+      path.write_text(text, encoding='utf-8', newline='')
+    unfinished.rename(place)
+  finally:
+    shutil.rmtree(unfinished, ignore_errors=True)
+  return place
+
+
+def _texts(maze: mazes.Maze) -> dict[str, str]:
+  """Kind -> content of each file."""
+  edges = maze.edges
+  stamps = _columns(edges)
+  rows = [
+    dict(zip(ENDS['camera_ready'], maze.words(e), strict=True))
+    | dict(zip(STEPS, stamps[e], strict=True))
+    for e in range(edges.size)
+  ]
+  found = {
+    'edges.json': _json_text(rows),
+    'locations.json': _json_text(list(maze.places)),
+    'actions.json': _json_text(list(maze.actions)),
+  }
+  if maze.steps:
+    blocks = [
+      f'==>STEP NUM: {step.number}\n==>ACT: {step.action}\n'
+      f'==>OBSERVATION: {step.observation}\n\n'
+      for step in maze.steps
+    ]
+    rule = f'{RULE}\n'
+    found['walkthrough'] = rule + rule.join(blocks) + rule
+  if maze.trail.size:
+    found['valid_moves.csv'] = _moves(maze)
+  return found
+
+
+def _columns(edges: mazes.Edges) -> list[list[int]]:
+  """[E][6] steps of each edge in the order of readers.STEPS."""
+  columns = (*edges.played, *edges.answerable)
+  return [list(row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+def _json_text(value: object) -> str:
+  return json.dumps(value, indent=1, ensure_ascii=False) + '\n'
+
+
+def _moves(maze: mazes.Maze) -> str:
+  """Places before and after each step that moves; a line a step."""
+  out = io.StringIO()
+  lines = csv.writer(out, lineterminator='\n')
+  lines.writerow(
+    ('Step Num', 'Location Before', 'Location After', 'taken_action')
+  )
+  pairs = zip(maze.trail[:-1].tolist(), maze.trail[1:].tolist(), strict=True)
+  for number, (before, after) in enumerate(pairs, 1):
+    names = (maze.places[before], maze.places[after])
+    action = maze.steps[number].action if number < len(maze.steps) else ''
+    moved = number == 1 or before != after
+    lines.writerow((number, *(names if moved else ('', '')), action))
+  return out.getvalue()

@@ -14,7 +14,7 @@ import numpy as np
 
 from wm import core
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import places, words
+from wm.worlds.text_game import words
 
 MOST_ACTIONS = 126  # Labels that compiled kernels take.
 
@@ -38,7 +38,7 @@ class Walks(words.InWords, core.Described):
     return self.maze.start
 
   @functools.cached_property
-  def sets(self) -> places.Sets:
+  def sets(self) -> words.Sets:
     """The table over sets of places.
 
     Raises:
@@ -51,7 +51,7 @@ class Walks(words.InWords, core.Described):
         f'{self.name}: {self.maze.game} has {actions} actions; expected at '
         f'most {MOST_ACTIONS}'
       )
-    found = places.sets(self.maze, self.first)
+    found = words.sets(self.maze, self.first)
     if not (found.delta[0] >= 0).any():
       raise core.InputError(
         f'{self.name}: no action leads from {self.maze.places[self.first]!r}; '
@@ -67,7 +67,7 @@ class Walks(words.InWords, core.Described):
   @functools.cached_property
   def names(self) -> tuple[str, ...]:
     """Places of each row, several with ' | ' between them."""
-    return tuple(places.name(self.maze, row) for row in self.sets.members)
+    return tuple(words.name(self.maze, row) for row in self.sets.members)
 
   @functools.cached_property
   def vocab(self) -> tuple[str, ...]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import abc
 import json
 import re
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from wm import core
 from wm.core.predictor import Tokens
 from wm.worlds.base import table
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import places
 
 _TEXT = {
   'ways': (
@@ -71,7 +72,7 @@ class InWords(table.NamedTableWorld, core.Verbal):
 
   @property
   @abc.abstractmethod
-  def sets(self) -> places.Sets:
+  def sets(self) -> Sets:
     """The table over sets of places."""
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
@@ -160,3 +161,61 @@ def _rooms(told: _Told, telling: core.PromptStyle) -> list[str]:
     listed = ', '.join(steps[k] for k in order) or 'no move goes on'
     lines.append(f'In {here}: {listed}.')
   return lines
+
+
+MOST_SETS = 50_000
+BETWEEN = ' | '  # Places of one set, in its name.
+
+
+class Sets(NamedTuple):
+  """The sets of places that some actions lead to, breadth first.
+
+  Attributes:
+    delta: [R, A] int32 next rows, DEAD where an action is at none of a row's
+      places; row 0 is the start alone.
+    members: [R] places of each row, ascending.
+    actions: [A] numbers of actions with an edge, ascending.
+  """
+
+  delta: np.ndarray
+  members: tuple[tuple[int, ...], ...]
+  actions: tuple[int, ...]
+
+
+def sets(maze: mazes.Maze, start: int) -> Sets:
+  """The subset construction from one place.
+
+  Raises:
+    InputError: there are more than MOST_SETS sets.
+  """
+  edges = maze.edges
+  actions = np.unique(edges.action).tolist()
+  column = {action: k for k, action in enumerate(actions)}
+  leads: dict[tuple[int, int], set[int]] = {}
+  for u, a, v in zip(*(c.tolist() for c in edges[:3]), strict=True):
+    leads.setdefault((u, column[a]), set()).add(v)
+  rows: dict[tuple[int, ...], int] = {(start,): 0}
+  delta: list[list[int]] = []
+  queue = list(rows)
+  for places in queue:
+    delta.append([core.DEAD] * len(actions))
+    for k in range(len(actions)):
+      after = sorted(set().union(*(leads.get((u, k), ()) for u in places)))
+      if not after:
+        continue
+      key = tuple(after)
+      if key not in rows:
+        rows[key] = len(rows)
+        queue.append(key)
+      delta[-1][k] = rows[key]
+    if len(rows) > MOST_SETS:
+      raise core.InputError(
+        f'{maze.game}: its actions lead to more than {MOST_SETS:,} sets of '
+        'places; expected a map with fewer actions of several outcomes'
+      )
+  return Sets(np.array(delta, np.int32), tuple(queue), tuple(actions))
+
+
+def name(maze: mazes.Maze, members: tuple[int, ...]) -> str:
+  """Name of a set of places."""
+  return BETWEEN.join(maze.places[place] for place in members)

@@ -7,9 +7,10 @@ import functools
 from typing import ClassVar
 
 from wm import core
-from wm.worlds.base import fields, table
-from wm.worlds.text_game import example, readers, walks
+from wm.core.fields import field, field_error
+from wm.worlds.base import table
 from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import readers, walks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,23 +18,21 @@ class World(walks.Walks):
   """Walks on the map of one text game.
 
   Attributes:
-    folder: of games in the format of MANGO (Ding et al. 2024), or a packed
-      archive of it as it is; '' is a small example that needs no data.
-    game: name of one of them.
-    step: the walkthrough is read up to this step; 0 is all that the map has.
-    imputed: whether edges count that are only imputed from their opposites.
+    folder: folder of games in the format of MANGO (Ding et al. 2024), or its
+      packed archive as it is; '' is a small example that needs no data.
+    step: last step of the walkthrough that is read; 0: all steps of the map.
+    imputed: count edges that are only imputed from their opposites.
     start: place where walks start; '' is where the walkthrough does.
-    length: actions in a sequence.
   """
 
   version: ClassVar[str] = '1'
 
   folder: str = ''
-  game: str = ''
-  step: int = 0
+  game: str = field('', 'name of a game of the folder')
+  step: int = field(0, least=0)
   imputed: bool = True
   start: str = ''
-  length: int = 32
+  length: int = field(32, 'actions in a sequence', least=2, unit='actions')
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
@@ -43,12 +42,9 @@ class World(walks.Walks):
   def __post_init__(self) -> None:
     super().__post_init__()
     if self.game and not self.folder:
-      raise core.InputError(
-        f'text_game: game={self.game!r} without a folder; expected '
-        'folder=, of games as MANGO has them, or neither for the example'
+      raise field_error(
+        self, 'game folder', 'the folder of the game, or neither'
       )
-    fields.at_least(self, step=0)
-    fields.at_least(self, '{} actions', length=2)
 
   @functools.cached_property
   def maze(self) -> mazes.Maze:
@@ -57,10 +53,8 @@ class World(walks.Walks):
     Raises:
       InputError: its files are missing or damaged, or nothing is left of it.
     """
-    if self.folder:
-      found = readers.read(self.folder, self.game)
-    else:
-      found = example.hotel()
+    path = self.folder
+    found = readers.read(path, self.game) if path else hotel()
     if self.step:
       found = mazes.prefix(found, self.step)
     if not self.imputed:
@@ -84,3 +78,35 @@ class World(walks.Walks):
         f'{shown}' + ', ...' * (len(known) > table.SHOWN)
       )
     return known.index(self.start)
+
+
+# source, action, target; then the steps that walk the edge, and its opposite.
+ROWS = (
+  ('yard', 'north', 'hall', 1, 5),
+  ('hall', 'east', 'bar', 2, 3),
+  ('bar', 'west', 'hall', 3, 2),
+  ('bar', 'southwest', 'yard', 23, mazes.NEVER),
+  ('hall', 'up', 'attic', 9, 10),
+  ('attic', 'down', 'hall', 10, 9),
+  ('hall', 'south', 'yard', 5, 1),
+  ('hall', 'enter lift', 'lift', 7, mazes.NEVER),
+  ('lift', 'out', 'hall', 8, mazes.NEVER),
+  ('lift', 'out', 'roof', 12, mazes.NEVER),
+  ('roof', 'jump', 'yard', 13, mazes.NEVER),
+  ('roof', 'enter lift', 'lift', 15, mazes.NEVER),
+  ('yard', 'west', 'gate', 16, 18),
+  ('gate', 'east', 'yard', 18, 16),
+  ('attic', 'east', "the maid's room", 20, mazes.NEVER),
+  ("the maid's room", 'west', 'attic', mazes.NEVER, 20),
+)
+
+
+def hotel() -> mazes.Maze:
+  """The map of the example."""
+  triples = [row[:3] for row in ROWS]
+  places = list(dict.fromkeys(n for u, _, v in triples for n in (u, v)))
+  actions = list(dict.fromkeys(action for _, action, _ in triples))
+  stamps = [[f, r, min(f, r)] * 2 for *_, f, r in ROWS]
+  names = places, actions
+  where = 'the example'
+  return mazes.made('hotel', 'camera_ready', names, triples, stamps, where)
