@@ -16,7 +16,7 @@ low <= t <= high, and where no edge leaves u all those not below t, as a walk
 that meets a street without exit ends there. One that does so before it has
 made `low` moves is drawn anew, and has no mass.
 
-Query routes are in wm.worlds.maps.planned.
+Planned routes: `PlannedRoutes`.
 
 With `replan` it is the limit of these samplers mixed with a vanishing share of
 random legal moves. A walk is random anyway. Where no route leads on, the random
