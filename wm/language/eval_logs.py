@@ -36,14 +36,14 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core, papers
 from wm.language import pages
-from wm.language.pages import Page, Row
+from wm.language.pages import AnswersPage, Row
 from wm.runtime import files, locks
 
 NAME = 'recorded'
 
 
 @modelapi(name=NAME)
-class Recorded(ModelAPI):
+class RecordedModel(ModelAPI):
   """A model whose answers are those of a record.
 
   Inspect looks a log's model up to score it again, though it asks nothing.
@@ -172,7 +172,7 @@ def _module(paper: str, function: str, lacking: str) -> Any:
   return modules[paper]
 
 
-def rescore(paper: str, data: str | pathlib.Path) -> Page:
+def rescore(paper: str, data: str | pathlib.Path) -> AnswersPage:
   """Scores a paper's recorded answers again.
 
   Raises:
@@ -182,7 +182,7 @@ def rescore(paper: str, data: str | pathlib.Path) -> Page:
     raise core.InputError(f'no folder of recorded answers at {data}')
   module = _module(paper, 'logs', 'answers of {} are not read')
   if 'rescore' in vars(module):
-    page: Page = module.rescore(data)
+    page: AnswersPage = module.rescore(data)
   else:
     page = papers.load(paper, 'report').page(list(module.logs(data)))
   return page
@@ -223,7 +223,7 @@ def convert(
   return paths
 
 
-def save(page: Page, out: str | pathlib.Path) -> pathlib.Path:
+def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
   """Writes report.html, report.md, CSV files, pictures, and scores.json.
 
   Returns:

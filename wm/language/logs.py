@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core, papers
 from wm.language import pages
-from wm.language.pages import Page, Row
+from wm.language.pages import AnswersPage, Row
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
@@ -114,7 +114,7 @@ def _reason(sample: Any, score: Any) -> str:
   return failure or score.reason or 'no_value'
 
 
-def generic(logs: Sequence[EvalLog]) -> Page:
+def generic(logs: Sequence[EvalLog]) -> AnswersPage:
   """Inspect's own numbers of logs, and all rows."""
   table = []
   for log in logs:
@@ -131,7 +131,7 @@ def generic(logs: Sequence[EvalLog]) -> Page:
           }
         )
   values = [row for log in logs for row in rows(log)]
-  return Page(
+  return AnswersPage(
     title='Logs of language models',
     lead=f'{len(logs)} logs, as Inspect sums them up.',
     tables=[pages.table('Scores', table)] if table else [],
@@ -209,7 +209,7 @@ def report(
   return reported
 
 
-def _page(room: str, logs: Sequence[EvalLog]) -> Page:
+def _page(room: str, logs: Sequence[EvalLog]) -> AnswersPage:
   make = papers.load(room, 'report').page if room else generic
   scored, lost = _scored(logs)
   page = make(scored)

@@ -16,7 +16,7 @@ from wm.runtime import commit, files, locks, pages
 Row = Mapping[str, Any]
 
 
-class Page(NamedTuple):
+class AnswersPage(NamedTuple):
   """Tables, pictures and numbers.
 
   Attributes:
@@ -62,7 +62,7 @@ def _cell(value: Any) -> str:
   return str(value) if isinstance(value, int) else tables.number(float(value))
 
 
-def save(page: Page, out: str | pathlib.Path) -> pathlib.Path:
+def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
   """Writes report.html, one page that needs no network, report.md, CSV files.
 
   Args:

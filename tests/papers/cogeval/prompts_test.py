@@ -57,16 +57,16 @@ def told(found, known):
 def check(question, dialog, text):
   """The text says the question's graph and nothing else."""
   found, problem = reader.read(text), dialog.problem
-  arcs, rewards = told(found, dialog.known)
+  arcs, rewards = told(found, dialog.node_names)
   assert arcs == problem.graph.known
   if 'reward' in dialog.first + dialog.second:
     assert rewards == dict(problem.graph.rewards)
-    first = told(found.before or found, dialog.known)
+    first = told(found.before or found, dialog.node_names)
     assert first == (problem.before.known, dict(problem.before.rewards))
   path = 'path' if question.goal is not None else 'value'
   kinds = {'count': 'count', 'choice': 'choice'}
   assert found.kind == kinds.get(problem.kind, path)
-  known = {node: name.lower() for node, name in dialog.known.items()}
+  known = {node: name.lower() for node, name in dialog.node_names.items()}
   assert found.start == ('' if path == 'count' else found.start)
   assert found.goal == known.get(question.goal, '')
   if problem.kind != 'count':
@@ -86,7 +86,7 @@ def test_every_prompt_says_its_graph_and_is_answered_from_it(name, domain):
       texts = turns_of(dialog)
       check(question, dialog, '\n\n'.join(texts))
       said = planners.answer(askeds.Asked(texts))
-      found = scoring.scored(dialog.problem, said, dialog.known)
+      found = scoring.scored(dialog.problem, said, dialog.node_names)
       assert found[:3] == (1, 1, 1), (question, settings, said)
 
 
@@ -123,7 +123,7 @@ def test_the_published_groups_say_ten_edges_more():
   for wording in ('published', 'original'):
     dialog = prompts.dialog(question, prompts.DialogSettings(wording))
     found = reader.read('\n\n'.join(turns_of(dialog)))
-    arcs, _ = told(found, dialog.known)
+    arcs, _ = told(found, dialog.node_names)
     texts[wording] = {frozenset(arc) for arc in arcs}
   assert texts['published'] - texts['original'] == EXTRA
   assert len(texts['original']) == 30
@@ -133,7 +133,7 @@ def planned(knows, question, seed=0):
   dialog = prompts.dialog(question)
   asked = askeds.Asked(turns_of(dialog), knows, random.Random(seed))
   said = planners.answer(asked)
-  return scoring.scored(dialog.problem, said, dialog.known).verdict
+  return scoring.scored(dialog.problem, said, dialog.node_names).verdict
 
 
 @pytest.mark.parametrize('name', graphs.GRAPHS)
@@ -177,7 +177,7 @@ def test_listed_connections_are_read(name, check_name):
   dialog = prompts.dialog(question, prompts.DialogSettings(check=check_name))
   said = planners.answer(askeds.Asked(turns_of(dialog)))
   graph = dialog.problem.before
-  found = scoring.edge_scores(graph, said, dialog.known)
+  found = scoring.edge_scores(graph, said, dialog.node_names)
   assert found == (1, 1, len(graph.edges))
 
 

@@ -12,6 +12,6 @@ def page(logs):
     for log in logs
   ]
   table = pages.table('Right sums', rows)
-  return pages.Page(
+  return pages.AnswersPage(
     'Sums', f'{len(rows)} models.', [table], (), {}, {'sums': rows}
   )

@@ -77,14 +77,14 @@ class Speaker:
 
   Attributes:
     graph: before any change.
-    known: node -> name.
+    node_names: node -> name.
     domain: a name of `domains`.
     wording: one of WORDINGS.
     seed: of the order in which connections are told; 0 is the graph's own.
   """
 
   graph: Graph
-  known: Mapping[int, str]
+  node_names: Mapping[int, str]
   domain: str = 'ordRooms'
   wording: str = 'audited'
   seed: int = 0
@@ -103,7 +103,7 @@ class Speaker:
 
   def node(self, node: int) -> str:
     """A node in words."""
-    name = self.known[node]
+    name = self.node_names[node]
     if name in self.words.entrances:
       return f'the {name}'
     text: str = self.words.node.format(name=name)
@@ -176,7 +176,7 @@ class Speaker:
     one_way = self.graph.directed
     arcs = self.graph.arcs if one_way else self.graph.edges
     pairs = self._shuffled(
-      f'({self.known[a]}, {self.known[b]})' for a, b in arcs
+      f'({self.node_names[a]}, {self.node_names[b]})' for a, b in arcs
     )
     way = 'one way, from the first to the second' if one_way else 'both ways'
     return [
@@ -361,7 +361,7 @@ class Dialog(NamedTuple):
     forced: what the model is made to have answered; '' lets it answer.
     second: user's second message, '' for none.
     problem: what the last message asks.
-    known: node -> name.
+    node_names: node -> name.
   """
 
   system: str
@@ -369,7 +369,7 @@ class Dialog(NamedTuple):
   forced: str
   second: str
   problem: Problem
-  known: dict[int, str]
+  node_names: dict[int, str]
 
 
 PLAIN = DialogSettings()
@@ -406,7 +406,7 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   if valued or question.graph not in LARGE:
     described = f'{described} {speaker.rewards()}'
   system = str(TEXTS.system(TEXTS.form(problem.kind)))
-  called = dict(speaker.known)
+  called = dict(speaker.node_names)
   alone = question.graph in LARGE and not valued
   if alone or settings.turns == 'one' or question.condition == 'valuePath':
     return Dialog(system, f'{described} {second}', '', '', problem, called)
@@ -444,7 +444,7 @@ def ask(speaker: Speaker, problem: Problem, question: Question) -> str:
     shortest = question.condition.endswith('Shortest')
     path = 'shortest path' if shortest else 'path'
     return str(TEXTS.choice(words.kind, start, path))
-  name = speaker.known[problem.start]
+  name = speaker.node_names[problem.start]
   if question.goal is not None:
     goal = speaker.node(question.goal)
     return str(TEXTS.path(start, goal, words.items, name))
@@ -454,7 +454,7 @@ def ask(speaker: Speaker, problem: Problem, question: Question) -> str:
 
 def _checked(speaker: Speaker, problem: Problem, check: str) -> Dialog:
   """Asks for the connections instead."""
-  words, node_names = speaker.words, dict(speaker.known)
+  words, node_names = speaker.words, dict(speaker.node_names)
   described = speaker.described()
   if check == 'contamination':
     everyone = ', '.join(node_names[node] for node in speaker.graph.nodes)

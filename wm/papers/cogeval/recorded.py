@@ -26,7 +26,7 @@ from inspect_ai.scorer import Score
 
 from wm import core
 from wm.language import eval_logs, pages
-from wm.language.pages import Page
+from wm.language.pages import AnswersPage
 from wm.papers.cogeval import answers, prompts, regression
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring
@@ -222,7 +222,7 @@ PAPER = '2023-05-20'  # The snapshot that is nearest to the paper's tables.
 AWAY = 'ShortestPathOneClusterAway', 'original/exp3'
 
 
-def rescore(folder: str | pathlib.Path) -> Page:
+def rescore(folder: str | pathlib.Path) -> AnswersPage:
   """Scores recorded answers again; the tables and figures of the paper.
 
   Args:

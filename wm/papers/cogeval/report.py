@@ -15,7 +15,7 @@ import pandas as pd
 from wm import core
 from wm.evaluation import statistics
 from wm.language import pages
-from wm.language.pages import Page
+from wm.language.pages import AnswersPage
 from wm.papers import declared
 from wm.papers.cogeval import answers, figures, prompts, regression
 from wm.papers.cogeval.regression import Regression, Stepwise
@@ -544,7 +544,7 @@ CELL = 'graph', 'domain', 'condition', 'group', 'model', 'temperature'
 
 def of_answers(
   frame: pd.DataFrame, score: str = 'solver', *, title: str = TITLE
-) -> Page:
+) -> AnswersPage:
   """The page of any answers.
 
   Args:
@@ -583,7 +583,7 @@ def assembled(
   more: Sequence[Table],
   rows: Mapping[str, Sequence[pages.Row]],
   claimed: Sequence[JudgedClaim],
-) -> Page:
+) -> AnswersPage:
   """A page: what all have, and `more` tables and `rows` of their own."""
   parts = [
     claims_table(claimed) if claimed else None,
@@ -595,7 +595,7 @@ def assembled(
     *regressions(frame, score),
     pairs_table(frame, score) if frame['model'].nunique() > 1 else None,
   ]
-  return Page(
+  return AnswersPage(
     title,
     lead_text,
     [part for part in parts if part is not None and len(part.rows)],
@@ -716,7 +716,7 @@ ASKED = ('graph', 'domain', 'condition', 'start', 'goal')
 SETTINGS = [name for name in prompts.DialogSettings._fields if name != 'seed']
 
 
-def page(logs: Sequence[EvalLog]) -> Page:
+def page(logs: Sequence[EvalLog]) -> AnswersPage:
   """Tables and figures of logs; what is uncertain goes by questions.
 
   Raises:
@@ -732,7 +732,7 @@ def page(logs: Sequence[EvalLog]) -> Page:
   checked = [edges_table(listed)] if len(listed) else []
   if answered.empty:
     lead_text = f'{len(listed):,} lists of edges'
-    return Page(TITLE, lead_text, checked, (), WORDS, {})
+    return AnswersPage(TITLE, lead_text, checked, (), WORDS, {})
   content = of_answers(answered)
   more = [settings_table(answered)] if answered['setting'].nunique() > 1 else []
   return content._replace(tables=[*content.tables, *more, *checked])

@@ -218,7 +218,7 @@ def sample(
       ChatMessageAssistant(content=dialog.forced),
       ChatMessageUser(content=dialog.second),
     ]
-  target = scoring.keys(dialog.problem, dialog.known)
+  target = scoring.keys(dialog.problem, dialog.node_names)
   return Sample(
     id=f'{what}/T{temperature:g}/{repeat}',
     input=messages,
@@ -281,7 +281,7 @@ def planned() -> Scorer:
     del target
     dialog = asked_of(state.metadata)
     text = state.output.completion
-    scored = scoring.scored(dialog.problem, text, dialog.known)
+    scored = scoring.scored(dialog.problem, text, dialog.node_names)
     verdict = scored.verdict
     return Score(
       value={
@@ -309,7 +309,9 @@ def listed_edges() -> Scorer:
     del target
     dialog = asked_of(state.metadata)
     graph = dialog.problem.before
-    scored = scoring.edge_scores(graph, state.output.completion, dialog.known)
+    scored = scoring.edge_scores(
+      graph, state.output.completion, dialog.node_names
+    )
     return Score(
       value={'precision': scored.precision, 'recall': scored.recall},
       answer=str(scored.listed),
@@ -324,7 +326,7 @@ def known_answer(request: providers.Request) -> str | None:
   if metadata['second'] and not request.turn:  # Before anything has changed.
     metadata |= {'condition': 'valuePath', 'start': None, 'goal': None}
   dialog = asked_of(metadata)
-  problem, names = dialog.problem, dialog.known
+  problem, names = dialog.problem, dialog.node_names
   if metadata['check']:
     return all_edges(problem.before, names, metadata['check'])
   if problem.kind == 'count':

@@ -25,7 +25,7 @@ SOURCE = 'github.com/keyonvafa/inductive-bias-probes, MIT'
 ANSWERS = 'llm-predictions'
 
 
-def rescore(folder: str | pathlib.Path) -> pages.Page:
+def rescore(folder: str | pathlib.Path) -> pages.AnswersPage:
   """The page of the record, with a search for the laws that answers follow."""
   return reports.page(list(logs(folder)), nodes=reports.NODES)
 

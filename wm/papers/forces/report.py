@@ -351,7 +351,7 @@ def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
   return rows
 
 
-def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.Page:
+def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
   """Tables and pictures of each set of systems that models were asked about.
 
   Args:
@@ -387,7 +387,7 @@ def of_systems(
   systems: Sequence[System],
   models: Mapping[str, Sequence[np.ndarray]],
   nodes: int = NODES,
-) -> pages.Page:
+) -> pages.AnswersPage:
   """The page of what models answer about systems, baselines beside them.
 
   Args:
@@ -420,7 +420,7 @@ def of_systems(
     many = 'no baseline (none is told)'
   remark = FALSE if variant == 'published' else ''
   lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
-  return pages.Page(
+  return pages.AnswersPage(
     TITLE,
     lead.rstrip(),
     _tables(rows, laws_of, systems),
@@ -430,7 +430,9 @@ def of_systems(
   )
 
 
-def _joined(parts: Sequence[tuple[str, pages.Page]]) -> pages.Page:
+def _joined(
+  parts: Sequence[tuple[str, pages.AnswersPage]],
+) -> pages.AnswersPage:
   """One page of several; titles say of which prompts."""
   tables, pictures, rows = [], [], []
   for number, (variant, part) in enumerate(parts, 1):
@@ -447,7 +449,7 @@ def _joined(parts: Sequence[tuple[str, pages.Page]]) -> pages.Page:
     ]
     rows += [{'prompts': name, **row} for row in part.rows['forces']]
   lead = f'{len(parts)} sets of systems.'
-  return pages.Page(
+  return pages.AnswersPage(
     TITLE, lead, tables, pictures, scoring.SCORES, {'forces': rows}
   )
 

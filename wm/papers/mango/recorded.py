@@ -22,7 +22,7 @@ from inspect_ai.model import (
 
 from wm import core
 from wm.language import eval_logs
-from wm.language.pages import Page
+from wm.language.pages import AnswersPage
 from wm.papers.mango import facts, questions
 from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
@@ -210,7 +210,9 @@ def score_records(
   )
 
 
-def rescore(folder: str | pathlib.Path, games: Collection[str] = ()) -> Page:
+def rescore(
+  folder: str | pathlib.Path, games: Collection[str] = ()
+) -> AnswersPage:
   """RWKV's recorded answers as a page, also as the authors' program read them.
 
   games: only these; default all.

@@ -22,7 +22,7 @@ import pandas as pd
 from wm import core
 from wm.evaluation import statistics
 from wm.language import pages
-from wm.language.pages import Page
+from wm.language.pages import AnswersPage
 from wm.papers import declared
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
@@ -577,7 +577,7 @@ def answers_page(
   mazes_of: Mapping[str, mazes.Maze] | None = None,
   cuts: Mapping[str, int] | None = None,
   more: Sequence[Table] = (),
-) -> pages.Page:
+) -> pages.AnswersPage:
   """All tables and figures that scored answers allow.
 
   Args:
@@ -612,7 +612,7 @@ def answers_page(
     f'{len(rows):,} answers of {models} about {rows.game.nunique()} games. '
     "Where the paper's programs do what it does not say, both are shown."
   )
-  return pages.Page(
+  return pages.AnswersPage(
     TITLE,
     lead,
     [*shown, *more],
@@ -625,12 +625,14 @@ def answers_page(
   )
 
 
-def tables_page(rows: pd.DataFrame, shown: Sequence[Table]) -> pages.Page:
+def tables_page(
+  rows: pd.DataFrame, shown: Sequence[Table]
+) -> pages.AnswersPage:
   """A page of these tables alone."""
   models = ', '.join(dict.fromkeys(rows.model))
   lead = f'{len(rows):,} answers of {models}.'
   csv_rows = {'answers': rows.to_dict('records')}
-  return pages.Page(TITLE, lead, shown, (), WORDS, csv_rows)
+  return pages.AnswersPage(TITLE, lead, shown, (), WORDS, csv_rows)
 
 
 def baselines_table(
@@ -782,7 +784,7 @@ def cuts(logs: Sequence[EvalLog]) -> dict[str, int]:
   return last_steps
 
 
-def page(logs: Sequence[EvalLog]) -> Page:
+def page(logs: Sequence[EvalLog]) -> AnswersPage:
   """All tables and figures that these logs allow.
 
   Raises:

@@ -36,7 +36,7 @@ OPPOSITES = {
   'northwest': 'southeast',
   'up': 'down',
 }
-OPPOSITES |= {back: there for there, back in OPPOSITES.items()}
+OPPOSITES |= {back: ahead for ahead, back in OPPOSITES.items()}
 
 # What players type for a direction.
 SHORT = {

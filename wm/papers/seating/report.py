@@ -30,12 +30,12 @@ class ModelAnswers(NamedTuple):
 
   Attributes:
     protocol: how it was examined.
-    asked, said: questions and answers.
+    asked, answers: questions and what was answered.
   """
 
   protocol: Protocol
   asked: Sequence[SeatingQuestion]
-  said: Sequence[scoring.SeatingReply]
+  answers: Sequence[scoring.SeatingReply]
 
 
 def printed() -> dict[str, dict[str, Any]]:
@@ -58,9 +58,9 @@ def figure_4(runs: Mapping[str, ModelAnswers]) -> tables.Table:
   """A row for each model, then those of the paper."""
   rows: list[dict[str, Any]] = []
   for model, run in runs.items():
-    scored = scoring.scores(run.protocol, run.asked, run.said)
+    scored = scoring.scores(run.protocol, run.asked, run.answers)
     bars = scoring.headlines(scored)
-    silent = scoring.unread(run.asked, run.said)
+    silent = scoring.unread(run.asked, run.answers)
     rows.append(
       {
         'model': model,
@@ -121,7 +121,7 @@ class Contradiction(NamedTuple):
 def contradictions(run: ModelAnswers) -> Iterator[Contradiction]:
   """Pairs of answers about one state that cannot both be right."""
   by: dict[tuple[str, Tokens], dict[int, SeatingQuestion]] = {}
-  for question, answer in zip(run.asked, run.said, strict=True):
+  for question, answer in zip(run.asked, run.answers, strict=True):
     if not question.suffix or answer is None:
       continue
     by_answer = by.setdefault((question.state, question.suffix), {})
@@ -159,7 +159,7 @@ def contradicted(model: str, run: ModelAnswers) -> tables.Table | None:
   )
 
 
-def runs_page(runs: Mapping[str, ModelAnswers]) -> pages.Page:
+def runs_page(runs: Mapping[str, ModelAnswers]) -> pages.AnswersPage:
   """The figure and contradictions of models."""
   shown = [figure_4(runs)]
   for model, run in runs.items():
@@ -175,9 +175,9 @@ def runs_page(runs: Mapping[str, ModelAnswers]) -> pages.Page:
   rows = [
     {'model': model, **question._asdict(), 'said': answer, 'prompt': ''}
     for model, run in runs.items()
-    for question, answer in zip(run.asked, run.said, strict=True)
+    for question, answer in zip(run.asked, run.answers, strict=True)
   ]
-  return pages.Page(
+  return pages.AnswersPage(
     'Seating puzzles, as language models answer',
     f'{len(runs)} models beside those of the paper.',
     shown,
@@ -187,7 +187,7 @@ def runs_page(runs: Mapping[str, ModelAnswers]) -> pages.Page:
   )
 
 
-def page(logs: Sequence[EvalLog]) -> pages.Page:
+def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
   """Figure 4 with a row for each log, and contradictions.
 
   Raises:
