@@ -30,13 +30,13 @@ def bench_adapting() -> Iterator[harness.Line]:
   tokens = tokens.reshape(SETS, EXAMPLES, -1)
   places = rng.integers(0, 99, (SETS, EXAMPLES, 1)).astype(np.int32)
   labels = rng.integers(0, 2, (SETS, EXAMPLES, 1, 1))
-  sets = core.Sets(tokens, places, labels)
-  asked = core.Asked(tokens[:, :1], places[:, :1])
+  sets = core.FewShotTasks(tokens, places, labels)
+  asked = core.QueryPoints(tokens[:, :1], places[:, :1])
   network = predictor.spec, predictor.placed(predictor.devices[0])
 
   def adapt(chunk: int, at_once: int) -> Callable[[], core.Adapted]:
     adapter = adaptation.Adapter(*network, chunk, at_once)
-    task = sets, asked, core.Classes(2), (STEPS,), 0, core.TUNING
+    task = sets, asked, core.Classes(2), (STEPS,), 0, core.FINE_TUNE
     return lambda: adapter.adapt(*task)
 
   made = _products(predictor.spec, sets)
@@ -65,7 +65,9 @@ def bench_adapting() -> Iterator[harness.Line]:
     yield dataclasses.replace(line, share=share)
 
 
-def _plain(spec: network.NetworkSpec, sets: core.Sets) -> Callable[[], None]:
+def _plain(
+  spec: network.NetworkSpec, sets: core.FewShotTasks
+) -> Callable[[], None]:
   """Tunes fresh weights to each data set in turn, as a training step is."""
   spec = dataclasses.replace(spec, outputs=2)
   optimizer = optax.chain(
@@ -102,7 +104,9 @@ def _plain(spec: network.NetworkSpec, sets: core.Sets) -> Callable[[], None]:
   return run
 
 
-def _products(spec: network.NetworkSpec, sets: core.Sets) -> products.Products:
+def _products(
+  spec: network.NetworkSpec, sets: core.FewShotTasks
+) -> products.Products:
   """Of a step of one data set."""
   kind = core.Classes(2)
   spec = dataclasses.replace(spec, outputs=kind.outputs)

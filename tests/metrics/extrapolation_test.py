@@ -45,7 +45,7 @@ class Learner(oracles.Uniform, core.Adaptable):
     ]
     return np.concatenate(found)
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
+  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
     core.check_adapting(sets, asked, kind, steps, tuning)
     answers = [
       self.answer(
@@ -197,7 +197,7 @@ def test_a_network_is_adapted_and_its_random_twin():
     ),
     ({'variant': 'mine'}, 'available: paper, published'),
     ({'labels': 500}, 'places with a known state; expected 500'),
-    ({'rates': (1.0, 2.0)}, 'expected held labels to choose by'),
+    ({'rates': (1.0, 2.0)}, 'expected validation labels to choose by'),
   ],
 )
 def test_bad_fields_are_one_line(fields, message):

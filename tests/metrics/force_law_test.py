@@ -25,7 +25,7 @@ class Saying(oracles.Uniform, core.Adaptable):
     self._task = metric.task(world, SEED)
     self._left, self._rule = [*metric.targets], rule
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
+  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
     core.check_adapting(sets, asked, kind, steps, tuning)
     target = self._left.pop(0)
     raw = force_tasks.labels(target, self._task.labelled.state)
@@ -243,9 +243,9 @@ def test_the_published_split(world):
 class Kept(Saying):
   """Keeps what it is adapted to."""
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
+  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
     self.given = sets
-    if isinstance(sets, core.Stream):
+    if isinstance(sets, core.TaskStream):
       sets = self.whole
     return super().adapt(sets, asked, kind, steps, seed, tuning)
 
@@ -308,7 +308,7 @@ def test_systems_that_no_memory_holds(world):
     ({'engine': 'pysr'}, "engine='pysr' was given; available: exhaustive, ope"),
     ({'variant': 'published', 'examples': 50}, 'expected at least 100'),
     ({'steps': (3, 1)}, 'ascending'),
-    ({'keep': 'best'}, 'expected held labels'),
+    ({'keep': 'best'}, 'expected validation labels'),
   ],
 )
 def test_bad_fields_are_told(given, said):

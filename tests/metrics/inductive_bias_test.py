@@ -276,13 +276,13 @@ def test_real_labels_are_averaged_by_key():
   stay, right = 2, 3
   # States 1, 2 and 1 have labels; 1, 2 and 0 are asked about.
   tokens = np.array([[[stay, right], [right, right], [right, stay]]], np.int32)
-  sets = core.Sets(
+  sets = core.FewShotTasks(
     tokens,
     np.array([[[1], [1], [0]]]),
     np.array([1, 3, 8], np.float32).reshape(1, 3, 1, 1),
   )
   tokens = np.array([[[stay, right], [right, right], [stay, stay]]], np.int32)
-  asked = core.Asked(tokens, np.ones((1, 3, 1), int))
+  asked = core.QueryPoints(tokens, np.ones((1, 3, 1), int))
   learner = lookup.LookUp(LATTICE, 'state', True, 0)
   found = learner.adapt(sets, asked, core.Real(), (1, 9), 0)
   for outputs in found.outputs:
@@ -298,15 +298,17 @@ def test_of_a_stream_all_sequences_so_far_are_looked_up(kind):
     tokens = LATTICE.sample(2 * num, step).tokens.reshape(2, num, -1)
     draws = np.random.default_rng(step)
     places = draws.integers(-1, 9, (2, num, 3))
-    return core.Sets(tokens, places, draws.integers(0, 3, (2, num, 3, 2)))
+    return core.FewShotTasks(
+      tokens, places, draws.integers(0, 3, (2, num, 3, 2))
+    )
 
   asked = sets(99, 30)
-  asked = core.Asked(asked.tokens, np.maximum(asked.places, 0))
+  asked = core.QueryPoints(asked.tokens, np.maximum(asked.places, 0))
   learner = lookup.LookUp(LATTICE, 'prefix', True, 0)
-  found = learner.adapt(core.Stream(sets), asked, kind, steps, 0).outputs
+  found = learner.adapt(core.TaskStream(sets), asked, kind, steps, 0).outputs
   for step, outputs in zip(steps, found, strict=True):
     parts = zip(*map(sets, range(step)), strict=True)
-    whole = core.Sets(*(np.concatenate(part, axis=1) for part in parts))
+    whole = core.FewShotTasks(*(np.concatenate(part, axis=1) for part in parts))
     wanted = learner.adapt(whole, asked, kind, (1,), 0).outputs[0]
     np.testing.assert_allclose(outputs, wanted, rtol=1e-6)
   assert not np.array_equal(*found)
@@ -327,7 +329,7 @@ class Few(type(LATTICE)):
     ({'examples': 0}, 'examples=0'),
     ({'variant': 'mine'}, 'available: paper, published'),
     ({'steps': (0,)}, 'expected numbers from 1, ascending'),
-    ({'rates': (1.0, 2.0)}, 'expected held labels to choose by'),
+    ({'rates': (1.0, 2.0)}, 'expected validation labels to choose by'),
     ({'rates': ()}, 'expected learning rates above 0'),
     ({'pool': 3}, 'pool=3 was given; expected at least 12'),
   ],

@@ -41,7 +41,7 @@ class Smoother(oracles.Uniform, core.Adaptable):
     rows = np.arange(len(world.delta))
     self._root = np.linalg.cholesky(correlation(rows[:, None] - rows))
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
+  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
     num, rows, places = asked.places.shape
     flat = asked.tokens.reshape(num * rows, -1)
     at = asked.places.reshape(num * rows, places)

@@ -118,7 +118,7 @@ def test_a_world_that_makes_no_states_of_labels_is_a_reason():
     ({'num': 0}, 'num=0 was given'),
     ({'places': -1}, 'places=-1 was given'),
     ({'steps': ()}, 'state_recovery: steps=.* expected numbers from 1'),
-    ({'keep': 'best'}, 'expected held labels to choose by'),
+    ({'keep': 'best'}, 'expected validation labels to choose by'),
   ],
 )
 def test_bad_fields_are_one_line(fields, message):

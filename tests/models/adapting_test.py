@@ -32,10 +32,12 @@ def sets(num=N, seed=1):
   """The label is whether the last token is the first of the vocabulary."""
   tokens, places = rows(num, seed)
   last = np.take_along_axis(tokens, places, 2)
-  return core.Sets(tokens, places, (last == 1).astype(np.int64)[..., None])
+  return core.FewShotTasks(
+    tokens, places, (last == 1).astype(np.int64)[..., None]
+  )
 
 
-ASKED = core.Asked(*rows(M, 2))
+ASKED = core.QueryPoints(*rows(M, 2))
 NONE, LATE = sets().tokens, [sets().labels, sets().labels + 1]
 
 
@@ -47,7 +49,8 @@ def predictor():
 def run(predictor, given=None, asked=ASKED, steps=(2, 5), parallel=2, **tuning):
   params = predictor.placed(predictor.devices[0])
   return adaptation.Adapter(predictor.spec, params, 2, parallel).adapt(
-    *(given or sets(), asked, core.Classes(2), steps, 3), core.Tuning(**tuning)
+    *(given or sets(), asked, core.Classes(2), steps, 3),
+    core.FineTuneConfig(**tuning),
   )
 
 
@@ -100,7 +103,9 @@ def plain(predictor, d, steps, seed=3, draw=lambda step: sets()):
     return answers(params, ASKED.tokens[d], ASKED.places[d])
 
   batches = [[x[d] for x in draw(step)] for step in range(steps)]
-  return tuned(params, core.Sets(*map(np.stack, zip(*batches, strict=True))))
+  return tuned(
+    params, core.FewShotTasks(*map(np.stack, zip(*batches, strict=True)))
+  )
 
 
 def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
@@ -111,12 +116,12 @@ def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
 
 
 def test_a_stream_that_replays_the_data_sets_is_the_data_sets(predictor, found):
-  again = run(predictor, core.Stream(lambda step: sets())).outputs
+  again = run(predictor, core.TaskStream(lambda step: sets())).outputs
   np.testing.assert_array_equal(again, found)
-  tuning = {'rates': (6e-4, 1e-2), 'held': sets(seed=5), 'keep': 'best'}
+  tuning = {'rates': (6e-4, 1e-2), 'validation': sets(seed=5), 'select': 'best'}
   for one, other in zip(
     run(predictor, **tuning),
-    run(predictor, core.Stream(lambda step: sets()), **tuning),
+    run(predictor, core.TaskStream(lambda step: sets()), **tuning),
     strict=True,
   ):
     np.testing.assert_array_equal(one, other)
@@ -127,7 +132,7 @@ def fresh(step):
 
 
 def test_each_step_of_a_stream_reads_its_own_sequences(predictor, found):
-  streamed = run(predictor, core.Stream(fresh)).outputs
+  streamed = run(predictor, core.TaskStream(fresh)).outputs
   alone = plain(predictor, D - 1, 5, draw=fresh)
   last = streamed[1, -1, :, 0, 0]
   np.testing.assert_allclose(last, alone, rtol=1e-3, atol=1e-5)
@@ -141,10 +146,12 @@ def test_what_data_sets_share_may_be_one_array(predictor):
     tokens, places, labels = fresh(step)
     every = np.broadcast_to(tokens[:1], tokens.shape)
     places = np.broadcast_to(places[:1], places.shape)
-    return core.Sets(copy(every), copy(places), labels)
+    return core.FewShotTasks(copy(every), copy(places), labels)
 
   one, other = (
-    run(predictor, core.Stream(lambda step, c=copy: shared(step, c))).outputs
+    run(
+      predictor, core.TaskStream(lambda step, c=copy: shared(step, c))
+    ).outputs
     for copy in (np.asarray, np.array)
   )
   np.testing.assert_array_equal(one, other)
@@ -163,7 +170,7 @@ def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
 
   def streamed():
     with partial_results.kept(tmp_path / 'unfinished', 'v1'):
-      return run(predictor, core.Stream(draw), parallel=1).outputs
+      return run(predictor, core.TaskStream(draw), parallel=1).outputs
 
   with pytest.raises(KeyboardInterrupt):
     streamed()
@@ -196,7 +203,7 @@ def test_what_follows_the_last_place_is_not_read(predictor, found):
 
 
 def test_the_rate_that_suits_the_held_labels_is_taken(predictor):
-  tuning = {'rates': (1e-7, 0.05), 'held': sets(seed=5)}
+  tuning = {'rates': (1e-7, 0.05), 'validation': sets(seed=5)}
   got = run(predictor, steps=(2, 60), **tuning)
   assert got.rates[1] == 0.05
   last = np.take_along_axis(ASKED.tokens, ASKED.places, 2)[..., 0]
@@ -208,11 +215,11 @@ def test_the_best_weights_so_far_and_never_a_rate_that_diverges():
   outputs = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2, 1)
   losses = np.array([[[3, 1], [2, 2], [4, 0]], [[9, np.nan]] * 3])
   rates = (0.1, 0.2)
-  for keep, wanted in (
+  for select, wanted in (
     ('last', [[0, 1], [2, 3], [4, 5]]),
     ('best', [[0, 1], [2, 1], [2, 5]]),
   ):
-    tuning = core.Tuning(rates=rates, keep=keep, held=sets())
+    tuning = core.FineTuneConfig(rates=rates, select=select, validation=sets())
     got = adaptation._chosen(outputs.copy(), losses.copy(), tuning)
     np.testing.assert_array_equal(got.outputs[..., 0], wanted)
     np.testing.assert_array_equal(got.rates, 0.1)
@@ -223,14 +230,14 @@ def test_a_head_alone_answers_by_the_same_activations(predictor):
   given, kind = sets(), core.Real(2)
   labels = np.random.default_rng(0).normal(size=(D, N, 1, 2))
   given = given._replace(labels=labels.astype(np.float32))
-  tuning = core.Tuning(part='head', one_head=True)
+  tuning = core.FineTuneConfig(trainable='head', one_head=True)
   hidden = predictor.hidden(
     ASKED.tokens.reshape(-1, L), np.full(D * M, L), -1
   ).reshape(D, M, L, -1)
   flat = hidden[
     np.arange(D)[:, None], np.arange(M), ASKED.places[..., 0]
   ].reshape(D * M, -1)
-  many = core.Asked(
+  many = core.QueryPoints(
     np.broadcast_to(ASKED.tokens.reshape(1, -1, L), (D, D * M, L)),
     np.broadcast_to(ASKED.places.reshape(1, -1, 1), (D, D * M, 1)),
   )
@@ -268,7 +275,7 @@ def test_a_new_head_takes_the_place_of_a_tied_one_with_its_bias():
   for bias in (0.0, 5.0):
     params['tied_bias'].set_value(np.full(len(WORLD.vocab), bias, np.float32))
     spec = predictor.spec
-    task = sets(), ASKED, core.Classes(2), (2,), 3, core.TUNING
+    task = sets(), ASKED, core.Classes(2), (2,), 3, core.FINE_TUNE
     adapter = adaptation.Adapter(spec, params, chunk=2)
     found.append(adapter.adapt(*task).outputs)
   np.testing.assert_array_equal(*found)
@@ -295,25 +302,36 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
     ({'steps': (5, 2)}, r'steps=\(5, 2\) were given'),
     ({'steps': ()}, 'steps=.. were given'),
     ({'rates': ()}, 'rates=.. were given; expected learning rates above 0'),
-    ({'rates': (1.0, 2.0)}, 'without held labels to choose by'),
-    ({'keep': 'best'}, 'without held labels to choose by'),
-    ({'part': 'tail'}, "part='tail' was given; available: all, head"),
+    ({'rates': (1.0, 2.0)}, 'without validation labels'),
+    ({'select': 'best'}, 'without validation labels'),
+    ({'trainable': 'tail'}, "trainable='tail' was given; available: all, head"),
     ({'given': sets()._replace(labels=sets().labels + 1)}, 'label 2 was given'),
     ({'given': sets()._replace(places=sets().places + L)}, 'expected 0 to 11'),
     ({'given': sets()._replace(places=0 * sets().places - 1)}, 'set 0 has no'),
     ({'given': sets()._replace(labels=sets().labels[:, :1])}, 'labels have'),
     ({'given': sets()._replace(tokens=sets().tokens + 9)}, 'ids 0 to 3'),
-    ({'asked': core.Asked(*(x[:1] for x in ASKED))}, '3 data sets and quest'),
     (
-      {'given': core.Stream(lambda step: sets(N - step))},
+      {'asked': core.QueryPoints(*(x[:1] for x in ASKED))},
+      '3 data sets and quer',
+    ),
+    (
+      {'given': core.TaskStream(lambda step: sets(N - step))},
       r'step 1: .* of shapes \[\(3, 15, 12\).* expected \[\(3, 16, 12\)',
     ),
     (
-      {'given': core.Stream(lambda step: sets()._replace(labels=LATE[step]))},
+      {
+        'given': core.TaskStream(
+          lambda step: sets()._replace(labels=LATE[step])
+        )
+      },
       'step 1: label 2 was given; expected 0 to 1',
     ),
     (
-      {'given': core.Stream(lambda step: sets()._replace(tokens=9 + 0 * NONE))},
+      {
+        'given': core.TaskStream(
+          lambda step: sets()._replace(tokens=9 + 0 * NONE)
+        )
+      },
       'token 9: the model has ids 0 to 3',
     ),
   ],

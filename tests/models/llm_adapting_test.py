@@ -109,7 +109,11 @@ def test_a_constant_has_r_1_and_d_0():
 def _one(kind, labels_):
   tokens = np.array([[[1, 2, 3], [2, 2, 2]]], np.int32)
   places = np.array([[[0], [2]]], np.int32)
-  return core.Sets(tokens, places, labels_), core.Asked(tokens, places), kind
+  return (
+    core.FewShotTasks(tokens, places, labels_),
+    core.QueryPoints(tokens, places),
+    kind,
+  )
 
 
 def test_real_labels_are_numbers():
@@ -135,7 +139,9 @@ def test_what_does_not_fit_is_refused():
 def test_a_stream_is_refused():
   sets, asked, kind = _one(core.Classes(2), np.zeros((1, 2, 1, 1), int))
   with pytest.raises(core.InputError, match='expected data sets, and no strea'):
-    _model(_solver).adapt(core.Stream(lambda step: sets), asked, kind, (1,), 0)
+    _model(_solver).adapt(
+      core.TaskStream(lambda step: sets), asked, kind, (1,), 0
+    )
   small = llm_predictor.LanguageModel(
     LATTICE, verbal.PromptStyle(), Answerer(_solver), 400
   )

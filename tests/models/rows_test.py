@@ -145,13 +145,13 @@ def test_the_published_model_of_orbits_has_two_positions_more():
 
 def test_adapted_networks_learn_labels_at_either_token():
   found = predictor(SPECS[0])
-  sets = core.Sets(
+  sets = core.FewShotTasks(
     tokens()[None],
     np.tile(np.array([[2, 5]], np.int32), (1, B, 1)),
     np.random.default_rng(1).integers(0, 2, (1, B, 2, 1)).astype(np.int32),
   )
-  asked = core.Asked(*sets[:2])
-  tuning = core.Tuning(rates=(0.03,))
+  asked = core.QueryPoints(*sets[:2])
+  tuning = core.FineTuneConfig(rates=(0.03,))
   out = found.adapt(sets, asked, core.Classes(2), (60,), 0, tuning)
   said = out.outputs[0].argmax(-1)
   np.testing.assert_array_equal(said, sets.labels)

@@ -11,16 +11,16 @@ continuation, W words of a state.
 """
 
 from wm.core.adapting import (
-  TUNING,
+  FINE_TUNE,
   Adaptable,
   Adapted,
-  Asked,
   Classes,
-  Kind,
+  FewShotTasks,
+  FineTuneConfig,
+  LabelSpec,
+  QueryPoints,
   Real,
-  Sets,
-  Stream,
-  Tuning,
+  TaskStream,
   at_places,
   check_adapting,
 )

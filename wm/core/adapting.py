@@ -1,7 +1,7 @@
-"""What is adapted to small labelled data sets, and how it is asked then.
+"""Few-shot tasks, and readers that are adapted to them.
 
-Vafa et al. 2025: a foundation model is given many small tasks, and what it
-makes of each says which assumptions it brings along. Shape letters: D data
+Vafa et al. 2025: a foundation model is adapted to many small tasks, and its
+answers on each show which assumptions it has. Shape letters: D data
 sets, N sequences of one, M sequences asked about, P places in a sequence,
 S numbers of steps; H labels of a place, k classes of each.
 """
@@ -20,11 +20,11 @@ from wm.core.predictor import TokenReader
 from wm.core.world import World
 
 
-class Asked(NamedTuple):
-  """Where answers are wanted.
+class QueryPoints(NamedTuple):
+  """Positions at which an adapted predictor answers.
 
   Attributes:
-    tokens: [D, M, L] int32; what follows the last place of a row is not read.
+    tokens: [D, M, L] int32; tokens after the last place of a row are not read.
     places: [D, M, P] int32: the token after which to answer.
   """
 
@@ -32,11 +32,11 @@ class Asked(NamedTuple):
   places: np.ndarray
 
 
-class Sets(NamedTuple):
+class FewShotTasks(NamedTuple):
   """D data sets of N sequences with labels at some of their places.
 
   Attributes:
-    tokens: [D, N, L] int32; what follows the last place of a row is not read.
+    tokens: [D, N, L] int32; tokens after the last place of a row are not read.
     places: [D, N, P] int32: the token after which the label holds; DEAD where
       there is none.
     labels: [D, N, P, H] integers, or [D, N, P, d] float32.
@@ -48,8 +48,8 @@ class Sets(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Stream:
-  """D data sets without end: other sequences at each step.
+class TaskStream:
+  """D data sets that give new sequences at each step.
 
   Attributes:
     draw: number of the step, from 0 -> the sequences of that step. They depend
@@ -57,17 +57,17 @@ class Stream:
       all data sets share is best broadcast to D.
   """
 
-  draw: Callable[[int], Sets]
+  draw: Callable[[int], FewShotTasks]
 
-  def batch(self, step: int, kind: Kind) -> Sets:
+  def batch(self, step: int, kind: LabelSpec) -> FewShotTasks:
     """The sequences of a step.
 
     Raises:
       InputError: they are no data sets, or their labels are of another kind.
     """
-    found = self.draw(step)
-    _check_sets(f'step {step}', found, kind)
-    return found
+    tasks = self.draw(step)
+    _check_sets(f'step {step}', tasks, kind)
+    return tasks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,32 +100,32 @@ class Real:
     return self.d
 
 
-Kind = Classes | Real
+LabelSpec = Classes | Real
 
 
 @dataclasses.dataclass(frozen=True)
-class Tuning:
-  """How what has weights is tuned; a look-up has nothing to tune.
+class FineTuneConfig:
+  """How a network is fine-tuned; a look-up table has no weights to tune.
 
   Attributes:
-    rates: learning rates. Where there are several, that of the least mean loss
-      on `held` labels is taken, for each number of steps.
-    part: 'all' weights, or those of the new 'head' alone.
-    keep: the 'last' weights, or of all numbers of steps so far those that are
-      'best' on the data set's `held` labels.
-    one_head: all data sets begin with the same random head, as published;
-      else each has its own.
-    held: labels that choose, and are not scored; D data sets.
+    rates: learning rates. Of several, the one with the least mean validation
+      loss is taken, for each number of steps.
+    trainable: 'all' weights, or those of the new 'head' alone.
+    select: the 'last' weights, or the 'best' of all numbers of steps so far by
+      the data set's validation loss.
+    one_head: share one random head initialisation across data sets (as
+      published); else each has its own.
+    validation: labels that choose, and are not scored; D data sets.
   """
 
   rates: tuple[float, ...] = (6e-4,)
-  part: str = 'all'
-  keep: str = 'last'
+  trainable: str = 'all'
+  select: str = 'last'
   one_head: bool = False
-  held: Sets | None = None
+  validation: FewShotTasks | None = None
 
 
-TUNING = Tuning()  # As published.
+FINE_TUNE = FineTuneConfig()  # As published.
 
 
 class Adapted(NamedTuple):
@@ -146,23 +146,23 @@ class Adaptable(TokenReader):
   @abc.abstractmethod
   def adapt(
     self,
-    sets: Sets | Stream,
-    asked: Asked,
-    kind: Kind,
+    tasks: FewShotTasks | TaskStream,
+    queries: QueryPoints,
+    kind: LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: Tuning = TUNING,
+    config: FineTuneConfig = FINE_TUNE,
   ) -> Adapted:
     """Adapts to each of D data sets alone, and answers.
 
     Args:
-      sets: the labelled sequences; or a stream of them, of which each step
+      tasks: the labelled sequences; or a stream of them, of which each step
         reads the next ones.
-      asked: where to answer, for each data set.
+      queries: where to answer, for each data set.
       kind: what labels are.
       steps: numbers of steps after which to answer, ascending.
       seed: of new weights, and of coins.
-      tuning: see Tuning.
+      config: see FineTuneConfig.
 
     Raises:
       InputError: see `check_adapting`, or it cannot be adapted so.
@@ -170,46 +170,49 @@ class Adaptable(TokenReader):
 
 
 def check_adapting(
-  sets: Sets | Stream,
-  asked: Asked,
-  kind: Kind,
+  tasks: FewShotTasks | TaskStream,
+  queries: QueryPoints,
+  kind: LabelSpec,
   steps: tuple[int, ...],
-  tuning: Tuning,
+  config: FineTuneConfig,
 ) -> None:
-  """Raises InputError where what is given makes no data sets or questions.
+  """Raises InputError where the tasks, queries or configuration are malformed.
 
   Of a stream the first step's sequences are checked.
   """
-  if isinstance(sets, Stream):
-    sets = sets.batch(0, kind)
+  if isinstance(tasks, TaskStream):
+    tasks = tasks.batch(0, kind)
   else:
-    _check_sets('sets', sets, kind)
-  _check_places('asked', asked.tokens, asked.places)
-  if len(sets.tokens) != len(asked.tokens):
+    _check_sets('tasks', tasks, kind)
+  _check_places('queries', queries.tokens, queries.places)
+  if len(tasks.tokens) != len(queries.tokens):
     raise InputError(
-      f'{len(sets.tokens)} data sets and questions of {len(asked.tokens)} were '
-      'given; expected as many'
+      f'{len(tasks.tokens)} data sets and queries of {len(queries.tokens)} '
+      'were given; expected as many'
     )
   if not steps or min(steps) < 1 or list(steps) != sorted(set(steps)):
     raise InputError(
       f'steps={steps} were given; expected numbers from 1, ascending'
     )
-  if not tuning.rates or not all(rate > 0 for rate in tuning.rates):
+  if not config.rates or not all(rate > 0 for rate in config.rates):
     raise InputError(
-      f'rates={tuning.rates} were given; expected learning rates above 0'
+      f'rates={config.rates} were given; expected learning rates above 0'
     )
-  for name, known in (('part', ('all', 'head')), ('keep', ('last', 'best'))):
-    if getattr(tuning, name) not in known:
+  for name, choices in (
+    ('trainable', ('all', 'head')),
+    ('select', ('last', 'best')),
+  ):
+    if getattr(config, name) not in choices:
       raise InputError(
-        f'{name}={getattr(tuning, name)!r} was given; available: '
-        + ', '.join(known)
+        f'{name}={getattr(config, name)!r} was given; available: '
+        + ', '.join(choices)
       )
-  if tuning.held is not None:
-    _check_sets('held', tuning.held, kind, bare=True)
-  elif len(tuning.rates) > 1 or tuning.keep == 'best':
+  if config.validation is not None:
+    _check_sets('validation', config.validation, kind, bare=True)
+  elif len(config.rates) > 1 or config.select == 'best':
     raise InputError(
-      f'rates={tuning.rates}, keep={tuning.keep!r} were given without held '
-      "labels to choose by; expected some, or one rate and keep='last'"
+      f'rates={config.rates}, select={config.select!r} were given without '
+      "validation labels; expected some, or one rate and select='last'"
     )
 
 
@@ -227,7 +230,9 @@ def _check_places(name: str, tokens: np.ndarray, places: np.ndarray) -> None:
     )
 
 
-def _check_sets(name: str, sets: Sets, kind: Kind, bare: bool = False) -> None:
+def _check_sets(
+  name: str, sets: FewShotTasks, kind: LabelSpec, bare: bool = False
+) -> None:
   """bare: data sets may have no label."""
   _check_places(name, sets.tokens, sets.places)
   none = (sets.places == DEAD).all((1, 2))
@@ -242,7 +247,7 @@ def _check_sets(name: str, sets: Sets, kind: Kind, bare: bool = False) -> None:
       f'{(*sets.places.shape, width)}'
     )
   used = labels[sets.places != DEAD]
-  start = '' if name in ('sets', 'held') else f'{name}: '
+  start = '' if name in ('tasks', 'validation') else f'{name}: '
   if isinstance(kind, Classes):
     wrong = used[(used < 0) | (used >= kind.k)]
     expected = f'0 to {kind.k - 1}'
@@ -273,17 +278,17 @@ def at_places(
   """
   legal = legal or world.legal
   ids = np.full(places.shape, DEAD, np.int64)
-  sets = np.zeros(places.shape, np.uint64)
+  legal_sets = np.zeros(places.shape, np.uint64)
   rows, states = np.arange(len(tokens)), world.init(len(tokens))
   last = places.max(-1, initial=DEAD)
   for t in range(int(last.max(initial=DEAD)) + 1):
     going = t <= last[rows]
     rows, states = rows[going], states[going]
     states = world.advance(states, tokens[rows, t])
-    here, place = np.nonzero(places[rows] == t)
-    if here.size:
-      found = states[here]
-      ids[rows[here], place] = world.state_id(found)
-      packed = np.packbits(legal(found), axis=-1)
-      sets[rows[here], place] = hash64(*packed.T)
-  return ids, sets
+    row, column = np.nonzero(places[rows] == t)
+    if row.size:
+      reached = states[row]
+      ids[rows[row], column] = world.state_id(reached)
+      packed = np.packbits(legal(reached), axis=-1)
+      legal_sets[rows[row], column] = hash64(*packed.T)
+  return ids, legal_sets

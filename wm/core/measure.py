@@ -154,10 +154,10 @@ class Metric(Bounded, abc.ABC):
       has such columns, is pictured with "what the model did".
     breakdown: side columns that results are broken down by, besides the
       world's own.
-    against_size: quantities that a report draws against the number of
+    scaling_quantities: quantities that a report draws against the number of
       parameters, where models of several sizes were measured.
-    across: quantities that a report correlates, over models, with the headline
-      and `derived` numbers of all other metrics.
+    correlated_quantities: quantities that a report correlates, over models,
+      with the headline and `derived` numbers of all other metrics.
     panels: quantities by rule or another number, the curves of which are the
       panels of one picture.
     cautions: what a report warns of, before its first table.
@@ -178,8 +178,8 @@ class Metric(Bounded, abc.ABC):
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()
-  against_size: ClassVar[tuple[str, ...]] = ()
-  across: ClassVar[tuple[str, ...]] = ()
+  scaling_quantities: ClassVar[tuple[str, ...]] = ()
+  correlated_quantities: ClassVar[tuple[str, ...]] = ()
   panels: ClassVar[tuple[str, ...]] = ()
   cautions: ClassVar[tuple[Caution, ...]] = ()
   less_is_better: ClassVar[tuple[str, ...]] = ()
@@ -193,7 +193,7 @@ class Metric(Bounded, abc.ABC):
     return plug_in_name(type(self))
 
   @property
-  def together(self) -> int:
+  def trials_per_draw(self) -> int:
     """Trials of one draw: the number of all is a multiple of it."""
     return 1
 
@@ -222,16 +222,16 @@ class Metric(Bounded, abc.ABC):
       for product in products
     )
 
-  def unlisted(self) -> str:
-    """Why its questions cannot be listed beforehand; '' if they can.
+  def why_not_static(self) -> str:
+    """Reason why the queries depend on earlier answers, or ''.
 
     A predictor that can `core.QueryModel.ask` is scored by metrics that can,
     see wm.core.queries. The text continues "its questions cannot be listed:".
     """
     return 'they depend on the answers'
 
-  def beside(self) -> str:
-    """Spec of the metric without which its numbers mislead; '' is none.
+  def companion(self) -> str:
+    """Spec of a companion metric that is always reported with this one, or ''.
 
     A predictor that can `core.QueryModel.ask` is always scored by it too.
     """

@@ -27,29 +27,6 @@ def one_of(metric: core.Metric, **fields: Sequence[str]) -> None:
       )
 
 
-def tuning(metric: core.Metric) -> None:
-  """Raises InputError where steps, rates, held, part or keep tune nothing."""
-  one_of(metric, part=('all', 'head'), keep=('last', 'best'))
-  steps, rates, held, keep = (
-    getattr(metric, name) for name in ('steps', 'rates', 'held', 'keep')
-  )
-  whole = all(isinstance(step, int) and step > 0 for step in steps)
-  if not (steps and whole and list(steps) == sorted({*steps})):
-    raise core.InputError(
-      f'{metric.name}: steps={steps} was given; expected numbers from 1, '
-      'ascending'
-    )
-  if (len(rates) > 1 or keep == 'best') and not held:
-    raise core.InputError(
-      f'{metric.name}: rates={rates}, keep={keep!r} was given with held=0; '
-      'expected held labels to choose by'
-    )
-  if not rates or min(rates) <= 0:
-    raise core.InputError(
-      f'{metric.name}: rates={rates} was given; expected learning rates above 0'
-    )
-
-
 def renamed(metric: core.Metric, field: str, old: str, new: str) -> None:
   """Raises InputError where a spec of before has a value's former name."""
   if getattr(metric, field) == old:

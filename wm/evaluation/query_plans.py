@@ -114,7 +114,7 @@ def plan_of(
   Raises:
     InputError: what it asks depends on the answers.
   """
-  if why := metric.unlisted():
+  if why := metric.why_not_static():
     raise core.InputError(
       f'{registry.spec(metric)} of a language model: its questions cannot be '
       f'listed before any is answered; {why}'
@@ -165,7 +165,7 @@ def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
   found = []
   for metric in metrics:
     found.append(metric)
-    if spec := metric.beside():
+    if spec := metric.companion():
       other = registry.make('metric', spec)
       if other.name not in names:
         found.append(other)
@@ -230,8 +230,8 @@ def _listed(
 def _cut(made: Plan, most: int) -> core.Metric | None:
   """The metric with fewer trials, or None."""
   num = _trials(made.metric)
-  fits = min(num * most // made.calls, num - made.metric.together)
-  if fits < made.metric.together:
+  fits = min(num * most // made.calls, num - made.metric.trials_per_draw)
+  if fits < made.metric.trials_per_draw:
     return None
   return _with_trials(made.metric, fits)
 
@@ -243,7 +243,7 @@ def _trials(metric: core.Metric) -> int:
 
 def _with_trials(metric: Any, most: int) -> core.Metric:
   """The metric with at most so many trials, at least those of one multiple."""
-  num = max(most // metric.together, 1) * metric.together
+  num = max(most // metric.trials_per_draw, 1) * metric.trials_per_draw
   if _trials(metric) <= num:
     return metric
   return dataclasses.replace(metric, **{metric.sized_by[0]: num})

@@ -146,7 +146,7 @@ class Metric(core.Metric):
     epsilons = np.array(self.epsilons)
     return (self.decade[0] <= epsilons) & (epsilons <= self.decade[-1])
 
-  def unlisted(self) -> str:
+  def why_not_static(self) -> str:
     """See core.Metric."""
     return 'acceptance rules differ only where there are probabilities'
 

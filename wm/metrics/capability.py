@@ -56,7 +56,7 @@ class Metric(core.Metric):
     fields.at_least(self, num=1)
     fields.one_of(self, decoding=('greedy', 'sampled'))
 
-  def unlisted(self) -> str:
+  def why_not_static(self) -> str:
     """See core.Metric."""
     return '' if self.decoding == 'greedy' else "expected decoding='greedy'"
 

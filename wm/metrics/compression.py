@@ -133,14 +133,14 @@ class Metric(prefix_pairs.Settings):
         'and no sampler'
       )
 
-  def unlisted(self) -> str:
+  def why_not_static(self) -> str:
     """See core.Metric."""
     plain = self.prefix_filter == 'none' and self.support == 'all'
     if self.suffixes == 'world' and plain:
       return ''
     return "expected suffixes='world', k=1, samples=5, prefix_filter='none'"
 
-  def beside(self) -> str:
+  def companion(self) -> str:
     """See core.Metric: what accepts everything has a compression of 1."""
     same = ('trials', 'pairs', 'directions', 'attempts', 'world')
     given = [f'{name}={getattr(self, name)!r}' for name in same]

@@ -167,7 +167,7 @@ class Metric(prefix_pairs.Settings):
     if self.exact and not self.sample_k:
       raise core.InputError('distinction: exact=True needs sample_k >= 1')
 
-  def unlisted(self) -> str:
+  def why_not_static(self) -> str:
     """See core.Metric."""
     plain = self.prefix_filter == 'none' and self.support == 'all'
     if not self.samples and plain:

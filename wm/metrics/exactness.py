@@ -64,7 +64,7 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled, core.StatePredictor)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
-  against_size: ClassVar[tuple[str, ...]] = ('exact',)
+  scaling_quantities: ClassVar[tuple[str, ...]] = ('exact',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
   breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 

@@ -8,6 +8,7 @@ function of the state does. Curves compare the two.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
@@ -24,7 +25,7 @@ ORACLES = ('linear', 'mlp', 'nearest')
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(runner.FewShotMetric):
   """Adapts a model to random projections of the state, and compares biases.
 
   Each data set has `examples` systems with `labels` labelled places. I of two
@@ -49,10 +50,10 @@ class Metric(core.Metric):
     bins: of pairs; at most as many as there are pairs.
     steps: numbers of steps after which to score; the last one's quantities
       have no number in their names.
-    rates: learning rates; of several, that which is best on `held` labels.
-    held: further systems of each data set, which choose.
+    rates: learning rates; of several, the best by validation loss.
+    held: further systems of each data set, for validation.
     part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    keep: weights of the 'last' step, or the 'best' by validation loss.
     untrained: adapt random weights too, where there are such.
     variant: 'paper', or 'published', its program: I is minus the mean absolute
       difference of answers, the model's of the last data set alone; points are
@@ -85,7 +86,6 @@ class Metric(core.Metric):
     'num points',
     'num tried',
   )
-  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
   less_is_better: ClassVar[tuple[str, ...]] = ('error_linear',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
@@ -106,7 +106,7 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=4, examples=1, labels=1, tried=1, held=0)
+    fields.at_least(self, num=4, examples=1, labels=1, tried=1)
     fields.at_least(self, points=4, bins=2)
     pairs = self.points * (self.points - 1) // 2
     if self.bins > pairs:
@@ -115,30 +115,31 @@ class Metric(core.Metric):
         f'expected at most {pairs}, the pairs of points'
       )
     fields.one_of(self, variant=('paper', 'published'))
-    fields.tuning(self)
+    self.check_fine_tuning()
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set, or per group of them."""
     task = self._task(world, seed)
-    found: list[core.Scores] = []
-    answers = self._answers(task, predictor, seed)
-    for step, said in zip(self.steps, answers, strict=True):
-      end = '' if step == self.steps[-1] else f'_{step}'
-      found += self._scores(task, said, end)
-    for name in ORACLES:
-      found.append(task.errors(task.oracles[name], f'rmse_{name}'))
+    answer = functools.partial(self._answers, task, seed)
+    score = functools.partial(self._scores, task)
+    rows = self.by_step(answer(predictor), score)
+    rows += [
+      task.errors(task.oracles[name], f'rmse_{name}') for name in ORACLES
+    ]
     if self.untrained:
-      twin = runner.twin(predictor, coin_tasks.stream(seed, FRESH))
-      names = tuple(
-        f'{what}_{name}' for name in ORACLES for what in ('error', 'slope')
+      names = [
+        f'{kind}_{name}' for name in ORACLES for kind in ('error', 'slope')
+      ]
+      rows += self.by_random_weights(
+        predictor,
+        coin_tasks.stream(seed, FRESH),
+        answer,
+        score,
+        (*names, 'rmse'),
       )
-      if twin is None:
-        return (*found, *runner.no_twin((*names, 'rmse')))
-      said = self._answers(task, twin, seed)[-1]
-      found += self._scores(task, said, '_untrained')
-    return tuple(found)
+    return tuple(rows)
 
   def _task(self, world: core.Latent, seed: int) -> Task:
     published = self.variant == 'published'
@@ -202,30 +203,30 @@ class Metric(core.Metric):
     )
 
   def _answers(
-    self, task: Task, predictor: core.Adaptable, seed: int
+    self, task: Task, seed: int, predictor: core.Adaptable
   ) -> np.ndarray:
     """[S, D, M]."""
 
-    def sets(rows: slice) -> core.Sets:
+    def sets(rows: slice) -> core.FewShotTasks:
       labels = task.labels[:, rows, :, None].astype(np.float32)
-      return core.Sets(
+      return core.FewShotTasks(
         task.shown.tokens[:, rows], task.shown.places[:, rows], labels
       )
 
-    held = sets(slice(self.examples, None)) if self.held else None
     tokens, places, _ = task.asked
-    found = predictor.adapt(
-      sets(slice(None, self.examples)),
-      core.Asked(
+    train, validation = self.with_validation(sets, self.examples)
+    outputs = self.fine_tune(
+      predictor,
+      train,
+      core.QueryPoints(
         np.broadcast_to(tokens, (self.num, *tokens.shape[1:])),
         np.broadcast_to(places, (self.num, *places.shape[1:])),
       ),
       core.Real(1),
-      self.steps,
       coin_tasks.stream(seed, ADAPTED),
-      core.Tuning(self.rates, self.part, self.keep, held=held),
+      validation=validation,
     )
-    return found.outputs[..., 0, 0].astype(np.float64)
+    return outputs[..., 0, 0].astype(np.float64)
 
   def _scores(
     self, task: Task, said: np.ndarray, end: str

@@ -28,7 +28,7 @@ TRAINED, LABELLED, ASKED, SCORED, ADAPTED, BATCHES = range(61, 67)
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(runner.FewShotMetric):
   """Tunes a model to tell a target, and fits laws to what it says of others.
 
   Each data set has `examples` systems with `labels` labelled rows of planets,
@@ -64,10 +64,10 @@ class Metric(core.Metric):
       force and force_vector.
     steps: numbers of steps after which to score; the last one's quantities
       have no number in their names. Published are 10,000.
-    rates: learning rates; of several, that which is best on `held` labels.
-    held: further labelled systems of each data set, which choose.
+    rates: learning rates; of several, the best by validation loss.
+    held: further labelled systems of each data set, for validation.
     part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    keep: weights of the 'last' step, or the 'best' by validation loss.
     moves: bins by which a sun has to move, for forces.
     tolerance: of exponents.
     nodes: size of the largest formulas; Newton's law has 8. 0 is no search.
@@ -126,7 +126,6 @@ class Metric(core.Metric):
     'num held',
     'num systems',
   )
-  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('newton',)
   breakdown: ClassVar[tuple[str, ...]] = ('target',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
@@ -152,7 +151,11 @@ class Metric(core.Metric):
   def __post_init__(self) -> None:
     super().__post_init__()
     fields.at_least(
-      self, num=1, examples=1, systems=force_tasks.FEWEST, labels=1, held=0
+      self,
+      num=1,
+      examples=1,
+      systems=force_tasks.FEWEST,
+      labels=1,
     )
     fields.at_least(self, nodes=0, searches=0, batch=0)
     fields.one_of(
@@ -160,7 +163,7 @@ class Metric(core.Metric):
       variant=('paper', 'published'),
       engine=tuple(formulas.ENGINES),
     )
-    fields.tuning(self)
+    self.check_fine_tuning()
     wrong = [name for name in self.targets if name not in force_tasks.TARGETS]
     if wrong or not self.targets:
       raise core.InputError(
@@ -189,11 +192,11 @@ class Metric(core.Metric):
         speakers = {'': answer, **oracles}
         judged[step] += self._judged(task, target, speakers)
     found: list[core.Scores] = []
-    for step, told in judged.items():
+    for step, verdicts in judged.items():
       last = step == self.steps[-1]
-      found += force_laws.scores(told, '', '' if last else f'_{step}')
+      found += force_laws.scores(verdicts, '', '' if last else f'_{step}')
     for name in oracles:
-      found += force_laws.scores(told, name, '')
+      found += force_laws.scores(verdicts, name, '')
     power = -force_tasks.free_power(task.tested)
     why = np.where(np.isnan(power), 'no_orbit', '')
     found.append(
@@ -244,21 +247,23 @@ class Metric(core.Metric):
     raw = force_tasks.labels(target, task.labelled.state)
     level, scale = _scale(target, raw)
 
-    def sets(some: force_tasks.Shown, at: force_tasks.Points) -> core.Sets:
+    def sets(
+      some: force_tasks.Shown, at: force_tasks.Points
+    ) -> core.FewShotTasks:
       values = (force_tasks.labels(target, at.state) - level) / scale
       values = np.nan_to_num(values).astype(np.float32)
-      return core.Sets(some.tokens, at.places, values)
+      return core.FewShotTasks(some.tokens, at.places, values)
 
     held = sets(task.held, task.spare) if self.held else None
     given = sets(task.trained, task.labelled)
-    outputs = predictor.adapt(
+    outputs = self.fine_tune(
+      predictor,
       runner.batches(given, self.batch, coin_tasks.stream(seed, BATCHES)),
-      core.Asked(task.tested.tokens, task.asked.places),
+      core.QueryPoints(task.tested.tokens, task.asked.places),
       core.Real(raw.shape[-1]),
-      self.steps,
       coin_tasks.stream(seed, ADAPTED),
-      core.Tuning(self.rates, self.part, self.keep, held=held),
-    ).outputs
+      validation=held,
+    )
     return level + scale * outputs.astype(np.float64)
 
   def _judged(

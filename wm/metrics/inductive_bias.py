@@ -8,6 +8,7 @@ any two states different ones.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
@@ -26,7 +27,7 @@ UNTRAINED = 'r_ib', 'd_ib', 'q_difference', 'q_difference_matched'
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(runner.FewShotMetric):
   """Adapts a model to random labels of states, and compares its answers.
 
   Each data set has `examples` sequences with one labelled place: a coin of the
@@ -62,10 +63,10 @@ class Metric(core.Metric):
     states: states scored in each data set.
     prefixes: of each state.
     pool: states that pairs q= are drawn from; half as many as `states`.
-    rates: learning rates; of several, that which is best on `held` labels.
-    held: further labelled sequences of each data set, which choose.
+    rates: learning rates; of several, the best by validation loss.
+    held: further labelled sequences of each data set, for validation.
     part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    keep: weights of the 'last' step, or the 'best' by validation loss.
     untrained: adapt random weights too, where there are such.
     variant: 'paper', or 'published', its program: independent labels, one head
       for all, 2,000 places of held-out sequences scored in all data sets.
@@ -116,7 +117,6 @@ class Metric(core.Metric):
     *('num', 'num examples', 'num held', 'pool', 'sequences'),
     'states prefixes',
   )
-  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('r_ib', 'd_ib_normalised')
   derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
     'd_ib': lambda by: by['d_ib'],
@@ -142,22 +142,22 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=2, examples=1, states=2, prefixes=2, held=0)
+    fields.at_least(self, num=2, examples=1, states=2, prefixes=2)
     fields.at_least(self, sequences=1, first=0)
     fields.at_least(self, pool=self.states)
     fields.one_of(self, variant=('paper', 'published'))
-    if self.num % self.together:
+    if self.num % self.trials_per_draw:
       raise core.InputError(
         f'inductive_bias: num={self.num} was given; expected an even number'
       )
-    fields.tuning(self)
+    self.check_fine_tuning()
 
   @property
-  def together(self) -> int:
+  def trials_per_draw(self) -> int:
     """See core.Metric: labels and their complement."""
     return 2
 
-  def unlisted(self) -> str:
+  def why_not_static(self) -> str:
     """See core.Metric."""
     return 'expected held=0' if self.held else ''
 
@@ -170,28 +170,16 @@ class Metric(core.Metric):
       names = [name for name in self.glossary if 'untrained' not in name]
       return tuple(core.scores(name, [np.nan], reason=reason) for name in names)
     task = self._task(world, seed)
-    answers = task.answers(self, predictor, seed)
-    found: list[core.Scores] = []
-    for step, named in zip(self.steps, answers, strict=True):
-      end = '' if step == self.steps[-1] else f'_{step}'
-      found += _scores(task, named, end)
+    answer = functools.partial(task.answers, self, seed)
+    score = functools.partial(_scores, task)
+    rows = self.by_step(answer(predictor), score)
     if self.untrained:
-      found += self._untrained(task, predictor, seed)
-    return tuple(found)
-
-  def _untrained(
-    self, task: Task, predictor: core.Adaptable, seed: int
-  ) -> list[core.Scores]:
-    """Quantities UNTRAINED of random weights."""
-    twin = runner.twin(predictor, seed)
-    if twin is None:
-      return runner.no_twin(UNTRAINED)
-    scores = _scores(task, task.answers(self, twin, seed)[-1], '')
-    return [
-      dataclasses.replace(one, quantity=f'{one.quantity}_untrained')
-      for one in scores
-      if one.quantity in UNTRAINED
-    ]
+      shown = {f'{name}_untrained' for name in UNTRAINED}
+      untrained = self.by_random_weights(
+        predictor, seed, answer, score, UNTRAINED
+      )
+      rows += [scores for scores in untrained if scores.quantity in shown]
+    return tuple(rows)
 
   def _task(self, world: core.Prefixed, seed: int) -> Task:
     published = self.variant == 'published'
@@ -260,7 +248,7 @@ class Task(NamedTuple):
   coins: coin_tasks.Coins
 
   def answers(
-    self, metric: Metric, predictor: core.Adaptable, seed: int
+    self, metric: Metric, seed: int, predictor: core.Adaptable
   ) -> np.ndarray:
     """[S, D, M, P] int64 classes that the predictor answers.
 
@@ -269,35 +257,31 @@ class Task(NamedTuple):
     of = np.arange(metric.num) // self.coins.twins
     labels = self.coins.labels(self.trained.states)[..., None]
 
-    def sets(rows: slice) -> core.Sets:
+    def sets(rows: slice) -> core.FewShotTasks:
       some = self.trained.rows(rows)
-      return core.Sets(some.tokens[of], some.places[of], labels[:, rows])
+      return core.FewShotTasks(
+        some.tokens[of], some.places[of], labels[:, rows]
+      )
 
-    held = sets(slice(metric.examples, None)) if metric.held else None
+    train, validation = metric.with_validation(sets, metric.examples)
     scored = self.compared.scored
     if len(scored.tokens) > 1:
-      asked = core.Asked(scored.tokens[of], scored.places[of])
+      asked = core.QueryPoints(scored.tokens[of], scored.places[of])
     else:
       shape = metric.num, *scored.tokens.shape[1:2]
-      asked = core.Asked(
+      asked = core.QueryPoints(
         np.broadcast_to(scored.tokens, (*shape, scored.tokens.shape[2])),
         np.broadcast_to(scored.places, (*shape, scored.places.shape[2])),
       )
-    found = predictor.adapt(
-      sets(slice(None, metric.examples)),
+    outputs = metric.fine_tune(
+      predictor,
+      train,
       asked,
       core.Classes(2),
-      metric.steps,
       coin_tasks.stream(seed, coin_tasks.CHOSEN),
-      core.Tuning(
-        metric.rates,
-        metric.part,
-        metric.keep,
-        one_head=metric.variant == 'published',
-        held=held,
-      ),
-    )
-    outputs = found.outputs[..., 0, :]
+      validation=validation,
+      one_head=metric.variant == 'published',
+    )[..., 0, :]
     answers = outputs.argmax(-1)
     if core.can(predictor, core.QueryModel.ask):
       answers[np.isnan(outputs).any((-3, -2, -1))] = core.DEAD

@@ -87,7 +87,7 @@ class Metric(core.Metric):
     supports.check(self)
     registry.make('accept', self.accept)
 
-  def unlisted(self) -> str:
+  def why_not_static(self) -> str:
     """See core.Metric."""
     return ''
 

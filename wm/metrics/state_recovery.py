@@ -8,6 +8,7 @@ have many states wrong and most legal moves right.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
@@ -25,7 +26,7 @@ NEVER = -np.inf
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(runner.FewShotMetric):
   """Tunes a model to name all labels of the state, all at once.
 
   Quantities are means over random places of held-out sequences. Legal tokens
@@ -39,10 +40,10 @@ class Metric(core.Metric):
     places: labelled places of each; 0 is all, as published.
     steps: numbers of steps after which to score; the last one's quantities
       have no number in their names. Published are 10,000.
-    rates: learning rates; of several, that which is best on `held` labels.
-    held: further labelled sequences, which choose.
+    rates: learning rates; of several, the best by validation loss.
+    held: further labelled sequences, for validation.
     part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    keep: weights of the 'last' step, or the 'best' by validation loss.
     untrained: adapt random weights too, where there are such.
 
   Glossary:
@@ -74,7 +75,6 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
-  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
@@ -90,8 +90,8 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=1, tested=1, places=0, held=0)
-    fields.tuning(self)
+    fields.at_least(self, num=1, tested=1, places=0)
+    self.check_fine_tuning()
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Labelled, seed: int
@@ -110,52 +110,44 @@ class Metric(core.Metric):
         (self.tested, TESTED, 'heldout'),
       )
     )
-    found: list[core.Scores] = []
-    named = self._named(shown, asked, world, predictor, seed)
-    for step, labels in zip(self.steps, named, strict=True):
-      end = '' if step == self.steps[-1] else f'_{step}'
-      found += _scores(world, asked, labels, end)
-    found.append(_majority(world, shown, asked))
+    answer = functools.partial(self._named, shown, asked, world, seed)
+    score = functools.partial(_scores, world, asked)
+    rows = self.by_step(answer(predictor), score)
+    rows.append(_majority(world, shown, asked))
     if self.untrained:
-      twin = runner.twin(predictor, stream(seed, FRESH))
-      if twin is None:
-        names = 'accuracy', 'exact', 'legal_equal', 'legal_beyond'
-        return (*found, *runner.no_twin(names))
-      labels = self._named(shown, asked, world, twin, seed)[-1]
-      found += _scores(world, asked, labels, '_untrained')
-    return tuple(found)
+      names = 'accuracy', 'exact', 'legal_equal', 'legal_beyond'
+      rows += self.by_random_weights(
+        predictor, stream(seed, FRESH), answer, score, names
+      )
+    return tuple(rows)
 
   def _named(
     self,
     shown: Points,
     asked: Points,
     world: core.Labelled,
-    predictor: core.Adaptable,
     seed: int,
+    predictor: core.Adaptable,
   ) -> np.ndarray:
     """[S, M, P, K] int64 labels that the tuned predictor names."""
     sizes = np.array(world.heads.sizes)
 
-    def sets(rows: slice) -> core.Sets:
-      return core.Sets(
+    def sets(rows: slice) -> core.FewShotTasks:
+      return core.FewShotTasks(
         shown.tokens[None, rows],
         shown.places[None, rows],
         shown.labels[None, rows],
       )
 
-    outputs = predictor.adapt(
-      sets(slice(None, self.num)),
-      core.Asked(asked.tokens[None], asked.places[None]),
+    train, validation = self.with_validation(sets, self.num)
+    outputs = self.fine_tune(
+      predictor,
+      train,
+      core.QueryPoints(asked.tokens[None], asked.places[None]),
       core.Classes(int(sizes.max()), len(sizes)),
-      self.steps,
       coin_tasks.stream(seed, ADAPTED),
-      core.Tuning(
-        self.rates,
-        self.part,
-        self.keep,
-        held=sets(slice(self.num, None)) if self.held else None,
-      ),
-    ).outputs[:, 0]
+      validation=validation,
+    )[:, 0]
     known = np.arange(outputs.shape[-1]) < sizes[:, None]
     return np.where(known, outputs, NEVER).argmax(-1)
 

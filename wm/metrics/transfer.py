@@ -8,6 +8,7 @@ discs; one that has the state should learn it sooner.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
@@ -24,7 +25,7 @@ TRAINED, TESTED, CLOCK, ADAPTED, FRESH = range(31, 36)
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(runner.FewShotMetric):
   """Tunes a model to name functions of the state, each alone.
 
   Labels are at all places after the prompt; the last token of the longest
@@ -39,10 +40,10 @@ class Metric(core.Metric):
     functions: names; () is all that the world has.
     steps: numbers of steps after which to score; the last one's quantities
       have no number in their names. Published are 5,000.
-    rates: learning rates; of several, that which is best on `held` labels.
-    held: further labelled sequences, which choose.
+    rates: learning rates; of several, the best by validation loss.
+    held: further labelled sequences, for validation.
     part: 'all' weights are tuned, or the 'head' alone.
-    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    keep: weights of the 'last' step, or the 'best' by validation loss.
     clock: further sequences that the entropy given the place is counted on.
     untrained: adapt random weights too, where there are such.
     stream: tune on `num` fresh sequences at each step, as published, in place
@@ -69,10 +70,9 @@ class Metric(core.Metric):
     core.Labelled.functions,
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested', 'clock')
-  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   less_is_better: ClassVar[tuple[str, ...]] = ('loss',)
-  across: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
+  correlated_quantities: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 128
@@ -89,37 +89,25 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=1, tested=1, clock=1, held=0)
-    fields.tuning(self)
+    fields.at_least(self, num=1, tested=1, clock=1)
+    self.check_fine_tuning()
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per held-out sequence, clustered by task."""
     task = self._task(world, seed)
-    found: list[core.Scores] = []
-    outputs = self._answers(task, predictor, world, seed)
-    for step, named in zip(self.steps, outputs, strict=True):
-      end = '' if step == self.steps[-1] else f'_{step}'
-      found += task.scores(named, end)
-    found += task.of_clock()
+    answer = functools.partial(self._answers, task, world, seed)
+    rows = self.by_step(answer(predictor), task.scores) + task.of_clock()
     if self.untrained:
-      found += self._untrained(task, predictor, world, seed)
-    return tuple(found)
-
-  def _untrained(
-    self,
-    task: Task,
-    predictor: core.Adaptable,
-    world: core.Labelled,
-    seed: int,
-  ) -> list[core.Scores]:
-    """Accuracy and loss of random weights after the last step."""
-    twin = runner.twin(predictor, coin_tasks.stream(seed, FRESH))
-    if twin is None:
-      return runner.no_twin(('accuracy', 'loss'))
-    outputs = self._answers(task, twin, world, seed)
-    return task.scores(outputs[-1], '_untrained')
+      rows += self.by_random_weights(
+        predictor,
+        coin_tasks.stream(seed, FRESH),
+        answer,
+        task.scores,
+        ('accuracy', 'loss'),
+      )
+    return tuple(rows)
 
   def _task(self, world: core.Labelled, seed: int) -> Task:
     names = [*world.functions(world.init(1))]
@@ -154,17 +142,16 @@ class Metric(core.Metric):
   def _answers(
     self,
     task: Task,
-    predictor: core.Adaptable,
     world: core.Labelled,
     seed: int,
+    predictor: core.Adaptable,
   ) -> np.ndarray:
     """[S, F, M, L, k] scores of the classes."""
-    sets = task.sets(task.trained, task.known, slice(self.num))
-    held = None
-    if self.held:
-      held = task.sets(task.trained, task.known, slice(self.num, None))
+    sets, validation = self.with_validation(
+      functools.partial(task.sets, task.trained, task.known), self.num
+    )
 
-    def drawn(step: int) -> core.Sets:
+    def drawn(step: int) -> core.FewShotTasks:
       """Sequences of a step; the first ones are those of all without it."""
       if not step:
         return sets
@@ -174,17 +161,17 @@ class Metric(core.Metric):
       return task.sets(fresh, _function_values(world, fresh), slice(None))
 
     num, there = len(task.names), task.truth.there
-    asked = core.Asked(
+    asked = core.QueryPoints(
       _each(num, task.tested.tokens), _each(num, _places(there))
     )
-    return predictor.adapt(
-      core.Stream(drawn) if self.stream else sets,
+    return self.fine_tune(
+      predictor,
+      core.TaskStream(drawn) if self.stream else sets,
       asked,
       core.Classes(task.classes),
-      self.steps,
       coin_tasks.stream(seed, ADAPTED),
-      core.Tuning(self.rates, self.part, self.keep, held=held),
-    ).outputs[..., 0, :]
+      validation=validation,
+    )[..., 0, :]
 
 
 def _each(num: int, array: np.ndarray) -> np.ndarray:
@@ -219,7 +206,7 @@ class Task(NamedTuple):
 
   def sets(
     self, given: core.Sequences, known: FunctionValues, rows: slice
-  ) -> core.Sets:
+  ) -> core.FewShotTasks:
     """A data set for each function, of some of the given sequences."""
     num = len(self.names)
     values = np.stack([known.values[name][rows] for name in self.names])
@@ -227,7 +214,7 @@ class Task(NamedTuple):
     fits = values < self.classes
     places = np.where(fits, _places(known.there[rows]), np.int32(core.DEAD))
     labels = np.where(fits, values, 0)[..., None]
-    return core.Sets(_each(num, given.tokens[rows]), places, labels)
+    return core.FewShotTasks(_each(num, given.tokens[rows]), places, labels)
 
   @property
   def classes(self) -> int:

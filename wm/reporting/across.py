@@ -37,7 +37,7 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
       probe = metrics[other_spec]
       if metric == probe or world != other_world:
         continue
-      for quantity in declared.metric(metric).across:
+      for quantity in declared.metric(metric).correlated_quantities:
         for name in _numbers(probe):
           found = _correlated(mine, theirs, quantity, probe, name)
           if found is not None:

@@ -1,7 +1,7 @@
 """Scores against the number of parameters, and of less expressive variants.
 
 Figures 3 and 4 of Walker and Lyons 2026, of whatever runs there are, beside
-what papers print. A metric says of which quantities, in `against_size`.
+what papers print. A metric says of which quantities, in `scaling_quantities`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
   for run in runs:
     for entry in run.entries:
       metric = entry['metric']
-      wanted = declared.metric(metric).against_size
+      wanted = declared.metric(metric).scaling_quantities
       if entry['quantity'] in wanted and entry['value'] is not None:
         key = metric, entry['quantity'], tables.spec(entry), entry['world']
         found.setdefault(key, []).append((run, entry))

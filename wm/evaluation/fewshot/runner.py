@@ -2,10 +2,129 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.evaluation import fields
+
+# Scores of answers to all tasks after one number of steps; the suffix ends the
+# names of their quantities.
+Score = Callable[[np.ndarray, str], list[core.Scores]]
+
+
+class FewShotMetric(core.Metric):
+  """A metric that fine-tunes a model on few-shot tasks, and scores its answers.
+
+  A subclass declares the fields below, draws its tasks, and scores answers:
+
+    tasks, queries --fine_tune--> outputs [S, D, M, P, ...] --by_step--> Scores
+                                  S numbers of steps
+
+  Attributes:
+    steps: numbers of steps after which to score; the last one's quantities
+      have no number in their names.
+    rates: learning rates; of several, the best by validation loss.
+    held: further labelled sequences of each task, for validation.
+    part: 'all' weights, or the 'head' alone.
+    keep: weights of the 'last' step, or the 'best' by validation loss.
+  """
+
+  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
+
+  steps: tuple[int, ...]
+  rates: tuple[float, ...]
+  held: int
+  part: str
+  keep: str
+
+  def check_fine_tuning(self) -> None:
+    """Raises InputError where the fields above tune nothing."""
+    fields.at_least(self, held=0)
+    fields.one_of(self, part=('all', 'head'), keep=('last', 'best'))
+    whole = all(isinstance(step, int) and step > 0 for step in self.steps)
+    if not (self.steps and whole and [*self.steps] == sorted({*self.steps})):
+      raise core.InputError(
+        f'{self.name}: steps={self.steps} was given; expected numbers from 1, '
+        'ascending'
+      )
+    if (len(self.rates) > 1 or self.keep == 'best') and not self.held:
+      raise core.InputError(
+        f'{self.name}: rates={self.rates}, keep={self.keep!r} was given '
+        'with held=0; expected validation labels to choose by'
+      )
+    if not self.rates or min(self.rates) <= 0:
+      raise core.InputError(
+        f'{self.name}: rates={self.rates} was given; expected learning rates '
+        'above 0'
+      )
+
+  def fine_tune(
+    self,
+    predictor: core.Adaptable,
+    tasks: core.FewShotTasks | core.TaskStream,
+    queries: core.QueryPoints,
+    labels: core.LabelSpec,
+    seed: int,
+    *,
+    validation: core.FewShotTasks | None = None,
+    one_head: bool = False,
+  ) -> np.ndarray:
+    """[S, D, M, P, ...] outputs of the predictor, tuned to each task alone."""
+    config = core.FineTuneConfig(
+      self.rates, self.part, self.keep, one_head, validation
+    )
+    return predictor.adapt(
+      tasks, queries, labels, self.steps, seed, config
+    ).outputs
+
+  def with_validation(
+    self, part: Callable[[slice], core.FewShotTasks], num: int
+  ) -> tuple[core.FewShotTasks, core.FewShotTasks | None]:
+    """The first `num` sequences of tasks, and the others for validation.
+
+    part: rows of the sequences -> tasks of these alone.
+    """
+    train = part(slice(None, num))
+    return train, part(slice(num, None)) if self.held else None
+
+  def by_step(self, answers: np.ndarray, score: Score) -> list[core.Scores]:
+    """Scores of answers [S, ...] after each number of steps."""
+    rows: list[core.Scores] = []
+    for step, after in zip(self.steps, answers, strict=True):
+      rows += score(after, '' if step == self.steps[-1] else f'_{step}')
+    return rows
+
+  def by_random_weights(
+    self,
+    predictor: core.Adaptable,
+    seed: int,
+    answer: Callable[[core.Adaptable], np.ndarray],
+    score: Score,
+    names: tuple[str, ...],
+  ) -> list[core.Scores]:
+    """Quantities NAME_untrained: the same network with random weights.
+
+    Args:
+      predictor: the model; one without a network has rows with a reason.
+      seed: of the random weights.
+      answer: tunes a predictor on the tasks -> answers [S, ...]; the last are
+        scored.
+      score: see Score.
+      names: of the quantities that rows with a reason have.
+    """
+    untrained = twin(predictor, seed)
+    if untrained is None:
+      return [
+        core.scores(
+          f'{name}_untrained', [np.nan], reason=['no_untrained_model']
+        )
+        for name in names
+      ]
+    return score(answer(untrained)[-1], '_untrained')
 
 
 def sequences(
@@ -29,7 +148,9 @@ def sequences(
   return found
 
 
-def batches(sets: core.Sets, num: int, seed: int) -> core.Sets | core.Stream:
+def batches(
+  sets: core.FewShotTasks, num: int, seed: int
+) -> core.FewShotTasks | core.TaskStream:
   """Data sets whose every step reads `num` of their sequences, by chance.
 
   Vafa et al. 2025: drawn with replacement, or all in order where there are no
@@ -40,13 +161,13 @@ def batches(sets: core.Sets, num: int, seed: int) -> core.Sets | core.Stream:
     return sets
   each = np.arange(many)[:, None]
 
-  def draw(step: int) -> core.Sets:
+  def draw(step: int) -> core.FewShotTasks:
     """Each data set's own sequences."""
     coin = core.hash64(seed, step, each, np.arange(num))
     rows = (coin % np.uint64(size)).astype(np.int64)
-    return core.Sets(*(array[each, rows] for array in sets))
+    return core.FewShotTasks(*(array[each, rows] for array in sets))
 
-  return core.Stream(draw)
+  return core.TaskStream(draw)
 
 
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
@@ -55,14 +176,6 @@ def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
   if core.can(predictor, core.HiddenStates.untrained):
     found = predictor.untrained(seed)
   return found if isinstance(found, core.Adaptable) else None
-
-
-def no_twin(names: tuple[str, ...]) -> list[core.Scores]:
-  """Rows NAME_untrained that say that there is none."""
-  why = ['no_untrained_model']
-  return [
-    core.scores(f'{name}_untrained', [np.nan], reason=why) for name in names
-  ]
 
 
 def places(

@@ -52,7 +52,7 @@ class Settings(core.Metric):
   loop: str
 
   @property
-  def together(self) -> int:
+  def trials_per_draw(self) -> int:
     """See core.Metric: the pairs of one state."""
     return self.pairs
 

@@ -61,7 +61,7 @@ class RowGroups(NamedTuple):
     lengths: of each group.
   """
 
-  sets: core.Sets
+  sets: core.FewShotTasks
   number: np.dtype
   orders: list[np.ndarray]
   lengths: list[int]
@@ -96,7 +96,7 @@ class RowGroups(NamedTuple):
 
 
 def group_rows(
-  sets: core.Sets, number: str, least: Sequence[int] = ()
+  sets: core.FewShotTasks, number: str, least: Sequence[int] = ()
 ) -> RowGroups:
   """LabelRows by their last place, in groups that are cut behind the longest.
 
@@ -118,10 +118,10 @@ def group_rows(
   return RowGroups(sets, np.dtype(number), orders, lengths)
 
 
-def question_rows(asked: core.Asked) -> RowGroups:
+def question_rows(asked: core.QueryPoints) -> RowGroups:
   """LabelRows without labels."""
   none = np.zeros((*asked.places.shape, 0), np.int32)
-  return group_rows(core.Sets(*asked, none), 'int32')
+  return group_rows(core.FewShotTasks(*asked, none), 'int32')
 
 
 class TrainingRows(NamedTuple):
@@ -135,22 +135,22 @@ class TrainingRows(NamedTuple):
   """
 
   first: RowGroups
-  kind: core.Kind
+  kind: core.LabelSpec
   spec: network.NetworkSpec
-  stream: core.Stream | None
+  stream: core.TaskStream | None
 
   @classmethod
   def of(
     cls,
     spec: network.NetworkSpec,
-    sets: core.Sets | core.Stream,
-    kind: core.Kind,
+    sets: core.FewShotTasks | core.TaskStream,
+    kind: core.LabelSpec,
   ) -> TrainingRows:
     """Raises InputError for what the network cannot read."""
     number = 'int32' if isinstance(kind, core.Classes) else 'float32'
-    stream = sets if isinstance(sets, core.Stream) else None
+    stream = sets if isinstance(sets, core.TaskStream) else None
     batch = stream.batch(0, kind) if stream else sets
-    assert isinstance(batch, core.Sets)  # One or the other.
+    assert isinstance(batch, core.FewShotTasks)  # One or the other.
     check_rows(spec, batch.tokens, batch.places)
     return cls(group_rows(batch, number), kind, spec, stream)
 
@@ -213,7 +213,7 @@ class TunedTask(NamedTuple):
   """
 
   spec: network.NetworkSpec
-  kind: core.Kind
+  kind: core.LabelSpec
   part: str
 
   def tuned(self, path: tuple[Any, ...]) -> bool:
@@ -422,12 +422,12 @@ class Adapter(NamedTuple):
 
   def adapt(
     self,
-    sets: core.Sets | core.Stream,
-    asked: core.Asked,
-    kind: core.Kind,
+    sets: core.FewShotTasks | core.TaskStream,
+    asked: core.QueryPoints,
+    kind: core.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.Tuning,
+    tuning: core.FineTuneConfig,
   ) -> core.Adapted:
     """See core.Adaptable.
 
@@ -437,11 +437,11 @@ class Adapter(NamedTuple):
     core.check_adapting(sets, asked, kind, steps, tuning)
     data = TrainingRows.of(self.spec, sets, kind)
     held = None
-    if tuning.held is not None:
-      held = TrainingRows.of(self.spec, tuning.held, kind).first
+    if tuning.validation is not None:
+      held = TrainingRows.of(self.spec, tuning.validation, kind).first
     check_rows(self.spec, asked.tokens, asked.places)
     shaped = dataclasses.replace(self.spec, outputs=kind.outputs)
-    task = TunedTask(shaped, kind, tuning.part)
+    task = TunedTask(shaped, kind, tuning.trainable)
     body = {
       path: leaf
       for path, leaf in flat(self.params).items()
@@ -451,7 +451,7 @@ class Adapter(NamedTuple):
     (device,) = next(iter(body.values())).devices()
     num = len(asked.tokens)
     size = self.chunk or chunk_size(
-      shaped, tuning.part, num, data.first.size, device
+      shaped, tuning.trainable, num, data.first.size, device
     )
     parallel = self.parallel or parallel_jit.max_parallel(device)
     calls = parallel_jit.ParallelCalls(parallel)
@@ -503,7 +503,7 @@ class _AdaptRun(NamedTuple):
   held: RowGroups | None
   steps: tuple[int, ...]
   seed: int
-  tuning: core.Tuning
+  tuning: core.FineTuneConfig
   size: int
   device: jax.Device
   calls: parallel_jit.ParallelCalls
@@ -580,12 +580,12 @@ class _AdaptRun(NamedTuple):
 
 
 def _chosen(
-  outputs: np.ndarray, losses: np.ndarray, tuning: core.Tuning
+  outputs: np.ndarray, losses: np.ndarray, tuning: core.FineTuneConfig
 ) -> core.Adapted:
   """Of outputs [R, S, D, ...] those that the losses [R, S, D] are for."""
   # NaN is worst: a rate that diverges is never taken.
   losses = np.where(np.isnan(losses), np.inf, losses)
-  if tuning.keep == 'best':
+  if tuning.select == 'best':
     for s in range(1, losses.shape[1]):
       worse = losses[:, s] >= losses[:, s - 1]
       outputs[:, s] = np.where(

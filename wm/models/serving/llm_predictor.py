@@ -4,8 +4,8 @@ It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with
 one call a data set:
 
     the world in words
-    sequences with labels          a data set of core.Sets
-    sequences without              core.Asked
+    sequences with labels          a data set of core.FewShotTasks
+    sequences without              core.QueryPoints
     "Answer:" and a list           its reply
 """
 
@@ -186,12 +186,12 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
 
   def adapt(
     self,
-    sets: core.Sets | core.Stream,
-    asked: core.Asked,
-    kind: core.Kind,
+    sets: core.FewShotTasks | core.TaskStream,
+    asked: core.QueryPoints,
+    kind: core.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.Tuning = core.TUNING,
+    tuning: core.FineTuneConfig = core.FINE_TUNE,
   ) -> core.Adapted:
     """See core.Adaptable: one call a data set; steps make no difference.
 
@@ -203,7 +203,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
         sets have no end.
     """
     core.check_adapting(sets, asked, kind, steps, tuning)
-    if isinstance(sets, core.Stream):
+    if isinstance(sets, core.TaskStream):
       raise core.InputError(
         'a language model is shown all labels in its prompt; expected data '
         'sets, and no stream of them'
@@ -233,7 +233,11 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     return core.Adapted(repeated, np.full(len(steps), np.nan))
 
   def _labels(
-    self, sets: core.Sets, asked: core.Asked, kind: core.Kind, d: int
+    self,
+    sets: core.FewShotTasks,
+    asked: core.QueryPoints,
+    kind: core.LabelSpec,
+    d: int,
   ) -> Query:
     """The question of data set d."""
     examples = []
@@ -265,7 +269,7 @@ def prompt(
   world: str,
   examples: Sequence[tuple[str, str]],
   unlabelled: Sequence[str],
-  kind: core.Kind,
+  kind: core.LabelSpec,
 ) -> str:
   """The prompt of a data set.
 

@@ -104,12 +104,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
 
   def adapt(
     self,
-    sets: core.Sets | core.Stream,
-    asked: core.Asked,
-    kind: core.Kind,
+    sets: core.FewShotTasks | core.TaskStream,
+    asked: core.QueryPoints,
+    kind: core.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.Tuning = core.TUNING,
+    tuning: core.FineTuneConfig = core.FINE_TUNE,
   ) -> core.Adapted:
     """See core.Adaptable: by gradient steps, on the first device."""
     with jax.default_device(self.devices[0]):

@@ -67,12 +67,12 @@ class LooksUp(core.Adaptable):
 
   def adapt(
     self,
-    sets: core.Sets | core.Stream,
-    asked: core.Asked,
-    kind: core.Kind,
+    sets: core.FewShotTasks | core.TaskStream,
+    asked: core.QueryPoints,
+    kind: core.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.Tuning = core.TUNING,
+    tuning: core.FineTuneConfig = core.FINE_TUNE,
   ) -> core.Adapted:
     """See core.Adaptable: the commonest class, or the mean, of a key's labels.
 
@@ -89,12 +89,12 @@ class LooksUp(core.Adaptable):
     # One tally a data set: of the keys that are asked about, no others.
     notes = [_NOTES[type(kind)](queries[d], kind, seed, d) for d in many]
     answers, done = [], 0
-    for step in steps if isinstance(sets, core.Stream) else (1,):
+    for step in steps if isinstance(sets, core.TaskStream) else (1,):
       for number in range(done, step if self.learned else done):
         batch = sets
-        if isinstance(sets, core.Stream):
+        if isinstance(sets, core.TaskStream):
           batch = sets.batch(number, kind)
-        assert isinstance(batch, core.Sets)  # One or the other.
+        assert isinstance(batch, core.FewShotTasks)  # One or the other.
         labelled = keys(self.world, self.by, batch.tokens, batch.places)
         for note, key, place, labels in zip(
           notes, labelled, *batch[1:], strict=True
