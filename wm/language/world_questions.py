@@ -255,13 +255,13 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
     return setting, question, data['truth']
 
 
-def to_json(from_json: Any) -> Any:
-  """A truth or an answer's value as JSON has it; `value` reads it."""
-  return list(from_json) if isinstance(from_json, tuple) else from_json
+def to_json(value: Any) -> Any:
+  """A truth or an answer's value as JSON has it; `from_json` reads it."""
+  return list(value) if isinstance(value, tuple) else value
 
 
 def from_json(data: Any) -> Any:
-  """See stored."""
+  """The value that `to_json` wrote."""
   return tuple(data) if isinstance(data, list) else data
 
 
@@ -301,7 +301,7 @@ Known = dict[Setting, dict[Recall, list[Answer]]]
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
-  """An answer as metadata of a score; `answered` reads it."""
+  """An answer as metadata of a score; `answer_from_json` reads it."""
   unknown = math.isnan(answer.probability)
   return {
     'value': to_json(answer.value),
@@ -311,7 +311,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
 
 
 def answer_from_json(data: Mapping[str, Any]) -> Answer:
-  """The answer that `kept` made metadata of; InputError where it is none."""
+  """The answer in metadata of a score; InputError if there is none."""
   with core.reading('a score', 'one of wm/world'):
     chance = data['probability']
     chance = math.nan if chance is None else chance

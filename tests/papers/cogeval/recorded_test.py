@@ -144,7 +144,7 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
 
 
 def test_the_authors_wrong_keys_are_listed(conversations):
-  found = recorded.wrong(conversations)
+  found = recorded.wrong_key_rows(conversations)
   assert len(found) == 8
   assert sum(row['conversations'] for row in found) == 2_301
   (value,) = (row for row in found if row['condition'] == 'valuePath')

@@ -336,7 +336,7 @@ class DialogSettings(NamedTuple):
   """Options of a conversation.
 
   Attributes:
-    wording: see `wording`.
+    wording: one of WORDINGS, see above.
     turns: see above.
     hint: of HINTS, behind the last question.
     seed: of names and order; 0 is CogEval's.

@@ -348,10 +348,10 @@ def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
   Raises:
     InputError: a file is missing or damaged.
   """
-  return wrong(load(folder))
+  return wrong_key_rows(load(folder))
 
 
-def wrong(read: Sequence[Conversation]) -> list[dict[str, Any]]:
+def wrong_key_rows(read: Sequence[Conversation]) -> list[dict[str, Any]]:
   """Answer keys of the authors that the solver contradicts, a row each."""
   rows = []
   for (graph, domain, condition), (n, key) in wrong_keys(list(read)).items():
@@ -380,7 +380,7 @@ def wrong(read: Sequence[Conversation]) -> list[dict[str, Any]]:
 def keys_table(read: Sequence[Conversation]) -> Table:
   """The authors' key errors."""
   return pages.table(
-    "The authors' answer keys that are wrong", wrong(read), folded=True
+    "The authors' answer keys that are wrong", wrong_key_rows(read), folded=True
   )
 
 

@@ -193,17 +193,17 @@ _ROUNDING = 0.005 + 1e-9
 def agreement(means: Mapping[str, Mapping[str, MeanCell]]) -> Agreement:
   """Compares with the paper's table 3."""
   paper_table = printed()['table3']
-  pairs_table = [
+  pairs = [
     (means[condition][model], values)
     for condition, row in paper_table['conditions'].items()
     for model, values in zip(paper_table['models'], row, strict=True)
     if values is not None and model in means.get(condition, {})
   ]
-  ours = np.array([(cell.mean, cell.sd) for cell, _ in pairs_table])
-  theirs = np.array([values for _, values in pairs_table])
+  ours = np.array([(cell.mean, cell.sd) for cell, _ in pairs])
+  theirs = np.array([values for _, values in pairs])
   off = np.abs(ours - theirs) <= _ROUNDING
   return Agreement(
-    len(pairs_table),
+    len(pairs),
     int(off[:, 0].sum()),
     int(off.all(1).sum()),
     float(np.abs(ours - theirs)[:, 0].mean()),
@@ -548,7 +548,7 @@ def of_answers(
   """The page of any answers.
 
   Args:
-    frame: as `scores` has them, with `start`, `goal`, `nodes` and `outcome`.
+    frame: as `answers` has them, with `start`, `goal`, `nodes` and `outcome`.
     score: the column that tables and figures are of.
     title: of the page.
 
@@ -739,7 +739,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
 
 
 def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
-  """An answer a row, see `scores`; models are those of the logs.
+  """An answer a row, see `answers`; models are those of the logs.
 
   Columns besides: `solver`, `strict`, `graded`, `token`, `outcome`, `nodes`,
   and `precision` and `recall` of lists of edges; NaN where there is none.

@@ -377,7 +377,7 @@ class ReplyScores(NamedTuple):
     correct: is it an optimal answer, however it is written (lenient)?
     strict: is it one, written as it was asked for behind the last `Answer:`?
     graded: 1 optimal, 2/3 a way to the goal, 1/3 a way, 0 none.
-    token: the paper's score of words; see `tokens`.
+    token: the paper's score of words; see `token_score`.
     verdict: class and flags.
   """
 

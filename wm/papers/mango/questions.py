@@ -423,7 +423,7 @@ def judge_graph(
 def places_walked(maze: mazes.Maze) -> list[str]:
   """The place after each step of the walkthrough; '' where it is not known.
 
-  See `maze.followed`. A walk stays where the annotation ends.
+  See `mazes.followed`. A walk stays where the annotation ends.
   """
   names = [*maze.places, '']
   walked = [names[place] for place in mazes.followed(maze).tolist()]

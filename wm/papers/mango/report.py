@@ -169,10 +169,10 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, column: str) -> str:
   return _interval(facts.GamesMean(value, low, high, len(first), len(weights)))
 
 
-def ill_formed_table(rows: pd.DataFrame, games_table: int = 0) -> tables.Table:
+def ill_formed_table(rows: pd.DataFrame, num_games: int = 0) -> tables.Table:
   """Answers that are ill-formed, per game, and by cause (table 4).
 
-  games: that were asked about; default those with rows.
+  num_games: that were asked about; default those with rows.
   """
   lines = []
   for model in dict.fromkeys(rows.model):
@@ -180,7 +180,7 @@ def ill_formed_table(rows: pd.DataFrame, games_table: int = 0) -> tables.Table:
       part = facts.select(rows, model=model, kind=kind)
       if not len(part):
         continue
-      num = games_table or part.game.nunique()
+      num = num_games or part.game.nunique()
       ill = part[part.failure != '']
       causes = ill.failure.value_counts().sort_index(kind='stable')
       lines.append(
@@ -261,7 +261,7 @@ def regression_table(
 def minigames_table(rows: pd.DataFrame) -> tables.Table:
   """Successes of minigames, game by game, with the map and without (table 10).
 
-  Rows have kinds of `logs.MINIGAMES`.
+  Rows have kinds of MINIGAMES.
   """
   lines: list[dict[str, Any]] = []
   for game in [*sorted(set(rows.game)), '']:
@@ -581,7 +581,7 @@ def answers_page(
   """All tables and figures that scored answers allow.
 
   Args:
-    rows: as rows.frame makes them, of one model or several.
+    rows: as facts.answer_frame makes them, of one model or several.
     mazes_of: game -> its map; without it there are no tables of games, no
       regressions and no baselines.
     cuts: game -> the step up to which it was shown; default the map's last.

@@ -93,7 +93,7 @@ def mango_scorer(
 
   Args:
     folder: of games, or a packed archive of it.
-    graph: see graphs.Rules; as are scope, aliases, reject.
+    graph: see JudgeRules; as are scope, aliases, reject.
     scope: 'graph' or 'node'.
     aliases: whether `n` is north.
     reject: least similarity at which a move is taken for an action.
@@ -299,7 +299,7 @@ def mango_route(
     answer: tokens of the answer.
     last: no later step of the walkthrough is shown.
     num: questions drawn from each game; 0 is all.
-    graph: 'loose' or 'strict', see graphs.Rules; as are scope, aliases, reject.
+    graph: 'loose' or 'strict', see JudgeRules; as are scope, aliases, reject.
     easy: when a route is easy: 'some', 'every', 'first' or 'any'.
     scope: 'graph' or 'node'.
     aliases: whether `n` is north.

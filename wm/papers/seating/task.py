@@ -121,7 +121,7 @@ def asked_of(sample: dict[str, Any], prompt: str = '') -> SeatingQuestion:
 def seating_scorer(people: int = 3, strict: bool = False) -> Scorer:
   """Is a reply right, and can it be read?
 
-  people: seats there are; strict: see `reading`.
+  people: seats there are; strict: see `score.seat`.
   """
 
   async def score(state: TaskState, target: Target) -> Score:
