@@ -17,7 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.core.fields import field
-from wm.worlds.base import in_words, svg, table, uniform_play
+from wm.worlds.base import svg, table, uniform_play, verbal
 
 # Taller columns are drawn as bars.
 MOST_DISCS = 16
@@ -160,7 +160,7 @@ class World(
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal."""
     wording = core.wording_of(self, telling)
-    rules = ' '.join(in_words.in_order(_RULES[wording], telling))
+    rules = ' '.join(verbal.in_order(_RULES[wording], telling))
     return _FRAME[wording].format(
       columns=self.columns, rules=rules.format(rows=self.rows)
     )

@@ -18,7 +18,7 @@ import numpy as np
 
 from wm import core
 from wm.core.fields import field
-from wm.worlds.base import in_words, svg, table
+from wm.worlds.base import svg, table, verbal
 
 AROUND = 8  # States drawn on each side of the current one.
 
@@ -169,7 +169,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
       named = _NAMED.format(example=self.token_names(telling)[len(VOCAB)])
     if core.wording_of(self, telling) == 'line':
       last = self.size - 1
-      lines = in_words.in_order(_STEPS + _WALLS[self.clipped], telling)
+      lines = verbal.in_order(_STEPS + _WALLS[self.clipped], telling)
       body = '\n'.join(lines).format(last=last)
       return _LINE.format(size=self.size, last=last, body=body) + named
     names = self._names(telling)
@@ -184,17 +184,17 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   def _tell(self, rows: np.ndarray, telling: core.PromptStyle) -> list[str]:
     steps = self.delta[: self.size, : len(VOCAB) - 1]
-    told = in_words.Table(steps, self._names(telling), VOCAB[1:])
+    told = verbal.Table(steps, self._names(telling), VOCAB[1:])
     form = 'At {here}, {label} can come next and leads to {there}.'
-    return in_words.by_step(told, rows, telling, step=form, none='')
+    return verbal.by_step(told, rows, telling, step=form, none='')
 
   def extent(self, telling: core.PromptStyle) -> core.Extent:
     """See core.Verbal; a line is told in as many words at any length."""
     if core.wording_of(self, telling) == 'line':
       return super().extent(telling)
-    told = in_words.Table(self.delta, self._names(telling), ())
+    told = verbal.Table(self.delta, self._names(telling), ())
     frame = _PLACES + _NAMED * self.named
-    return in_words.extent(
+    return verbal.extent(
       told, lambda rows: self._tell(rows, telling), 'places', frame
     )
 

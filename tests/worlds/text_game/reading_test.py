@@ -11,7 +11,7 @@ from tests.language.stand_ins import mazes as readers_of_words
 from tests.worlds.text_game import games
 from wm import core
 from wm.worlds import mazes, text_game
-from wm.worlds.text_game import maze, readers, walks, words
+from wm.worlds.text_game import maze, readers, walks
 
 WORLD = mazes.World(places=5, loops=0, one_way=0, doors=0, named=0, dark=0)
 
@@ -210,7 +210,7 @@ def test_an_action_with_two_outcomes_leads_to_a_set():
   after = world.advance(both, np.array([token('jump')]))
   assert world.format(after[0]) == 'yard'
   # As one place after the other says.
-  found = words.sets(hotel, hotel.start)
+  found = walks.sets(hotel, hotel.start)
   for row, members in enumerate(found.members):
     for column, action in enumerate(found.actions):
       there = np.zeros(len(hotel.places), bool)
@@ -234,8 +234,8 @@ def last_but(places_back):
 
 
 def test_sets_of_places_are_limited(tmp_path, monkeypatch):
-  assert len(words.sets(last_but(5), 0).members) == 2**6
-  monkeypatch.setattr(words, 'MOST_SETS', 40)
+  assert len(walks.sets(last_but(5), 0).members) == 2**6
+  monkeypatch.setattr(walks, 'MOST_SETS', 40)
   text_game.write(last_but(5), tmp_path)
   world = text_game.World(folder=str(tmp_path), game='dial')
   with pytest.raises(core.InputError, match='more than 40 sets of places'):

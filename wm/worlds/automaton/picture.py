@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wm.worlds.base import svg
-
-if TYPE_CHECKING:
-  from wm.worlds.automaton import world
+from wm.worlds.base.table import NamedTableWorld
 
 MOST_STATES, MOST_ARROWS = 16, 48  # Of an automaton that is drawn whole.
 LISTED = 16  # Moves listed for a state of an automaton too large to draw.
@@ -24,7 +21,7 @@ HEAD = (
 )
 
 
-def draw(automaton: world.World, row: int) -> str:
+def draw(automaton: NamedTableWorld, row: int) -> str:
   """SVG of the automaton with one row marked; DEAD marks none."""
   name = 'dead' if row < 0 else automaton.names[row]
   arrows = _arrows(automaton)
@@ -44,7 +41,7 @@ def draw(automaton: world.World, row: int) -> str:
   return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
 
 
-def _arrows(automaton: world.World) -> dict[tuple[int, int], list[str]]:
+def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
   """Symbols by (state, next state); `end` is a double circle instead."""
   found: dict[tuple[int, int], list[str]] = {}
   for tail, label in np.argwhere(automaton.delta >= 0).tolist():
@@ -150,7 +147,7 @@ def _state(
   return [*parts, svg.label(x, y + RADIUS + 14, name, size=11, halo=True)]
 
 
-def _moves(automaton: world.World, row: int, name: str) -> str:
+def _moves(automaton: NamedTableWorld, row: int, name: str) -> str:
   """A table of what is legal in a state and where it leads."""
   found = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0))
   if not found.size:

@@ -16,23 +16,118 @@ states, a sequence stops after `length` tokens or where nothing is legal.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
+import re
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core.fields import field, field_error
-from wm.worlds.automaton import machine, picture, presets, readers, words
-from wm.worlds.base import table
+from wm.worlds.automaton import machine, picture, presets, readers
+from wm.worlds.base import table, verbal
 
 DEFAULT = 'dyck_2_3'
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 
 
+TEXTS = verbal.Texts(__file__)
+
+_TELL = {
+  'machine': functools.partial(
+    verbal.by_step,
+    step='In state {here}, reading {label} leads to state {there}.',
+    none='',
+  ),
+  'rooms': functools.partial(
+    verbal.by_row,
+    row='Room {here} has {steps}.',
+    step='door {label} to room {there}',
+    between=' and ',
+    none='no door',
+  ),
+}
+# Symbols that can stand in a list as they are; others are numbered.
+_PLAIN, _QUOTABLE = re.compile(r'\w+'), re.compile(r'[^,;."\s]+')
+
+
+class VerbalAutomaton(table.NamedTableWorld, core.Verbal):
+  """An automaton, told in words."""
+
+  wordings: ClassVar[tuple[str, ...]] = ('machine', 'rooms')
+
+  @property
+  @abc.abstractmethod
+  def given(self) -> machine.Machine:
+    """The automaton as given."""
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """Symbols as they are, in quotes or numbered where lists ask for it."""
+    core.wording_of(self, telling)
+    symbols = self.given.symbols
+    if not all(map(_PLAIN.fullmatch, symbols)):
+      if all(map(_QUOTABLE.fullmatch, symbols)):
+        symbols = tuple(f'"{symbol}"' for symbol in symbols)
+      else:
+        symbols = tuple(f'symbol{k}' for k in range(1, len(symbols) + 1))
+    return (*self.vocab[: len(self.vocab) - len(symbols)], *symbols)
+
+  def _table(
+    self, telling: core.PromptStyle
+  ) -> tuple[verbal.Table, np.ndarray]:
+    """States, without that after the end, and the rows of final ones."""
+    symbols = len(self.given.symbols)
+    ends = len(self.vocab) - 1 - symbols
+    delta = self.delta[: len(self.delta) - ends, ends:]
+    num = len(delta)
+    names = tuple(f'S{row}' for row in range(num))
+    if telling.seed:
+      names = core.new_names(num, telling)
+    final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
+    spoken = self.token_names(telling)[-symbols:]
+    return verbal.Table(delta, names, spoken), final
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal: all states by name, and all steps."""
+    wording = core.wording_of(self, telling)
+    told, final = self._table(telling)
+    rows = core.shuffled(len(told.names), telling)
+    end = ''
+    if self.end != core.DEAD:
+      names = [told.names[row] for row in final]
+      end = TEXTS.render(
+        f'{wording}_end',
+        end=self.token_names(telling)[self.end],
+        names=', '.join(verbal.in_order(names, telling)),
+      )
+    return TEXTS.render(
+      wording,
+      num=len(rows),
+      names=', '.join(told.names[row] for row in rows),
+      first=told.names[0],
+      body='\n'.join(_TELL[wording](told, rows, telling)),
+      end=end,
+    )
+
+  def extent(self, telling: core.PromptStyle) -> core.Extent:
+    """See core.Verbal."""
+    wording, (told, final) = (
+      core.wording_of(self, telling),
+      self._table(telling),
+    )
+
+    def tell(rows: np.ndarray) -> list[str]:
+      return _TELL[wording](told, rows, telling)
+
+    frame = TEXTS.frame(wording) + TEXTS.frame(f'{wording}_end')
+    frame += ', '.join(told.names[row] for row in final)
+    return verbal.extent(told, tell, 'states', frame)
+
+
 @dataclasses.dataclass(frozen=True)
-class World(words.InWords, core.Described):
+class World(VerbalAutomaton, core.Described):
   """A finite automaton of the user's, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be

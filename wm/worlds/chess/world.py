@@ -30,8 +30,8 @@ from wm import core
 from wm.core import registry
 from wm.core.fields import field
 from wm.kernels import chess as kernels
-from wm.worlds.base import games, svg, uniform_play
-from wm.worlds.chess import fen, moves, notation, words
+from wm.worlds.base import games, svg, uniform_play, verbal
+from wm.worlds.chess import fen, moves, notation, states
 from wm.worlds.chess.states import check_start
 
 WORDS = fen.WORDS
@@ -42,8 +42,43 @@ MOST_LEAST = 100  # Nearly every random game has more plies.
 MOST_SHORT = 1000  # Games in a row that are too short.
 
 
+TEXTS = verbal.Texts(__file__)
+
+_BEGIN = {'coordinates': 'begin', 'hyphens': 'setup'}
+
+
+class VerbalChess(states.ChessLabels, core.Verbal):
+  """Chess, told in words."""
+
+  wordings: ClassVar[tuple[str, ...]] = ('coordinates', 'hyphens')
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """Moves as UCI writes them, or with a hyphen."""
+    return _spoken(self.vocabulary, core.wording_of(self, telling))
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal; squares keep their names."""
+    wording = core.wording_of(self, telling)
+    return TEXTS.render(
+      wording,
+      fen=fen.format(self.origin),
+      rules='\n'.join(TEXTS.lines(f'{wording}_rules', telling)),
+    )
+
+
+@functools.cache
+def _spoken(vocabulary: str, wording: str) -> tuple[str, ...]:
+  pad, *found, _ = moves.vocab(vocabulary)
+  if wording == 'hyphens':
+    found = [
+      f'{move[:2]}-{move[2:4]}' + (f'={move[4:]}' if move[4:] else '')
+      for move in found
+    ]
+  return (pad, *found, _BEGIN[wording])
+
+
 @dataclasses.dataclass(frozen=True)
-class World(words.InWords, games.GameWorld, games.Recorded):
+class World(VerbalChess, games.GameWorld, games.Recorded):
   """Chess and random games played of it.
 
   Attributes:

@@ -7,6 +7,7 @@ Tokens and rules are those of `planning`, edits those of `changes`.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 from typing import ClassVar
@@ -15,8 +16,8 @@ import numpy as np
 
 from wm import core
 from wm.core.fields import field, field_error
-from wm.worlds.base import table
-from wm.worlds.cognitive_graph import drawing, graphs, names, planning, words
+from wm.worlds.base import table, verbal
+from wm.worlds.cognitive_graph import drawing, graphs, names, planning
 from wm.worlds.cognitive_graph.graphs import Graph
 from wm.worlds.cognitive_graph.planning import END, NODE0, REWARD
 
@@ -24,8 +25,60 @@ HELD = 5  # One pair of goal and start in so many is held out.
 NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
 
 
+TEXTS = verbal.Texts(__file__)
+
+
+class VerbalGraph(table.NamedTableWorld, core.Verbal):
+  """A graph and walks to a goal, told in words."""
+
+  wordings: ClassVar[tuple[str, ...]] = ('places', 'pairs')
+
+  @property
+  @abc.abstractmethod
+  def graph(self) -> Graph:
+    """The graph."""
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """'end' and 'reward' as they are; nodes by number, or by new names."""
+    core.wording_of(self, telling)
+    if not telling.seed:
+      return self.vocab
+    new = core.new_names(len(self.vocab) - planning.NODE0, telling)
+    return (*self.vocab[: planning.NODE0], *new)
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal: every step, place by place or as pairs."""
+    wording = core.wording_of(self, telling)
+    spoken = self.token_names(telling)[planning.NODE0 :]
+    nodes = np.array(self.graph.nodes)
+    order = nodes[core.shuffled(len(nodes), telling)]
+    told = [
+      (spoken[node], [spoken[head] for head in self.graph.after[node]])
+      for node in order.tolist()
+    ]
+    if wording == 'places':
+      lines = [
+        f'From {here}, a step leads to {" or to ".join(heads)}.'
+        for here, heads in told
+        if heads
+      ]
+    else:
+      pairs = [f'({here}, {head})' for here, heads in told for head in heads]
+      lines = [', '.join(verbal.in_order(pairs, telling)) + '.']
+    text = TEXTS.render(
+      wording,
+      num=len(nodes),
+      names=', '.join(spoken[node] for node in order),
+      body='\n'.join(lines),
+    )
+    best = planning.rewarded(self.graph)
+    called = ', '.join(spoken[node] for node in best)
+    goal = TEXTS.render('goal', rewarded=called)
+    return f'{text}\n{goal}'
+
+
 @dataclasses.dataclass(frozen=True)
-class World(words.InWords, core.Costed):
+class World(VerbalGraph, core.Costed):
   """A graph, one of its changes, and walks on it.
 
   Attributes:

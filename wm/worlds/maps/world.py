@@ -6,6 +6,7 @@ read from files or generated; its states and rules are `navigation`'s.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 from typing import ClassVar
@@ -14,10 +15,11 @@ import numpy as np
 
 from wm import core
 from wm.core.fields import field, field_error
-from wm.worlds.base import table
-from wm.worlds.maps import navigation, osm, processes, routes, streets, words
+from wm.core.predictor import Tokens
+from wm.worlds.base import table, verbal
+from wm.worlds.maps import navigation, osm, processes, routes, streets
 from wm.worlds.maps import trips as trip_files
-from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
+from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, Journeys
 
 # Length limits in number of directions. Random walks run to 99 of them; the
 # published shortest and noisy routes keep under 100 tokens in all.
@@ -27,10 +29,98 @@ MIN_MOVES = 2
 PLANNED, ROADS = 1024, 256
 
 
+TEXTS = verbal.Texts(__file__)
+
+COMPASS = (
+  'north',
+  'northeast',
+  'east',
+  'southeast',
+  'south',
+  'southwest',
+  'west',
+  'northwest',
+)
+
+_DIRECTIONS = {'streets': COMPASS, 'places': streets.DIRECTIONS}
+_END = {'streets': 'stop', 'places': 'arrive'}
+_TELL = {
+  'streets': functools.partial(
+    verbal.by_step,
+    step='From {here}, {label} leads to {there}.',
+    none='From {here}, no street leads on.',
+  ),
+  'places': functools.partial(
+    verbal.by_row,
+    row='At {here} you can go {steps}.',
+    step='{label} (to {there})',
+    between=' or ',
+    none='nowhere',
+  ),
+}
+
+
+class VerbalMaps(Journeys, core.Verbal):
+  """Trips on `graph`, told in words."""
+
+  wordings: ClassVar[tuple[str, ...]] = ('streets', 'places')
+
+  @property
+  @abc.abstractmethod
+  def graph(self) -> streets.StreetGraph:
+    """The street graph."""
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """Directions in words, and the intersections' names or new ones."""
+    wording = core.wording_of(self, telling)
+    names = self.vocab[NODE0:]
+    if telling.seed:
+      names = core.new_names(len(self.graph), telling)
+    return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
+
+  def _table(self, telling: core.PromptStyle) -> verbal.Table:
+    spoken = self.token_names(telling)
+    return verbal.Table(
+      self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
+    )
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal: all intersections by name, and all streets."""
+    wording, table = core.wording_of(self, telling), self._table(telling)
+    rows = core.shuffled(len(table.names), telling)
+    return TEXTS.render(
+      wording,
+      num=len(rows),
+      names=', '.join(table.names[row] for row in rows),
+      body='\n'.join(_TELL[wording](table, rows, telling)),
+    )
+
+  def render_trajectory(self, tokens: Tokens, telling: core.PromptStyle) -> str:
+    """See core.Verbal: with the intersections that it passes."""
+    names = self._table(telling).names
+    place = tokens[0] - NODE0
+    passed = [names[place]]
+    for token in tokens[self.prompt_len :]:
+      if token >= DIRECTION0:
+        place = int(self.graph.delta[place, token - DIRECTION0])
+        passed.append(names[place])
+    words = self.render_tokens(tokens, telling)
+    return f'{words}. It is at, in this order: {", ".join(passed)}.'
+
+  def extent(self, telling: core.PromptStyle) -> core.Extent:
+    """See core.Verbal."""
+    wording, table = core.wording_of(self, telling), self._table(telling)
+
+    def tell(rows: np.ndarray) -> list[str]:
+      return _TELL[wording](table, rows, telling)
+
+    return verbal.extent(table, tell, 'intersections', TEXTS.frame(wording))
+
+
 @dataclasses.dataclass(frozen=True)
 class World(
   navigation.Navigation,
-  words.InWords,
+  VerbalMaps,
   core.Costed,
   core.Described,
   core.Generative,

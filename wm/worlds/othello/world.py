@@ -25,17 +25,46 @@ import numpy as np
 from wm import core
 from wm.core.fields import field, field_error
 from wm.kernels import othello as kernels
-from wm.worlds.base import games, svg, table, uniform_play
+from wm.worlds.base import games, svg, table, uniform_play, verbal
+from wm.worlds.othello import labels
 from wm.worlds.othello import labels as othello_labels
 from wm.worlds.othello import records as othello_records
-from wm.worlds.othello import words
 
 HISTORY = 60  # Moves of the longest game.
 SIDE = 4  # Word of the side to move.
 
 
+TEXTS = verbal.Texts(__file__)
+
+
+class VerbalOthello(labels.Counted, core.Verbal):
+  """A board, told in words."""
+
+  wordings: ClassVar[tuple[str, ...]] = ('othello', 'discs')
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal; squares keep their names."""
+    wording = core.wording_of(self, telling)
+    discs = self.labels(self.init(1))[0, :-1].reshape(self.size, self.size)
+    places = {
+      side: [f'{"abcdefgh"[c]}{r + 1}' for r, c in np.argwhere(discs == side)]
+      for side in (labels.BLACK, labels.WHITE)
+    }
+    black, white = (
+      ' and '.join(verbal.in_order(some, telling)) for some in places.values()
+    )
+    return TEXTS.render(
+      wording,
+      size=self.size,
+      file='abcdefgh'[self.size - 1],
+      black=black,
+      white=white,
+      rules='\n'.join(TEXTS.lines(f'{wording}_rules', telling)),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
-class World(words.InWords, games.GameWorld):
+class World(VerbalOthello, games.GameWorld):
   """A board and the games played on it.
 
   Attributes:

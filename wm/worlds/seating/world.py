@@ -14,6 +14,7 @@ of the shortest lists of statements that leave it.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import itertools
@@ -26,8 +27,7 @@ import numpy as np
 from wm import core
 from wm.core.fields import field
 from wm.kernels import dfa
-from wm.worlds.base import svg, table
-from wm.worlds.seating import words
+from wm.worlds.base import svg, table, verbal
 
 PEOPLE = 'ABCDE'
 # Words of uniform numbers, apart from those of other draws under one seed.
@@ -58,9 +58,58 @@ class _Space(NamedTuple):
   delta: np.ndarray
 
 
+TEXTS = verbal.Texts(__file__)
+
+
+class VerbalSeating(table.TableWorld, core.Verbal):
+  """People who are being seated, told in words."""
+
+  wordings: ClassVar[tuple[str, ...]] = ('seats', 'places')
+
+  @property
+  @abc.abstractmethod
+  def names(self) -> tuple[str, ...]:
+    """Of the people."""
+
+  def _called(self, telling: core.PromptStyle) -> dict[str, str]:
+    """What people are called."""
+    names = self.names
+    if telling.seed:
+      names = core.new_names(len(names), telling)
+    return dict(zip(self.names, names, strict=True))
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """Statements as sentences, without a full stop."""
+    wording, called = core.wording_of(self, telling), self._called(telling)
+    found = ['<pad>']
+    for token in self.vocab[1:]:
+      if '@' in token:
+        person, seat = token.split('@')
+        text = TEXTS.render(f'{wording}_seat', person=called[person], seat=seat)
+      else:
+        pair, seats = token.split('=')
+        person, other = (called[name] for name in pair.split('-'))
+        text = TEXTS.render(
+          f'{wording}_apart', person=person, other=other, seats=seats
+        )
+      found.append(text)
+    return tuple(found)
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal; people have new names, or are told in another order."""
+    wording = core.wording_of(self, telling)
+    names = verbal.in_order(list(self._called(telling).values()), telling)
+    return TEXTS.render(
+      wording,
+      num=len(names),
+      names=f'{", ".join(names[:-1])} and {names[-1]}',
+      rules='\n'.join(TEXTS.lines(f'{wording}_rules', telling)),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class World(
-  words.InWords,
+  VerbalSeating,
   core.Described,
   words={'left': 'arrangements left'},
 ):

@@ -1,4 +1,4 @@
-"""Transition tables in words: a sentence for each step, or for each row.
+"""Worlds in words: texts from Jinja files, and transition tables as sentences.
 
 by_step   From Mira, north leads to Kulo.
 by_row    At Mira you can go N (to Kulo) or E (to Bado).
@@ -6,14 +6,47 @@ by_row    At Mira you can go N (to Kulo) or E (to Bado).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import jinja2
 import numpy as np
 
 from wm import core
 
 SAMPLED = 16  # Rows that the length of all is estimated from.
+
+
+_BLOCK = re.compile(r'{% block (\w+) %}\n(.*?)\n{% endblock %}', re.DOTALL)
+
+
+class Texts:
+  """The texts of a world: blocks of `prompt.md.j2` in its folder."""
+
+  def __init__(self, module: str) -> None:
+    """module: path of a module of that folder."""
+    path = Path(module).with_name('prompt.md.j2')
+    environment = jinja2.Environment(
+      undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    source = path.read_text('utf-8')
+    self._template = environment.from_string(source)
+    self._sources = dict(_BLOCK.findall(source))
+
+  def render(self, block: str, **values: Any) -> str:
+    """A block with its values; one that is missing raises UndefinedError."""
+    context = self._template.new_context(values)
+    return ''.join(self._template.blocks[block](context)).removesuffix('\n')
+
+  def frame(self, block: str) -> str:
+    """A block in which names stand for the values."""
+    return re.sub(r'{{ (\w+) }}', r'{\1}', self._sources[block])
+
+  def lines(self, block: str, style: core.PromptStyle) -> list[str]:
+    """The lines of a block in the order of the style."""
+    return in_order(self.render(block).split('\n'), style)
 
 
 class Table(NamedTuple):
