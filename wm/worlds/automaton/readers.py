@@ -27,6 +27,16 @@ shape=doublecircle. Without one, sequences just stop.
 A symbol is illegal in a state that has no edge for it. Nondeterministic
 automata are refused; write a regular expression instead. Files are only parsed,
 never run.
+
+Regular expressions are read through automata-lib (extra `automata`):
+
+    1(01)*          every character that is no operator is a symbol
+    <left>(<up>)*   a word in angle brackets is one symbol
+
+The operators are | * + ? {n,m} ( ) . [a-z] [^a-z] & (intersection) and ^
+(shuffle). `()` is the empty word. A backslash makes an operator a symbol.
+Blanks are ignored. The alphabet is the sorted set of symbols in the expression;
+`.` stands for any of them.
 """
 
 from __future__ import annotations

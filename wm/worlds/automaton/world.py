@@ -1,7 +1,7 @@
 """A regular language, or the paths of any finite automaton.
 
-The automaton is a file (`readers`), a regular expression (`regular`) or a
-preset (`presets`):
+The automaton is a file or a regular expression (`readers`), or a preset
+(`presets`):
 
     automaton(file='lift.json')             JSON, CSV, GraphML or DOT
     automaton(regex='(<left>|<right>)*')    needs the extra `automata`
@@ -12,6 +12,14 @@ preset (`presets`):
 With accepting states, a sequence is a word of the language and `end`. A symbol
 is legal if some word of the language continues with it. Without accepting
 states, a sequence stops after `length` tokens or where nothing is legal.
+
+`WordProcess` is their distribution, a token at a time. A length w is drawn, then a word of that length, each as likely. With L_r(s) the
+number of words of r letters that are accepted from state s, a word that is in s
+after k letters goes on with mass
+
+  T_k(s) = sum over w >= k of p(w) L_{w-k}(s) / L_w(start)
+
+of which p(k) L_0(s) / L_k(start) ends it, and T_{k+1}(v) goes to state v.
 """
 
 from __future__ import annotations
@@ -264,7 +272,7 @@ class World(VerbalAutomaton, core.Described):
   def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
   ) -> core.SequenceProcess:
-    """See core.Generative; words where there are any, see `law`."""
+    """See core.Generative; words where there are any, see WordProcess."""
     play = super().data_distribution(split, distinct, replan)
     if not self._ends:
       return play

@@ -4,6 +4,9 @@ A graph is what an agent walks on: arcs from node to node, a node where its
 walks start, and rewards at some nodes. The six graphs are those of Momennejad
 et al. 2023 (NeurIPS, "Evaluating Cognitive Maps and Planning in Large Language
 Models with CogEval", figure 1); what changes in them is in `changes`.
+
+CHANGES are CogEval's changes of its graphs, one for each condition.
+'Neighbours of X' are always those in the graph before the change.
 """
 
 from __future__ import annotations

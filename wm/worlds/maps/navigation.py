@@ -1,6 +1,13 @@
 """Routes on a street graph: how trials draw them, how they are written.
 
-States and rules are those of `journeys`.
+`Journeys` has the states, rules and exact answers of going to a destination.
+
+The state is (current intersection, destination). A direction is legal where
+an edge has it, `end` exactly where current == destination; going on through
+the destination is legal too (Vafa et al. 2024, section 3, appendix B).
+
+State words: current is a row of the graph, DEAD, START (no token yet) or
+OVER (after `end`); destination is a row or UNSTATED.
 """
 
 from __future__ import annotations

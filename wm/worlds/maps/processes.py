@@ -16,11 +16,18 @@ low <= t <= high, and where no edge leaves u all those not below t, as a walk
 that meets a street without exit ends there. One that does so before it has
 made `low` moves is drawn anew, and has no mass.
 
-Planned routes: `PlannedRoutes`.
-
 With `replan` it is the limit of these samplers mixed with a vanishing share of
 random legal moves. A walk is random anyway. Where no route leads on, the random
 moves are left, which are uniform over what is legal.
+
+Planned routes are `PlannedRoutes`. Shortest paths are one route for each pair, of equally short ones that of the
+lowest labels. Noisy ones are shortest under one of the world's weightings,
+each as likely: what they do next depends on which weightings have a route from
+the origin to the destination that begins as this one does. There are only so
+many weightings, so that this is exact.
+
+Replanning goes on by the shortest path from wherever one is; of several
+weightings those are meant of which the prefix deviates least.
 """
 
 from __future__ import annotations

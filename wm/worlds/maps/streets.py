@@ -4,6 +4,16 @@ A graph comes from CSV files, from OpenStreetMap through OSMnx (`osm`) or from
 a generated city (`city`). Edges are labelled by the bearing from their start to
 their end; where two leave an intersection in one direction, the shorter stays
 (ties: the smaller neighbour id) and the other is counted as a collision.
+
+A generated city in the manner of Manhattan, for work without downloads.
+
+      o===o===o===o===o     rim and every fourth street: two-way
+      |   v   ^ / v   |     other streets and avenues: one-way, alternating
+      o-<-o-<-o-<-o-<-o     one diagonal avenue, two-way
+      |   v / ^   v   |     culs-de-sac, and streets that leave or enter the
+      o===o===o===o===o     map and never come back
+
+The whole is turned by 29 degrees and gently bent, so that labels vary.
 """
 
 from __future__ import annotations

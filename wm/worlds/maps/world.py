@@ -2,6 +2,11 @@
 
 A sequence is `origin destination direction ... direction end`. The map is
 read from files or generated; its states and rules are `navigation`'s.
+
+Street maps in words: streets one by one, or what leaves each intersection.
+
+streets   From Mira, north leads to Kulo.
+places    At Mira you can go N (to Kulo) or E (to Bado).
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Labels of Othello: edits of them, and a reading without the rules."""
+"""Labels of Othello: edits of them, and a reading without the rules.
+
+Functions of a board: whose discs are more, and where; boards of labels.
+
+Tasks of Vafa et al. 2025 (section 8 of what their program does): each as the
+paper has it, and, where it differs, as the program computes it, which takes the
+stored 0, 1, 2 for empty, black, white, while they are white, empty, black.
+"""
 
 from __future__ import annotations
 

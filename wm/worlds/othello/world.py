@@ -10,6 +10,11 @@ can (Vafa et al. 2024, section 4.3, with the side to move in the state).
 
 State words: black low and high, white low and high (a bit a square), the side
 to move (0 black, 1 white, 2 over), 15 of history; all DEAD in a dead state.
+
+Openings are all orders in which given squares can be played from the start.
+Different orders of the same squares lead to different boards, so that a model
+cannot tell their states apart by which squares were played (Vafa et al. 2025
+score inductive biases there).
 """
 
 from __future__ import annotations

@@ -5,6 +5,13 @@
   annotation    GAME.map.human and GAME.map.reversed; all steps
 
 A walkthrough is beside them, or in the archive of another generation.
+
+Games are files in a folder of folders, or in a packed archive of them:
+
+    FOLDER/zork1/zork1.edges.json       or       NAME.tar.gz with members
+    FOLDER/zork1/zork1.walkthrough               NAME/zork1/zork1.edges.json
+
+Nothing is unpacked: members are read by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,21 @@
 """Walks on a maze as a world: tokens are actions, states sets of places.
 
 A sequence stops after `length` actions, or where none leads on. Where an action
-has two outcomes, the state is the set of places where the walk may be: see
-`places`.
+has two outcomes, the state is the set of places where the walk may be.
+
+Some actions of text games lead to different places at different times: a lift,
+or a wind. A reader of the map alone knows then only a set of places (the subset
+construction):
+
+    hall --enter--> {lift}    lift --out--> {hall, roof}    {hall, roof} --..
+
+`VerbalMaze` states a maze way by way, or place by place:
+
+  ways    From "hall", north leads to "kitchen".
+  rooms   In "hall": north goes to "kitchen", enter lift goes to "lift".
+
+Names of places are in quotes, as JSON writes them: games have places whose
+names hold brackets, commas and quotes.
 """
 
 from __future__ import annotations

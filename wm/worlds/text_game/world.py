@@ -1,4 +1,16 @@
-"""A text game's map as a world: sequences are walks from where it starts."""
+"""A text game's map as a world: sequences are walks from where it starts.
+
+The example, which needs no data, is a hotel whose lift stops at random:
+
+    gate --- yard --- hall --- bar
+              ^       |  |
+              |     lift  +-up- attic --- the maid's room
+              |       |
+              +-jump- roof
+
+The lift lets out in the hall or on the roof. From the bar, southwest is the
+yard. The way back from the maid's room is only imputed.
+"""
 
 from __future__ import annotations
 
