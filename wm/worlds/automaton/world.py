@@ -13,9 +13,10 @@ With accepting states, a sequence is a word of the language and `end`. A symbol
 is legal if some word of the language continues with it. Without accepting
 states, a sequence stops after `length` tokens or where nothing is legal.
 
-`WordProcess` is their distribution, a token at a time. A length w is drawn, then a word of that length, each as likely. With L_r(s) the
-number of words of r letters that are accepted from state s, a word that is in s
-after k letters goes on with mass
+`WordProcess` is their distribution, a token at a time. A length w is drawn,
+then a word of that length, each as likely. With L_r(s) the number of words of r
+letters that are accepted from state s, a word that is in s after k letters goes
+on with mass
 
   T_k(s) = sum over w >= k of p(w) L_{w-k}(s) / L_w(start)
 

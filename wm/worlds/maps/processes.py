@@ -20,11 +20,11 @@ With `replan` it is the limit of these samplers mixed with a vanishing share of
 random legal moves. A walk is random anyway. Where no route leads on, the random
 moves are left, which are uniform over what is legal.
 
-Planned routes are `PlannedRoutes`. Shortest paths are one route for each pair, of equally short ones that of the
-lowest labels. Noisy ones are shortest under one of the world's weightings,
-each as likely: what they do next depends on which weightings have a route from
-the origin to the destination that begins as this one does. There are only so
-many weightings, so that this is exact.
+Planned routes are `PlannedRoutes`. Shortest paths are one route for each pair,
+of equally short ones that of the lowest labels. Noisy ones are shortest under
+one of the world's weightings, each as likely: what they do next depends on
+which weightings have a route from the origin to the destination that begins as
+this one does. There are only so many weightings, so that this is exact.
 
 Replanning goes on by the shortest path from wherever one is; of several
 weightings those are meant of which the prefix deviates least.

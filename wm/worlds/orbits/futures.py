@@ -1,10 +1,11 @@
 """What follows from a state of a system, prefixes that reach it, and others.
 
 The number of frames that fix the next ones follows, to first order, from the
-information of the bins. Around the true orbit, positions are linear in its elements, and a bin is a
-measurement with the variance of a uniform number, width^2 / 12. The error of
-positions to come follows from the inverse of the information that n frames
-give (least squares, with the spread of the drawn systems as the prior).
+information of the bins. Around the true orbit, positions are linear in its
+elements, and a bin is a measurement with the variance of a uniform number,
+width^2 / 12. The error of positions to come follows from the inverse of the
+information that n frames give (least squares, with the spread of the drawn
+systems as the prior).
 
 A state names a system, and the row that it shows next:
 

@@ -11,11 +11,11 @@ Masses of 'binaries' and planets' of 'summary' are log-uniform, suns' of
 'summary' uniform. The last three are the inductive-bias probes' (Vafa et al.
 2025): 'two_body' and 'exoplanets' of the program, 'summary' of the paper.
 
-Masses of exoplanets and their stars are drawn from a gamma distribution of planets' masses below their 90th percentile, and a
-log-normal one of stars' (Vafa et al. 2025, the published program). The numbers
-below are fits of scipy 1.17 to 4,956 planets of the NASA Exoplanet Archive, in
-the table that the program ships (sha256 891fa57ff658...), of which 4,460 are
-light enough.
+Masses of planets follow a gamma distribution, fitted to exoplanets below their
+90th percentile, and those of stars a log-normal one (Vafa et al. 2025, the
+published program). The numbers below are fits of scipy 1.17 to 4,956 planets of
+the NASA Exoplanet Archive, in the table that the program ships (sha256
+891fa57ff658...), of which 4,460 are light enough.
 """
 
 from __future__ import annotations
