@@ -495,7 +495,7 @@ def _sums(
   """
   x, y = x - x.mean(), y - y.mean()
   powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
-  return np.stack([np.bincount(cluster, weight * one) for one in powers])
+  return np.stack([np.bincount(cluster, weight * power) for power in powers])
 
 
 def _moments(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -524,8 +524,8 @@ def pearson(
   """
   from scipy import special  # Heavy; not needed to list metrics.
 
-  some = weight > 0
-  x, y, weight, group = x[some], y[some], weight[some], group[some]
+  heavy = weight > 0
+  x, y, weight, group = x[heavy], y[heavy], weight[heavy], group[heavy]
   names, cluster = np.unique(group, return_inverse=True)
   num = len(names)
   if num < FEWEST_CORRELATED:
@@ -536,15 +536,15 @@ def pearson(
   shared, spread = _moments(np.concatenate([total, total - sums], 1))
   if (spread < _NO_SPREAD).any():
     return None
-  found = shared / np.sqrt(spread[0] * spread[1])
-  if (np.abs(found) > 1 - _NO_SPREAD).any():
+  correlations = shared / np.sqrt(spread[0] * spread[1])
+  if (np.abs(correlations) > 1 - _NO_SPREAD).any():
     return None
-  center, *without = np.arctanh(found)
+  center, *without = np.arctanh(correlations)
   variance = np.var(without) * (num - 1)
   tail = (1 + statistics.LEVEL) / 2
   width = special.stdtrit(num - 1, tail) * math.sqrt(variance)
   ends = math.tanh(center - width), math.tanh(center + width)
-  return Correlation(float(found[0]), *ends, num)
+  return Correlation(float(correlations[0]), *ends, num)
 
 
 def pearson_over_models(

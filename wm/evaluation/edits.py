@@ -79,7 +79,7 @@ def draw(
     *(row, tokens, place, none, none.copy(), none.copy()),
     *(legal, legal.copy(), np.zeros(len(at), bool)),
   )
-  counts = np.array([len(some) for some in values])
+  counts = np.array([len(options) for options in values])
   for attempt in range(ATTEMPTS):
     left = np.flatnonzero(~found.done)
     if not left.size:
@@ -112,10 +112,10 @@ def _one_a_row(
   points: probing.Points, chosen: np.ndarray, seed: int
 ) -> np.ndarray:
   """[T] one of the chosen points of each sequence, by row."""
-  some = np.flatnonzero(chosen)
-  keys = core.hash64(seed, PLACES, points.row[some], points.position[some])
-  some = some[np.lexsort((keys, points.row[some]))]
-  return some[np.unique(points.row[some], return_index=True)[1]]
+  rows = np.flatnonzero(chosen)
+  keys = core.hash64(seed, PLACES, points.row[rows], points.position[rows])
+  rows = rows[np.lexsort((keys, points.row[rows]))]
+  return rows[np.unique(points.row[rows], return_index=True)[1]]
 
 
 def _edited(
@@ -145,9 +145,11 @@ class Moves(NamedTuple):
 
   def random(self, num: int, seed: list[int]) -> np.ndarray:
     """[num, T, D] of the same lengths, in any direction."""
-    found = np.random.default_rng(seed).normal(size=(num, *self.by.shape))
+    directions = np.random.default_rng(seed).normal(size=(num, *self.by.shape))
     length = np.linalg.norm(self.by, axis=-1, keepdims=True)
-    return found * (length / np.linalg.norm(found, axis=-1, keepdims=True))
+    return directions * (
+      length / np.linalg.norm(directions, axis=-1, keepdims=True)
+    )
 
 
 class Fitted(NamedTuple):
@@ -219,14 +221,14 @@ class Fitted(NamedTuple):
     Each gives half, and the logits of all other values stay as they are; in
     the sense of least squares where there are more values than dimensions.
     """
-    found = np.zeros((len(label), len(weights)))
+    moves = np.zeros((len(label), len(weights)))
     for k in np.unique(label):
-      some, count = np.flatnonzero(label == k), len(self.values[k])
+      rows, count = np.flatnonzero(label == k), len(self.values[k])
       w = weights[:, k, :count].astype(np.float64)
       # What all logits have in common says nothing.
       back = np.linalg.pinv(w - w.mean(1, keepdims=True))  # [C, D].
-      found[some] = (back[new[some]] - back[old[some]]) / 2
-    return found
+      moves[rows] = (back[new[rows]] - back[old[rows]]) / 2
+    return moves
 
   def _at(self, edits: Edits) -> np.ndarray:
     """[T] the points that are edited; points are in order."""
@@ -244,10 +246,10 @@ class Fitted(NamedTuple):
     self, features: np.ndarray, edits: Edits, value: np.ndarray
   ) -> np.ndarray:
     """[T, D] mean activations where the edited labels have values [T]."""
-    found = np.zeros((len(value), features.shape[1]))
+    means = np.zeros((len(value), features.shape[1]))
     inputs, labels = features[self.train], self.points.label[self.train]
     pairs = np.stack([edits.label, value], -1)
-    for k, one in np.unique(pairs, axis=0):
-      mean = inputs[labels[:, k] == one].mean(0)
-      found[(pairs == (k, one)).all(-1)] = mean
-    return found
+    for k, value_of in np.unique(pairs, axis=0):
+      mean = inputs[labels[:, k] == value_of].mean(0)
+      means[(pairs == (k, value_of)).all(-1)] = mean
+    return means

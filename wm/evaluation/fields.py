@@ -19,11 +19,11 @@ def at_least(metric: core.Metric, **fields: int) -> None:
 
 def one_of(metric: core.Metric, **fields: Sequence[str]) -> None:
   """Raises InputError for a field that has none of its possible values."""
-  for name, known in fields.items():
-    if getattr(metric, name) not in known:
+  for name, choices in fields.items():
+    if getattr(metric, name) not in choices:
       raise core.InputError(
         f'{metric.name}: {name}={getattr(metric, name)!r} was given; '
-        f'available: {", ".join(known)}'
+        f'available: {", ".join(choices)}'
       )
 
 

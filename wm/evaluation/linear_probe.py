@@ -24,10 +24,10 @@ Params = tuple[jax.Array, jax.Array]  # [D, K, C] weights, [K, C] biases.
 NEVER = -1e30
 
 
-def _loss(params: Params, batch: Batches, known: jax.Array) -> jax.Array:
+def _loss(params: Params, batch: Batches, valid: jax.Array) -> jax.Array:
   """Sum over classifiers; their parameters are apart, so each is fit alone."""
   logits_BKC = jnp.tensordot(batch.x, params[0], 1) + params[1][None]
-  logits_BKC = jnp.where(known, logits_BKC, NEVER)
+  logits_BKC = jnp.where(valid, logits_BKC, NEVER)
   each_BK = optax.softmax_cross_entropy_with_integer_labels(logits_BKC, batch.y)
   return jnp.sum(each_BK.sum(-1) * batch.w) / jnp.sum(batch.w)
 
@@ -37,7 +37,7 @@ def _epoch(
   params: Params,
   state: optax.OptState,
   batches: Batches,
-  known: jax.Array,
+  valid: jax.Array,
   lr: float,
 ) -> tuple[Params, optax.OptState]:
   optimizer = optax.adam(lr)
@@ -46,7 +46,7 @@ def _epoch(
     carry: tuple[Params, optax.OptState], batch: Batches
   ) -> tuple[tuple[Params, optax.OptState], None]:
     params, state = carry
-    grads = jax.grad(_loss)(params, batch, known)
+    grads = jax.grad(_loss)(params, batch, valid)
     updates, state = optimizer.update(grads, state, params)
     return (optax.apply_updates(params, updates), state), None
 
@@ -93,7 +93,7 @@ def fit(
   )
   shape = len(classes), int(classes.max())
   # Classifiers have different numbers of classes: [K, C], padded.
-  known = np.arange(shape[1]) < np.asarray(classes)[:, None]
+  valid = np.arange(shape[1]) < np.asarray(classes)[:, None]
   bound = width**-0.5
   start = np.random.default_rng([seed, 8]).uniform(
     -bound, bound, (width, *shape)
@@ -102,8 +102,8 @@ def fit(
   state = optax.adam(lr).init(params)
   # An epoch a call, so that Ctrl-C is heard between them.
   for _ in range(epochs):
-    params, state = _epoch(params, state, batches, jnp.asarray(known), lr)
-  return np.asarray(params[0]), np.where(known, params[1], NEVER)
+    params, state = _epoch(params, state, batches, jnp.asarray(valid), lr)
+  return np.asarray(params[0]), np.where(valid, params[1], NEVER)
 
 
 def named(

@@ -56,9 +56,9 @@ def forced(
   for part, log_probs in core.log_probs_by_rows(
     predictor, sequences.tokens, sequences.lengths
   ):
-    said = log_probs[:, first - 1 : size - 1]
-    tokens[part] = _coordinates(world, said)
-    expected[part] = _expected(said[..., meant], centres[meant])
+    rows = log_probs[:, first - 1 : size - 1]
+    tokens[part] = _coordinates(world, rows)
+    expected[part] = _expected(rows[..., meant], centres[meant])
   shape = num, (size - first) // 2, 2
   return Forced(
     world.coordinates(tokens).reshape(shape), expected.reshape(shape)
@@ -81,8 +81,8 @@ def rolled(
     before = sequences.tokens[part, :size]
     session = predictor.session(before, np.full(len(before), size), 1)
     for k in range(2 * rows):
-      said = _coordinates(world, np.asarray(session.log_probs()))
-      tokens[part, k] = said[:, 0]
+      predicted = _coordinates(world, np.asarray(session.log_probs()))
+      tokens[part, k] = predicted[:, 0]
       if k + 1 < 2 * rows:
-        session.advance(said)
+        session.advance(predicted)
   return world.coordinates(tokens).reshape(num, rows, 2)

@@ -45,9 +45,11 @@ def label(
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
     rows = rows[~ends[rows, t]]
     if t != last:
-      found = targets(world, states[rows], pieces)
-      known = (found != core.DEAD).all(-1)
-      blocks.append((rows[known], np.full(known.sum(), t), found[known]))
+      labels_t = targets(world, states[rows], pieces)
+      labelled = (labels_t != core.DEAD).all(-1)
+      blocks.append(
+        (rows[labelled], np.full(labelled.sum(), t), labels_t[labelled])
+      )
   row, position, labels = map(np.concatenate, zip(*blocks, strict=True))
   order = np.lexsort((position, row))
   position = position[order]
@@ -78,12 +80,12 @@ def targets(
   # Many numbers: the smallest type that holds all classes, and DEAD.
   kind = np.min_scalar_type(-max(heads.sizes))
   labels = world.labels(states).astype(kind)
-  found = labels[:, read]
+  read_labels = labels[:, read]
   if turn is None or pieces == 'colours' or not (pieces or heads.mine):
-    return found
+    return read_labels
   mover = labels[:, [turn]]
-  found = by_mover(found, mover, heads.sizes[read.start])
-  return np.where(mover < 2, found, core.DEAD)
+  read_labels = by_mover(read_labels, mover, heads.sizes[read.start])
+  return np.where(mover < 2, read_labels, core.DEAD)
 
 
 def sizes(world: core.Labelled) -> tuple[int, ...]:
@@ -101,16 +103,16 @@ def sizes(world: core.Labelled) -> tuple[int, ...]:
   return heads.sizes[heads.probe] if heads.probe is not None else heads.sizes
 
 
-def by_mover(found: np.ndarray, turn: np.ndarray, classes: int) -> np.ndarray:
+def by_mover(pieces: np.ndarray, turn: np.ndarray, classes: int) -> np.ndarray:
   """Pieces of two colours as mine and theirs, or these as colours again.
 
-  found: 0 for none, then one colour's kinds, then the other's (mine, theirs).
+  pieces: 0 for none, then one colour's kinds, then the other's (mine, theirs).
   turn: 0 or 1, broadcast to `found`: the colour that is to move.
   classes: all of these, 2 * kinds + 1.
   """
   kinds = (classes - 1) // 2
-  turned = 1 + (found - 1 + kinds * turn) % (2 * kinds)
-  return np.where(found > 0, turned, 0).astype(found.dtype)
+  turned = 1 + (pieces - 1 + kinds * turn) % (2 * kinds)
+  return np.where(pieces > 0, turned, 0).astype(pieces.dtype)
 
 
 def activations(
@@ -120,15 +122,15 @@ def activations(
   layer: int,
 ) -> np.ndarray:
   """[P, D] float32 activations at the points."""
-  found = []
+  parts = []
   for rows in core.chunks(len(sequences), sequences.tokens.shape[1] * 1024):
     hidden = predictor.hidden(
       sequences.tokens[rows], sequences.lengths[rows], layer
     )
-    here = (points.row >= rows.start) & (points.row < rows.stop)
-    at = points.row[here] - rows.start, points.position[here]
-    found.append(np.asarray(hidden)[at])
-  return np.concatenate(found).astype(np.float32)
+    inside = (points.row >= rows.start) & (points.row < rows.stop)
+    at = points.row[inside] - rows.start, points.position[inside]
+    parts.append(np.asarray(hidden)[at])
+  return np.concatenate(parts).astype(np.float32)
 
 
 def by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
@@ -145,7 +147,7 @@ def by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
 
 def classes(labels: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   """Labels [P, K] as classes 0, 1, ... of each column, and what they are."""
-  found = [np.unique(column, return_inverse=True) for column in labels.T]
-  kind = np.min_scalar_type(max(len(seen) for seen, _ in found))
-  target = [back.astype(kind) for _, back in found]
-  return np.stack(target, axis=-1), [seen for seen, _ in found]
+  columns = [np.unique(column, return_inverse=True) for column in labels.T]
+  kind = np.min_scalar_type(max(len(seen) for seen, _ in columns))
+  target = [back.astype(kind) for _, back in columns]
+  return np.stack(target, axis=-1), [seen for seen, _ in columns]

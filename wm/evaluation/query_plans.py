@@ -53,7 +53,7 @@ class Plan:
   @property
   def tokens(self) -> int:
     """Tokens of all prompts, about."""
-    prompts = [one.prompt for one in self.questions]
+    prompts = [query.prompt for query in self.questions]
     few = prompts[:: len(prompts) // SAMPLED + 1]
     share = sum(map(verbal.text_tokens, few)) / max(sum(map(len, few)), 1)
     each = self.calls / max(len(prompts), 1)
@@ -95,15 +95,15 @@ def scores(
   )
   failures = np.array([answers[k].failure for k in rows])
   values = [answers[k].value == right[k] for k in rows]
-  found = [scored('right_answers', values, reason=failures)]
+  rows_of = [scored('right_answers', values, reason=failures)]
   chance = np.array([answers[k].probability for k in rows])
   truth = np.array([right[k] is True for k in rows])
   yes_no = np.array([questions[k].kind == queries.YES_NO for k in rows])
-  if (known := ~np.isnan(chance) & yes_no).any():
+  if (has_probability := ~np.isnan(chance) & yes_no).any():
     value = np.where(truth, chance, 1 - chance)
-    missing = np.where(known, '', 'no_probability')
-    found.append(scored('right_probability', value, reason=missing))
-  return tuple(found)
+    missing = np.where(has_probability, '', 'no_probability')
+    rows_of.append(scored('right_probability', value, reason=missing))
+  return tuple(rows_of)
 
 
 def plan_of(
@@ -121,7 +121,7 @@ def plan_of(
     )
   twin, listed = predictor.dry_run()
   metric(twin, world, seed)
-  once = {one.prompt: one for one in reversed(listed)}
+  once = {query.prompt: query for query in reversed(listed)}
   return Plan(metric, predictor, tuple(reversed(once.values())))
 
 
@@ -148,28 +148,28 @@ def plans(
     InputError: a metric asks too much, or cannot list its questions. Of one
       that asks far too much only the first trials are listed.
   """
-  found: dict[str, Plan] = {}
+  by_spec: dict[str, Plan] = {}
   for metric in _with_beside(metrics):
     if needs.lacks(metric, type(predictor), type(world)):
-      made = Plan(metric, predictor, ())
+      plan_ = Plan(metric, predictor, ())
     else:
-      made = _fitting(metric, predictor, world, seed, max_calls)
-      log(str(made))
-    found[registry.spec(made.metric)] = made
-  return list(found.values())
+      plan_ = _fitting(metric, predictor, world, seed, max_calls)
+      log(str(plan_))
+    by_spec[registry.spec(plan_.metric)] = plan_
+  return list(by_spec.values())
 
 
 def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
   """Metrics, and those that must be shown beside them."""
   names = {metric.name for metric in metrics}
-  found = []
+  with_companions = []
   for metric in metrics:
-    found.append(metric)
+    with_companions.append(metric)
     if spec := metric.companion():
       other = registry.make('metric', spec)
       if other.name not in names:
-        found.append(other)
-  return found
+        with_companions.append(other)
+  return with_companions
 
 
 def _fitting(
@@ -181,28 +181,28 @@ def _fitting(
 ) -> Plan:
   """The plan of a metric, cut to whole trials where it asks too much."""
   most = max_calls or MOST_CALLS
-  made = _listed(metric, predictor, world, seed, most)
-  asks = str(made)
-  if made.metric is not metric:
+  fitting = _listed(metric, predictor, world, seed, most)
+  asks = str(fitting)
+  if fitting.metric is not metric:
     asks = (
-      f'{registry.spec(metric)}: at least {made.calls:,} calls, those of its '
-      f'first {_trials(made.metric):,} trials'
+      f'{registry.spec(metric)}: at least {fitting.calls:,} calls, those of '
+      f'its first {_trials(fitting.metric):,} trials'
     )
-  cut = made.metric is not metric
-  while made.calls > most:
-    smaller = _cut(made, most)
+  cut = fitting.metric is not metric
+  while fitting.calls > most:
+    smaller = _cut(fitting, most)
     if smaller is None:
       raise core.InputError(
         f'{asks}; expected at most {most:,} calls (--max_calls): no number of '
         'trials fits'
       )
-    made, cut = plan_of(smaller, predictor, world, seed), True
+    fitting, cut = plan_of(smaller, predictor, world, seed), True
   if cut and not max_calls:
     raise core.InputError(
       f'{asks}; expected at most {most:,} calls: '
-      f'{registry.spec(made.metric)} would fit, or set --max_calls'
+      f'{registry.spec(fitting.metric)} would fit, or set --max_calls'
     )
-  return made
+  return fitting
 
 
 def _listed(
@@ -219,21 +219,21 @@ def _listed(
   """
   num = FIRST
   while True:
-    some = _with_trials(metric, num)
-    made = plan_of(some, predictor, world, seed)
-    if some is metric or made.calls > most:
-      return made
+    smaller = _with_trials(metric, num)
+    listed = plan_of(smaller, predictor, world, seed)
+    if smaller is metric or listed.calls > most:
+      return listed
     # As many as would ask twice what is allowed, by those so far.
-    num *= max(2 * most // max(made.calls, 1), 2)
+    num *= max(2 * most // max(listed.calls, 1), 2)
 
 
-def _cut(made: Plan, most: int) -> core.Metric | None:
+def _cut(current: Plan, most: int) -> core.Metric | None:
   """The metric with fewer trials, or None."""
-  num = _trials(made.metric)
-  fits = min(num * most // made.calls, num - made.metric.trials_per_draw)
-  if fits < made.metric.trials_per_draw:
+  num = _trials(current.metric)
+  fits = min(num * most // current.calls, num - current.metric.trials_per_draw)
+  if fits < current.metric.trials_per_draw:
     return None
-  return _with_trials(made.metric, fits)
+  return _with_trials(current.metric, fits)
 
 
 def _trials(metric: core.Metric) -> int:

@@ -267,20 +267,20 @@ def breakdown(
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
       continue
     for value, summary in statistics.by_column(scores, name, about['seed']):
-      one = entry(metric, scores, world, summary, **about)
+      subset = entry(metric, scores, world, summary, **about)
       # Counts are of all trials: nothing says which value they belong to.
-      yield {**one, 'counts': {}, 'where': {name: value}}
+      yield {**subset, 'counts': {}, 'where': {name: value}}
 
 
 def summed_up(
   metric: core.Metric,
-  found: Sequence[core.Scores],
+  quantities: Sequence[core.Scores],
   world: core.World,
   **about: Any,
 ) -> tuple[list[Entry], list[Entry]]:
   """Entries of a metric's quantities, and of their breakdowns; see `entry`."""
   entries, parts = [], list[Entry]()
-  for scores in found:
+  for scores in quantities:
     summary = statistics.summarize(scores, about['seed'])
     entries.append(entry(metric, scores, world, summary, **about))
     parts += breakdown(metric, scores, world, **about)
@@ -294,8 +294,8 @@ def _rows(part: Part) -> Iterator[Entry]:
     columns = {**scores.columns, 'row': np.arange(len(scores.value)), **arrays}
     values = [np.asarray(column).tolist() for column in columns.values()]
     for row in zip(*values, strict=True):
-      one = {**dict(zip(columns, row, strict=True)), **fixed}
-      yield {**one, 'value': ''} if one['reason'] else one
+      cells = {**dict(zip(columns, row, strict=True)), **fixed}
+      yield {**cells, 'value': ''} if cells['reason'] else cells
 
 
 def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:

@@ -67,12 +67,12 @@ class ResultCache:
     """All that the metric's rows depend on, as it was when first asked."""
     spec = registry.spec(metric)
     if spec not in self.origins:
-      found = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
-      unknown = found.unknown or self.made_of.unknown
-      self.origins[spec] = found._replace(unknown=unknown)
+      origin = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
+      unknown = origin.unknown or self.made_of.unknown
+      self.origins[spec] = origin._replace(unknown=unknown)
     return self.origins[spec]
 
-  def found_before(
+  def load_valid(
     self, asked: Mapping[str, core.Metric]
   ) -> dict[str, results.Part]:
     """Spec -> part that still stands; the others are left out."""
@@ -80,21 +80,21 @@ class ResultCache:
       self.origin(metric)  # Before anything is measured.
     if self.made_of.unknown:
       self.log(f'{self.made_of.unknown}: all is measured anew each time')
-    found, stale = {}, False
+    valid, stale = {}, False
     for path in results.paths(self.folder):
       try:
-        part = self._standing(path, asked)
-        found[part.spec] = part
+        part = self._load_if_valid(path, asked)
+        valid[part.spec] = part
       except results.Unusable as error:
         stale = True
-        self._leave_out(path, asked, error)
+        self._discard(path, asked, error)
     # What was put together from parts that stand no more must not be read.
     if stale:
       for name in results.JOINED:
         (self.folder / name).unlink(missing_ok=True)
-    return found
+    return valid
 
-  def _standing(
+  def _load_if_valid(
     self, path: pathlib.Path, asked: Mapping[str, core.Metric]
   ) -> results.Part:
     """A part, its summaries as they would be made now; raises Unusable."""
@@ -115,15 +115,15 @@ class ResultCache:
     )
     return self._written(metric, path, part) if changed else part
 
-  def _leave_out(
+  def _discard(
     self,
     path: pathlib.Path,
     asked: Mapping[str, core.Metric],
     error: results.Unusable,
   ) -> None:
     """Says why a part is not used; removes it where it is measured again."""
-    own = {results.path(self.folder, m.name, s): s for s, m in asked.items()}
-    spec = error.spec or own.get(path, path.stem)
+    paths = {results.path(self.folder, m.name, s): s for s, m in asked.items()}
+    spec = error.spec or paths.get(path, path.stem)
     if spec not in asked:
       self.log(f'{spec}: left out, name the metric to measure it: {error}')
       return
@@ -160,11 +160,11 @@ class ResultCache:
     return partial_results.kept(self.folder / UNFINISHED, mark)
 
   def add(
-    self, metric: core.Metric, found: tuple[core.Scores, ...]
+    self, metric: core.Metric, rows: tuple[core.Scores, ...]
   ) -> results.Part:
     """Claims the folder and writes what a metric found."""
     files.claim(self.folder, 'score', self.claim)
     spec, origin = registry.spec(metric), self.origin(metric)
     path = results.path(self.folder, metric.name, spec)
-    part = results.Part(spec, *origin, {}, self.about, [], [], found)
+    part = results.Part(spec, *origin, {}, self.about, [], [], rows)
     return self._written(metric, path, part)

@@ -24,23 +24,23 @@ _DERIVED = ('recipe', 'training_seed')
 
 
 def _checked(
-  metric: core.Metric, found: tuple[core.Scores, ...]
+  metric: core.Metric, rows: tuple[core.Scores, ...]
 ) -> tuple[core.Scores, ...]:
   """What a metric gave; raises InputError where it is not what it should be."""
   label = f'metric {registry.spec(metric)}'
-  if not isinstance(found, tuple) or {*map(type, found)} != {core.Scores}:
+  if not isinstance(rows, tuple) or {*map(type, rows)} != {core.Scores}:
     raise core.InputError(
-      f'{label} gave {type(found).__name__}; expected a tuple of core.Scores'
+      f'{label} gave {type(rows).__name__}; expected a tuple of core.Scores'
     )
-  names = [scores.quantity for scores in found]
+  names = [scores.quantity for scores in rows]
   for name in names:
     if not isinstance(name, str) or not name or names.count(name) > 1:
       raise core.InputError(
         f'{label} gave quantities {names}; expected different names'
       )
-  for scores in found:
+  for scores in rows:
     _check(f'{label}: {scores.quantity!r}', scores)
-  return found
+  return rows
 
 
 def _limits(label: str, scores: core.Scores) -> tuple[float, float]:
@@ -152,13 +152,13 @@ def run(
   parts = results_cache.ResultCache(folder, claimed, world, origin, about, log)
   plans: dict[str, query_plans.Plan] = {}
   if core.can(predictor, core.QueryModel.ask):
-    made = query_plans.plans(metrics, predictor, world, seed, max_calls, log)
-    metrics = [one.metric for one in made]
-    plans = {registry.spec(one.metric): one for one in made}
+    planned = query_plans.plans(metrics, predictor, world, seed, max_calls, log)
+    metrics = [plan.metric for plan in planned]
+    plans = {registry.spec(plan.metric): plan for plan in planned}
   asked = {registry.spec(metric): metric for metric in metrics}
-  found = parts.found_before(asked)
+  finished = parts.load_valid(asked)
   for spec, metric in asked.items():
-    if spec in found:
+    if spec in finished:
       continue
     rows: tuple[core.Scores, ...]
     if missing := needs.lacks(metric, type(predictor), type(world)):
@@ -174,9 +174,9 @@ def run(
         rows = _checked(metric, metric(predictor, world, seed))
         if spec in plans:
           rows += plans[spec].scores(world)
-    found[spec] = parts.add(metric, rows)
-  order = [*asked, *(spec for spec in found if spec not in asked)]
-  return results.join(folder, [found[spec] for spec in order])
+    finished[spec] = parts.add(metric, rows)
+  order = [*asked, *(spec for spec in finished if spec not in asked)]
+  return results.join(folder, [finished[spec] for spec in order])
 
 
 def table(entries: Sequence[Entry]) -> str:

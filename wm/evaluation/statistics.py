@@ -231,9 +231,9 @@ def proportion(
     # 0.5) is Jeffreys'. Below one hit the shift shrinks with the hits, so that
     # the end goes to 0 without a jump.
     shift = _SHIFT * np.minimum(hits, 1)
-    some = np.where(hits > 0, hits + shift, 1)
-    found = special.betaincinv(some, misses + 1 - shift, tail)
-    return np.where(hits > 0, found, 0)
+    successes = np.where(hits > 0, hits + shift, 1)
+    quantile = special.betaincinv(successes, misses + 1 - shift, tail)
+    return np.where(hits > 0, quantile, 0)
 
   # The upper end is one minus the lower end of the share of misses.
   low, high = least(hits, misses), 1 - least(misses, hits)
@@ -252,11 +252,11 @@ def degrees(errors: np.ndarray) -> np.ndarray:
   # (sum e^2)^2 / sum e^4 is G where all are equal, and 1 where one is all.
   square = errors * errors
   fourth = (square * square).sum(1)
-  some = np.divide(
+  participating = np.divide(
     square.sum(1) ** 2, fourth, out=np.ones(len(errors)), where=fourth > 0
   )
-  free = _FACTOR * np.maximum(some - 1, 0) ** _POWER
-  free = free / np.maximum(1 - some / num, ROUNDING)
+  free = _FACTOR * np.maximum(participating - 1, 0) ** _POWER
+  free = free / np.maximum(1 - participating / num, ROUNDING)
   return np.clip(free, 0.05, max(num - 1, 0.05))
 
 

@@ -231,7 +231,7 @@ class Metric(core.Metric):
     group: np.ndarray,
   ) -> list[core.Scores]:
     """A quantity for each kind of rules and each way to compare sets."""
-    made, start = [], 0
+    curves, start = [], 0
     for column, places in self._rules().items():
       span = slice(start, start + len(places))
       start = span.stop
@@ -249,5 +249,5 @@ class Metric(core.Metric):
           weight=weight.ravel(),
           columns={column: np.tile(numbers, len(group))},
         )
-        made.append(scores)
-    return made
+        curves.append(scores)
+    return curves

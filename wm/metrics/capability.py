@@ -68,7 +68,7 @@ class Metric(core.Metric):
     value = np.zeros(len(asked))
     fits = membership.fits(predictor, asked.lengths + 1)  # With the answer.
     reason = np.where(fits, '', 'too_long').astype('<U16')
-    some, rows = asked.take(fits), np.flatnonzero(fits)
+    fitting, rows = asked.take(fits), np.flatnonzero(fits)
     sampled = self.decoding == 'sampled'
     if core.can(predictor, core.QueryModel.choose):
       if sampled:
@@ -76,15 +76,15 @@ class Metric(core.Metric):
           "capability(decoding='sampled'): the model chooses and gives no "
           "probabilities; expected decoding='greedy'"
         )
-      right, answered = _chosen(predictor, some)
+      right, answered = _chosen(predictor, fitting)
       value[rows] = right
       reason[rows[~answered]] = 'no_answer'
-      some = some.take(np.arange(0))
+      fitting = fitting.take(np.arange(0))
     for part, log_probs in membership.last_by_rows(
-      predictor, some.tokens, some.lengths
+      predictor, fitting.tokens, fitting.lengths
     ):
-      one = some.take(np.arange(part.start, part.stop))
-      found, possible = _answered(np.asarray(log_probs), one, sampled)
+      batch = fitting.take(np.arange(part.start, part.stop))
+      found, possible = _answered(np.asarray(log_probs), batch, sampled)
       value[rows[part]] = found
       reason[rows[part][~possible]] = 'no_answer'
     scores = core.scores(

@@ -143,8 +143,8 @@ class Metric(prefix_pairs.Settings):
   def companion(self) -> str:
     """See core.Metric: what accepts everything has a compression of 1."""
     same = ('trials', 'pairs', 'directions', 'attempts', 'world')
-    given = [f'{name}={getattr(self, name)!r}' for name in same]
-    return f'distinction(samples=0, max_elements=5, {", ".join(given)})'
+    settings = [f'{name}={getattr(self, name)!r}' for name in same]
+    return f'distinction(samples=0, max_elements=5, {", ".join(settings)})'
 
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
@@ -172,20 +172,22 @@ class Metric(prefix_pairs.Settings):
       counts=trials.pairs.counts,
     )
     # By the definition and the published program vacuous trials count.
-    kept = np.where(vacuous, '', reason)
+    reasons = np.where(vacuous, '', reason)
     pictured = columns | _pictured(trials, outcome)
-    found = [
+    quantities = [
       scored('precision', same, reason=reason, columns=pictured),
-      scored('precision_definition', np.where(vacuous, 1, same), reason=kept),
-      scored('precision_published', np.where(vacuous, 0, same), reason=kept),
+      scored(
+        'precision_definition', np.where(vacuous, 1, same), reason=reasons
+      ),
+      scored('precision_published', np.where(vacuous, 0, same), reason=reasons),
     ]
     if self.graded:
       share, num, places = (
-        filled(np.zeros(total), some)
-        for some in (outcome.share, outcome.refused, outcome.positions)
+        filled(np.zeros(total), values)
+        for values in (outcome.share, outcome.refused, outcome.positions)
       )
       none = np.where((reason == '') & (num == 0), 'no_violation', reason)
-      found += [
+      quantities += [
         scored('accepted_share', share, reason=reason),
         scored(
           'first_violation',
@@ -195,7 +197,7 @@ class Metric(prefix_pairs.Settings):
           bounds=(0.0, None),
         ),
       ]
-    return trials.states_once(found)
+    return trials.states_once(quantities)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,43 +223,47 @@ class Outcome:
 def _sampled(metric: Metric, trials: Trials) -> Outcome:
   """Continuations drawn by the model."""
   on_support = metric.support == 'sampler'
-  found = engine.pairs(
+  samples = engine.pairs(
     trials,
     metric.samples,
     limit=metric.k,
     decide=not metric.graded and not on_support,
   )
-  refused = found.status == core.REFUSED
-  reason = np.where(found.vacuous, 'vacuous', '')
+  refused = samples.status == core.REFUSED
+  reason = np.where(samples.vacuous, 'vacuous', '')
   if on_support:
-    judged = support.of_pairs(metric, trials, found)
-    refused &= judged >= found.lengths
-    reason[(judged == 0).all(1) & ~found.vacuous] = 'off_support'
+    judged = support.of_pairs(metric, trials, samples)
+    refused &= judged >= samples.lengths
+    reason[(judged == 0).all(1) & ~samples.vacuous] = 'off_support'
   # Something is accepted and yet nothing was drawn: there was no room for it.
-  reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
+  reason[(samples.lengths == 0).all(1) & ~samples.vacuous] = 'no_room'
   num = refused.sum(1)
   return Outcome(
     reason,
     1 - num / metric.samples,
-    np.where(refused, found.lengths, 0).sum(1),
+    np.where(refused, samples.lengths, 0).sum(1),
     num,
-    _first(found.tokens, found.lengths, refused),
+    _first(samples.tokens, samples.lengths, refused),
   )
 
 
 def _searched(metric: Metric, trials: Trials) -> Outcome:
   """All continuations of up to k tokens."""
-  found = exhaustive.compare_prefixes(
+  comparison = exhaustive.compare_prefixes(
     trials, depth=metric.k, cap=metric.cap, decide=not metric.graded
   )
   # A trial that was decided before the cap is known, unless it is graded.
-  unknown = found.capped if metric.graded else found.capped & ~found.refused
-  reason = np.where(found.vacuous, 'vacuous', '')
+  unknown = (
+    comparison.capped
+    if metric.graded
+    else comparison.capped & ~comparison.refused
+  )
+  reason = np.where(comparison.vacuous, 'vacuous', '')
   reason[unknown] = 'capped'
   reason[trials.room == 0] = 'no_room'
-  refused, sizes = found.boundary, found.boundary.sizes
+  refused, sizes = comparison.boundary, comparison.boundary.sizes
   total = np.bincount(refused.pairs, refused.lengths, len(sizes))
-  share, first = 1 - found.mass, refused.firsts()
+  share, first = 1 - comparison.mass, refused.firsts()
   return Outcome(reason, share, total, sizes, first)
 
 

@@ -122,13 +122,13 @@ class Metric(core.Metric):
       'tokens': decoded.lengths,
       **decoding.pictured(world, every, decoded),
     }
-    found = []
+    quantities = []
     for level, probability in enumerate(self.probabilities):
       rows = slice(level * num, (level + 1) * num)
       part = {name: column[rows] for name, column in columns.items()}
       same = group if probability else decoding.merged(prompts, group)
-      found += _scores(probability, part, same)
-    return tuple(found)
+      quantities += _scores(probability, part, same)
+    return tuple(quantities)
 
   def limits(
     self, predictor: core.Predictor, world: core.World
@@ -195,7 +195,7 @@ class _Detours:
   def __call__(self, step: decoding.Step) -> np.ndarray:
     """[R] the next tokens."""
     world, metric = self.world, self.metric
-    own = decoding.greedy(step)
+    preferred = decoding.greedy(step)
     left = self.reach - step.length
     options = core.feasible_tokens(world, step.states, left)
     if world.end != core.DEAD:
@@ -213,12 +213,12 @@ class _Detours:
     force &= options.any(-1)
     if metric.kind in _BESIDES_OWN[metric.variant]:
       # The model's own choice is an option only where it is the only one.
-      others = options & (np.arange(options.shape[1]) != own[:, None])
+      others = options & (np.arange(options.shape[1]) != preferred[:, None])
       options = np.where(others.any(-1, keepdims=True), others, options)
     pick = core.uniforms(self.seed, prompt, step.length, 1)
     forced = _CHOOSERS[metric.kind](options, step.log_probs, pick)
     self.made[step.trial[force]] += 1
-    taken = np.where(force, forced, own)
+    taken = np.where(force, forced, preferred)
     if self.allowed is not None:
       self.allowed.advance(step.trial, taken)
     return taken

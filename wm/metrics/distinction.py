@@ -179,16 +179,16 @@ class Metric(prefix_pairs.Settings):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
     trials = prefix_pairs.draw(self, predictor, world, seed, apart=True)
-    found = []
+    quantities = []
     if self.samples:
       measure = _searched if self.exact else _sampled
       listed = measure(self, trials)
       if self.support == 'sampler':
         listed = _judged(self, trials, listed)
-      found += _precision(trials, listed)
+      quantities += _precision(trials, listed)
     if self.k:
-      found += _recall(self, trials)
-    return trials.states_once(found)
+      quantities += _recall(self, trials)
+    return trials.states_once(quantities)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,21 +208,21 @@ class Listed:
 
 def _sampled(metric: Metric, trials: Trials) -> Listed:
   """The model's boundary as far as samples show it."""
-  found = engine.pairs(trials, metric.samples, limit=metric.sample_k)
-  reason = np.where(found.vacuous, 'vacuous', '')
+  samples = engine.pairs(trials, metric.samples, limit=metric.sample_k)
+  reason = np.where(samples.vacuous, 'vacuous', '')
   reason = np.where(trials.room == 0, 'no_room', reason)
-  return Listed(*boundaries.refused(found), reason)
+  return Listed(*boundaries.refused(samples), reason)
 
 
 def _searched(metric: Metric, trials: Trials) -> Listed:
   """The model's boundary, all of it up to a length."""
-  found = exhaustive.compare_prefixes(
+  comparison = exhaustive.compare_prefixes(
     trials, depth=metric.sample_k, cap=metric.cap
   )
-  reason = np.where(found.capped, 'capped', '')
-  reason = np.where(found.vacuous, 'vacuous', reason)
+  reason = np.where(comparison.capped, 'capped', '')
+  reason = np.where(comparison.vacuous, 'vacuous', reason)
   reason = np.where(trials.room == 0, 'no_room', reason)
-  return Listed(found.boundary, found.shares, reason)
+  return Listed(comparison.boundary, comparison.shares, reason)
 
 
 def _judged(metric: Metric, trials: Trials, listed: Listed) -> Listed:
@@ -340,8 +340,8 @@ def _pictured(
   """
   wrong = elements.take(wrong_at > 0)
   places = np.zeros(len(wrong.sizes), np.int64)
-  some = wrong.sizes > 0
-  places[some] = wrong_at[wrong_at > 0][wrong.offsets[:-1][some]]
+  nonempty = wrong.sizes > 0
+  places[nonempty] = wrong_at[wrong_at > 0][wrong.offsets[:-1][nonempty]]
   more = trials.pictured(*wrong.firsts(), places)
   return dataclasses.replace(scores, columns=scores.columns | more)
 

@@ -100,8 +100,8 @@ class Metric(core.Metric):
     pictured = _pictured(world, sequences, tally.first)
     reason = np.where(fits, '', 'longer_than_model')
     group = context.clusters(world, sequences)
-    found = _scores(tally, group, reason, pictured)
-    return found + ((_by_head(tally, group, fits),) if self.heads else ())
+    quantities = _scores(tally, group, reason, pictured)
+    return quantities + ((_by_head(tally, group, fits),) if self.heads else ())
 
   def _asked(self, world: core.Labelled) -> core.Labelled:
     """The world asked about; raises InputError where it is unlike this one."""
@@ -172,28 +172,28 @@ class _Tally(NamedTuple):
 
   def add(self, predictor: core.StatePredictor, rows: np.ndarray) -> None:
     """Counts what the model says of some of the sequences."""
-    some = self.sequences.take(rows)
-    truth = self.world.sequence_labels(some.tokens, some.lengths)
+    chosen = self.sequences.take(rows)
+    truth = self.world.sequence_labels(chosen.tokens, chosen.lengths)
     if core.can(predictor, core.StatePredictor.state_loss):
-      named, loss = predictor.state_loss(some.tokens, some.lengths, truth)
+      named, loss = predictor.state_loss(chosen.tokens, chosen.lengths, truth)
     else:
-      named, loss = predictor.states(some.tokens, some.lengths), None
+      named, loss = predictor.states(chosen.tokens, chosen.lengths), None
     # Labels before each token: those of the first state, then the true ones.
     start = self.world.labels(self.world.init(len(rows)))[:, None]
     before = np.concatenate([start, truth[:, :-1]], axis=1)
-    real = np.arange(truth.shape[1]) < some.lengths[:, None]
-    found = _Found(real, named == truth, truth != before, loss)
+    real = np.arange(truth.shape[1]) < chosen.lengths[:, None]
+    results = _Found(real, named == truth, truth != before, loss)
     # Nothing past a sequence's length counts as right or as wrong.
-    self.heads[rows] = (found.right & real[..., None]).sum(1)
-    wrong = real & ~found.right.all(-1)
+    self.heads[rows] = (results.right & real[..., None]).sum(1)
+    wrong = real & ~results.right.all(-1)
     self.first[rows] = np.where(wrong.any(1), wrong.argmax(1) + 1, 0)
-    for name, values in _quantities(self.world, found).items():
+    for name, values in _quantities(self.world, results).items():
       self._note(self.sums, name, rows, values, self.bins)
     kinds = {}
     if core.can(self.world, core.Described.move_tags):
-      kinds = self.world.move_tags(some)
+      kinds = self.world.move_tags(chosen)
     for kind, mask in kinds.items():
-      for name, values in _edits(found, mask & real).items():
+      for name, values in _edits(results, mask & real).items():
         size = truth.shape[1]
         self._note(self.kinds, f'{name}_{kind}', rows, values, size)
 
@@ -257,12 +257,14 @@ def _scores(
   reason: np.ndarray,
   pictured: dict[str, np.ndarray],
 ) -> tuple[core.Scores, ...]:
-  found = [
+  quantities = [
     _by_bin(name, sums, group, reason, tally.bins)
     for name, sums in tally.sums.items()
   ]
   if 'loss' not in tally.sums:
-    found.append(core.scores('loss', [np.nan], reason=['no_probabilities']))
+    quantities.append(
+      core.scores('loss', [np.nan], reason=['no_probabilities'])
+    )
   whole = core.scores(
     'trajectory',
     tally.first == 0,
@@ -270,11 +272,11 @@ def _scores(
     group=group,
     columns={'tokens': tally.sequences.lengths, **pictured},
   )
-  found.insert(2, whole)
+  quantities.insert(2, whole)
   kinds = [
     _by_bin(name, sums, group, reason, 0) for name, sums in tally.kinds.items()
   ]
-  return tuple(found + kinds)
+  return tuple(quantities + kinds)
 
 
 def _by_head(tally: _Tally, group: np.ndarray, fits: np.ndarray) -> core.Scores:

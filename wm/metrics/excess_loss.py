@@ -78,14 +78,16 @@ class Metric(core.Metric):
     sums = np.zeros((len(sequences), count, len(QUANTITIES)))
     places = np.zeros((len(sequences), count), np.int64)
     rows = np.flatnonzero(fits)
-    some = sequences.take(rows)
+    fitting = sequences.take(rows)
     for part, log_probs in core.log_probs_by_rows(
-      predictor, some.tokens, some.lengths
+      predictor, fitting.tokens, fitting.lengths
     ):
-      one = some.take(np.arange(part.start, part.stop))
-      for t, going, found in _compared(world, process, one, log_probs):
+      batch = fitting.take(np.arange(part.start, part.stop))
+      for t, going, chosen_log_probs in _compared(
+        world, process, batch, log_probs
+      ):
         on = rows[part][going]
-        sums[on, t // self.bins] += found
+        sums[on, t // self.bins] += chosen_log_probs
         places[on, t // self.bins] += 1
     places[~fits, 0] = 1
     group = context.clusters(world, sequences)

@@ -145,14 +145,14 @@ class Metric(runner.FewShotMetric):
     published = self.variant == 'published'
     stream = coin_tasks.stream
     each = self.examples + self.held
-    found = runner.sequences(
+    sequences = runner.sequences(
       self,
       world,
       self.num * each,
       stream(seed, projections.TRAINED),
       'train',
     )
-    seen = _Seen.of(world, found)
+    seen = _Seen.of(world, sequences)
     sized = projections.scale(seen.scaled_by(published))
     shown = _labelled(
       seen, sized, seen.known, self.labels, stream(seed, projections.PLACES)
@@ -177,11 +177,11 @@ class Metric(runner.FewShotMetric):
     labels, truth = projections.targets(
       shown, asked.states[..., 0, :], self.tried, seed
     )
-    given = slice(None, self.examples)
+    train_rows = slice(None, self.examples)
     columns = shown.states.shape[-1]
     oracles = projections.oracles(
-      shown.states[:, given].reshape(self.num, -1, columns),
-      labels[:, given].reshape(self.num, -1),
+      shown.states[:, train_rows].reshape(self.num, -1, columns),
+      labels[:, train_rows].reshape(self.num, -1),
       asked.states[..., 0, :],
       seed,
     )
@@ -229,12 +229,12 @@ class Metric(runner.FewShotMetric):
     return outputs[..., 0, 0].astype(np.float64)
 
   def _scores(
-    self, task: Task, said: np.ndarray, end: str
+    self, task: Task, answers: np.ndarray, end: str
   ) -> list[core.Scores]:
     """All quantities of answers [D, M]; end: of their names."""
-    found = [task.errors(said, 'rmse' + end)]
+    quantities = [task.errors(answers, 'rmse' + end)]
     for name in ORACLES:
-      values = self._calibrated(said, task.oracles[name])
+      values = self._calibrated(answers, task.oracles[name])
       names = [f'error_{name}{end}', f'slope_{name}{end}']
       if not end:
         middles = (np.arange(self.bins) + 0.5) / self.bins
@@ -242,15 +242,15 @@ class Metric(runner.FewShotMetric):
         names += [f'axis_{name}_{middle:g}' for middle in middles]
       for quantity, column in zip(names, values.T, strict=False):
         if np.isfinite(column).all():
-          found.append(core.scores(quantity, column, bounds=None))
+          quantities.append(core.scores(quantity, column, bounds=None))
         else:
           why = 'no_variation' if 'slope' in quantity else 'empty_bin'
-          found.append(core.scores(quantity, [np.nan], reason=[why]))
-    return found
+          quantities.append(core.scores(quantity, [np.nan], reason=[why]))
+    return quantities
 
-  def _calibrated(self, said: np.ndarray, oracle: np.ndarray) -> np.ndarray:
+  def _calibrated(self, answers: np.ndarray, oracle: np.ndarray) -> np.ndarray:
     """[F, 2 + 2 Q] see extrapolating.jackknife."""
-    first, second = np.triu_indices(said.shape[1], 1)
+    first, second = np.triu_indices(answers.shape[1], 1)
     bias = projections.affine
     bins = projections.equal_counts
     if self.variant == 'published':
@@ -260,7 +260,7 @@ class Metric(runner.FewShotMetric):
     )
 
     def calibrate(used: np.ndarray) -> projections.Calibration:
-      mine = said[used]
+      mine = answers[used]
       if self.variant == 'published':
         mine = mine[-1:]  # A variable that is left over from a loop.
       return projections.Calibration(
@@ -268,7 +268,7 @@ class Metric(runner.FewShotMetric):
         pairs.means(bias(oracle[used], first, second)),
       )
 
-    return projections.jackknife(calibrate, len(said), FOLDS)
+    return projections.jackknife(calibrate, len(answers), FOLDS)
 
 
 class Task(NamedTuple):
@@ -288,9 +288,9 @@ class Task(NamedTuple):
   truth: np.ndarray
   oracles: dict[str, np.ndarray]
 
-  def errors(self, said: np.ndarray, quantity: str) -> core.Scores:
+  def errors(self, answers: np.ndarray, quantity: str) -> core.Scores:
     """Root mean square error of each data set, of answers [D, M]."""
-    value = np.sqrt(((said - self.truth) ** 2).mean(1))
+    value = np.sqrt(((answers - self.truth) ** 2).mean(1))
     return core.scores(quantity, value, bounds=(0.0, None))
 
 
@@ -310,16 +310,16 @@ class _Seen(NamedTuple):
   ends: np.ndarray
 
   @classmethod
-  def of(cls, world: core.Latent, found: core.Sequences) -> _Seen:
+  def of(cls, world: core.Latent, sequences: core.Sequences) -> _Seen:
     """Of sequences that a world has sampled; their rows have one state each."""
-    states = world.hidden_states(found)
-    ends = np.zeros(found.tokens.shape, bool)
+    states = world.hidden_states(sequences)
+    ends = np.zeros(sequences.tokens.shape, bool)
     same = (states[:, 1:] == states[:, :-1]) | (
       np.isnan(states[:, 1:]) & np.isnan(states[:, :-1])
     )
     ends[:, :-1] = ~same.all(-1)
     ends[:, : world.prompt_len] = False
-    return cls(found.tokens, states, ends)
+    return cls(sequences.tokens, states, ends)
 
   @property
   def known(self) -> np.ndarray:

@@ -186,25 +186,25 @@ class Metric(runner.FewShotMetric):
     read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[Judged]] = {step: [] for step in self.steps}
     for target in self.targets:
-      said = self.said(task, target, predictor, seed)
+      answers = self.said(task, target, predictor, seed)
       oracles = task.oracles(target, read)
-      for step, answer in zip(self.steps, said, strict=True):
+      for step, answer in zip(self.steps, answers, strict=True):
         speakers = {'': answer, **oracles}
         judged[step] += self._judged(task, target, speakers)
-    found: list[core.Scores] = []
+    quantities: list[core.Scores] = []
     for step, verdicts in judged.items():
       last = step == self.steps[-1]
-      found += force_laws.scores(verdicts, '', '' if last else f'_{step}')
+      quantities += force_laws.scores(verdicts, '', '' if last else f'_{step}')
     for name in oracles:
-      found += force_laws.scores(verdicts, name, '')
+      quantities += force_laws.scores(verdicts, name, '')
     power = -force_tasks.free_power(task.tested)
     why = np.where(np.isnan(power), 'no_orbit', '')
-    found.append(
+    quantities.append(
       core.scores(
         'exponent_r_free', power, reason=why, bounds=None, outliers=True
       )
     )
-    return tuple(found)
+    return tuple(quantities)
 
   def task(self, world: core.Latent, seed: int) -> Task:
     """Data sets that a model is tuned on, and what it is asked then."""
@@ -213,10 +213,10 @@ class Metric(runner.FewShotMetric):
       return coin_tasks.stream(seed, *words)
 
     most = self.examples + self.held
-    given = force_tasks.shown(world, self.num, most, stream(TRAINED), 'train')
+    systems = force_tasks.shown(world, self.num, most, stream(TRAINED), 'train')
     trained, held = (
-      given.take(slice(self.examples)),
-      given.take(slice(self.examples, None)),
+      systems.take(slice(self.examples)),
+      systems.take(slice(self.examples, None)),
     )
     labelled = force_tasks.late(trained)
     spare = force_tasks.chosen(
@@ -226,8 +226,8 @@ class Metric(runner.FewShotMetric):
       tested = force_tasks.shown(
         world, self.num, self.systems, stream(ASKED), 'heldout'
       )
-      there = force_tasks.late(tested)
-      asked = force_tasks.chosen(there, self.labels, stream(SCORED))
+      mask = force_tasks.late(tested)
+      asked = force_tasks.chosen(mask, self.labels, stream(SCORED))
       rows = force_tasks.chosen(labelled, self.labels, stream(LABELLED))
     else:
       tested, rows, asked = _published(trained, self.labels, stream(LABELLED))
@@ -248,17 +248,17 @@ class Metric(runner.FewShotMetric):
     level, scale = _scale(target, raw)
 
     def sets(
-      some: force_tasks.Shown, at: force_tasks.Points
+      systems: force_tasks.Shown, at: force_tasks.Points
     ) -> core.FewShotTasks:
       values = (force_tasks.labels(target, at.state) - level) / scale
       values = np.nan_to_num(values).astype(np.float32)
-      return core.FewShotTasks(some.tokens, at.places, values)
+      return core.FewShotTasks(systems.tokens, at.places, values)
 
     held = sets(task.held, task.spare) if self.held else None
-    given = sets(task.trained, task.labelled)
+    train = sets(task.trained, task.labelled)
     outputs = self.fine_tune(
       predictor,
-      runner.batches(given, self.batch, coin_tasks.stream(seed, BATCHES)),
+      runner.batches(train, self.batch, coin_tasks.stream(seed, BATCHES)),
       core.QueryPoints(task.tested.tokens, task.asked.places),
       core.Real(raw.shape[-1]),
       coin_tasks.stream(seed, ADAPTED),
@@ -270,21 +270,21 @@ class Metric(runner.FewShotMetric):
     self, task: Task, target: str, speakers: dict[str, np.ndarray]
   ) -> list[Judged]:
     """Each data set's verdicts, and formulas of those that are searched."""
-    found = []
+    judged = []
     for d in range(self.num):
-      there, rows = force_laws.rows(
+      mask, rows = force_laws.rows(
         task.tested, task.asked, d, target, self.moves
       )
       each = {
-        name: rows.verdict(target, said[d][there], self.tolerance)
-        for name, said in speakers.items()
+        name: rows.verdict(target, answers[d][mask], self.tolerance)
+        for name, answers in speakers.items()
       }
       sought = None
       if self.nodes and d < self.searches:
         search = formulas.ENGINES[self.engine]
         sought = rows.searched(target, each, self.nodes, search)
-      found.append(Judged(target, d, each, sought))
-    return found
+      judged.append(Judged(target, d, each, sought))
+    return judged
 
 
 def _scale(target: str, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -307,17 +307,17 @@ def _published(
   num = trained.planet.shape[1]
   few = num - num // 10
   whole = np.arange(num)[:, None] < few
-  some = force_tasks.chosen(trained.planet, labels, seed)
+  sparse = force_tasks.chosen(trained.planet, labels, seed)
   everything = trained.planet.shape[2]
   rows = force_tasks.chosen(trained.planet & whole, everything, seed)
-  rows[:, few:, : some.shape[2]] = some[:, few:]
+  rows[:, few:, : sparse.shape[2]] = sparse[:, few:]
   tested = trained.take(slice(few, None))
   near = np.stack(
     [
       force_tasks.nearest(
-        known[:few][trained.planet[d, :few]], known[few:], 5 * (num - few)
+        states[:few][trained.planet[d, :few]], states[few:], 5 * (num - few)
       )
-      for d, known in enumerate(trained.state)
+      for d, states in enumerate(trained.state)
     ]
   )
   asked = force_tasks.chosen(near, int(near.sum(2).max()), seed)
@@ -345,9 +345,9 @@ class Task(NamedTuple):
     values = force_tasks.labels(target, self.labelled.state)
     near = []
     for d, state in enumerate(self.labelled.state):
-      there = np.isfinite(state).all(-1)
-      known = state[there], values[d][there]
-      near.append(force_tasks.neighbours(*known, self.asked.state[d]))
+      mask = np.isfinite(state).all(-1)
+      labelled = state[mask], values[d][mask]
+      near.append(force_tasks.neighbours(*labelled, self.asked.state[d]))
     return {
       '_state': force_tasks.labels(target, self.asked.state),
       '_tokens': force_tasks.labels(target, read),

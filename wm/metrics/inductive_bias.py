@@ -258,9 +258,9 @@ class Task(NamedTuple):
     labels = self.coins.labels(self.trained.states)[..., None]
 
     def sets(rows: slice) -> core.FewShotTasks:
-      some = self.trained.rows(rows)
+      part = self.trained.rows(rows)
       return core.FewShotTasks(
-        some.tokens[of], some.places[of], labels[:, rows]
+        part.tokens[of], part.places[of], labels[:, rows]
       )
 
     train, validation = metric.with_validation(sets, metric.examples)
@@ -293,8 +293,11 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   compared = task.compared
   truth = task.coins.labels(compared.scored.states)
   silent = (answers == core.DEAD).any((1, 2))
-  found, ideal = compared.shares(np.maximum(answers, 0)), compared.shares(truth)
-  found[silent] = np.nan
+  apart, ideal = (
+    compared.shares(np.maximum(answers, 0)),
+    compared.shares(truth),
+  )
+  apart[silent] = np.nan
   num, weight = len(answers), task.coins.weight
   columns = {'data_set': np.arange(num)}
   if (strata := task.coins.strata) is not None:
@@ -322,22 +325,22 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
 
   def normalised(name: str, kind: int, missing: str) -> core.Scores:
     """Ratio of the mean shares, answers' to true labels'; see `ratio_parts`."""
-    ratios = coin_tasks.ratio_parts(found[:, kind], ideal[:, kind], weight)
+    ratios = coin_tasks.ratio_parts(apart[:, kind], ideal[:, kind], weight)
     # A part may be below 0.
     return scores(name, ratios, None, missing)
 
   right = np.where(silent, np.nan, compared.right(answers, truth))
   other, both = 'no_two_states', (0.0, 2.0)
   alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
-  least = np.where(np.isnan(found[:, ALIKE]), alike, unlike)
-  differ = 2 * (found[:, ALIKE] - found[:, UNLIKE])
+  least = np.where(np.isnan(apart[:, ALIKE]), alike, unlike)
+  differ = 2 * (apart[:, ALIKE] - apart[:, UNLIKE])
   matched = np.where(silent, np.nan, 2 * compared.matched(answers))
   far = np.where(np.isnan(differ), least, compared.unmatched)
   return [
-    scores('r_ib', 1 - 2 * found[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),
-    scores('d_ib', 2 * found[:, ALL], both, other),
-    scores('d_ib_q_equal', 2 * found[:, ALIKE], both, alike),
-    scores('d_ib_q_unequal', 2 * found[:, UNLIKE], both, unlike),
+    scores('r_ib', 1 - 2 * apart[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),
+    scores('d_ib', 2 * apart[:, ALL], both, other),
+    scores('d_ib_q_equal', 2 * apart[:, ALIKE], both, alike),
+    scores('d_ib_q_unequal', 2 * apart[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
     scores('q_difference_matched', matched, (-2.0, 2.0), far),
     normalised('d_ib_normalised', ALL, other),

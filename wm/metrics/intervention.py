@@ -148,17 +148,17 @@ class Metric(core.Metric):
       empty = 'no_test_points' if not after.any() else 'no_training_points'
       return _empty(empty)
     values = [np.unique(column) for column in points.label[~test].T]
-    made = edits.draw(
+    drawn = edits.draw(
       *(world, sequences, points, after, values, seed),
       label=self.label,
       value=self.value,
     )
     fitted = edits.Fitted(points, *probing.classes(points.label), ~test)
-    known = fitted.knows(made)
-    use = np.flatnonzero(made.done & known)
-    group = context.clusters(world, sequences)[made.row]
-    table = _Table(made, use, known, group, {}, [])
-    given, some = (predictor, sequences, fitted), made.take(use)
+    seen = fitted.knows(drawn)
+    use = np.flatnonzero(drawn.done & seen)
+    group = context.clusters(world, sequences)[drawn.row]
+    table = _Table(drawn, use, seen, group, {}, [])
+    given, some = (predictor, sequences, fitted), drawn.take(use)
     for layer in self.layers:
       table.add(layer, *self._moved(*given, some, layer, seed))
     return table.scores()
@@ -193,18 +193,18 @@ class Metric(core.Metric):
     probe = linear_probe.fit(
       features[fitted.train],
       fitted.target[fitted.train],
-      np.array([len(known) for known in fitted.values]),
+      np.array([len(values) for values in fitted.values]),
       lr=self.lr,
       batch=self.batch,
       epochs=self.epochs,
       seed=seed,
     )
     means = self.direction == 'means'
-    found = fitted.along(features, probe, some, self.strength, means)
-    random = found.random(self.randoms, [seed, DIRECTIONS, layer + 1])
-    every = np.stack([np.zeros_like(found.by), found.by, *random])
+    moves = fitted.along(features, probe, some, self.strength, means)
+    random = moves.random(self.randoms, [seed, DIRECTIONS, layer + 1])
+    every = np.stack([np.zeros_like(moves.by), moves.by, *random])
     accept = registry.make('accept', self.accept)
-    return found, _accepted(predictor, some, layer, every, accept)
+    return moves, _accepted(predictor, some, layer, every, accept)
 
 
 def _accepted(
@@ -224,8 +224,8 @@ def _accepted(
     for move, by in enumerate(every):
       other = np.array(hidden)
       other[at] += by[rows]
-      found = predictor.patched(tokens, lengths, layer, other)
-      said[move, rows] = accept.mask(np.asarray(found)[at])
+      log_probs = predictor.patched(tokens, lengths, layer, other)
+      said[move, rows] = accept.mask(np.asarray(log_probs)[at])
   return said
 
 
@@ -250,13 +250,13 @@ class _Table(NamedTuple):
 
   def add(self, layer: int, moved: edits.Moves, said: np.ndarray) -> None:
     """Rows of one layer: said [2 + R, U, V], before, moved, at random."""
-    some = self.made.take(self.use)
-    wanted, touched = some.wanted, some.wanted != some.legal
+    used = self.made.take(self.use)
+    wanted, touched = used.wanted, used.wanted != used.legal
     right = said == wanted
     changed = (right & touched).sum(-1) / touched.sum(-1)
     overlap = (said & wanted).sum(-1) / (said | wanted).sum(-1)
     edited = right.all(-1)
-    found = {
+    rates_by_name = {
       'edited': edited[ALONG],
       'edited_random': edited[RANDOM:].mean(0),
       'changed': changed[ALONG],
@@ -266,12 +266,12 @@ class _Table(NamedTuple):
       'overlap': overlap[ALONG],
       'overlap_random': overlap[RANDOM:].mean(0),
       'overlap_before': overlap[BEFORE],
-      'right_before': (said[BEFORE] == some.legal).all(-1),
+      'right_before': (said[BEFORE] == used.legal).all(-1),
       'probe': moved.read,
       'probe_edited': moved.read_after,
     }
     self.layers.append(layer)
-    for name, value in found.items():
+    for name, value in rates_by_name.items():
       whole = np.full(len(self.made.row), np.nan)
       whole[self.use] = value
       self.values.setdefault(name, []).append(whole)

@@ -143,8 +143,8 @@ def _drawn(
   seeds = core.hash64(seed, context.PREFIXES, np.arange(num))
   found = world.sample_prefixes(states, np.minimum(moves, most), seeds)
   prefixes = core.Sequences(found.tokens, found.lengths)
-  some = np.flatnonzero(found.ok)
-  return prefixes.take(some), world.state_id(states[some])
+  rows = np.flatnonzero(found.ok)
+  return prefixes.take(rows), world.state_id(states[rows])
 
 
 class _Judged(NamedTuple):
@@ -235,7 +235,7 @@ def _judge(
 def _scores(
   judged: _Judged, group: np.ndarray, pictured: dict[str, np.ndarray]
 ) -> tuple[core.Scores, ...]:
-  sums, found = judged.sums, []
+  sums, quantities = judged.sums, []
   unasked = np.where(judged.silent > 0, 'no_answer', 'no_position')
   silent = int(judged.silent.sum())
   for q, quantity in enumerate(_QUANTITIES):
@@ -255,6 +255,6 @@ def _scores(
       columns={'positions': weight.astype(np.int64)},
       counts=counts,
     )
-    found.append(scores)
-  found[0].columns.update(pictured)
-  return tuple(found)
+    quantities.append(scores)
+  quantities[0].columns.update(pictured)
+  return tuple(quantities)

@@ -116,11 +116,11 @@ class Metric(core.Metric):
     untrained = None
     if core.can(predictor, core.HiddenStates.untrained):
       untrained = predictor.untrained(seed)
-    found = [
+    quantities = [
       self._scores(predictor, untrained, sequences, tested, layer, seed)
       for layer in self.layers or (self.layer,)
     ]
-    return _by_layer(found, self.layers) if self.layers else found[0]
+    return _by_layer(quantities, self.layers) if self.layers else quantities[0]
 
   def _scores(
     self,
@@ -141,7 +141,7 @@ class Metric(core.Metric):
       other = probing.activations(untrained, *given)
       without = self._right(other, points.label, test, seed)
     moves, every = ~points.prompt, np.ones(len(test), bool)
-    found = [
+    quantities = [
       tested.scores('accuracy', right, moves),
       tested.scores('accuracy_all', right, every),
       tested.scores('accuracy_prompt', right, points.prompt),
@@ -151,11 +151,11 @@ class Metric(core.Metric):
     if self.control:
       label = _control(points, sequences, self.control, seed)
       by_heart = self._right(features, label, test, seed)
-      found += [
+      quantities += [
         tested.scores('control', by_heart, moves),
         tested.scores('selectivity', right - by_heart, moves, (-1.0, 1.0)),
       ]
-    return tuple(found)
+    return tuple(quantities)
 
   def _right(
     self, features: np.ndarray, label: np.ndarray, test: np.ndarray, seed: int
@@ -166,7 +166,7 @@ class Metric(core.Metric):
     from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
     target, values = probing.classes(label)
-    classes = np.array([len(known) for known in values])
+    classes = np.array([len(column) for column in values])
     params = linear_probe.fit(
       features[~test],
       target[~test],

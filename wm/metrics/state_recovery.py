@@ -148,8 +148,8 @@ class Metric(runner.FewShotMetric):
       coin_tasks.stream(seed, ADAPTED),
       validation=validation,
     )[:, 0]
-    known = np.arange(outputs.shape[-1]) < sizes[:, None]
-    return np.where(known, outputs, NEVER).argmax(-1)
+    valid = np.arange(outputs.shape[-1]) < sizes[:, None]
+    return np.where(valid, outputs, NEVER).argmax(-1)
 
 
 class Points(NamedTuple):
@@ -174,13 +174,15 @@ class Points(NamedTuple):
 
 
 def _points(
-  world: core.Labelled, found: core.Sequences, num: int, seed: int
+  world: core.Labelled, sequences: core.Sequences, num: int, seed: int
 ) -> Points:
-  places = runner.places(world, found, num, seed)
-  every = world.sequence_labels(found.tokens, found.lengths)
-  rows = np.arange(len(found))[:, None]
+  places = runner.places(world, sequences, num, seed)
+  every = world.sequence_labels(sequences.tokens, sequences.lengths)
+  rows = np.arange(len(sequences))[:, None]
   labels = every[rows, np.maximum(places, 0)].astype(np.int64)
-  return Points(found.tokens, places, labels, context.clusters(world, found))
+  return Points(
+    sequences.tokens, places, labels, context.clusters(world, sequences)
+  )
 
 
 def _scores(
@@ -189,40 +191,40 @@ def _scores(
   """All quantities of labels [M, P, K] that were named; end: of their names."""
   right = named == asked.labels
   whole = right.all(-1)
-  found = [
+  quantities = [
     _rows('accuracy' + end, right.mean(-1), asked),
     _rows('exact' + end, whole, asked),
   ]
   if not end:
-    found += [
+    quantities += [
       _rows(f'accuracy_{name}', right[..., part].mean(-1), asked)
       for name, part in world.heads.groups.items()
     ]
   names = 'legal_equal', 'legal_overlaps', 'legal_contained', 'legal_beyond'
   if not core.can(world, core.Labelled.from_labels):
     why = ['labels_make_no_state']
-    return found + [
+    return quantities + [
       core.scores(name + end, [np.nan], reason=why) for name in names
     ]
-  there = asked.there
-  states = world.from_labels(named[there])
+  mask = asked.there
+  states = world.from_labels(named[mask])
   alive = (world.state_id(states) != core.DEAD)[:, None]
   legal = np.where(alive, world.legal(states), False)
   true = world.legal(_reached(world, asked))
   equal = (legal == true).all(-1) & alive[:, 0]
   overlaps = (legal & true).any(-1)
   contained = alive[:, 0] & ~(legal & ~true).any(-1)
-  reason = np.zeros(there.shape, '<U16')
-  reason[there] = np.where(true.any(-1), '', 'nothing_legal')
-  beyond = equal.astype(float) - whole[there]
+  reason = np.zeros(mask.shape, '<U16')
+  reason[mask] = np.where(true.any(-1), '', 'nothing_legal')
+  beyond = equal.astype(float) - whole[mask]
   for name, value in zip(
     names, (equal, overlaps, contained, beyond), strict=True
   ):
-    every = np.zeros(there.shape)
-    every[there] = value
+    every = np.zeros(mask.shape)
+    every[mask] = value
     bounds = (-1.0, 1.0) if name == 'legal_beyond' else (0.0, 1.0)
-    found.append(_rows(name + end, every, asked, reason, bounds))
-  return found
+    quantities.append(_rows(name + end, every, asked, reason, bounds))
+  return quantities
 
 
 def _reached(world: core.World, asked: Points) -> np.ndarray:
@@ -236,10 +238,10 @@ def _majority(
   world: core.Labelled, shown: Points, asked: Points
 ) -> core.Scores:
   """What naming the commonest class of each label gives."""
-  known = shown.labels[shown.there]
+  labels = shown.labels[shown.there]
   commonest = [
     np.bincount(column, minlength=size).argmax()
-    for column, size in zip(known.T, world.heads.sizes, strict=True)
+    for column, size in zip(labels.T, world.heads.sizes, strict=True)
   ]
   right = asked.labels == np.array(commonest)
   return _rows('majority', right.mean(-1), asked)

@@ -118,9 +118,9 @@ class Metric(core.Metric):
     tracks = _Tracks.of(world, sequences)
     fits = membership.fits(predictor, sequences.lengths)
     rows = np.flatnonzero(fits)
-    said = np.full(tracks.seen.shape, np.nan)
-    expected = said.copy()
-    said[rows], expected[rows] = paths.forced(
+    predicted = np.full(tracks.seen.shape, np.nan)
+    expected = predicted.copy()
+    predicted[rows], expected[rows] = paths.forced(
       predictor, world, sequences.take(rows)
     )
     prefix = self.prefix or tracks.seen.shape[1] // 2
@@ -129,7 +129,7 @@ class Metric(core.Metric):
     judged = np.arange(tracks.seen.shape[1]) >= first[:, None]
     why = np.where(fits, '', 'longer_than_model').astype('<U17')
     names = ('', *(f'_{name}' for name in BASELINES))
-    guesses = [said, *(tracks.guess(name) for name in BASELINES)]
+    guesses = [predicted, *(tracks.guess(name) for name in BASELINES)]
     for name, guess in zip(names, guesses, strict=True):
       table.add('one_step', name, '', guess, judged, why)
     silent = (np.isnan(expected).any(-1) & judged).any(1) & fits
@@ -138,17 +138,17 @@ class Metric(core.Metric):
     last = tracks.seen.shape[1]
     start = min(prefix, last)
     steps = max([h for h in self.ahead if start + h <= last], default=0)
-    said[rows, start : start + steps] = paths.rolled(
+    predicted[rows, start : start + steps] = paths.rolled(
       predictor, world, sequences.take(rows), start, steps
     )
-    guesses = [said, *(tracks.guess(name, start) for name in BASELINES)]
+    guesses = [predicted, *(tracks.guess(name, start) for name in BASELINES)]
     short = prefix < 2 * tracks.bodies
     for h in self.ahead:
       row = prefix + h - 1
       none = np.where(short, 'short_prefix', why)
       if row >= last:
         none = np.full(len(why), 'past_the_end')
-      judged = np.broadcast_to(np.arange(last) == row, said.shape[:2])
+      judged = np.broadcast_to(np.arange(last) == row, predicted.shape[:2])
       for name, guess in zip(names, guesses, strict=True):
         table.add('ahead', name, f'_{h}', guess, judged, none)
     return tuple(table.found)
@@ -182,9 +182,9 @@ class _Tracks(NamedTuple):
     prefix: rows that it sees; None is all before the row.
     """
     row, bodies = np.arange(self.seen.shape[1])[None], self.bodies[:, None]
-    known = row if prefix is None else np.minimum(row, prefix)
+    last_row = row if prefix is None else np.minimum(row, prefix)
     # Frames back to where the same body was seen last, at least one.
-    back = np.maximum(-((known - row - 1) // bodies), 1)
+    back = np.maximum(-((last_row - row - 1) // bodies), 1)
     last = row - back * bodies
     if name == 'previous':
       return self._at(last)
@@ -209,15 +209,17 @@ class _Tracks(NamedTuple):
   def _orbit(self, otherwise: np.ndarray, prefix: int | None) -> np.ndarray:
     """[N, R, 2] by fitted orbits; `otherwise` where none can be read yet."""
     pairs = self.bodies == 2
-    given = self.seen[pairs], self.step[pairs], self.width
-    ahead = orbits.ahead(*given, prefix)
-    found = np.full(self.seen.shape, np.nan)
-    found[pairs] = np.where(np.isnan(ahead), otherwise[pairs], ahead)
-    return found
+    observations = self.seen[pairs], self.step[pairs], self.width
+    ahead = orbits.ahead(*observations, prefix)
+    positions = np.full(self.seen.shape, np.nan)
+    positions[pairs] = np.where(np.isnan(ahead), otherwise[pairs], ahead)
+    return positions
 
   def _at(self, row: np.ndarray) -> np.ndarray:
-    found = np.take_along_axis(self.seen, np.maximum(row, 0)[..., None], axis=1)
-    return np.where((row >= 0)[..., None], found, np.nan)
+    positions = np.take_along_axis(
+      self.seen, np.maximum(row, 0)[..., None], axis=1
+    )
+    return np.where((row >= 0)[..., None], positions, np.nan)
 
 
 class _Table(NamedTuple):

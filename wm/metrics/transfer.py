@@ -118,11 +118,11 @@ class Metric(runner.FewShotMetric):
         f'transfer: {registry.spec(world)} has no function {wrong[0]!r}; '
         f'available: {", ".join(names)}'
       )
-    wanted = self.num + self.held
+    total = self.num + self.held
     trained, tested = (
       runner.sequences(self, world, num, coin_tasks.stream(seed, word), split)
       for num, word, split in (
-        (wanted, TRAINED, 'train'),
+        (total, TRAINED, 'train'),
         (self.tested, TESTED, 'heldout'),
       )
     )
@@ -160,9 +160,9 @@ class Metric(runner.FewShotMetric):
       )
       return task.sets(fresh, _function_values(world, fresh), slice(None))
 
-    num, there = len(task.names), task.truth.there
+    num, mask = len(task.names), task.truth.there
     asked = core.QueryPoints(
-      _each(num, task.tested.tokens), _each(num, _places(there))
+      _each(num, task.tested.tokens), _each(num, _places(mask))
     )
     return self.fine_tune(
       predictor,
@@ -179,10 +179,10 @@ def _each(num: int, array: np.ndarray) -> np.ndarray:
   return np.broadcast_to(array, (num, *array.shape))
 
 
-def _places(there: np.ndarray) -> np.ndarray:
+def _places(mask: np.ndarray) -> np.ndarray:
   """[N, L] int32: the place itself, DEAD where there is none."""
-  places = np.arange(there.shape[1], dtype=np.int32)
-  return np.where(there, places, np.int32(core.DEAD))
+  places = np.arange(mask.shape[1], dtype=np.int32)
+  return np.where(mask, places, np.int32(core.DEAD))
 
 
 class Task(NamedTuple):
@@ -205,16 +205,16 @@ class Task(NamedTuple):
   group: np.ndarray
 
   def sets(
-    self, given: core.Sequences, known: FunctionValues, rows: slice
+    self, sequences: core.Sequences, labels_of: FunctionValues, rows: slice
   ) -> core.FewShotTasks:
     """A data set for each function, of some of the given sequences."""
     num = len(self.names)
-    values = np.stack([known.values[name][rows] for name in self.names])
+    values = np.stack([labels_of.values[name][rows] for name in self.names])
     # A value that is first seen in a fresh sequence has no class.
     fits = values < self.classes
-    places = np.where(fits, _places(known.there[rows]), np.int32(core.DEAD))
+    places = np.where(fits, _places(labels_of.there[rows]), np.int32(core.DEAD))
     labels = np.where(fits, values, 0)[..., None]
-    return core.FewShotTasks(_each(num, given.tokens[rows]), places, labels)
+    return core.FewShotTasks(_each(num, sequences.tokens[rows]), places, labels)
 
   @property
   def classes(self) -> int:
@@ -231,9 +231,9 @@ class Task(NamedTuple):
     top = outputs.max(-1, keepdims=True)
     norm = np.log(np.exp(outputs - top).sum(-1)) + top[..., 0]
     right = outputs.argmax(-1) == values
-    said = np.take_along_axis(outputs, values[..., None], -1)[..., 0]
+    chosen = np.take_along_axis(outputs, values[..., None], -1)[..., 0]
     return self._rows('accuracy', right, end) + self._rows(
-      'loss', norm - said, end
+      'loss', norm - chosen, end
     )
 
   def of_clock(self) -> list[core.Scores]:
@@ -242,11 +242,11 @@ class Task(NamedTuple):
     right, loss = [], []
     for name in self.names:
       values = self.truth.values[name]
-      given = _clock(self.more.there, self.more.values[name], self.classes).at(
-        places
-      )
-      right.append(given.argmax(-1) == values)
-      chosen = np.take_along_axis(given[None], values[..., None], -1)
+      log_share = _clock(
+        self.more.there, self.more.values[name], self.classes
+      ).at(places)
+      right.append(log_share.argmax(-1) == values)
+      chosen = np.take_along_axis(log_share[None], values[..., None], -1)
       loss.append(-chosen[..., 0])
     return self._rows('accuracy', np.stack(right), '_clock') + self._rows(
       'entropy', np.stack(loss), ''
@@ -256,9 +256,9 @@ class Task(NamedTuple):
     self, quantity: str, value: np.ndarray, end: str
   ) -> list[core.Scores]:
     """Means of all functions and of each, of values [F, M, L]."""
-    there = self.truth.there
-    num = there.sum(1)
-    total = (value * there).sum(-1) / np.maximum(num, 1)
+    valid = self.truth.there
+    num = valid.sum(1)
+    total = (value * valid).sum(-1) / np.maximum(num, 1)
     seen = self.known.there
     varied = [
       len(np.unique(self.known.values[name][seen])) > 1 for name in self.names
@@ -278,11 +278,11 @@ class Task(NamedTuple):
         bounds=(0.0, None) if quantity in ('loss', 'entropy') else (0.0, 1.0),
       )
 
-    some = total[varied].mean(0) if any(varied) else total.mean(0)
-    found = [rows(quantity + end, some, any(varied))]
-    for name, one, learned in zip(self.names, total, varied, strict=True):
-      found.append(rows(f'{quantity}{end}_{name}', one, learned))
-    return found
+    mean = total[varied].mean(0) if any(varied) else total.mean(0)
+    quantities = [rows(quantity + end, mean, any(varied))]
+    for name, values, learned in zip(self.names, total, varied, strict=True):
+      quantities.append(rows(f'{quantity}{end}_{name}', values, learned))
+    return quantities
 
 
 class FunctionValues(NamedTuple):
@@ -304,10 +304,10 @@ def _function_values(
 ) -> FunctionValues:
   """All functions at all places."""
   tokens = sequences.tokens
-  there = np.arange(tokens.shape[1]) < sequences.lengths[:, None]
-  there[:, : world.prompt_len] = False
-  there[:, world.max_len - 1 :] = False
-  there &= (tokens != world.end) | (world.end == core.DEAD)
+  valid = np.arange(tokens.shape[1]) < sequences.lengths[:, None]
+  valid[:, : world.prompt_len] = False
+  valid[:, world.max_len - 1 :] = False
+  valid &= (tokens != world.end) | (world.end == core.DEAD)
   states = world.init(len(tokens))
   values = {
     name: np.zeros(tokens.shape, np.int64) for name in world.functions(states)
@@ -315,12 +315,12 @@ def _function_values(
   for t in range(tokens.shape[1]):
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], tokens[rows, t])
-    rows = rows[there[rows, t]]
+    rows = rows[valid[rows, t]]
     if not rows.size:
       continue
-    for name, found in world.functions(states[rows]).items():
-      values[name][rows, t] = found
-  return FunctionValues(there, values)
+    for name, column in world.functions(states[rows]).items():
+      values[name][rows, t] = column
+  return FunctionValues(valid, values)
 
 
 class Clock(NamedTuple):
@@ -337,12 +337,12 @@ class Clock(NamedTuple):
     return self.log_share[np.minimum(places, len(self.log_share) - 1)]
 
 
-def _clock(there: np.ndarray, values: np.ndarray, classes: int) -> Clock:
+def _clock(mask: np.ndarray, values: np.ndarray, classes: int) -> Clock:
   """Shares of the classes [N, L] at each place, each counted once more.
 
   So that a class that was not seen there is not impossible.
   """
-  places = np.broadcast_to(np.arange(there.shape[1]), there.shape)
-  counts = np.ones((there.shape[1], classes))
-  np.add.at(counts, (places[there], values[there]), 1)
+  places = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)
+  counts = np.ones((mask.shape[1], classes))
+  np.add.at(counts, (places[mask], values[mask]), 1)
   return Clock(np.log(counts / counts.sum(1, keepdims=True)))

@@ -125,14 +125,14 @@ def _outcomes(
 ) -> list[core.Scores]:
   valid = outcome == decoding.VALID
   capped = np.where(outcome == decoding.CAP, 'cap', '')
-  found = [
+  quantities = [
     core.scores('valid', valid, group=group, columns=columns),
     core.scores('valid_uncapped', valid, reason=capped, group=group),
   ]
   for code, name in enumerate(decoding.OUTCOMES):
     if code != decoding.VALID:
-      found.append(core.scores(name, outcome == code, group=group))
-  return found
+      quantities.append(core.scores(name, outcome == code, group=group))
+  return quantities
 
 
 def _costs(
@@ -154,15 +154,15 @@ def _costs(
   unknown = np.where(np.isnan(best), 'no_optimum', '')
   outcome = np.array(decoding.OUTCOMES)[decoded.outcome]
   failed = np.where(valid, unknown, outcome)
-  known = np.where(valid, cost, np.nan)
-  columns = {**columns, 'cost': known, 'optimal_cost': best}
-  found = []
+  valid_cost = np.where(valid, cost, np.nan)
+  columns = {**columns, 'cost': valid_cost, 'optimal_cost': best}
+  quantities = []
   for name, good in _criteria(costs, cost, valid).items():
-    found.append(core.scores(name, good, reason=unknown, group=group))
-    found.append(
+    quantities.append(core.scores(name, good, reason=unknown, group=group))
+    quantities.append(
       core.scores(f'{name}_of_valid', good, reason=failed, group=group)
     )
-  return [dataclasses.replace(found[0], columns=columns), *found[1:]]
+  return [dataclasses.replace(quantities[0], columns=columns), *quantities[1:]]
 
 
 def _criteria(

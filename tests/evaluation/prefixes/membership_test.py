@@ -168,7 +168,7 @@ def test_suffixes_without_an_answer_are_left_out():
   }
 
   class Asked(stateless.Accepting):
-    def answers(self, prefixes, suffixes):
+    def answers(self, prefixes, suffixes, trials=None):
       pairs = zip(prefixes, suffixes, strict=True)
       return np.array([replies[tuple(p), tuple(s)] for p, s in pairs], np.int8)
 

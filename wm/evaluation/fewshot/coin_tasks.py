@@ -68,19 +68,19 @@ def labelled(world: core.World, groups: int, num: int, seed: int) -> Points:
   Raises:
     InputError: the world has fewer sequences.
   """
-  found = world.sample(groups * num, stream(seed, TRAINED), split='train')
-  if len(found) < groups * num:
+  sequences = world.sample(groups * num, stream(seed, TRAINED), split='train')
+  if len(sequences) < groups * num:
     raise core.InputError(
-      f'{registry.spec(world)} gave {len(found)} training sequences; expected '
-      f'{groups * num}, for {groups} groups of data sets of {num}'
+      f'{registry.spec(world)} gave {len(sequences)} training sequences; '
+      f'expected {groups * num}, for {groups} groups of data sets of {num}'
     )
-  low = np.minimum(world.prompt_len, found.lengths - 1)
-  high = np.maximum(found.lengths - 2, low)
+  low = np.minimum(world.prompt_len, sequences.lengths - 1)
+  high = np.maximum(sequences.lengths - 2, low)
   share = core.uniforms(stream(seed, PLACES), np.arange(groups * num))
   above = np.floor(share * (high - low + 1)).astype(np.int32)
   place = np.minimum(low + above, high).astype(np.int32)
   shape = groups, num
-  tokens = found.tokens.reshape(*shape, -1)
+  tokens = sequences.tokens.reshape(*shape, -1)
   return points(world, tokens, place.reshape(*shape, 1))
 
 
@@ -95,30 +95,32 @@ def visited(
   do (black in Othello), whoever is to move, where labels with another side make
   a state.
   """
-  found = world.sample(num, stream(seed, TRAINED), split='heldout')
-  if not len(found):
+  sequences = world.sample(num, stream(seed, TRAINED), split='heldout')
+  if not len(sequences):
     raise core.InputError(f'{registry.spec(world)} gave no held-out sequence')
-  last = min(int(found.lengths.max()), world.max_len - 1)
+  last = min(int(sequences.lengths.max()), world.max_len - 1)
   places = np.arange(max(world.prompt_len, first), last)
-  places = np.broadcast_to(places, (len(found), len(places))).astype(np.int32)
-  there = places < found.lengths[:, None]
-  places = np.where(there, places, core.DEAD)
-  every = points(world, found.tokens[None], places[None])
+  places = np.broadcast_to(places, (len(sequences), len(places))).astype(
+    np.int32
+  )
+  valid = places < sequences.lengths[:, None]
+  places = np.where(valid, places, core.DEAD)
+  every = points(world, sequences.tokens[None], places[None])
   over = core.hash64(*np.packbits(np.zeros(len(world.vocab), bool)))
-  there &= every.legal[0] != over
-  rows = np.arange(len(found))[:, None]
+  valid &= every.legal[0] != over
+  rows = np.arange(len(sequences))[:, None]
   order = np.argsort(
     np.where(
-      there,
+      valid,
       core.hash64(stream(seed, CHOSEN), places, rows) >> np.uint64(1),
       np.uint64(2**63),
     ),
     axis=None,
     kind='stable',
   )
-  chosen = np.zeros(there.size, bool)
-  chosen[order[: min(most, int(there.sum()))]] = True
-  chosen = (chosen.reshape(there.shape) & there)[None]
+  chosen = np.zeros(valid.size, bool)
+  chosen[order[: min(most, int(valid.sum()))]] = True
+  chosen = (chosen.reshape(valid.shape) & valid)[None]
   places = np.where(chosen, every.places, core.DEAD)
   return points(world, every.tokens, places, _by_side_0(world))
 
@@ -197,15 +199,17 @@ def alike(
   ids = world.state_id(flat).reshape(groups, size)
   packed = np.packbits(world.legal(flat), axis=-1)
   legal = core.hash64(*packed.T).reshape(groups, size)
-  found = np.full((groups, num, 2), core.DEAD, np.int64)
+  chosen_pairs = np.full((groups, num, 2), core.DEAD, np.int64)
   first, second = np.triu_indices(size, 1)
   for g in range(groups):
     same = legal[g][first] == legal[g][second]
     pairs = np.flatnonzero(same & (ids[g][first] != ids[g][second]))
     order = np.argsort(core.hash64(seed, g, pairs), kind='stable')
-    kept = pairs[order[:num]]
-    found[g, : len(kept)] = np.stack([first[kept], second[kept]], -1)
-  return found
+    selected = pairs[order[:num]]
+    chosen_pairs[g, : len(selected)] = np.stack(
+      [first[selected], second[selected]], -1
+    )
+  return chosen_pairs
 
 
 class Coins(NamedTuple):
@@ -285,10 +289,10 @@ def coins(
   seed = stream(seed, COINS)
   if not stratified:
     return Coins(num, seed, None, 1)
-  known = np.unique(np.concatenate([array.reshape(-1) for array in ids]))
-  known = known[known != core.DEAD]
-  few = 0 < len(known) < 63 and 2 ** len(known) <= num
-  return Coins(num, seed, known if few else None, 2)
+  states = np.unique(np.concatenate([array.reshape(-1) for array in ids]))
+  states = states[states != core.DEAD]
+  few = 0 < len(states) < 63 and 2 ** len(states) <= num
+  return Coins(num, seed, states if few else None, 2)
 
 
 def ratio_parts(
@@ -304,9 +308,13 @@ def ratio_parts(
   share, ideal: [D] of pairs told apart by answers and by true labels; NaN where
     there is no such pair, as are the parts; all are where nothing is apart.
   """
-  known = np.isfinite(share) & np.isfinite(ideal) & (weight > 0)
-  mean = np.average(ideal[known], weights=weight[known]) if known.any() else 0
+  measured = np.isfinite(share) & np.isfinite(ideal) & (weight > 0)
+  mean = (
+    np.average(ideal[measured], weights=weight[measured])
+    if measured.any()
+    else 0
+  )
   if not mean:
     return np.full(len(share), np.nan)
-  ratio = np.average(share[known], weights=weight[known]) / mean
-  return np.where(known, ratio + (share - ratio * ideal) / mean, np.nan)
+  ratio = np.average(share[measured], weights=weight[measured]) / mean
+  return np.where(measured, ratio + (share - ratio * ideal) / mean, np.nan)

@@ -95,8 +95,8 @@ def fit_power_law(
       'others, so that exponents are not determined'
     )
   inverse = np.linalg.inv(scaled.T @ scaled)
-  found = inverse @ (scaled.T @ y)
-  rest = y - scaled @ found
+  coefficients = inverse @ (scaled.T @ y)
+  rest = y - scaled @ coefficients
   sums = np.zeros((clusters, count))
   np.add.at(sums, cluster, scaled * rest[:, None])
   few = clusters / (clusters - 1) * (rows - 1) / (rows - count)
@@ -104,11 +104,11 @@ def fit_power_law(
   raw = np.exp(y)
   off = raw - np.exp(y - rest)
   return PowerLaw(
-    dict(zip(columns, found[1:].tolist(), strict=True)),
+    dict(zip(columns, coefficients[1:].tolist(), strict=True)),
     dict(
       zip(columns, np.sqrt(covariance.diagonal()[1:]).tolist(), strict=True)
     ),
-    float(np.exp(found[0] - centre @ found[1:])),
+    float(np.exp(coefficients[0] - centre @ coefficients[1:])),
     _variance_share(rest, y),
     _variance_share(off, raw),
     rows,
@@ -179,25 +179,27 @@ class Rows(NamedTuple):
   group: np.ndarray
   rests: bool
 
-  def verdict(self, target: str, said: np.ndarray, tolerance: float) -> Verdict:
+  def verdict(
+    self, target: str, answers: np.ndarray, tolerance: float
+  ) -> Verdict:
     """Of what a speaker says of these rows, [T, d]; NaN where nothing."""
-    size = force_tasks.sizes(target, said)
-    there = np.isfinite(size)
-    good = there & (size > 0)
+    size = force_tasks.sizes(target, answers)
+    answered = np.isfinite(size)
+    good = answered & (size > 0)
     columns = force_tasks.columns(target, self.state)
     logs = np.array([np.ones(len(size)), *map(np.log, columns.values())])
     exponents: dict[str, float] = {}
     positive = r2 = angle = np.nan
     newton, reason = False, ''
-    if there.any():
-      positive = float(good[there].mean())
-      r2 = _explained(target, said[there], self.state[there])
+    if answered.any():
+      positive = float(good[answered].mean())
+      r2 = _explained(target, answers[answered], self.state[answered])
     if target.endswith('_vector') and good.any():
       truth = force_tasks.labels(target, self.state)[good]
-      angle = _angle(said[good], truth)
+      angle = _angle(answers[good], truth)
     if self.rests:
       reason = 'sun_rests'
-    elif there.mean() < READ:
+    elif answered.mean() < READ:
       reason = 'no_orbit'
     elif positive < POSITIVE:
       reason = 'not_positive'
@@ -228,50 +230,56 @@ class Rows(NamedTuple):
     All speakers' formulas are sought in one search, on rows of which each says
     something.
     """
-    found = {name: Sought(one.reason) for name, one in speakers.items()}
-    asked = {name: one.size for name, one in speakers.items() if not one.reason}
+    results = {
+      name: Sought(verdict.reason) for name, verdict in speakers.items()
+    }
+    asked = {
+      name: verdict.size
+      for name, verdict in speakers.items()
+      if not verdict.reason
+    }
     if not asked:
-      return found
+      return results
     sizes = np.array([*asked.values()])
     rows = np.flatnonzero((sizes > 0).all(0))[:MOST]
     if len(rows) < force_tasks.FEWEST:
-      return found | {name: Sought('not_positive') for name in asked}
+      return results | {name: Sought('not_positive') for name in asked}
     sizes = sizes[:, rows]
     state = self.state[rows]
     r = np.hypot(state[:, force_tasks.X], state[:, force_tasks.Y])
     m1, m2 = state[:, force_tasks.PLANET], state[:, force_tasks.SUN]
-    given = {'r': r, 'm1': m1, 'm2': m2}
+    columns = {'r': r, 'm1': m1, 'm2': m2}
     truth = force_tasks.sizes(target, force_tasks.labels(target, state))
     flat = np.ptp(sizes, axis=1) <= 1e-12 * sizes.max(1)
     loss = 'log' if target.startswith('log_') else 'raw'
     fronts: list[list[formulas.Formula]] = []
     if not flat.all():
-      fronts = search(given, sizes[~flat], nodes, loss)
+      fronts = search(columns, sizes[~flat], nodes, loss)
     of_speaker = iter(fronts)
     for name, same in zip(asked, flat, strict=True):
       front = [] if same else next(of_speaker)
       if not front:
-        found[name] = Sought('constant' if same else 'no_formula')
+        results[name] = Sought('constant' if same else 'no_formula')
         continue
       law = formulas.best(front)
       right = formulas.follows(law, truth)
-      found[name] = Sought('', front, law.text, right)
-    return found
+      results[name] = Sought('', front, law.text, right)
+    return results
 
 
-def _explained(target: str, said: np.ndarray, state: np.ndarray) -> float:
+def _explained(target: str, answers: np.ndarray, state: np.ndarray) -> float:
   """R2 of labels [T, d]: as they are said, logarithms or raw."""
   truth = force_tasks.labels(target, state)
   middle = 0 if target.endswith('_vector') else truth.mean(0)
   total = ((truth - middle) ** 2).sum()
-  left = ((truth - said) ** 2).sum()
+  left = ((truth - answers) ** 2).sum()
   return float(1 - left / total) if total > 0 else np.nan
 
 
-def _angle(said: np.ndarray, truth: np.ndarray) -> float:
+def _angle(answers: np.ndarray, truth: np.ndarray) -> float:
   """Mean angle between vectors [T, 2], degrees."""
-  lengths = np.hypot(*said.T) * np.hypot(*truth.T)
-  cosine = (said * truth).sum(1) / lengths
+  lengths = np.hypot(*answers.T) * np.hypot(*truth.T)
+  cosine = (answers * truth).sum(1) / lengths
   return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))).mean())
 
 
@@ -283,14 +291,14 @@ def rows(
   moves: float,
 ) -> tuple[np.ndarray, Rows]:
   """Which rows [M, P] of data set d count for a target, and the rows."""
-  there = asked.rows[d] != core.DEAD
+  mask = asked.rows[d] != core.DEAD
   rests = False
   if force_tasks.quantity(target) == 'force':
     moving = tested.travel[d] >= moves
-    there = there & moving[:, None]
+    mask = mask & moving[:, None]
     rests = int(moving.sum()) < force_tasks.FEWEST
-  group = np.broadcast_to(np.arange(len(there))[:, None], there.shape)
-  return there, Rows(asked.state[d][there], group[there], rests)
+  group = np.broadcast_to(np.arange(len(mask))[:, None], mask.shape)
+  return mask, Rows(asked.state[d][mask], group[mask], rests)
 
 
 class Judged(NamedTuple):
@@ -353,17 +361,17 @@ def scores(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
   """All quantities of a speaker; end: of their names."""
   yield from _fronts(judged, who, end)
   table: dict[str, list[tuple[float, str, str, Judged]]] = {}
-  for one in judged:
-    for name, value, reason, law in one.rows(who):
+  for judgment in judged:
+    for name, value, reason, law in judgment.rows(who):
       # A target that is the same on all rows has no variance.
       reason = reason or ('constant' if np.isnan(value) else '')
-      table.setdefault(name, []).append((value, reason, law, one))
+      table.setdefault(name, []).append((value, reason, law, judgment))
   for name, rows in table.items():
     values, reasons, laws, whose = zip(*rows, strict=True)
-    sets = np.array([one.data_set for one in whose])
+    sets = np.array([judgment.data_set for judgment in whose])
     columns = {
       'data_set': sets,
-      'target': np.array([one.target for one in whose]),
+      'target': np.array([judgment.target for judgment in whose]),
     }
     if name == 'formula':
       columns['law'] = np.array(laws)
@@ -380,11 +388,11 @@ def scores(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
 
 def _fronts(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
   """Errors of all laws that were found, a row for each."""
-  laws = [(*law, one) for one in judged for law in one.laws(who)]
+  laws = [(*law, judgment) for judgment in judged for law in judgment.laws(who)]
   if not laws:
     return
   errors, reasons, texts, lengths, whose = zip(*laws, strict=True)
-  sets = np.array([one.data_set for one in whose])
+  sets = np.array([judgment.data_set for judgment in whose])
   yield core.scores(
     f'law_error{who}{end}',
     errors,
@@ -392,7 +400,7 @@ def _fronts(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
     group=sets,
     columns={
       'data_set': sets,
-      'target': np.array([one.target for one in whose]),
+      'target': np.array([judgment.target for judgment in whose]),
       'law': np.array(texts),
       'length': np.array(lengths),
     },

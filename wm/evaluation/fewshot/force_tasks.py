@@ -59,11 +59,13 @@ def labels(target: str, state: np.ndarray) -> np.ndarray:
   return (np.log(size) if target.startswith('log_') else size)[..., None]
 
 
-def sizes(target: str, given: np.ndarray) -> np.ndarray:
+def sizes(target: str, labels_: np.ndarray) -> np.ndarray:
   """[...] magnitudes of labels [..., d]."""
   if target.endswith('_vector'):
-    return np.hypot(given[..., 0], given[..., 1])
-  return np.exp(given[..., 0]) if target.startswith('log_') else given[..., 0]
+    return np.hypot(labels_[..., 0], labels_[..., 1])
+  return (
+    np.exp(labels_[..., 0]) if target.startswith('log_') else labels_[..., 0]
+  )
 
 
 class Shown(NamedTuple):
@@ -148,24 +150,24 @@ def shown(
   return Shown.of(world, found, sets)
 
 
-def late(some: Shown) -> np.ndarray:
+def late(systems: Shown) -> np.ndarray:
   """[D, N, R] bool: planets' rows in the second half of the sequence."""
-  rows = some.planet.shape[2]
-  return some.planet & (np.arange(rows) >= rows // 2)
+  rows = systems.planet.shape[2]
+  return systems.planet & (np.arange(rows) >= rows // 2)
 
 
-def chosen(there: np.ndarray, num: int, seed: int) -> np.ndarray:
-  """[D, N, num] int32 rows, random ones of those there [D, N, R], ascending.
+def chosen(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
+  """[D, N, num] int32 rows, random ones of a mask [D, N, R], ascending.
 
   DEAD, last, where there are no more.
   """
-  size = there.shape[2]
-  words = np.arange(there.size, dtype=np.int64).reshape(there.shape)
+  size = mask.shape[2]
+  words = np.arange(mask.size, dtype=np.int64).reshape(mask.shape)
   coin = core.hash64(seed, words) >> np.uint64(1)
-  order = np.argsort(np.where(there, coin, np.uint64(2**63)), axis=2)
+  order = np.argsort(np.where(mask, coin, np.uint64(2**63)), axis=2)
   rows = order[..., : min(num, size)].astype(np.int32)
-  some = np.take_along_axis(there, rows, axis=2)
-  rows = np.sort(np.where(some, rows, size), axis=2)
+  selected = np.take_along_axis(mask, rows, axis=2)
+  rows = np.sort(np.where(selected, rows, size), axis=2)
   return np.where(rows < size, rows, core.DEAD).astype(np.int32)
 
 
@@ -183,66 +185,68 @@ class Points(NamedTuple):
   state: np.ndarray
 
   @classmethod
-  def of(cls, some: Shown, rows: np.ndarray) -> Points:
+  def of(cls, systems: Shown, rows: np.ndarray) -> Points:
     """The given rows [D, N, P]."""
-    there = rows != core.DEAD
+    mask = rows != core.DEAD
     at = np.maximum(rows, 0)[..., None]
-    state = np.take_along_axis(some.state, at, axis=2)
-    places = np.where(there, some.first + 2 * rows + 1, core.DEAD)
+    state = np.take_along_axis(systems.state, at, axis=2)
+    places = np.where(mask, systems.first + 2 * rows + 1, core.DEAD)
     return cls(
-      rows, places.astype(np.int32), np.where(there[..., None], state, np.nan)
+      rows, places.astype(np.int32), np.where(mask[..., None], state, np.nan)
     )
 
 
-def read(some: Shown, rows: np.ndarray) -> np.ndarray:
+def read(systems: Shown, rows: np.ndarray) -> np.ndarray:
   """States as the tokens up to each row tell them, by an orbit fitted to them.
 
   Args:
-    some: D x N systems.
+    systems: D x N systems.
     rows: [D, N, P] of planets; DEAD is none.
 
   Returns:
     [D, N, P, 4] x, y from the sun and both masses; NaN where no orbit of two
     bodies goes through what was seen.
   """
-  found = np.full((*rows.shape, 4), np.nan)
-  d, n, p = np.nonzero((rows != core.DEAD) & (some.bodies[..., None] == 2))
+  states = np.full((*rows.shape, 4), np.nan)
+  d, n, p = np.nonzero((rows != core.DEAD) & (systems.bodies[..., None] == 2))
   row = rows[d, n, p]
-  known = row // 2 >= orbits.FEWEST  # Frames with both bodies before it.
-  d, n, p, row = d[known], n[known], p[known], row[known]
-  for part in core.chunks(len(row), some.seen[0, 0].size * 4):
+  enough = row // 2 >= orbits.FEWEST  # Frames with both bodies before it.
+  d, n, p, row = d[enough], n[enough], p[enough], row[enough]
+  for part in core.chunks(len(row), systems.seen[0, 0].size * 4):
     a, b, last = d[part], n[part], row[part]
-    fit = orbits.through(some.seen[a, b], last + 1, some.step[a, b], some.width)
+    fit = orbits.through(
+      systems.seen[a, b], last + 1, systems.step[a, b], systems.width
+    )
     place = fit.places(int(last.max(initial=0)) // 2 + 1)[
       np.arange(len(a)), last // 2
     ]
     good = fit.good & (fit.share > 0) & (fit.share < 1)
     state = np.concatenate([place, fit.mass], axis=1)
-    found[a, b, p[part]] = np.where(good[:, None], state, np.nan)
-  return found
+    states[a, b, p[part]] = np.where(good[:, None], state, np.nan)
+  return states
 
 
-def free_power(some: Shown) -> np.ndarray:
+def free_power(systems: Shown) -> np.ndarray:
   """[D] power of the distance by which forces fall, with no law assumed.
 
   The mean over the first PATHS systems of two bodies, weighted by how well
   each one's tokens tell it; NaN where fewer than FEWEST do.
   """
-  found = np.full(len(some.step), np.nan)
+  exponents = np.full(len(systems.step), np.nan)
   for d, (seen, bodies, step) in enumerate(
-    zip(some.seen, some.bodies, some.step, strict=True)
+    zip(systems.seen, systems.bodies, systems.step, strict=True)
   ):
     seen, step = seen[bodies == 2][:PATHS], step[bodies == 2][:PATHS]
     rows = seen.shape[1] // 2 * 2
     if len(seen) < FEWEST or rows < 2 * orbits.FEWEST:
       continue
-    given = seen[:, :rows:2], seen[:, 1:rows:2], step, some.width
+    given = seen[:, :rows:2], seen[:, 1:rows:2], step, systems.width
     powers = orbits.fit_power(*given)
     good = powers.good & (powers.error > 0)
     if good.sum() >= FEWEST:
       weight = powers.error[good] ** -2.0
-      found[d] = (weight * powers.power[good]).sum() / weight.sum()
-  return found
+      exponents[d] = (weight * powers.power[good]).sum() / weight.sum()
+  return exponents
 
 
 def neighbours(
@@ -259,11 +263,11 @@ def neighbours(
   scale = np.where(spread > 0, spread, 1)
   tree = spatial.cKDTree((known - level) / scale)
   flat = (wanted.reshape(-1, wanted.shape[-1]) - level) / scale
-  there = np.isfinite(flat).all(1)
-  found = np.full((len(flat), values.shape[-1]), np.nan)
-  near = tree.query(flat[there], min(NEIGHBOURS, len(known)))[1]
-  found[there] = values[near.reshape(int(there.sum()), -1)].mean(1)
-  return found.reshape(*wanted.shape[:-1], values.shape[-1])
+  finite = np.isfinite(flat).all(1)
+  means = np.full((len(flat), values.shape[-1]), np.nan)
+  near = tree.query(flat[finite], min(NEIGHBOURS, len(known)))[1]
+  means[finite] = values[near.reshape(int(finite.sum()), -1)].mean(1)
+  return means.reshape(*wanted.shape[:-1], values.shape[-1])
 
 
 def nearest(known: np.ndarray, wanted: np.ndarray, num: int) -> np.ndarray:
@@ -272,9 +276,9 @@ def nearest(known: np.ndarray, wanted: np.ndarray, num: int) -> np.ndarray:
   Distances are of states as they are, as published; NaN rows are none.
   """
   flat = wanted.reshape(-1, wanted.shape[-1])
-  there = np.flatnonzero(np.isfinite(flat).all(1))
-  distance = spatial.cKDTree(known).query(flat[there])[0]
+  finite = np.flatnonzero(np.isfinite(flat).all(1))
+  distance = spatial.cKDTree(known).query(flat[finite])[0]
   order = np.argsort(distance, kind='stable')[:num]
-  found = np.zeros(len(flat), bool)
-  found[there[order]] = True
-  return found.reshape(wanted.shape[:-1])
+  mask = np.zeros(len(flat), bool)
+  mask[finite[order]] = True
+  return mask.reshape(wanted.shape[:-1])

@@ -143,7 +143,7 @@ def genetic(
   Raises:
     InputError: pyoperon is not installed.
   """
-  made = operon_regressor()
+  regressor = operon_regressor()
   rows = np.stack([np.asarray(x, np.float64) for x in columns.values()], axis=1)
   # Quantities of order 1, as random weights are.
   size_of = np.exp(np.log(np.abs(rows) + np.finfo(float).tiny).mean(0))
@@ -152,7 +152,7 @@ def genetic(
     budget = {'max_evaluations': 10**9, 'max_time': seconds}
   fronts = []
   for target in np.asarray(targets, np.float64):
-    found = made(
+    fitted = regressor(
       allowed_symbols=SYMBOLS,
       objectives=['r2', 'length'],
       max_length=size,
@@ -162,9 +162,11 @@ def genetic(
       random_state=seed,
       **budget,
     ).fit(rows / size_of, target / target.std())
-    names = dict(zip(found.variables_, columns, strict=True))
+    names = dict(zip(fitted.variables_, columns, strict=True))
     scale = dict(zip(columns, size_of.tolist(), strict=True))
-    trees = [stripped(one['tree'].Nodes) for one in found.pareto_front_]
+    trees = [
+      stripped(individual['tree'].Nodes) for individual in fitted.pareto_front_
+    ]
     laws = [
       _fitted(term(nodes, names, scale, columns), len(nodes), target, loss)
       for nodes in trees
@@ -173,13 +175,13 @@ def genetic(
   return fronts
 
 
-def _fitted(found: Term, size: int, target: np.ndarray, loss: str) -> Formula:
+def _fitted(formula: Term, size: int, target: np.ndarray, loss: str) -> Formula:
   """A formula with the factor that fits best; its error may be infinite."""
   logs = loss == 'log'
   aim = np.log(target) if logs else target
-  error, factor = symbolic.fitted(found.values, aim, logs)
-  text = found._replace(weight=factor).argument
-  return Formula(text, size, max(error, ROUNDED), found.values, SAME_WEIGHTED)
+  error, factor = symbolic.fitted(formula.values, aim, logs)
+  text = formula._replace(weight=factor).argument
+  return Formula(text, size, max(error, ROUNDED), formula.values, SAME_WEIGHTED)
 
 
 def stripped(nodes: list[Any]) -> list[Any]:
@@ -252,26 +254,26 @@ def term(
   for node in nodes:
     if node.IsVariable:
       name = names[node.HashValue]
-      made = Term(node.Value / scale[name], name, np.asarray(columns[name]))
+      result = Term(node.Value / scale[name], name, np.asarray(columns[name]))
     elif node.IsConstant:
-      made = Term(node.Value, '', np.ones(num))
+      result = Term(node.Value, '', np.ones(num))
     else:
       parts = [stack.pop() for _ in range(node.Arity)]
       with np.errstate(all='ignore'):
         if node.Name in _JOINED:
-          made = _JOINED[node.Name](parts)
+          result = _JOINED[node.Name](parts)
         else:
-          made = _of_one(node.Name, *parts)
-    stack.append(made)
+          result = _of_one(node.Name, *parts)
+    stack.append(result)
   return stack.pop()
 
 
 def _product(parts: Sequence[Term]) -> Term:
-  told = [part for part in parts if part.text]
+  named = [part for part in parts if part.text]
   weight = math.prod(part.weight for part in parts)
-  if len(told) == 1:
-    return told[0]._replace(weight=weight)
-  text = ' * '.join(part.factor for part in told)
+  if len(named) == 1:
+    return named[0]._replace(weight=weight)
+  text = ' * '.join(part.factor for part in named)
   return Term(weight, text, np.prod([part.values for part in parts], axis=0))
 
 
@@ -286,10 +288,10 @@ def _quotient(parts: Sequence[Term]) -> Term:
 def _sum(parts: Sequence[Term]) -> Term:
   # Stated in the weight of its first quantity.
   weights = [part.weight for part in parts if part.text and part.weight]
-  one = weights[0] if weights else 1.0
-  text = ' + '.join(part.times(part.weight / one) for part in parts)
-  each = [part.weight / one * part.values for part in parts]
-  return Term(one, text, np.sum(each, axis=0), loose=True)
+  unit = weights[0] if weights else 1.0
+  text = ' + '.join(part.times(part.weight / unit) for part in parts)
+  each = [part.weight / unit * part.values for part in parts]
+  return Term(unit, text, np.sum(each, axis=0), loose=True)
 
 
 def _of_one(kind: str, part: Term) -> Term:

@@ -56,9 +56,9 @@ class Scale(NamedTuple):
 
 def scale(states: np.ndarray) -> Scale:
   """Of states [..., C] that are known; a column that never varies is 0."""
-  known = states[np.isfinite(states).all(-1)]
-  deviation = known.std(0)
-  return Scale(known.mean(0), np.where(deviation > 0, deviation, 1))
+  finite = states[np.isfinite(states).all(-1)]
+  deviation = finite.std(0)
+  return Scale(finite.mean(0), np.where(deviation > 0, deviation, 1))
 
 
 def drawn(known: np.ndarray, num: int, seed: int) -> np.ndarray:
@@ -74,8 +74,8 @@ def drawn(known: np.ndarray, num: int, seed: int) -> np.ndarray:
   rows, places = np.arange(len(known))[:, None], np.arange(known.shape[1])
   keys = core.hash64(coin_tasks.stream(seed, PLACES), rows, places)
   keys = np.where(known, keys >> np.uint64(1), np.uint64(2**63))
-  found = np.argsort(keys, axis=1, kind='stable')[:, :num]
-  return np.sort(found, axis=1).astype(np.int32)
+  chosen = np.argsort(keys, axis=1, kind='stable')[:, :num]
+  return np.sort(chosen, axis=1).astype(np.int32)
 
 
 def targets(
@@ -92,16 +92,18 @@ def targets(
   num, columns = len(shown.states), shown.states.shape[-1]
   flat = shown.states.reshape(-1, columns)
   rng = np.random.default_rng(coin_tasks.stream(seed, ROWS))
-  some = flat[rng.permutation(len(flat))[:COMPARED]]
-  first, second = np.triu_indices(len(some), 1)
-  apart = _ranks(np.linalg.norm(some[first] - some[second], axis=-1)[None])
+  compared = flat[rng.permutation(len(flat))[:COMPARED]]
+  first, second = np.triu_indices(len(compared), 1)
+  apart = _ranks(
+    np.linalg.norm(compared[first] - compared[second], axis=-1)[None]
+  )
   rng = np.random.default_rng(coin_tasks.stream(seed, DIRECTIONS))
   directions = rng.normal(size=(num, tried, columns))
   chosen = []
   for each in directions:
-    value = each @ some.T
-    found = _ranks(np.abs(value[:, first] - value[:, second]))
-    chosen.append(each[(found * apart).sum(-1).argmax()])
+    value = each @ compared.T
+    ranks = _ranks(np.abs(value[:, first] - value[:, second]))
+    chosen.append(each[(ranks * apart).sum(-1).argmax()])
   direction = np.stack(chosen)
   labels = np.einsum('dnpc,dc->dnp', shown.states, direction)
   mean = labels.mean((1, 2), keepdims=True)
@@ -135,10 +137,10 @@ def oracles(
   """
   asked = np.broadcast_to(asked, (len(shown), *asked.shape[1:]))
   linear, nearest = [], []
-  for states, label, wanted in zip(shown, labels, asked, strict=True):
+  for states, label, queries in zip(shown, labels, asked, strict=True):
     fit = np.linalg.lstsq(_with_one(states), label, rcond=None)[0]
-    linear.append(_with_one(wanted) @ fit)
-    apart = ((wanted[:, None] - states) ** 2).sum(-1)
+    linear.append(_with_one(queries) @ fit)
+    apart = ((queries[:, None] - states) ** 2).sum(-1)
     nearest.append(label[apart.argmin(-1)])
   return {
     'linear': np.stack(linear),
@@ -176,24 +178,24 @@ def _mlp(
 
 def _layers(params: list[np.ndarray], x_DTC: np.ndarray) -> list[np.ndarray]:
   """Inputs and outputs of all layers."""
-  found = [x_DTC]
+  layers = [x_DTC]
   for number in range(0, len(params), 2):
-    y = found[-1] @ params[number] + params[number + 1]
-    found.append(np.maximum(y, 0) if number + 2 < len(params) else y)
-  return found
+    y = layers[-1] @ params[number] + params[number + 1]
+    layers.append(np.maximum(y, 0) if number + 2 < len(params) else y)
+  return layers
 
 
 def _gradients(
   params: list[np.ndarray], x_DTC: np.ndarray, y_DT1: np.ndarray
 ) -> list[np.ndarray]:
-  found = _layers(params, x_DTC)
-  back = 2 * (found[-1] - y_DT1) / y_DT1.shape[1]
+  layers = _layers(params, x_DTC)
+  back = 2 * (layers[-1] - y_DT1) / y_DT1.shape[1]
   grads: list[np.ndarray] = []
   for number in range(len(params) - 2, -1, -2):
-    given = found[number // 2]
-    grads[:0] = [given.swapaxes(1, 2) @ back, back.sum(1, keepdims=True)]
+    inputs = layers[number // 2]
+    grads[:0] = [inputs.swapaxes(1, 2) @ back, back.sum(1, keepdims=True)]
     # ReLU lets the gradient through where its output is above 0.
-    back = (back @ params[number].swapaxes(1, 2)) * (given > 0)
+    back = (back @ params[number].swapaxes(1, 2)) * (inputs > 0)
   return grads
 
 
@@ -216,9 +218,9 @@ class PointPairs(NamedTuple):
 
   def means(self, value: np.ndarray) -> np.ndarray:
     """[Q] of values [K]; NaN in an empty bin."""
-    some = self.bin >= 0
-    total = np.bincount(self.bin[some], value[some], self.num)
-    count = np.bincount(self.bin[some], minlength=self.num)
+    binned = self.bin >= 0
+    total = np.bincount(self.bin[binned], value[binned], self.num)
+    count = np.bincount(self.bin[binned], minlength=self.num)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -235,8 +237,8 @@ def affine(
   still = length <= _ROUNDING * np.maximum(np.abs(answers).max(0), 1)
   z = z / np.where(still, 1, length)
   rho = np.einsum('dk,dk->k', z[:, first], z[:, second])
-  known = still[first] | still[second]
-  return np.where(known, 0.0, np.minimum(rho * rho, 1) - 1)
+  constant = still[first] | still[second]
+  return np.where(constant, 0.0, np.minimum(rho * rho, 1) - 1)
 
 
 def identity(
@@ -249,16 +251,16 @@ def identity(
 def equal_counts(value: np.ndarray, num: int) -> np.ndarray:
   """[K] bins of as many pairs each, by value, ascending."""
   order = np.argsort(value, kind='stable')
-  found = np.empty(len(value), np.int64)
-  found[order] = np.arange(len(value)) * num // len(value)
-  return found
+  bins = np.empty(len(value), np.int64)
+  bins[order] = np.arange(len(value)) * num // len(value)
+  return bins
 
 
 def equal_widths(value: np.ndarray, num: int) -> np.ndarray:
   """[K] bins of equal width; -1 on an edge, as the published program has it."""
   edges = np.linspace(value.min(), value.max(), num + 1)
-  found = np.searchsorted(edges, value, side='left') - 1
-  return np.where(np.isin(value, edges), -1, found)
+  bins = np.searchsorted(edges, value, side='left') - 1
+  return np.where(np.isin(value, edges), -1, bins)
 
 
 class Calibration(NamedTuple):
@@ -283,8 +285,8 @@ class Calibration(NamedTuple):
     1 is perfect, 0 a model whose I does not depend on the oracle's; NaN where
     the oracle's does not vary.
     """
-    some = np.isfinite(self.model) & np.isfinite(self.oracle)
-    x, y = self.oracle[some], self.model[some]
+    finite = np.isfinite(self.model) & np.isfinite(self.oracle)
+    x, y = self.oracle[finite], self.model[finite]
     x = x - x.mean()
     spread = float((x * x).sum())
     return float((x * y).sum()) / spread if spread > _ROUNDING else np.nan

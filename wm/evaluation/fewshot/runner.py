@@ -135,17 +135,17 @@ def sequences(
   Raises:
     InputError: the world has fewer.
   """
-  found = world.sample(num, seed, split=split)
-  if not len(found):
+  drawn = world.sample(num, seed, split=split)
+  if not len(drawn):
     raise core.InputError(
       f'{metric.name}: {registry.spec(world)} gave no sequence of split {split}'
     )
-  if split == 'train' and len(found) < num:
+  if split == 'train' and len(drawn) < num:
     raise core.InputError(
-      f'{metric.name}: {registry.spec(world)} gave {len(found)} training '
+      f'{metric.name}: {registry.spec(world)} gave {len(drawn)} training '
       f'sequences; expected {num}'
     )
-  return found
+  return drawn
 
 
 def batches(
@@ -172,14 +172,14 @@ def batches(
 
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
   """The same network with random weights, if there is one to adapt."""
-  found: object = None
+  network: object = None
   if core.can(predictor, core.HiddenStates.untrained):
-    found = predictor.untrained(seed)
-  return found if isinstance(found, core.Adaptable) else None
+    network = predictor.untrained(seed)
+  return network if isinstance(network, core.Adaptable) else None
 
 
 def places(
-  world: core.World, found: core.Sequences, num: int, seed: int
+  world: core.World, drawn: core.Sequences, num: int, seed: int
 ) -> np.ndarray:
   """[N, P] int32 places of each sequence, ascending, DEAD where no more.
 
@@ -188,20 +188,20 @@ def places(
 
   num: random ones of each, P; 0 is all.
   """
-  tokens = found.tokens
+  tokens = drawn.tokens
   every = np.arange(tokens.shape[1], dtype=np.int32)
-  there = every < found.lengths[:, None]
-  there &= (every >= world.prompt_len) & (every < world.max_len - 1)
-  there &= (tokens != world.end) | (world.end == core.DEAD)
+  valid = every < drawn.lengths[:, None]
+  valid &= (every >= world.prompt_len) & (every < world.max_len - 1)
+  valid &= (tokens != world.end) | (world.end == core.DEAD)
   rows = np.arange(len(tokens))[:, None]
   if num:
     keys = core.hash64(seed, rows, every) >> np.uint64(1)
-    keys = np.where(there, keys, np.uint64(2**63))
+    keys = np.where(valid, keys, np.uint64(2**63))
     rank = keys.argsort(axis=1, kind='stable').argsort(axis=1)
-    there &= rank < num
-  width = max(int(there.sum(1).max(initial=0)), 1)
+    valid &= rank < num
+  width = max(int(valid.sum(1).max(initial=0)), 1)
   # Those that are there come first, ascending.
-  order = np.where(there, every, np.int32(len(every))).argsort(
+  order = np.where(valid, every, np.int32(len(every))).argsort(
     axis=1, kind='stable'
   )[:, :width]
-  return np.where(there[rows, order], every[order], np.int32(core.DEAD))
+  return np.where(valid[rows, order], every[order], np.int32(core.DEAD))

@@ -39,7 +39,7 @@ def sampled(
   Returns:
     The distinct suffixes of each pair.
   """
-  found: list[core.Boundary] = []
+  parts: list[core.Boundary] = []
   row_size = num * max(len(world.vocab), int(room.max(initial=0)))
   for pairs in core.chunks(len(first), row_size):
     both = np.repeat([first[pairs], second[pairs]], num, axis=1)
@@ -49,8 +49,8 @@ def sampled(
     total = len(words) // num
     pair, cut = np.repeat(np.arange(total), num), lengths > 0
     part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
-    found.append(part)
-  return core.joined(found)
+    parts.append(part)
+  return core.joined(parts)
 
 
 def _distinct(
@@ -81,15 +81,15 @@ def _random_play(
   tokens = np.zeros((len(room), int(room.max(initial=0))), np.int32)
   lengths = np.zeros(len(room), np.int32)
   live = np.arange(len(room))
-  told = None
+  forecast = None
   if core.can(world, core.Latent.forecast):
-    told = world.forecast(both[0], tokens.shape[1]).tokens
+    forecast = world.forecast(both[0], tokens.shape[1]).tokens
   for k in range(tokens.shape[1]):
     live = live[k < room[live]]
-    if told is None:
+    if forecast is None:
       token = choice(world.legal(both[0, live]), core.uniforms(seeds[live], k))
     else:
-      token = told[live, k]
+      token = forecast[live, k]
     live, token = live[token != core.DEAD], token[token != core.DEAD]
     if not live.size:
       break
@@ -108,8 +108,8 @@ def choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   count = np.bincount(row, minlength=len(options))
   place = np.minimum((uniform * count).astype(np.int64), count - 1)
   chosen = np.full(len(options), core.DEAD, np.int64)
-  some = count > 0
-  chosen[some] = token[(np.cumsum(count) - count + place)[some]]
+  possible = count > 0
+  chosen[possible] = token[(np.cumsum(count) - count + place)[possible]]
   return chosen
 
 
@@ -176,9 +176,9 @@ def subsample(
   pair = elements.pairs
   place = np.arange(len(pair)) - elements.offsets[pair]
   order = np.lexsort((place, core.hash64(keys[pair], place), pair))
-  kept = np.empty(len(pair), bool)
-  kept[order] = place < most
-  return elements.take(kept)
+  mask = np.empty(len(pair), bool)
+  mask[order] = place < most
+  return elements.take(mask)
 
 
 def world_divergence(trials: Trials, elements: core.Boundary) -> np.ndarray:
@@ -218,5 +218,5 @@ def world_divergence(trials: Trials, elements: core.Boundary) -> np.ndarray:
   )
   # [blocks, 2, WIDTH] -> of each prefix the count at every place.
   one, two = steps.transpose(1, 0, 2).reshape(2, -1)[:, place]
-  told = (one == lengths) & (two < lengths)
-  return np.where(told, 0, np.minimum(one + 1, lengths))
+  right = (one == lengths) & (two < lengths)
+  return np.where(right, 0, np.minimum(one + 1, lengths))

@@ -140,17 +140,17 @@ class _Paths:
     return share
 
   def follow(
-    self, kept: np.ndarray, share: np.ndarray, cap: int, decide: bool
+    self, mask: np.ndarray, share: np.ndarray, cap: int, decide: bool
   ) -> np.ndarray:
     """[m, 2] (parent, token) of the next level; none when decided.
 
-    kept: [n, V] bool, tokens that both prefixes accept; share: as `refuse`
+    mask: [n, V] bool, tokens that both prefixes accept; share: as `refuse`
     gives it.
     """
     world, end = self._trials.world, self._trials.predictor.end
     if end != core.DEAD:
-      kept[:, end] = False  # Nothing follows the end.
-    branches = np.argwhere(kept)
+      mask[:, end] = False  # Nothing follows the end.
+    branches = np.argwhere(mask)
     last = self.tokens.shape[1] + 1 >= self._depth
     if last or (decide and self.refused):
       return branches[:0]
@@ -241,22 +241,22 @@ def compare_boundaries(
       f'depth={depth}: {trials.room[0]} tokens fit behind the longer prefix'
     )
   cap = min(_FEW, most)
-  found = compare_prefixes(trials, depth=depth, cap=cap)
-  while found.capped[0] and cap < most:
+  comparison = compare_prefixes(trials, depth=depth, cap=cap)
+  while comparison.capped[0] and cap < most:
     cap = min(8 * cap, most)
-    found = compare_prefixes(trials, depth=depth, cap=cap)
-  if found.capped[0]:
+    comparison = compare_prefixes(trials, depth=depth, cap=cap)
+  if comparison.capped[0]:
     raise core.InputError(
       f'depth={depth}: the model accepts more than {most} continuations of one '
       'length after both prefixes; take a smaller depth'
     )
-  own, pair = found.boundary, (trials.first, trials.second)
+  boundary, pair = comparison.boundary, (trials.first, trials.second)
   assert isinstance(world, core.Enumerable)  # By the caller.
   truth = world.boundary(*pair, depth)
-  right = boundaries.model_divergence(world, *pair, own) == 0
+  right = boundaries.model_divergence(world, *pair, boundary) == 0
   truth, wrong_at = membership.divergence(trials, truth)
   sizes = [
-    (k, int((truth.lengths <= k).sum()), int((own.lengths <= k).sum()))
+    (k, int((truth.lengths <= k).sum()), int((boundary.lengths <= k).sum()))
     for k in range(1, depth + 1)
   ]
   first, second = (
@@ -267,7 +267,7 @@ def compare_boundaries(
     world,
     (first, second),
     sizes,
-    [_words(world, suffix) for suffix in own.listed()[0]],
+    [_words(world, suffix) for suffix in boundary.listed()[0]],
     right,
     [_words(world, suffix) for suffix in truth.listed()[0]],
     wrong_at == 0,
@@ -319,9 +319,9 @@ def _prefix(
     least, most = world.prefix_moves(state[None])[0].tolist()
     for moves in range(least, most + 1):
       seeds = core.hash64(np.array([seed]), moves)
-      found = world.sample_prefixes(state[None], np.array([moves]), seeds)
-      if found.ok[0]:
-        return found.tokens[0, : found.lengths[0]]
+      prefixes = world.sample_prefixes(state[None], np.array([moves]), seeds)
+      if prefixes.ok[0]:
+        return prefixes.tokens[0, : prefixes.lengths[0]]
   raise core.InputError(
     f'no sequence is known that leads to {text!r}; give a sequence of tokens'
   )
@@ -460,8 +460,8 @@ def _next(
   tokens = level.tokens
   accepted = np.zeros((len(tokens), len(world.vocab)), bool)
   lengths = np.full(len(tokens), tokens.shape[1], np.int32)
-  for rows, found in core.log_probs_by_rows(predictor, tokens, lengths):
-    accepted[rows] = accept.mask(np.asarray(found)[:, -1])
+  for rows, log_probs in core.log_probs_by_rows(predictor, tokens, lengths):
+    accepted[rows] = accept.mask(np.asarray(log_probs)[:, -1])
   accepted[_ended(world, level)] = False
   return world.legal(level.states), accepted
 
@@ -503,9 +503,9 @@ def _difference(
   world: core.World, tokens: np.ndarray, accepted: np.ndarray, legal: np.ndarray
 ) -> str:
   """What differs after a sequence, in words."""
-  said = [
-    ', '.join(world.vocab[k] for k in np.flatnonzero(some)) or 'nothing'
-    for some in (accepted, legal)
+  lists = [
+    ', '.join(world.vocab[k] for k in np.flatnonzero(mask)) or 'nothing'
+    for mask in (accepted, legal)
   ]
   words = _words(world, tokens.tolist())
-  return f'first after {words!r}: accepted {said[0]}; legal {said[1]}'
+  return f'first after {words!r}: accepted {lists[0]}; legal {lists[1]}'

@@ -63,10 +63,10 @@ def last_by_rows(
   for rows in core.chunks(len(tokens), tokens.shape[1] * predictor.vocab_size):
     sizes = np.asarray(lengths[rows])
     shape = len(sizes), int(sizes.max(initial=1)), predictor.vocab_size
-    found = np.full(shape, -np.inf, np.float32)
+    log_probs = np.full(shape, -np.inf, np.float32)
     last = predictor.session(tokens[rows, : shape[1]], sizes, 1).log_probs()
-    found[np.arange(len(sizes)), sizes - 1] = last[:, 0]
-    yield rows, found
+    log_probs[np.arange(len(sizes)), sizes - 1] = last[:, 0]
+    yield rows, log_probs
 
 
 def suffixes(
@@ -105,13 +105,13 @@ def suffixes(
   anything = core.uniforms(seeds, branch, KIND) < 0.5
   tokens = np.zeros((len(branch), longest), np.int32)
   lengths = np.zeros(len(branch), np.int32)
-  told = None
+  forecast = None
   if core.can(world, core.Latent.forecast):
-    told = world.forecast(states, longest).tokens
+    forecast = world.forecast(states, longest).tokens
   for k in range(longest):
     legal = world.legal(states)
-    if told is not None:
-      legal &= np.arange(legal.shape[1]) == told[:, k, None]
+    if forecast is not None:
+      legal &= np.arange(legal.shape[1]) == forecast[:, k, None]
     legal[:, core.PAD] = False
     # There must be a first token, or there is nothing to ask.
     legal[anything | ((k == 0) & ~legal.any(-1)), 1:] = True
@@ -162,7 +162,7 @@ def answers(
   each = np.repeat(np.arange(shape[0]), shape[1])
   tokens, lengths = tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
   suffixes, sizes = suffixes[each], suffix_lengths[each]
-  found = np.full(sizes.shape, core.NO_ANSWER, np.int8)
+  replies = np.full(sizes.shape, core.NO_ANSWER, np.int8)
   if isinstance(predictor, core.QueryModel):
     row, place = np.nonzero(sizes)
     asked = (
@@ -170,8 +170,8 @@ def answers(
       core.histories(suffixes[row, place], sizes[row, place]),
     )
     number = each if trials is None else trials[each]
-    found[row, place] = predictor.answers(*asked, number[row].tolist())
-    return found.reshape(shape)
+    replies[row, place] = predictor.answers(*asked, number[row].tolist())
+    return replies.reshape(shape)
   steps = engine.teacher_force(
     predictor,
     tokens[:, None],
@@ -181,7 +181,7 @@ def answers(
     accept,
     batch,
   )[:, 0]
-  return np.where(sizes > 0, steps == sizes, found).reshape(shape)
+  return np.where(sizes > 0, steps == sizes, replies).reshape(shape)
 
 
 def ask_pairs(
@@ -201,26 +201,26 @@ def ask_pairs(
   asked has no answer.
   """
   num = suffixes.shape[1]
-  found = np.full((len(suffixes), 2, num), core.NO_ANSWER)
+  replies = np.full((len(suffixes), 2, num), core.NO_ANSWER)
   single = decide and isinstance(trials.predictor, core.QueryModel)
   width = 1 if single else num
   left = np.flatnonzero(trials.room > 0)
   for start in range(0, num, width):
-    some = slice(start, start + width)
-    got = found[left, :, some] = answers(
+    columns = slice(start, start + width)
+    got = replies[left, :, columns] = answers(
       trials.predictor,
       trials.tokens[left],
       trials.lengths[left],
-      suffixes[left, some],
-      suffix_lengths[left, some],
+      suffixes[left, columns],
+      suffix_lengths[left, columns],
       trials.accept,
       trials.batch,
       trials.numbers[left],
     )
-    count_unanswered(trials.pairs.counts, got, suffix_lengths[left, some])
+    count_unanswered(trials.pairs.counts, got, suffix_lengths[left, columns])
     if single:
-      left = left[~disagree(found[left]).any(1)]
-  return found
+      left = left[~disagree(replies[left]).any(1)]
+  return replies
 
 
 def answered(answers: np.ndarray) -> np.ndarray:
@@ -262,7 +262,7 @@ def divergence(
     return elements, boundaries.world_divergence(trials, elements)
   pair, length = elements.pairs, elements.lengths
   # A question for each element, as of a trial with one suffix: [S, 2, 1].
-  found = answers(
+  replies = answers(
     trials.predictor,
     trials.tokens[pair],
     trials.lengths[pair],
@@ -271,7 +271,7 @@ def divergence(
     trials.accept,
     trials=trials.numbers[pair],
   )
-  count_unanswered(trials.pairs.counts, found, length[:, None])
-  heard = answered(found)[:, 0]
-  right = (found[..., 0] == (core.YES, core.NO)).all(1)
+  count_unanswered(trials.pairs.counts, replies, length[:, None])
+  heard = answered(replies)[:, 0]
+  right = (replies[..., 0] == (core.YES, core.NO)).all(1)
   return elements.take(heard), np.where(right, 0, length)[heard]

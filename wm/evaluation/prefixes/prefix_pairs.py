@@ -117,7 +117,7 @@ def draw(
   if apart:
     second, reason, counts = other_states(world, first, seed, metric.attempts)
   first, second, reason = (
-    np.repeat(some, metric.pairs, axis=0) for some in (first, second, reason)
+    np.repeat(array, metric.pairs, axis=0) for array in (first, second, reason)
   )
   keep = None
   if metric.prefix_filter == 'model':
@@ -226,7 +226,7 @@ def prefix_pairs(
     keep: which pairs to keep; default all.
   """
   total = len(first)
-  found = PrefixPairs(
+  drawn = PrefixPairs(
     first,
     second,
     tokens=np.zeros((total, 2, world.max_len), np.int32),
@@ -239,8 +239,8 @@ def prefix_pairs(
   )
   # A number of moves that a prefix of either state can have.
   low, high = _moves_range(world, first, second)
-  found.reason[(found.reason == '') & (high < low)] = 'no_prefix'
-  pending = np.flatnonzero(found.reason == '')
+  drawn.reason[(drawn.reason == '') & (high < low)] = 'no_prefix'
+  pending = np.flatnonzero(drawn.reason == '')
   for attempt in range(attempts):
     if not pending.size:
       break
@@ -248,39 +248,39 @@ def prefix_pairs(
     # it draws does not depend on which others are pending.
     share = core.uniforms(seed, context.MOVES, pending, attempt // REDRAW)
     above = np.floor(share * (high - low + 1)[pending]).astype(np.int32)
-    found.moves[pending] = np.minimum(low[pending] + above, high[pending])
-    cause = _draw(world, found, pending, seed, attempt)
+    drawn.moves[pending] = np.minimum(low[pending] + above, high[pending])
+    cause = _draw(world, drawn, pending, seed, attempt)
     if keep is not None:
       good = np.flatnonzero(cause == '')
       rows = pending[good]
-      kept = keep(found.tokens[rows], found.lengths[rows])
-      cause[good[~kept]] = 'refused_prefix'
+      accepted = keep(drawn.tokens[rows], drawn.lengths[rows])
+      cause[good[~accepted]] = 'refused_prefix'
     for name, called in NO_TWO.items():
-      count(found.counts, name, cause == name)
-      found.reason[pending[cause == name]] = called
-    found.reason[pending[cause == '']] = ''
+      count(drawn.counts, name, cause == name)
+      drawn.reason[pending[cause == name]] = called
+    drawn.reason[pending[cause == '']] = ''
     pending = pending[cause != '']
-  return found
+  return drawn
 
 
 def _draw(
   world: core.Prefixed,
-  found: PrefixPairs,
+  drawn: PrefixPairs,
   rows: np.ndarray,
   seed: int,
   attempt: int,
 ) -> np.ndarray:
   """Draws both prefixes of the given trials; [R] str, '' or of NO_TWO."""
   good = np.ones(len(rows), bool)
-  for side, states in enumerate((found.first, found.second)):
+  for side, states in enumerate((drawn.first, drawn.second)):
     seeds = core.hash64(seed, context.PREFIXES, rows, attempt, side)
-    got = world.sample_prefixes(states[rows], found.moves[rows], seeds)
+    got = world.sample_prefixes(states[rows], drawn.moves[rows], seeds)
     width = got.tokens.shape[1]
-    found.tokens[rows, side, :width] = got.tokens
-    found.tokens[rows, side, width:] = core.PAD  # Of an attempt before.
-    found.lengths[rows, side] = got.lengths
+    drawn.tokens[rows, side, :width] = got.tokens
+    drawn.tokens[rows, side, width:] = core.PAD  # Of an attempt before.
+    drawn.lengths[rows, side] = got.lengths
     good &= got.ok
-  tokens, lengths = found.tokens[rows], found.lengths[rows]
+  tokens, lengths = drawn.tokens[rows], drawn.lengths[rows]
   equal = good & (lengths[:, 0] == lengths[:, 1])
   equal &= (tokens[:, 0] == tokens[:, 1]).all(1)
   cause = np.full(len(rows), '', '<U16')

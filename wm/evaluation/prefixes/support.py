@@ -228,9 +228,9 @@ def prefix_pairs(
   """
   size = int(np.clip(EACH * num, LEAST, MOST))
   sequences = support.world.sample(size, seed)
-  found = pool(support, sequences)
+  prefixes = pool(support, sequences)
   draw = _two_states if apart else _one_state
-  first, second = draw(found, num, seed)
+  first, second = draw(prefixes, num, seed)
   good = second >= 0
   place = np.where(good[:, None], np.stack([first, second], 1), 0)
   width = support.world.max_len
@@ -238,9 +238,9 @@ def prefix_pairs(
   lengths = np.zeros((num, 2), np.int32)
   states = np.repeat(support.world.init(1)[None], num, 0).repeat(2, 1)
   if good.any():
-    lengths[good] = found.length[place[good]]
-    states[good] = found.state[place[good]]
-    taken = sequences.tokens[found.sequence[place[good]]][..., :width]
+    lengths[good] = prefixes.length[place[good]]
+    states[good] = prefixes.state[place[good]]
+    taken = sequences.tokens[prefixes.sequence[place[good]]][..., :width]
     used = np.arange(taken.shape[2]) < lengths[good][..., None]
     tokens[good, :, : taken.shape[2]] = np.where(used, taken, core.PAD)
   return PrefixPairs(
@@ -257,11 +257,11 @@ def prefix_pairs(
 
 
 def _one_state(
-  found: Pool, num: int, seed: int
+  prefixes: Pool, num: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """[T], [T] rows of the pool that share state and length; -1 where none."""
-  order = np.lexsort((found.id, found.length))
-  keys = np.stack([found.length, found.id], 1)[order]
+  order = np.lexsort((prefixes.id, prefixes.length))
+  keys = np.stack([prefixes.length, prefixes.id], 1)[order]
   _, starts, sizes = np.unique(
     keys, axis=0, return_index=True, return_counts=True
   )
@@ -280,25 +280,25 @@ def _one_state(
 
 
 def _two_states(
-  found: Pool, num: int, seed: int
+  prefixes: Pool, num: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """[T], [T] rows of the pool of one length and two states; -1 where none."""
   second = np.full(num, core.DEAD)
-  if not len(found.id):
+  if not len(prefixes.id):
     return np.zeros(num, np.int64), second
   trials = np.arange(num)
-  first = core.uniforms(seed, context.STATES, trials) * len(found.id)
+  first = core.uniforms(seed, context.STATES, trials) * len(prefixes.id)
   first = first.astype(np.int64)
   # Rows of one length follow each other.
-  low = np.searchsorted(found.length, found.length[first], side='left')
-  high = np.searchsorted(found.length, found.length[first], side='right')
+  low = np.searchsorted(prefixes.length, prefixes.length[first], side='left')
+  high = np.searchsorted(prefixes.length, prefixes.length[first], side='right')
   for attempt in range(_ATTEMPTS):
     rows = np.flatnonzero(second < 0)
     if not rows.size:
       break
     pick = core.uniforms(seed, context.OTHERS, rows, attempt)
     drawn = low[rows] + (pick * (high - low)[rows]).astype(np.int64)
-    other = found.id[drawn] != found.id[first[rows]]
+    other = prefixes.id[drawn] != prefixes.id[first[rows]]
     second[rows[other]] = drawn[other]
   return first, second
 
@@ -331,7 +331,9 @@ def of_elements(
     )
     for side in sides
   ]
-  return Judged(*(np.minimum.reduce(some) for some in zip(*parts, strict=True)))
+  return Judged(
+    *(np.minimum.reduce(values) for values in zip(*parts, strict=True))
+  )
 
 
 def _judge(

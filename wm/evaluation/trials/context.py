@@ -157,19 +157,19 @@ class Trials:
 
     Wide enough for both, strings included.
     """
-    found = array.astype(np.promote_types(array.dtype, values.dtype))
-    found[self.rows] = values
-    return found
+    copy = array.astype(np.promote_types(array.dtype, values.dtype))
+    copy[self.rows] = values
+    return copy
 
   def states_once(
-    self, found: Sequence[core.Scores]
+    self, quantities: Sequence[core.Scores]
   ) -> tuple[core.Scores, ...]:
     """Scores, weighted so that each state that was drawn counts once in each
     direction, however many of its pairs are measured.
     """
     state = self.pairs.trial // self.each * 2 + self.pairs.direction
     weighted = []
-    for scores in found:
+    for scores in quantities:
       measured = np.bincount(state, scores.measured)[state]
       weight = scores.weight / np.maximum(measured, 1)
       weighted.append(dataclasses.replace(scores, weight=weight))
@@ -198,7 +198,7 @@ class Trials:
         part; 0 where unknown.
     """
     pairs, none = self.pairs, np.zeros(len(self.pairs.reason), np.int64)
-    told = token_texts(self.world, suffixes, lengths)
+    suffix_texts = token_texts(self.world, suffixes, lengths)
     first, second = (
       token_texts(self.world, pairs.tokens[:, side], pairs.lengths[:, side])
       for side in range(2)
@@ -207,6 +207,6 @@ class Trials:
       'prefix': first,
       'other_prefix': second,
       'other_state': core.written(self.world, pairs.second),
-      'suffix': self.filled(np.full(len(none), ''), told),
+      'suffix': self.filled(np.full(len(none), ''), suffix_texts),
       'wrong_at': self.filled(none, wrong_at),
     }

@@ -338,11 +338,11 @@ def pairs(
       given = trials, predictor, rows[mine], num, budget[mine], decide, room
       parts.append((len(mine), *_start(*given, device)))
   # Devices have consecutive trials; fillings are left out.
-  found = [
+  results = [
     [np.asarray(array)[:count] for array in carry[-4:]]
     for count, carry in _run(parts, len(rows))
   ]
-  tokens, *others = map(np.concatenate, zip(*found, strict=True))
+  tokens, *others = map(np.concatenate, zip(*results, strict=True))
   return tokens[..., : int(budget.max())], *others
 
 
@@ -409,10 +409,10 @@ def _run(parts: list[tuple], total: int) -> list[tuple[int, Carry]]:
   while waiting:
     # A call returns before it is done: devices work side by side, and are
     # waited for where the numbers of trials left are read.
-    called = [program(*given) for _, *given in parts]
+    called = [program(*arguments) for _, *arguments in parts]
     parts = [
-      (count, *given, carry)
-      for (count, *given, _), (carry, _) in zip(parts, called, strict=True)
+      (count, *arguments, carry)
+      for (count, *arguments, _), (carry, _) in zip(parts, called, strict=True)
     ]
     waiting = sum(int(left) for _, left in called)
     progress.report(total - waiting, total)
@@ -439,8 +439,8 @@ def steps(
   moves = move_of(rules, len(world.vocab))[tokens]
   rows, width = map(next_power, tokens.shape)
   moves = np.pad(moves, ((0, 0), (0, width - tokens.shape[1])))
-  given = padded((starts, moves, lengths), rows)
-  return np.asarray(_steps(rules, *given))[: len(states)]
+  arguments = padded((starts, moves, lengths), rows)
+  return np.asarray(_steps(rules, *arguments))[: len(states)]
 
 
 @jax.jit
@@ -599,25 +599,25 @@ def boundary(
   parts = []
   for start in range(0, len(first), PAIRS):
     num = min(PAIRS, len(first) - start)
-    some = taken((one, two), slice(start, start + num))
-    some = padded(some, PAIRS)
+    chunk = taken((one, two), slice(start, start + num))
+    chunk = padded(chunk, PAIRS)
     while True:
-      level = search(depth, nodes, suffixes, rules, *some, np.int32(num))
-      most, found = int(level.num), int(level.found)
-      if most <= nodes and found <= suffixes:
+      level = search(depth, nodes, suffixes, rules, *chunk, np.int32(num))
+      most, num_found = int(level.num), int(level.found)
+      if most <= nodes and num_found <= suffixes:
         break
       nodes = max(nodes, next_power(most))
-      suffixes = max(suffixes, next_power(found))
-    parts.append(_listed(rules, level, found, num))
+      suffixes = max(suffixes, next_power(num_found))
+    parts.append(_listed(rules, level, num_found, num))
   return core.joined(parts)
 
 
 def _listed(
-  rules: core.Rules, level: Level, found: int, num: int
+  rules: core.Rules, level: Level, num_found: int, num: int
 ) -> core.Boundary:
   """Suffixes by pair; they come by length, then pair, then tokens."""
   pair, path, lengths = (
-    np.asarray(array)[:found]
+    np.asarray(array)[:num_found]
     for array in (level.out_pair, level.out_path, level.out_length)
   )
   order = np.argsort(pair, kind='stable')

@@ -268,13 +268,13 @@ def pairs(
     decide: drop a trial at its first refused token (a 0/1 score is decided).
   """
   budget = np.minimum(trials.room, limit) if limit else trials.room
-  found, seeds = Pairs.blank(budget, num), trials.keys(SAMPLES)
+  results, seeds = Pairs.blank(budget, num), trials.keys(SAMPLES)
   age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
   sampled = _device_pairs(trials, rows, num, budget[rows], decide)
   if sampled is not None:
-    for into, array in zip(found, sampled, strict=True):
+    for into, array in zip(results, sampled, strict=True):
       into[rows] = array
-    return found
+    return results
   slots = slots_of(trials, num, rows)
   endings = _Endings(trials, (len(slots.trials), num))
   while slots.live.any():
@@ -291,8 +291,8 @@ def pairs(
       allowed = drawn
       if trials.sampler != trials.accept:
         allowed = np.asarray(session.draw(trials.accept, uniform))[::2]
-      found.vacuous[at[new]] = (allowed[new] == core.DEAD).all(1)
-    going = live[:, None] & (found.status[at] == 0)
+      results.vacuous[at[new]] = (allowed[new] == core.DEAD).all(1)
+    going = live[:, None] & (results.status[at] == 0)
     tokens = np.where(going, drawn, core.DEAD)
     both = np.repeat(tokens[:, None], 2, axis=1)  # Both get it.
     agreed = np.asarray(session.accepted(trials.accept, both.reshape(-1, num)))
@@ -307,17 +307,17 @@ def pairs(
       core.CAPPED: np.broadcast_to(last, tokens.shape),
     }
     fate = np.select([*fates.values()], [*fates], 0).astype(np.int8)
-    status = np.where(going, fate, found.status[at])
+    status = np.where(going, fate, results.status[at])
     # Idle slots hold trials that are decided: nothing of theirs is noted.
-    kept, moved = at[live], tokens[live] != core.DEAD
+    running, moved = at[live], tokens[live] != core.DEAD
     noted = np.where(moved, tokens[live], core.PAD)
-    found.tokens[kept, :, age[kept]] = noted
-    found.lengths[kept] += moved
-    found.status[kept] = status[live]
-    age[kept] += 1
+    results.tokens[running, :, age[running]] = noted
+    results.lengths[running] += moved
+    results.status[running] = status[live]
+    age[running] += 1
     done = (status != 0).all(1) | (decide & (status == core.REFUSED).any(1))
     slots.advance(np.where((status == 0)[:, None], both, core.DEAD), done)
-  return found
+  return results
 
 
 class _Endings:
