@@ -122,7 +122,7 @@ class Model(core.Model):
     )
 
   def settings(self) -> provider.CallSettings:
-    """What calls depend on."""
+    """Model and settings of calls."""
     return provider.CallSettings(
       model=self.model,
       base_url=self.base_url,
@@ -136,7 +136,7 @@ class Model(core.Model):
     )
 
   def telling(self) -> PromptStyle:
-    """How the world is told."""
+    """How the world is described in prompts."""
     return PromptStyle(self.told, self.wording, self.names)
 
   def predictor(

@@ -119,7 +119,7 @@ class MambaMixer(recurrent.Mixer):
   def out(
     self, y_XC: jax.Array, x_XC: jax.Array, gate_XC: jax.Array
   ) -> jax.Array:
-    """What is added to the stream."""
+    """The mixer's output [..., D], to be added to the stream."""
     # `skip` lets an input through that the state is yet to hold.
     y = y_XC + layers.along(self.skip[...], x_XC) * x_XC
     y = y * jax.nn.silu(gate_XC.astype(jnp.float32))

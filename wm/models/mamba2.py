@@ -50,7 +50,7 @@ class HeadModel(ssm.SsmModel):
 
   @property
   def heads(self) -> int:
-    """Of the mixer."""
+    """Heads of the mixer."""
     return self.inner // self.channels
 
   @property
@@ -174,7 +174,7 @@ class Mamba2Mixer(recurrent.Mixer):
   def out(
     self, y_X1HP: jax.Array, x_X1HP: jax.Array, gate_XC: jax.Array
   ) -> jax.Array:
-    """What is added to the stream."""
+    """The mixer's output [..., D], to be added to the stream."""
     skip = layers.along(self.skip[...][:, None], y_X1HP)
     y = ssm.merged((y_X1HP + skip * x_X1HP)[..., 0, :, :])
     # Gated before the norm, across all heads at once.

@@ -49,7 +49,7 @@ class Model(mamba2.HeadModel):
 
 
 class _Turned(NamedTuple):
-  """What a step of the recurrence is made of.
+  """The block's input and the angles so far.
 
   Attributes:
     x: [..., D] the block's input.
@@ -76,7 +76,7 @@ class _Projected(NamedTuple):
 
 
 class _HeadRates(NamedTuple):
-  """What the projection gives for each head, float32.
+  """Step sizes, decays, shares and turns of each head, float32.
 
   Attributes:
     dt: [..., H] step sizes.
@@ -224,14 +224,14 @@ class Mamba3Mixer(recurrent.Mixer):
 
   @property
   def ends(self) -> scan_ssd.Ends:
-    """What comes before and after the recurrence."""
+    """Functions that read the recurrence's inputs and write its outputs."""
     return scan_ssd.Ends(functools.partial(_read, self.model), _write)
 
 
 def _parts(
   model: Model, weights: dict[str, jax.Array], inputs: _Turned
 ) -> _Projected:
-  """What the projection gives, apart from the rates."""
+  """Projected inputs and the gate; see `rates` for the rest."""
   wide = ssm.product(inputs.x, weights['up'])
   size = model.rank * model.state
   gate, x, b, c = layers.cut(wide, (model.inner, model.inner, size, size))
@@ -258,7 +258,7 @@ def _read(
 def _write(
   weights: dict[str, jax.Array], read: _Projected, y_XRHP: jax.Array
 ) -> jax.Array:
-  """What is added to the stream [..., D]."""
+  """The mixer's output [..., D], to be added to the stream."""
   x, gate = _spread(weights, read.x), read.gate[..., None, :, :]
   y = y_XRHP + layers.along(weights['skip'][:, None], x) * x
   if 'gates' in weights:  # More than one rank.

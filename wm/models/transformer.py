@@ -125,7 +125,7 @@ class Model(rows.RowModel):
   def for_inference(
     self, params: nnx.State
   ) -> tuple[family.NetworkModel, nnx.State]:
-    """Without the scan: a step would copy each layer out of the stack."""
+    """Unstacks scanned blocks, which decoding would slice at every step."""
     if not self.scan:
       return self, params
     flat = {}

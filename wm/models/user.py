@@ -1,7 +1,7 @@
 """A user's own model: a function from tokens to logits, or an object.
 
-What an object may have besides, `wm.models.serving.user_objects` says:
-activations, a cache, or nothing but yes and no.
+Methods of an object are listed in `wm.models.serving.user_objects`: logits,
+activations, a cache, or yes-or-no answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _label(function: str) -> str:
 
 
 def load(function: str) -> Any:
-  """The thing behind 'package.module:name' or 'file.py:name'.
+  """The object named by 'package.module:name' or 'file.py:name'.
 
   Runs the user's module. Raises InputError where there is no such thing, or
   the module fails, with its file and line.
@@ -76,16 +76,16 @@ class Model(core.Model):
     function: 'package.module:name' or 'file.py:name'.
     max_len: longest input it takes, in tokens; 0 is the world's.
     rows: batch size of every call; the last one is filled up with pads.
-    files: paths of all files that it reads, such as weights; () where it reads
-      none. Results are kept as long as these, and the function's module with
-      what it imports, stay the same. None: not said, so nothing is kept.
+    files: paths of all files that it reads, such as weights; () for none.
+      Results are cached as long as these, and the function's module with its
+      imports, stay the same. None: unknown, so no result is cached.
     tolerance: nats by which log-probabilities may differ where they should
       not, times the greatest logit where that is above 1. Of logits of 16
       bits, eight of their spacings if that is more. A model that computes in
       16 bits and gives 32 may need 0.1.
-    copies: it means to say the last token again, or is untrained with tied
-      embeddings; being sure of that token is else taken for logits that are
-      shifted by one.
+    copies: True if the model may legitimately predict the last input token, as
+      an untrained one with tied embeddings does; otherwise this is reported as
+      an off-by-one error in its logits.
   """
 
   version: ClassVar[str] = '1'
@@ -176,10 +176,10 @@ class Model(core.Model):
 def predictor(
   model: core.Model, world: core.World, seed: int
 ) -> core.TokenReader:
-  """What `model.predictor` gives; of a model in a user's own file, checked.
+  """The predictor of a model; that of a user's own file is checked.
 
-  Raises InputError where `checks.check` refuses it. That it says the last token
-  again is taken for what it means.
+  Raises InputError where `checks.check` refuses it. It may predict the last
+  input token.
   """
   reader = model.predictor(world, seed)
   if registry.is_file(model.name) and isinstance(reader, core.Predictor):

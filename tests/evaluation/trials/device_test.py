@@ -86,7 +86,7 @@ def test_uniforms_have_the_same_bits():
 
 def _fitted(world, order=3):
   model = registry.make('model', f'ngram(order={order})')
-  return model.fit(world.sample(100, 1), world)
+  return model.fit([world.sample(100, 1)], world)
 
 
 @pytest.mark.parametrize(

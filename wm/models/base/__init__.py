@@ -1,1 +1,1 @@
-"""What families of networks share: specs, recurrent networks, Mambas."""
+"""Base classes of the families: specs, stacks, recurrent networks, Mambas."""

@@ -1,4 +1,4 @@
-"""What recurrent families share: embedding, blocks, final norm, head.
+"""Shared parts of recurrent families: embedding, blocks, final norm, head.
 
 A family is a `Model` (a `RecurrentModel`) that makes `Block`s. A block maps a
 whole sequence or one token, and its state has a constant size: the network
@@ -127,7 +127,7 @@ class Residual(Block):
 
 
 class StackStyle(NamedTuple):
-  """What a family puts around its blocks.
+  """Embedding, final norm and head around a family's blocks.
 
   Attributes:
     embedding: standard deviation of the embedding table.
@@ -170,7 +170,7 @@ class RecurrentModel(rows.RowModel):
 
   @property
   def style(self) -> StackStyle:
-    """What is around the blocks."""
+    """Embedding, norm and head around the blocks."""
     return StackStyle()
 
   @abc.abstractmethod

@@ -80,7 +80,7 @@ class RowModel(family.NetworkModel):
 
 
 class Prefix(NamedTuple):
-  """What reading prefixes leaves.
+  """The state after reading prefixes.
 
   Attributes:
     cache: of the blocks, after the last whole row.
@@ -94,7 +94,7 @@ class Prefix(NamedTuple):
 
 
 class Page(NamedTuple):
-  """A page of the blocks' caches; the rest of it is used of page 0 alone.
+  """A page of the blocks' caches; other fields are used in page 0 only.
 
   Attributes:
     cache: of the blocks.
@@ -240,7 +240,7 @@ class RowNetwork(network.StatefulNetwork):
     return jnp.take_along_axis(logits_XKV, place_X, -2)[..., 0, :]
 
   def page_size(self, max_len: int) -> int:
-    """Of whole rows; see `network.Network`."""
+    """Tokens of a page, in whole rows; see `network.Network`."""
     # A page of the blocks has a position a row, hence K tokens.
     return self.patch * self.stack.page_size(1 + max_len // self.patch)
 

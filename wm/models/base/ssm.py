@@ -1,4 +1,4 @@
-"""What the Mamba families share: fields, step sizes, scaled maps.
+"""Shared parts of the Mamba families: fields, step sizes, scaled maps.
 
 As mamba-ssm has them (Walker & Lyons 2026). Shape letters as in `layers`; N is
 the state's second dimension, P the channels of a head.

@@ -224,7 +224,7 @@ _MINGPT_PARTS = {
 
 
 def is_mingpt(weights: Mapping[str, np.ndarray]) -> bool:
-  """Do the names of a state dict show minGPT's layout?"""
+  """True where the names of a state dict are minGPT's."""
   return sum(name.endswith(_MINGPT_TABLE) for name in weights) == 1
 
 

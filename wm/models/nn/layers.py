@@ -88,7 +88,7 @@ def sharding(
 
 
 def divided() -> bool:
-  """Is the code that is traced for a mesh that divides the batch?"""
+  """True while tracing for a mesh that divides the batch."""
   return jax.sharding.get_abstract_mesh().shape.get('data', 1) > 1
 
 
@@ -109,7 +109,7 @@ def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
 
 
 def decays(path: tuple[Any, ...]) -> bool:
-  """Is this a weight matrix, which weight decay applies to?
+  """True for weight matrices, which weight decay applies to.
 
   Norms, biases and embedding tables are not; the number of dimensions does
   not tell, since a scan stacks layers.

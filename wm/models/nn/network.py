@@ -1,4 +1,4 @@
-"""What a network defines to be trained, and to be asked.
+"""The methods that a network defines, for training and for predictions.
 
 From `__call__` alone it can be trained; from `hidden` and `resume` it gets
 probes and interventions, from `prefill`, `new_page` and `decode` (and
@@ -41,7 +41,7 @@ class DecodeStep(NamedTuple):
 
 
 class Network(nnx.Module):
-  """What a family defines; tokens are int32, logits float32.
+  """A network of a family; tokens are int32, logits float32.
 
   Pads come only at the end of a row and the network is causal, so there is
   no mask.
@@ -129,11 +129,11 @@ def _undefined(network: Network, method: str) -> core.InputError:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkSpec:
-  """What fixes a network's structure: static in jitted functions.
+  """The structure of a network, a static argument of jitted functions.
 
   Attributes:
     model: builds it.
-    vocab_size, max_len, outputs: what `build` is given.
+    vocab_size, max_len, outputs: arguments of `build`.
   """
 
   model: core.Trainable

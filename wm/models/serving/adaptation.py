@@ -125,7 +125,7 @@ def question_rows(asked: core.QueryPoints) -> RowGroups:
 
 
 class TrainingRows(NamedTuple):
-  """What D data sets are tuned on, step by step.
+  """Rows that D data sets are tuned on, step by step.
 
   Attributes:
     first: of the first step.
@@ -204,7 +204,7 @@ Arrays = dict[tuple[Any, ...], jax.Array]
 
 
 class TunedTask(NamedTuple):
-  """What is static in compiled functions.
+  """Static arguments of compiled functions.
 
   Attributes:
     spec: the network with the new head.
@@ -217,13 +217,13 @@ class TunedTask(NamedTuple):
   part: str
 
   def tuned(self, path: tuple[Any, ...]) -> bool:
-    """Does this parameter move?"""
+    """True for parameters that are tuned."""
     return self.part == 'all' or of_head(path)
 
 
 def of_head(path: tuple[Any, ...]) -> bool:
-  """Is this parameter one that a new head takes the place of?"""
-  # So it does of the bias of logits that are tied.
+  """True for parameters of the head, which is replaced."""
+  # A tied head's bias is no part of `head`, and is replaced with it.
   return 'head' in path or 'tied_bias' in path
 
 
@@ -267,7 +267,7 @@ def _loss(
 
 
 def _each(call: Callable[..., Any], *trees: Any) -> Any:
-  """What a call gives for each of C data sets, of trees [C, ...]."""
+  """Results of a call for each of C data sets, from trees [C, ...]."""
   if len(jax.tree.leaves(trees)[0]) > 1:
     return jax.vmap(call)(*trees)
   # With a dimension of one more, Mamba takes up to six times as long on a CPU.
@@ -325,7 +325,7 @@ def take_steps(
   def one_step(
     moving: Arrays, state: Any, groups: list[LabelRows]
   ) -> tuple[Arrays, Any]:
-    """Of one data set: weights [...] and optimizer state after a step."""
+    """Weights [...] and optimizer state of one data set after a step."""
 
     def loss(moving: Arrays) -> jax.Array:
       return _loss(task, {**still, **moving}, groups)
@@ -338,7 +338,7 @@ def take_steps(
   def of_one(
     moving: Arrays, state: Any, groups: list[LabelRows]
   ) -> tuple[Arrays, Any]:
-    """Of one data set, after all steps."""
+    """The same after all steps."""
 
     def body(_: jax.Array, carry: tuple[Arrays, Any]) -> tuple[Arrays, Any]:
       return one_step(*carry, groups)
@@ -494,7 +494,7 @@ def _all(run: _AdaptRun, num: int) -> core.Adapted:
 
 
 class _AdaptRun(NamedTuple):
-  """All that a chunk of data sets needs."""
+  """Arguments of all chunks of data sets."""
 
   task: TunedTask
   body: Arrays
@@ -582,7 +582,7 @@ class _AdaptRun(NamedTuple):
 def _chosen(
   outputs: np.ndarray, losses: np.ndarray, tuning: core.FineTuneConfig
 ) -> core.Adapted:
-  """Of outputs [R, S, D, ...] those that the losses [R, S, D] are for."""
+  """Selects among outputs [R, S, D, ...] of R rates by losses [R, S, D]."""
   # NaN is worst: a rate that diverges is never taken.
   losses = np.where(np.isnan(losses), np.inf, losses)
   if tuning.select == 'best':

@@ -1,9 +1,9 @@
-"""Does a model predict the next token, and from the tokens before only?
+"""Checks that a user's model predicts the next token from earlier tokens only.
 
-It is asked about sequences of the world, at the shortest and the longest input
-that scoring calls it with: a repeated call must agree; later tokens, other rows
-of the batch, padding and its length must not matter; logits must not be those
-of the token that was just read. What is not asked may still be wrong.
+It is called with sequences of the world, at the shortest and the longest input
+of scoring: a repeated call must agree; later tokens, other rows of the batch,
+padding and its length must not matter; logits must not be those of the token
+that was just read. The checks are a sample: a model that passes may be wrong.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ def check(
   tolerance: float = TOLERANCE,
   copies: bool = False,
 ) -> None:
-  """Raises InputError, with what was seen, where a predictor is none.
+  """Raises InputError, with the evidence, where a check fails.
 
   Args:
-    predictor: that a user wrote.
-    world: whose sequences it is asked about.
-    label: what errors call it.
+    predictor: written by a user.
+    world: its sequences are the inputs.
+    label: name of the model in errors.
     tolerance: greatest difference of log-probabilities, in nats, times the
       size of the greatest logit where that is above 1.
-    copies: it means to say the last token again.
+    copies: it may legitimately predict the last input token.
   """
   if predictor.vocab_size != len(world.vocab):
     return  # For the metrics to say.
@@ -309,7 +309,7 @@ class _Checks:
       )
 
   def _lags(self, question: CheckInput, prompt: int) -> bool:
-    """Do predictions ignore the token just read, and not the one before?"""
+    """True where predictions ignore the last token, but not the one before."""
     rng, rows = np.random.default_rng(1), np.arange(len(question.tokens))
     last = question.at[rows, 1 + rows % (PLACES - 1)]
     at_last = question._replace(at=last[:, None])

@@ -39,10 +39,10 @@ WANTED = 'These sequences have labels of the same kind.'
 
 
 class Backend(Protocol):
-  """What answers questions, however it does.
+  """A source of answers: a provider, a dry run, recorded answers.
 
   Attributes:
-    repeats: times that each is put.
+    repeats: times that each question is asked.
   """
 
   repeats: int
@@ -55,10 +55,10 @@ class Backend(Protocol):
 
 
 class LanguageModel(stateless.Accepting, core.Adaptable):
-  """Answers by what a language model says of a world told in words.
+  """A language model that is prompted with a description of the world.
 
-  A continuation is put as one yes-or-no question, however long it is; all next
-  tokens are one question that lists them. Where that has no answer, their
+  A continuation is one yes-or-no question, however long it is; all next tokens
+  are one question, answered by a list. Without an answer to that their
   log-probabilities are NaN.
 
   Adapting is a prompt of sequences with labels, of no more tokens than the
@@ -159,10 +159,10 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     return np.array([_code(answer) for answer in answers], np.int64)
 
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[R, V] float32, uniform over what it lists; NaN without an answer.
+    """[R, V] float32, uniform over the tokens it lists; NaN without an answer.
 
-    PAD stands for what it lists that the world has no token for, by a hair less
-    likely than the others.
+    PAD stands for listed names that are no tokens of the world, and is slightly
+    less likely than the others.
     """
     # One question a prefix, each of a trial of its own.
     prefixes = core.histories(tokens, np.asarray(lengths))
@@ -315,7 +315,7 @@ def _code(answer: Answer) -> int:
 
 
 class DryRunBackend:
-  """Answers nothing and lists what it was asked."""
+  """Lists questions and answers none."""
 
   repeats = 1
 
@@ -338,7 +338,7 @@ class DryRunBackend:
 
 
 class QueryBackend:
-  """Asks a provider what the answer cache does not know."""
+  """Asks a provider the questions that the answer cache has no answer to."""
 
   def __init__(
     self,
@@ -446,7 +446,7 @@ class QueryBackend:
     return reading
 
   def diagnostics(self) -> list[str]:
-    """What was asked, and why some has no answer."""
+    """Numbers of calls and tokens, and causes of missing answers."""
     counts: Any = self._counts
     lines = [
       f'{self._settings.model}: {counts["answers"]:,} answers, '
@@ -469,9 +469,7 @@ class QueryBackend:
 
 
 def voted(each: Sequence[Answer]) -> Answer:
-  """The answer that most of some to one question give; none where there is a
-  tie.
-  """
+  """The most frequent of several answers to a question; none for a tie."""
   if len(each) == 1:
     return each[0]
   votes = collections.Counter(
@@ -494,7 +492,7 @@ def answer(
   read: Read,
   by_probability: bool = False,
 ) -> Answer:
-  """What a reply answers.
+  """The answer in a reply.
 
   by_probability: see QueryBackend.
   """

@@ -33,7 +33,7 @@ LIGHT = 1_000_000  # Parameters of networks of little work a token.
 
 
 class NetworkReader(core.HiddenStates, core.Adaptable):
-  """A network with weights, whatever its logits mean.
+  """A network with weights; subclasses say what its logits mean.
 
   Attributes:
     model: its spec as trained.
@@ -195,7 +195,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     return self.map_tiles(_resumed, static, tokens, lengths, hidden)
 
   def _width(self, layer: int) -> int:
-    """Of activations, by tracing alone."""
+    """Width of activations, by tracing alone."""
     # The width is the last dimension of the traced result.
     kinds = (('int32', ()),)
     static = self.spec, layer
@@ -232,7 +232,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
 
 class StateNamer(NetworkReader, core.StatePredictor):
-  """A network trained on states: it names them, and no next token."""
+  """A network trained on states: it predicts them, and no next tokens."""
 
   def __init__(
     self,

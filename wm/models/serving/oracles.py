@@ -1,4 +1,4 @@
-"""The world itself, with and without faults, and uniform, as predictors.
+"""Predictors from the world itself, exact or with errors, and look-up tables.
 
 The oracles keep world states and never recompute a prefix.
 """
@@ -52,9 +52,9 @@ class LooksUp(core.Adaptable):
 
   Attributes:
     world: whose states are looked up.
-    by: what shares an answer, one of KEYS.
-    learned: False leaves all labels out: each key has its coin; for real labels
-      0.
+    by: points with the same key share an answer; one of KEYS.
+    learned: False ignores all labels: each key has a random class, real labels
+      are 0.
   """
 
   world: core.World
@@ -62,7 +62,7 @@ class LooksUp(core.Adaptable):
   learned: bool = True
 
   def coins(self, seed: int) -> int:
-    """Seed of the coins of `adapt` with a seed."""
+    """Seed of the random classes of `adapt` with a seed."""
     return seed
 
   def adapt(
@@ -110,7 +110,7 @@ class LooksUp(core.Adaptable):
 
 
 class _Votes:
-  """Labels by class, of the keys that are asked about."""
+  """Counts of labels by class, for the keys that are asked about."""
 
   def __init__(
     self, queries: np.ndarray, kind: core.Classes, seed: int, d: int
@@ -140,7 +140,7 @@ class _Votes:
 
 
 class _Means:
-  """Means of labels, of the keys that are asked about."""
+  """Means of labels, for the keys that are asked about."""
 
   def __init__(
     self, queries: np.ndarray, kind: core.Real, seed: int, d: int
@@ -186,7 +186,7 @@ TILT = 1e-3
 
 
 def likely(world: core.World, states: np.ndarray) -> NextTokens:
-  """What is legal, uniform but for a tie-break.
+  """The legal tokens, uniform but for a tie-break.
 
   Tokens on the way to the soonest completion have `TILT` more mass, so that
   greedy decoding completes; a walk without aim may never end.
@@ -243,7 +243,7 @@ class WorldPredictor(ProcessPredictor):
 
   @abc.abstractmethod
   def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
-    """What is possible in states [R, W] of the world, after histories [R].
+    """The tokens possible in states [R, W] of the world, after histories [R].
 
     history: `recall` folded over the tokens, uint64; 0 where it does not
     recall.
@@ -308,9 +308,10 @@ def split_history(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Oracle(WorldPredictor, core.StatePredictor, LooksUp):
-  """The world itself: `likely`, and nothing when it is over.
+  """The world itself: legal tokens by `likely`, none when it is over.
 
-  It adapts to labels by a look-up of the state; unseen ones get a coin each.
+  It adapts to labels by a look-up of the state; states without a label get a
+  random one each.
   """
 
   def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
@@ -327,7 +328,7 @@ class Oracle(WorldPredictor, core.StatePredictor, LooksUp):
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
-    """The true labels, sure of them."""
+    """The true labels, with probability 1."""
     return self.states(tokens, lengths), np.zeros(tokens.shape, np.float32)
 
 
@@ -388,7 +389,7 @@ class NoisyOracle(WorldPredictor):
   def _leaked(
     self, options: NextTokens, key: np.ndarray, alive: np.ndarray
   ) -> NextTokens:
-    """With an illegal token of each row [B] that is alive and has one."""
+    """Adds an illegal token to each row [B] that is alive and has one."""
     # Illegal tokens but padding; the nth of them is drawn without listing them.
     free = self.vocab_size - 1 - (options.tokens != core.DEAD).sum(-1)
     rows = np.flatnonzero(alive & (free > 0))
@@ -451,7 +452,7 @@ class Uniform(ProcessPredictor):
 
 
 class StateReader(Uniform, core.StatePredictor):
-  """Names states by a function of the tokens; of next tokens it knows none."""
+  """Predicts states by a function of the tokens; next tokens are uniform."""
 
   def __init__(
     self,

@@ -57,7 +57,7 @@ class ParallelCalls:
   def results(
     self, call: Callable[[Given], Result], arguments: Sequence[Given]
   ) -> Iterator[Result]:
-    """Of each in order; where one fails, or is not asked for, others stop."""
+    """Yields results in order; an error or an early end stops the others."""
     # No threads: results come one by one, as they are asked for.
     if self._num == 1 or len(arguments) == 1:
       yield from map(call, arguments)

@@ -59,14 +59,15 @@ WEIGHTS, INDEX = 'model.safetensors', 'model.safetensors.index.json'
 
 
 class Pretrained(NamedTuple):
-  """A network in evaluation mode, and what of its folder was left out."""
+  """A network in evaluation mode, and remarks on parts of its folder that
+  were left out."""
 
   network: Any
   remarks: tuple[str, ...]
 
 
 def label(folder: str | pathlib.Path) -> str:
-  """What errors call a folder."""
+  """The name of a folder in errors."""
   return f'huggingface: {plugins.shortened(str(folder))}'
 
 
@@ -104,7 +105,7 @@ def tokenizer(folder: pathlib.Path) -> Any:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-  """Without reports of transformers, which take many lines."""
+  """Silences reports of transformers, which take many lines."""
   before = transformers.logging.get_verbosity()
   transformers.logging.set_verbosity(transformers.logging.CRITICAL)
   transformers.logging.disable_progress_bar()
@@ -115,7 +116,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _check_files(folder: pathlib.Path, name: str) -> None:
-  """Raises InputError where a name is no file that could be read."""
+  """Raises InputError where a file is missing or not regular."""
   if not (folder / 'config.json').exists():
     raise core.InputError(
       f'huggingface: no config.json in {str(folder)!r}; expected path=, the '
@@ -145,7 +146,7 @@ def read_json(path: pathlib.Path, name: str) -> dict[str, Any]:
 
 
 def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
-  """Takes out of config.json what names code, and says what that was.
+  """Removes keys that name code from config.json, and returns these keys.
 
   Raises:
     InputError: weights are not plain numbers, or it is a model of no kind that

@@ -300,7 +300,7 @@ class TableRows(NamedTuple):
   next: np.ndarray
 
   def widened(self, width: int) -> TableRows:
-    """With columns that nothing takes; masses stay at their sum."""
+    """Adds columns that no draw takes; masses stay at their sum."""
     more = ((0, 0), (0, width - self.tokens.shape[1]))
     tokens = np.pad(self.tokens, more, constant_values=core.DEAD)
     mass = np.pad(self.mass, more, mode='edge')

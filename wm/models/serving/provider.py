@@ -51,13 +51,13 @@ _TYPES = {
 
 
 class CallReply(NamedTuple):
-  """What came back of one call.
+  """The reply to one call.
 
   Attributes:
-    text: what the model wrote; of a call that failed, what went wrong.
+    text: the model's text; the error of a call that failed.
     stop: why it stopped, in Inspect's words: 'stop', 'max_tokens', ...
     probability: of yes, against no, by its first word; None unknown.
-    tokens_in, tokens_out: what the provider counted; 0 unknown.
+    tokens_in, tokens_out: as the provider counts them; 0 unknown.
     reasoning: characters of reasoning that came apart from the text.
     failure: why nothing came, such as 'timeout'; such replies are not kept.
   """
@@ -75,12 +75,12 @@ Key = tuple[str, int]  # Hash of the prompt, number of the repeat.
 
 
 def folder() -> pathlib.Path:
-  """Where answers are kept, unless told otherwise: the user's cache folder."""
+  """The default folder of answers, in the user's cache folder."""
   return compile_cache.folder().parent / 'answers'
 
 
 def key(prompt: str, repeat: int) -> Key:
-  """What an answer is found by, besides its model and settings."""
+  """The key of an answer among those of a model and its settings."""
   # Prompts may hold lone surrogates, which UTF-8 has no bytes for.
   data = prompt.encode('utf-8', 'surrogatepass')
   return hashlib.sha256(data).hexdigest()[:32], repeat
@@ -92,7 +92,7 @@ class AnswerCache:
   def __init__(
     self, where: str | os.PathLike, about: Mapping[str, Any]
   ) -> None:
-    """Reads what is known.
+    """Opens the file of a model and its settings.
 
     Args:
       where: folder of all answers; '' is the user's own.
@@ -118,15 +118,15 @@ class AnswerCache:
     return len(self._known)
 
   def get(self, key: Key) -> CallReply | None:
-    """The reply that is known, or None."""
+    """The stored reply, or None."""
     return self._known.get(key)
 
   def refresh(self) -> None:
-    """Reads what other processes have added."""
+    """Reads answers that other processes have added."""
     self._refresh()
 
   def put(self, key: Key, reply: CallReply) -> None:
-    """Keeps a reply, for other processes too; one that failed is not kept."""
+    """Stores a reply, for other processes too; failed ones are not stored."""
     if reply.failure or key in self._known:
       return
     self._known[key] = reply
@@ -243,7 +243,7 @@ class CallSettings:
   timeout: int = 120
 
   def about(self) -> dict[str, Any]:
-    """What an answer depends on."""
+    """Settings that answers depend on; speed and retries are left out."""
     speed = ('connections', 'retries', 'timeout')
     return {
       name: value
@@ -425,7 +425,7 @@ def _reply(task: asyncio.Task[ModelOutput]) -> CallReply:
 
 
 def read(output: ModelOutput) -> CallReply:
-  """What a call gave, without Inspect's types."""
+  """The reply of a call, without Inspect's types."""
   if not output.choices:
     return CallReply('', failure='bad_reply')
   choice, usage = output.choices[0], output.usage
@@ -486,7 +486,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def cause(error: BaseException) -> str:
-  """Why a call gave nothing, in a word.
+  """The cause of a call's failure, in a word.
 
   Raises:
     InputError: no other call would fare better.
@@ -541,6 +541,6 @@ class _Loop:
 
 @functools.cache
 def _loop(process: int) -> _Loop:
-  """Of this process: threads do not come along into a forked one."""
+  """The loop of a process: threads are not copied into a forked one."""
   del process
   return _Loop()

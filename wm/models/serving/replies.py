@@ -30,11 +30,11 @@ FAILURES = {
 
 
 class Reading(NamedTuple):
-  """What was read of a reply.
+  """A value that was read from a reply.
 
   Attributes:
-    value: as the reader says; None where there is none. Of a 'truncated' list
-      or dict it is what was complete.
+    value: see the reader; None where there is none. For a 'truncated' list or
+      dict the complete part.
     failure: '', or a key of FAILURES.
     reasoning: characters of reasoning, which were not read.
   """
@@ -286,7 +286,7 @@ def _decoded(text: str, opening: str) -> tuple[Any, str] | None:
 
 
 def _deeper(value: Any) -> bool:
-  """Does a value nest deeper than DEPTH?"""
+  """True for values that nest deeper than DEPTH."""
   # Level by level, not by recursion: replies may nest without bound.
   level = [value]
   for _ in range(DEPTH):
@@ -350,7 +350,7 @@ class _Open:
     self.due = 'item'
 
   def value(self) -> Any:
-    """What it holds; a key without a value is dropped."""
+    """Its content; a key without a value is dropped."""
     if self.bracket == '{':
       return dict(zip(self.keys, self.items, strict=False))
     return self.items
@@ -420,7 +420,7 @@ class _Scan:
       self._at += token is None
 
   def _ends(self) -> bool:
-    """Does the text end here, perhaps within a word?"""
+    """True where the text ends at this place, perhaps within a word."""
     if _END.match(self._text, self._at):
       return True
     rest = self._text[self._at : self._at + 9].lstrip()
@@ -483,7 +483,7 @@ class _Scan:
     return self._stack[-1].put(value)
 
   def _rest(self) -> Any:
-    """What was complete where the text was cut off."""
+    """The complete part of a text that was cut off."""
     while len(self._stack) > 1:
       value = self._stack.pop().value()
       if value:

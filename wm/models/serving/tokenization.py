@@ -59,7 +59,7 @@ class TextRows(NamedTuple):
     return TextRows(parts, real[:, first:], self.last[rows])
 
   def replaced(self, rows: torch.Tensor, new: TextRows) -> TextRows:
-    """With `new` in the place of some rows."""
+    """Replaces some rows by those of `new`."""
     # The narrower of both is padded in front: all rows end in the last column.
     width = max(self.real.shape[1], new.real.shape[1])
 
@@ -127,7 +127,7 @@ class TextReader:
     self._takes = inspect.signature(model.forward).parameters
 
   def run(self, ids: torch.Tensor, **inputs: Any) -> Any:
-    """What the model gives for pieces [R, K]."""
+    """Outputs of the model for pieces [R, K]."""
     # Texts from their beginning need no mask: no piece sees padding behind it.
     inputs = {'attention_mask': torch.ones_like(ids), **inputs}
     for key in ('attention_mask', 'position_ids'):  # Not all families'.
@@ -238,7 +238,7 @@ class CachedTextReader(TextReader):
 
 
 class _Visit(NamedTuple):
-  """What a reader says after the first `sizes` [R] pieces of texts [R]."""
+  """Predictions after the first `sizes` [R] pieces of texts [R]."""
 
   text: np.ndarray
   sizes: np.ndarray
@@ -329,7 +329,7 @@ Path = tuple[int, ...]
 
 
 class TokenSpelling(NamedTuple):
-  """How tokens are spelled.
+  """The spelling of each token in pieces.
 
   Attributes:
     paths: [V] the pieces of each token; () of the padding token.
@@ -386,7 +386,7 @@ def spelling(
 
 
 class Leak:
-  """How much probability went to pieces that spell no token."""
+  """The probability of pieces that spell no token."""
 
   def __init__(self) -> None:
     self.total, self.most, self.places = 0.0, 0.0, 0
@@ -414,7 +414,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates):
     batch: int,
     remarks: tuple[str, ...] = (),
   ) -> None:
-    """Takes what `TokenSpelling`, `TextReader` and `core.Predictor` say.
+    """See `TokenSpelling`, `TextReader` and `core.Predictor`.
 
     batch: texts that the model reads at once; remarks: on how it was loaded.
     """
@@ -483,7 +483,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates):
     return self._counted(log_probs)
 
   def _counted(self, log_probs: np.ndarray) -> np.ndarray:
-    """Log-probabilities [..., V] as they are given; what leaks is counted."""
+    """Log-probabilities [..., V] as returned; counts the leak."""
     mass = _mass(log_probs)
     self.leak.add(mass.reshape(-1))
     return log_probs - mass[..., None] if self.renormalised else log_probs
@@ -503,7 +503,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates):
     return log_probs
 
   def _at_once(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Where every token is one piece: a single pass."""
+    """A single pass, where every token is one piece."""
     pieces, _, ends = self.written(tokens, lengths)
     (read,) = self.reader.all(pieces)
     # [V - 1] the only piece of each token.

@@ -1,7 +1,7 @@
-"""What a user's object can do, and the predictor that fits it.
+"""Predictors from a user's function or object.
 
-A user gives a function, tokens to logits, or an object. An object is asked by
-what it has:
+A user gives a function, tokens to logits, or an object with some of these
+methods:
 
   __call__(tokens)                  logits [R, L, V] of tokens [R, L] int32
   hidden(tokens, layer)             activations [R, L, D]; -1 is the last layer
@@ -52,7 +52,7 @@ class FromCallable(stateless.Stateless):
     rows: int = 16,
     label: str = 'the callable',
   ) -> None:
-    """label: what errors call it; rows: batch size of every call."""
+    """label: its name in errors; rows: batch size of every call."""
     if rows < 1:
       raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
     self._function, self.rows, self.label = function, rows, label
@@ -199,14 +199,14 @@ EXPECTED = (
 
 
 def usable(thing: object) -> bool:
-  """Is it a thing that a predictor can be made of?"""
+  """True for functions and objects that a predictor can be made of."""
   return callable(thing) or isinstance(thing, HasCache | HasAnswers)
 
 
 def predictor(
   thing: Any, *, vocab_size: int, end: int, max_len: int, rows: int, label: str
 ) -> core.Predictor:
-  """The predictor of the class that fits a user's object.
+  """A user's object as a predictor, of the class that its methods allow.
 
   Args:
     thing: the object.
