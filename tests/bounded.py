@@ -111,7 +111,7 @@ def use_model(made: core.Model) -> None:
     return
   found = truth.sample(2, 0)
   if isinstance(made, core.Fittable):
-    made.fit(found, truth)
+    made.fit([found], truth)
     return
   predictor = made.predictor(truth, 0)
   if isinstance(predictor, core.Predictor):

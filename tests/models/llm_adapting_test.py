@@ -9,7 +9,7 @@ from wm import core
 from wm.core import queries, registry, verbal
 from wm.core.queries import Answer
 from wm.evaluation import query_plans, statistics
-from wm.models.serving import answer_reader, llm_predictor
+from wm.models.serving import llm_predictor, replies
 
 LATTICE = registry.make('world', 'lattice(length=20)')
 METRIC = registry.make(
@@ -169,5 +169,5 @@ def test_a_stream_is_refused():
 )
 def test_lists_of_labels(text, value, failure):
   question = queries.Query('', queries.LABELS, (0,), ((3, 1, 2),))
-  found = answer_reader.read_labels(question, text)
+  found = replies.read_labels(question, text)
   assert found == Answer(value, failure, found.probability, text)

@@ -24,7 +24,7 @@ from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import needs, query_plans, statistics
 from wm.evaluation import scoring as trials
 from wm.models import language
-from wm.models.serving import answer_reader, llm_predictor, provider
+from wm.models.serving import llm_predictor, provider, replies
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog, EvalSample
@@ -121,9 +121,9 @@ def _built(spec: str) -> Verbal:
 
 
 @functools.lru_cache(maxsize=64)
-def reader(setting: Setting) -> answer_reader.AnswerReader:
+def reader(setting: Setting) -> replies.AnswerReader:
   """The reader of answers about a world."""
-  return answer_reader.AnswerReader(
+  return replies.AnswerReader(
     made_world(setting.world).token_names(setting.telling)
   )
 

@@ -86,6 +86,7 @@ class Model(core.Model):
     network, remarks = pretrained.load(folder)
     words = _FolderTokenizer(folder, label, pretrained.tokenizer)
     table = self._pieces(world, words)
+    # [bos piece] [pieces of `before`] [pieces of tokens ...]
     before = (*words.first(), *(words.of(self.before) if self.before else ()))
     spelled = tokenization.spelling(world.vocab, table, before)
     max_len = self._max_len(world, spelled, network.config.get_text_config())
@@ -110,6 +111,7 @@ class Model(core.Model):
   ) -> int:
     """Longest sequence, in tokens, that a network can read; InputError."""
     num_pieces = config.vocab_size
+    # The padding token has no pieces, and passes.
     whose = zip(
       [f'token {word!r}' for word in world.vocab]
       + ['what is before sequences'],
@@ -127,6 +129,7 @@ class Model(core.Model):
     if limit is None:
       return world.max_len
     before, longest = len(spelled.before), max(map(len, spelled.paths))
+    # The worst case: every token takes as many pieces as the longest.
     max_len = min(world.max_len, (limit - before) // longest)
     if max_len < 2:
       raise core.InputError(
@@ -157,6 +160,7 @@ class Model(core.Model):
       value = spellings[word]
       path = words.of(value) if isinstance(value, str) else value
       path = path if isinstance(path, list | tuple) else (path,)
+      # `type`, not isinstance: JSON's true and false are no ids.
       if not path or not all(type(piece) is int for piece in path):
         raise core.InputError(
           f'huggingface: token {word!r} is spelled '
@@ -223,6 +227,7 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
     text = path.read_text(encoding='utf-8')
     if path.suffix == '.csv':
       return _by_columns(list(csv.reader(text.splitlines())), path)
+    # Pairs, not a dict: a token that stands twice must be noticed.
     table = json.loads(text, object_pairs_hook=_once)
   if not isinstance(table, dict):
     raise core.InputError(

@@ -123,17 +123,10 @@ class Model(core.Model):
 
   def settings(self) -> provider.CallSettings:
     """Model and settings of calls."""
-    return provider.CallSettings(
-      model=self.model,
-      base_url=self.base_url,
-      temperature=self.temperature,
-      max_tokens=self.max_tokens,
-      logprobs=self.logprobs or self.read == 'logprobs',
-      args=self.args,
-      connections=self.connections,
-      retries=self.retries,
-      timeout=self.timeout,
-    )
+    names = (field.name for field in dataclasses.fields(provider.CallSettings))
+    shared: dict[str, Any] = {name: getattr(self, name) for name in names}
+    shared['logprobs'] = self.logprobs or self.read == 'logprobs'
+    return provider.CallSettings(**shared)
 
   def telling(self) -> PromptStyle:
     """How the world is described in prompts."""
@@ -153,12 +146,14 @@ class Model(core.Model):
         f'language: {world.name} cannot be told in words; a world that can is '
         'core.Verbal'
       )
+    # A world that held before: what a model must unlearn from the prompt.
     before = registry.make('world', self.before) if self.before else None
     if before and not isinstance(before, Verbal):
       raise core.InputError(
         f'language: before={self.before!r}; expected a world that can be told '
         'in words'
       )
+    # Known answers come with their solutions; other models are not told.
     solve = functools.partial(solutions.of, world, self.telling(), before)
     backend = llm_predictor.QueryBackend(
       self.settings(),

@@ -124,6 +124,7 @@ class _Solver:
       wrong: [R] bool: errors are possible.
     """
     states = self._reached(tokens, lengths)
+    # By state all prefixes of a state err alike; otherwise each by itself.
     if self.fields.by == 'state':
       key = core.hash64(self.world.state_id(states))
     else:

@@ -92,6 +92,7 @@ class Residual(Block):
     key: jax.Array | None = None,
   ) -> tuple[jax.Array, Any]:
     """See `Block`."""
+    # For dropout on the mixer's output and on the MLP's.
     keys = layers.keys(key, 2)
     # Norms read the float32 stream; what they give is cast to be multiplied.
     normed_BLD = self.before_mixer(x_BLD).astype(self.dtype)
@@ -114,6 +115,7 @@ class Residual(Block):
 
   def at(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
     """The stream [B, P, D] at some places; the MLP is of these only."""
+    # The mixer runs over all L tokens; norm, MLP and head over P of them.
     y_BLD, _ = self.mixer(self.before_mixer(x_BLD).astype(self.dtype))
     both = [layers.taken(x, places_BP) for x in (x_BLD, y_BLD)]
     return self.feed(self.add(*both))

@@ -80,6 +80,7 @@ class RowGroups(NamedTuple):
     weight = used / np.maximum(used.sum((1, 2), keepdims=True), 1)
     groups = []
     for order, length in zip(self.orders, self.lengths, strict=True):
+      # row [C, n]: the rows of this group, in each of the data sets chosen.
       row = order[chosen]
       shared, copied = (
         (chosen[:, None], row),
@@ -105,7 +106,9 @@ def group_rows(
   # [D, n]: tokens behind a row's last place change nothing that is asked.
   last = sets.places.max(-1)
   size, most = sets.tokens.shape[1:]
+  # Short rows first: a group of them is cut shorter than the others.
   order = np.argsort(last, axis=1, kind='stable')
+  # Few rows are one group: each group is a shape to be compiled for.
   parts = np.array_split(order, GROUPS if size >= 4 * GROUPS else 1, axis=1)
   orders = [rows for rows in parts if rows.size]
   lengths = []
@@ -120,6 +123,7 @@ def group_rows(
 
 def question_rows(asked: core.QueryPoints) -> RowGroups:
   """LabelRows without labels."""
+  # No label at any place: rows with H = 0.
   none = np.zeros((*asked.places.shape, 0), np.int32)
   return group_rows(core.FewShotTasks(*asked, none), 'int32')
 
@@ -166,6 +170,7 @@ class TrainingRows(NamedTuple):
     latest = self.first
     groups = latest.taken(chosen)
     shapes = [array.shape for array in latest.sets]
+    # Without a stream the same groups come again at every step.
     for step in itertools.count(1):
       yield groups
       if self.stream is None:
@@ -253,6 +258,7 @@ def _loss(
   task: TunedTask, params: Arrays, groups: list[LabelRows]
 ) -> jax.Array:
   """Mean over labels of one data set: nats, or squared error."""
+  # Weights of all groups add up to 1: the sum over groups is the mean.
   total = jnp.zeros(())
   for rows in groups:
     outputs = _outputs(task, params, rows.tokens, rows.places)
@@ -304,6 +310,7 @@ def begin(
       if task.tuned(path)
     }
 
+  # moving [C, ...]: weights of each data set; still [...]: shared by all.
   moving = jax.vmap(fresh)(seeds_C)
   still = {path: leaf for path, leaf in body.items() if not task.tuned(path)}
   return moving, still, jax.vmap(_optimizer(task).init)(moving)
@@ -343,6 +350,7 @@ def take_steps(
     def body(_: jax.Array, carry: tuple[Arrays, Any]) -> tuple[Arrays, Any]:
       return one_step(*carry, groups)
 
+    # The number of steps is an argument: one program for any number.
     return jax.lax.fori_loop(0, num, body, (moving, state))
 
   return _each(of_one, moving, state, groups)
@@ -400,6 +408,7 @@ def chunk_size(
   side = parallel_jit.max_parallel(device)
   most = CHUNK_TOKENS.get(device.platform, ELSEWHERE) // max(tokens, 1)
   size = max(min(most, CHUNK_BYTES // copies // side), 1)
+  # Rounds of `side` programs; sizes are then made equal within a round.
   rounds = -(-num // (size * side))
   return -(-num // (rounds * side))
 
@@ -448,6 +457,7 @@ class Adapter(NamedTuple):
       if not of_head(path)
     }
     _check_head(task, body)
+    # The weights decide where it runs: they are on one device.
     (device,) = next(iter(body.values())).devices()
     num = len(asked.tokens)
     size = self.chunk or chunk_size(
@@ -465,6 +475,7 @@ class Adapter(NamedTuple):
 def _all(run: _AdaptRun, num: int) -> core.Adapted:
   """All chunks of D data sets at all rates."""
   rates = run.tuning.rates
+  # [R, S, D]: held-out losses of R rates after S numbers of steps.
   losses = np.zeros((len(rates), len(run.steps), num))
   outputs: np.ndarray | None = None
   done, mark = 0, run.mark() if partial_results.active() else ''
@@ -531,6 +542,7 @@ class _AdaptRun(NamedTuple):
     """Outputs [S, C, M, ...] and losses [S, C] on held labels, 0 without."""
     # Seeds depend on the data set's number, not on its chunk.
     words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
+    # 32 of 64 bits: JAX's keys take a uint32.
     seeds = (core.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
     with jax.default_device(self.device):  # Each thread has its own.
       return self._tuned(rows, jnp.asarray(seeds), np.float32(rate))
@@ -548,6 +560,7 @@ class _AdaptRun(NamedTuple):
       moving, still, state = begin(self.task, self.body, seeds_C)
       moving, state = advance(still, moving, state, next(supply), 1, rate)
       jax.block_until_ready(state)
+    # The first step is done: compiled while `first` was held.
     outputs, losses, done = [], [], 1
     for goal in self.steps:
       while done < goal:
@@ -557,6 +570,7 @@ class _AdaptRun(NamedTuple):
         done += num
         jax.block_until_ready(state)
       with self.calls.first:
+        # answers: for each group [C, n, P, ...], in the order of its rows
         answers = [
           answer_rows(self.task, still, moving, part) for part in asked
         ]
@@ -573,6 +587,7 @@ class _AdaptRun(NamedTuple):
     """[C, M, ...]: the answers of all groups, in the order they were asked."""
     num = sum(order.shape[1] for order in self.asked.orders)
     ordered = np.zeros((len(rows), num, *answers[0].shape[2:]), np.float32)
+    # order [C, n] -> place of each row among the M that were asked.
     sets = np.arange(len(rows))[:, None]
     for order, values in zip(self.asked.orders, answers, strict=True):
       ordered[sets, order[rows]] = values
@@ -587,6 +602,7 @@ def _chosen(
   losses = np.where(np.isnan(losses), np.inf, losses)
   if tuning.select == 'best':
     for s in range(1, losses.shape[1]):
+      # As early stopping: of more steps only those that help are taken.
       worse = losses[:, s] >= losses[:, s - 1]
       outputs[:, s] = np.where(
         worse.reshape(*worse.shape, *(1,) * (outputs.ndim - 3)),

@@ -25,8 +25,8 @@ from wm.core import queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.models.serving import provider, replies, stateless
-from wm.models.serving.answer_reader import AnswerReader
 from wm.models.serving.provider import AnswerCache, CallReply, Key, key
+from wm.models.serving.replies import AnswerReader
 from wm.runtime import progress
 
 # What a text answers to a question.
@@ -95,6 +95,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     self.world, self.telling, self._backend = world, telling, backend
     self._told = verbal.render_description(world, telling, most, before)
     self._most, self._before = most, before
+    # Answers name tokens as the prompt does.
     self._reader = AnswerReader(world.token_names(telling))
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
@@ -146,6 +147,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   ) -> np.ndarray:
     """See core.QueryModel.ask."""
     numbers = range(len(prefixes)) if trials is None else trials
+    # All questions of a metric in one call: many are under way at a time.
     triples = zip(prefixes, suffixes, numbers, strict=True)
     answers = self.ask([self.yes_no(*triple) for triple in triples])
     return np.array([_code(triple) for triple in answers], np.int8)
@@ -167,6 +169,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     # One question a prefix, each of a trial of its own.
     prefixes = core.histories(tokens, np.asarray(lengths))
     answers = self.ask([self.all_next(p, n) for n, p in enumerate(prefixes)])
+    # NaN, not -inf, where there is no answer: a trial is then not measured.
     out = np.full((len(prefixes), self.vocab_size), -np.inf, np.float32)
     for row, answer in enumerate(answers):
       if answer.value is None:
@@ -229,6 +232,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
         # [places] classes -> [places, 1, k] scores, log 1.5 or log 0.5.
         labels = np.log(0.5 + (labels[:, None] == np.arange(k)))[:, None]
       outputs[d][used[d]] = labels.reshape(-1, *shape)
+    # All labels are in the prompt at once: steps make no difference.
     repeated = np.broadcast_to(outputs, (len(steps), *outputs.shape))
     return core.Adapted(repeated, np.full(len(steps), np.nan))
 
@@ -261,6 +265,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     each = (1, kind.k) if isinstance(kind, core.Classes) else (kind.outputs, 0)
     form = len(unlabelled), *each
     # Data sets that differ in labels alone are told apart by a hash.
+    # 52 bits, as JSON numbers are exact up to 2^53.
     mark = int(hashlib.sha256(text.encode()).hexdigest()[:13], 16)
     return Query(text, queries.LABELS, (mark,), (form,), d)
 
@@ -377,6 +382,7 @@ class QueryBackend:
     hashed = {
       question.prompt: key(question.prompt, 0)[0] for question in questions
     }
+    # (prompt, repeat) -> question, for those without a stored reply.
     missing = {}
     for question in questions:
       for repeat in range(self.repeats):
@@ -477,6 +483,7 @@ def voted(each: Sequence[Answer]) -> Answer:
   )
   chances = [x for answer in each if not math.isnan(x := answer.probability)]
   mean = sum(chances) / len(chances) if chances else math.nan
+  # Two of equal number are a tie, whichever came first.
   first = votes.most_common(2)
   if not first:
     return each[0]
@@ -497,6 +504,7 @@ def answer(
   by_probability: see QueryBackend.
   """
   yes_no = question.kind == queries.YES_NO
+  # Log-probabilities of other kinds of questions say nothing of yes.
   chance = reply.probability if yes_no else None
   chance = math.nan if chance is None else chance
   if reply.failure:
@@ -507,6 +515,7 @@ def answer(
     return Answer(chance > 0.5, '', chance, reply.text)
   reading = read(question, reply.text)
   failure = reading.failure
+  # A text that was cut off is unreadable because of that.
   if failure and reply.stop in _STOPPED:
     failure = _STOPPED[reply.stop]
   return reading._replace(failure=failure, probability=chance)

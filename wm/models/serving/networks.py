@@ -60,6 +60,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     """outputs: see `core.Trainable.build`."""
     self.model = model
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
+    # This process's devices only: other processes have batches of their own.
     self.devices = tuple(devices) or tuple(jax.local_devices())
     self.cache_bytes = cache_bytes
     self._outputs = outputs
@@ -70,6 +71,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     self.spec = network.NetworkSpec(
       model, self.vocab_size, self.max_len, self._outputs
     )
+    # Weights are copied to a device when its first tile comes.
     self._placed: dict[jax.Device, nnx.State] = {}
 
   def placed(self, device: jax.Device) -> nnx.State:
@@ -98,6 +100,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     return self.map_tiles(_hidden, (self.spec, layer), tokens, lengths)
 
   def _check_layer(self, layer: int) -> None:
+    # 0 is the embeddings, `last` the stream after all blocks, -1 its norm.
     last = self.spec.network.num_layers
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
@@ -113,6 +116,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   ) -> core.Adapted:
     """See core.Adaptable: by gradient steps, on the first device."""
     with jax.default_device(self.devices[0]):
+      # Adaptation runs side by side on one device, see `parallel_jit`.
       adapter = adaptation.Adapter(self.spec, self.placed(self.devices[0]))
       return adapter.adapt(sets, asked, kind, steps, seed, tuning)
 
@@ -142,6 +146,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
       _abstract_results(function, static, self.spec, tuple(kinds)),
     )
+    # (rows, result) of tiles that are computed while the host goes on.
     pending: collections.deque[tuple[np.ndarray, Any]] = collections.deque()
 
     def collect() -> None:
@@ -156,6 +161,9 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     for number, (rows, *arrays) in enumerate(
       _tiles(self.buckets, lengths, tokens, *more)
     ):
+      # device 0   tile 0 . . | tile 2 . . |
+      # device 1     tile 1 . . | tile 3 . . |
+      # host                  copy 0  copy 1
       device = self.devices[number % len(self.devices)]
       placed = (jax.device_put(array, device) for array in arrays)
       result = function(*static, self.placed(device), *placed)
@@ -185,6 +193,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     """See core.HiddenStates.patched."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
+    # Checked here: a wrong width would fail within a compiled program.
     expected = *np.shape(tokens), self._width(layer)
     if hidden.shape != expected:
       raise core.InputError(
@@ -224,6 +233,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
   ) -> tuple[sessions.NetworkMachine, int]:
     """See core.Predictor; two rows a slot fill one tile of a session."""
     starts = sessions.bucketed(self.spec, prefixes, lengths)
+    # A slot has two rows, the prefixes of a trial.
     rows = sessions.tile_rows(self.spec, fields['num'], self.cache_bytes)
     machine = sessions.NetworkMachine(
       self._params, *starts, self.spec, **fields
@@ -249,6 +259,7 @@ class StateNamer(NetworkReader, core.StatePredictor):
     """
     if not isinstance(world, core.Labelled):
       raise core.InputError(f'{world.name} gives its states no labels')
+    # One head a label; its logits lie side by side, sum(heads) in all.
     self.heads = world.heads.sizes
     outputs = sum(self.heads)
     size, end = len(world.vocab), world.end

@@ -14,6 +14,9 @@ import numpy as np
 from wm import core
 from wm.models.serving.process import NextTokens, ProcessPredictor, all_tokens
 
+# Mass that a token on the way to the soonest completion has more than others.
+TILT = 1e-3
+# Keys of look-up tables: points with equal keys share an answer.
 KEYS = ('state', 'legal', 'last_token', 'prefix', 'nothing')
 
 
@@ -180,9 +183,6 @@ def _match(
     seen[place] == labelled if len(seen) else np.zeros(len(labelled), bool)
   )
   return place[asked], asked
-
-
-TILT = 1e-3
 
 
 def likely(world: core.World, states: np.ndarray) -> NextTokens:

@@ -153,10 +153,12 @@ class TextReader:
       return _packed((texts,), real, self._after(ids, sizes))
     # Rows that read nothing keep what they had: they are not computed again.
     moved = sizes.nonzero()[:, 0]
+    # Without a cache the pieces themselves are remembered, and read again.
     texts = torch.cat([before.parts[0], texts], 2)
     real = torch.cat([before.real, real], 1)
     last = before.last.clone()
     if len(moved):
+      # `whole` has pieces first and padding last, as the model reads them.
       sizes = real[moved].sum(1)
       (whole,) = _sorted((texts[moved],), ~real[moved])
       last[moved] = self._after(whole[:, 0, : int(sizes.max()), 0], sizes)
@@ -225,10 +227,12 @@ class CachedTextReader(TextReader):
     # Positions count real pieces: padding in front of a row has none.
     cache, inputs = transformers.DynamicCache(), {}
     if before is not None:
+      # mask  [R, old columns + new]; positions are counts of real pieces.
       real = torch.cat([before.real, torch.ones_like(ids, dtype=torch.bool)], 1)
       inputs['attention_mask'] = real.to(torch.int64)
       inputs['position_ids'] = real.cumsum(1)[:, -ids.shape[1] :] - 1
       for layer in range(len(before.parts) // 2):
+        # parts alternate: keys of layer 0, its values, keys of layer 1, ...
         cache.update(*before.parts[2 * layer : 2 * layer + 2], layer)
     outputs = self.run(ids, past_key_values=cache, use_cache=True, **inputs)
     with plugins.user_code(self.label):
@@ -275,6 +279,7 @@ def _apart(visits: Iterable[_Visit], text: int, whole: torch.Tensor) -> float:
   """Greatest difference, nats, from what a whole text gives, [K, pieces]."""
   # Below one in a million, log-probabilities differ by rounding alone.
   whole = whole.clamp(min=FLOOR)
+  # Only the rows that read this text, at the places where they stood.
   differences = [
     float((log_probs.clamp(min=FLOOR) - whole[size - 1]).abs().max())
     for visit in visits
@@ -498,6 +503,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates):
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     log_probs = np.zeros((*tokens.shape, self.vocab_size), np.float32)
     for part in core.chunks(len(tokens), 1, self.batch):
+      # Spellings of several pieces need the model between the pieces.
       read = self._stepwise if self.spelled.unfinished else self._at_once
       log_probs[part] = read(tokens[part], lengths[part])
     return log_probs
@@ -609,6 +615,7 @@ class PieceSession(core.Session):
       np.maximum(flat, 0)[:, None], moved.astype(int), opened=False
     )
     self._rows = self._model.reader.read(pieces, sizes, self._rows)
+    # Continuations that stay keep what was paid for their last token.
     closing = self._model.closed(self._rows, np.maximum(flat, 0))
     self._closing = np.where(moved, closing, self._closing)
     self._found = None

@@ -123,6 +123,7 @@ class FromCallable(stateless.Stateless):
     lengths = np.maximum(np.asarray(lengths), 1)
     out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
     for rows, logits in self._blocks(tokens, lengths):
+      # [R, L] positions that are used; what was padded stays -inf.
       row, at = np.nonzero(np.arange(logits.shape[1]) < lengths[rows, None])
       out[rows[row], at] = self.normal(logits[row, at])
     return out
@@ -141,6 +142,7 @@ def as_array(array: Any) -> np.ndarray:
   if hasattr(array, 'detach'):  # PyTorch's.
     array = array.detach().cpu()
     array = (array.float() if narrow else array).numpy()
+  # bfloat16 is no type of NumPy's own: computed with as float32.
   array = np.asarray(array)
   return array.astype(np.float32) if narrow else array
 
@@ -378,8 +380,10 @@ def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
   rows = np.arange(len(sample))
   length = int(min(sample.lengths.min(), predictor.max_len))
   tokens = sample.tokens[:, :length]
+  # The whole model's answers are the reference for each state of the cache.
   every = np.full(len(rows), length, np.int32)
   whole = np.exp(predictor.log_probs(tokens, every))
+  # Prefixes of different lengths, as rows of a session have.
   sizes = np.maximum(length // 2 - rows % 3, 1).astype(np.int32)
   prefixes = bucketing.padded(tokens, sizes, len(rows), int(sizes.max()))
   states, log_probs = predictor.started(prefixes, sizes)
@@ -453,6 +457,7 @@ class CacheSession(core.Session):
   ) -> None:
     """See core.Session."""
     if parents is not None:
+      # A state may be shared: a step leaves it as it is, see `check_cache`.
       self._states = np.take_along_axis(self._states, parents, 1)
       self._found = np.take_along_axis(self._found, parents[..., None], 1)
     tokens = np.asarray(tokens)
