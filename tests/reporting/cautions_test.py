@@ -24,11 +24,10 @@ MODELS = {
 }
 # What each must be warned of, and nobody else among those without a line here.
 EXPECTED = {
-  'uniform': 'could fail',
   'leaky': 'puts 0.38 of its probability on illegal tokens',
-  'peaked': 'depends on the acceptance rule',
-  'deterministic': 'of the legal tokens, of which',
-  'permuted': 'ends 1.00 of its tasks at the wrong destination',
+  'peaked': 'of the positions, depending on the threshold of acceptance',
+  'deterministic': 'of the legal tokens (the Bayes predictor: ',
+  'permuted': 'ends its sequences where they may not end in 1.00 of its tasks',
   'memoriser': 'of its probability on illegal tokens',
   'forgets': 'of its probability on illegal tokens',
 }
@@ -52,14 +51,27 @@ def page(tmp_path_factory) -> tuple[str, list[collect.Run]]:
 def test_each_adversary_is_warned_of_and_who_knows_the_map_is_not(page):
   text, _ = page
   first = text[text.index('## Cautions') : text.index('## The table')]
-  found = {
+  shown = {
     line.split()[1]: line
     for line in first.replace('\\', '').splitlines()
-    if line.startswith('- ')
+    if line.startswith('- ') and 'baselines' not in line
   }
-  assert found.keys() == EXPECTED.keys(), first
+  assert shown.keys() == EXPECTED.keys(), first
   for name, words in EXPECTED.items():
-    assert words in found[name]
+    assert words in shown[name]
+
+
+def test_baselines_are_one_sentence_and_the_rest_is_at_the_end(page):
+  text, runs = page
+  first, _, last = text.partition('## The table')
+  assert 'The same rules hold of baselines: uniform. See' in first
+  assert 'accepts the same continuations' not in first
+  tail = last[last.index('## Cautions on baselines') :]
+  assert '- uniform puts 0.94 of its probability on illegal tokens' in tail
+  assert '; accepts the same continuations after any two prefixes, so' in tail
+  alone = [run for run in runs if run.name == 'uniform']
+  (line,), folded = cautions.of_runs(alone)
+  assert (line.label, folded) == ('uniform', [])
 
 
 def test_the_first_table_has_mass_samples_and_rules(page):
@@ -95,7 +107,7 @@ def lines(*entries: dict, best: float | None = None) -> list[str]:
       {**runs[1].entries[0], **entries[0], 'model': 'best', 'value': best}
       | {'model_spec': 'bayes()', 'training': None, 'low': best, 'high': best}
     ]
-  return [line for line in cautions.lines(runs) if 'Not measured' not in line]
+  return [str(line) for line in cautions.of_runs(runs)[0]]
 
 
 def test_the_whole_interval_is_judged():
@@ -109,8 +121,9 @@ def test_the_whole_interval_is_judged():
   ('best', 'warned'), [(None, False), (0.5, False), (0.9, True)]
 )
 def test_recall_is_judged_against_the_ceiling(best, warned):
-  found = lines(entry(0.48, 0.47, 0.49, quantity='set_recall'), best=best)
-  assert bool(found) == warned
+  shown = lines(entry(0.48, 0.47, 0.49, quantity='set_recall'), best=best)
+  text = f'net accepts 0.48 of the legal tokens (the Bayes predictor: {best}0).'
+  assert shown == [text] * warned
 
 
 def test_results_that_lack_a_quantity_are_warned_of_without_it():
@@ -127,6 +140,61 @@ def test_a_setting_beside_the_plain_one_is_not_judged():
   assert lines(entry(1.0, 1.0, 1.0), other) == []
 
 
+@pytest.mark.parametrize(
+  ('unmeasured', 'warned'),
+  [
+    ({'empty': 60}, True),
+    # What the world or the data lack says nothing of the model.
+    ({'empty': 50, 'no_room': 4, 'no_two_states': 6}, True),
+    ({'no_room': 60}, False),
+    ({'empty': 50, 'vacuous': 10}, False),
+    ({'empty': 50, 'no_answer': 10}, False),
+  ],
+)
+def test_reasons_of_the_world_do_not_hide_a_model(unmeasured, warned):
+  one = entry(None, None, None, 'distinction', 'precision')
+  assert bool(lines(one | {'unmeasured': unmeasured})) == warned
+
+
+def several(*ends: tuple[float, float, float]) -> list[str]:
+  """Lines on one model of a seed for each (value, low, high)."""
+  runs = []
+  for seed, (value, low, high) in enumerate(ends):
+    one = run('net', 'transformer()', 0.5, trained=True)
+    more = {'training': f'net{seed}', 'recipe': 'r', 'training_seed': seed}
+    one.entries[:] = [one.entries[0] | entry(value, low, high) | more]
+    runs.append(one)
+  (pooled,) = collect.pooled(runs)
+  return [str(line) for line in cautions.of_runs([pooled])[0]]
+
+
+def test_each_seed_is_judged_by_its_own_interval():
+  bad, good = (0.8, 0.7, 0.9), (0.99, 0.98, 1.0)
+  assert several(bad, bad) == [
+    'net puts 0.20 of its probability on illegal tokens, in each of 2 seeds.'
+  ]
+  assert several(good, bad, (0.7, 0.6, 0.8)) == [
+    'net puts 0.25 of its probability on illegal tokens, in 2 of 3 seeds.'
+  ]
+  # All values are below the limit, and no seed is clear of it.
+  assert several((0.94, 0.9, 0.97), (0.93, 0.9, 0.96)) == []
+
+
+def test_trained_models_come_first():
+  low = entry(0.5, 0.4, 0.6)
+  runs = [
+    run('filter', 'particle_filter()', 0.5),
+    run('guess', 'uniform()', 0.5),
+    run('before', 'transformer()', 0.5),
+    run('net', 'transformer()', 0.5, trained=True),
+  ]
+  for one in runs:
+    one.entries[:] = [one.entries[0] | low]
+  warned, folded = cautions.of_runs(runs)
+  assert [line.label for line in warned] == ['net', 'filter']
+  assert [line.label for line in folded] == ['guess', 'before']
+
+
 def test_what_was_not_measured_is_named():
   one = collect.Run(
     pathlib.Path('net'),
@@ -135,7 +203,8 @@ def test_what_was_not_measured_is_named():
     [],
     None,
   )
-  (line,) = cautions.lines([one])
-  assert line.startswith('Not measured, and not warned of: ')
+  (line,) = cautions.unchecked([one])
+  words = 'Cautions not checked, because these metrics were not measured: '
+  assert line.startswith(words)
   for name in ('acceptance', 'distinction', 'traversal'):
     assert name in line

@@ -109,7 +109,8 @@ def _times(value: int | tuple) -> int:
 class Caution(NamedTuple):
   """When a report warns of a model's value of a quantity.
 
-  The whole interval of the value must be beyond the limit.
+  The whole interval of the value must be beyond the limit. Of several seeds
+  each is judged by itself, and the report says of how many the rule holds.
 
   Attributes:
     quantity: that is judged.
@@ -119,6 +120,8 @@ class Caution(NamedTuple):
     of_best: the limit is this share of the value of the Bayes predictor;
       nothing is said where that is not measured.
     unmeasured: instead of a limit: no trial was measured, all for this reason.
+      Reasons that begin with no_ may stand beside it, as they say what the
+      world or the data lack; no_answer may not, which is the model's.
   """
 
   quantity: str

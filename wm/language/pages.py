@@ -85,6 +85,7 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     'words': page.words,
     'notes': (),
     'cautions': (),
+    'baselines': (),
     'rules': (),
   }
   with locks.writer(place, write.STAGE):

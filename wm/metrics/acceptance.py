@@ -99,8 +99,8 @@ class Metric(core.Metric):
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'exact_range',
-      'depends on the acceptance rule: its sets are exact at {exact_least} to '
-      '{exact_greatest} of positions',
+      'accepts exactly the legal tokens at {exact_least} to {exact_greatest} '
+      'of the positions, depending on the threshold of acceptance',
       above=0.1,
     ),
   )

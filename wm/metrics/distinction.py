@@ -119,8 +119,8 @@ class Metric(prefix_pairs.Settings):
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'precision',
-      'accepts the same after any two prefixes, so that no compression trial '
-      'could fail',
+      'accepts the same continuations after any two prefixes, so that it '
+      'cannot fail a trial of compression',
       unmeasured='empty',
     ),
   )

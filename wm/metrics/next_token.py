@@ -67,7 +67,7 @@ class Metric(core.Metric):
     ),
     core.Caution(
       'set_recall',
-      'accepts {value} of the legal tokens, of which {best} can be had',
+      'accepts {value} of the legal tokens (the Bayes predictor: {best})',
       below=0.9,
       of_best=True,
     ),

@@ -72,7 +72,7 @@ class Metric(core.Metric):
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'dest_fail',
-      'ends {value} of its tasks at the wrong destination',
+      'ends its sequences where they may not end in {value} of its tasks',
       above=0.1,
     ),
     core.Caution(

@@ -82,6 +82,8 @@ class Run:
     trained: what training came to, from train.json; {} where there was none.
     exposure: what the model has seen, from exposure.json; {} where that is
       not known.
+    each: the runs that were put together, one for each seed; () of a single
+      run.
   """
 
   folder: pathlib.Path
@@ -93,6 +95,7 @@ class Run:
   seeds: tuple[int | None, ...] = ()
   trained: dict[str, Any] = dataclasses.field(default_factory=dict)
   exposure: dict[str, Any] = dataclasses.field(default_factory=dict)
+  each: tuple[Run, ...] = ()
 
   @property
   def parameters(self) -> int:
@@ -312,6 +315,7 @@ def _pool(members: Sequence[Run]) -> Run:
     entries=_merge(run.entries for run in members),
     breakdown=_merge(run.breakdown for run in members),
     seeds=tuple(run.entries[0].get('training_seed') for run in members),
+    each=tuple(members),
   )
 
 

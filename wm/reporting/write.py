@@ -109,10 +109,12 @@ def _write(
   curves = breakdown.curves(together)
   groups = worst.groups(together)
   sized = scaling.panels(together)
+  warned, of_baselines = cautions.of_runs(together)
   values: dict[str, Any] = {
     'title': TITLE,
     'lead': _lead(entries),
-    'cautions': cautions.lines(together),
+    'cautions': [*map(str, warned), *cautions.unchecked(together)],
+    'baselines': of_baselines,
     'rules': cautions.rules(together),
     'tables': _tables(runs, together, curves, sized, out),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
