@@ -136,9 +136,11 @@ def _grokking(
   """Four of five seeds get there; seen: samples that have both kinds."""
   value = np.where(rng.random(num) < 0.8, 0.98, 0.2)
   value = value + rng.uniform(-0.01, 0.01, num)
-  if seen and not seeds_lib.bimodal(value.tolist()):
+  low, high = np.maximum(value - 0.005, 0), np.minimum(value + 0.005, 1)
+  ends = value.tolist(), low.tolist(), high.tolist()
+  if seen and not seeds_lib.bimodal(*ends, (0, 1)):
     return float(value.mean()), None, None
-  return _over(value, 0.005)
+  return seeds_lib.over_seeds(*ends)
 
 
 def _lattice(rng: np.random.Generator, num: int) -> Interval:

@@ -47,12 +47,14 @@ def test_fields(tmp_path):
     'wm_version': wm.__version__,
     'checkpoint': 'best',
     'interval': 'korn-graubard',
+    'least': 0.0,
+    'most': 1.0,
   }
   assert {k: share[k] for k in expected} == expected
   assert share['value'] == pytest.approx(1.3 / 3)
   assert share['low'] < share['value'] < share['high']
   assert plain['value'] == 2.5
-  assert plain['low'] is None
+  assert plain['low'] is plain['least'] is plain['most'] is None
   assert set(share) == set(plain)
   assert 'commit' in share
 

@@ -146,11 +146,38 @@ def test_an_interval_over_seeds_has_clusters_inside():
   assert seeds_lib.over_seeds([1, 2], [None, 1], [1, 3]) == (1.5, None, None)
 
 
+def bimodal(*values: float, half=0.01, bounds=(0, 1)) -> bool:
+  lows, highs = [x - half for x in values], [x + half for x in values]
+  return seeds_lib.bimodal(values, lows, highs, bounds)
+
+
 def test_seeds_of_two_modes_are_told():
-  assert seeds_lib.bimodal([0.98, 0.2, 0.97])
-  assert seeds_lib.bimodal([0.2, 0.25, 0.9, 0.95, 0.97])
+  assert bimodal(0.98, 0.2, 0.97)
+  assert bimodal(0.2, 0.25, 0.9, 0.95, 0.97)
+  assert bimodal(0.1, 0.12, 0.3, bounds=(0, 1))
   # Of three values the largest gap is always more than the rest.
-  assert not seeds_lib.bimodal([0.5, 0.55, 0.75])
-  assert not seeds_lib.bimodal([0.1, 0.5, 0.9])
-  assert not seeds_lib.bimodal([0.1, 0.9])
-  assert not seeds_lib.bimodal([0.5] * 4)
+  assert not bimodal(0.5, 0.55, 0.75)
+  assert not bimodal(0.1, 0.5, 0.9)
+  assert not bimodal(0.1, 0.9)
+  assert not bimodal(*[0.5] * 4)
+
+
+def test_noise_near_0_is_no_second_mode():
+  # Less than a tenth of what is possible, however many trials there are.
+  assert not bimodal(0.01, 0.012, 0.09, half=1e-6)
+  assert not bimodal(0.1, 0.12, 0.3, bounds=(-1, 1))
+  # As far apart as two modes are, and within what their trials leave open.
+  assert not bimodal(0.0, 0.01, 0.2, half=0.1)
+  assert bimodal(0.0, 0.01, 0.2, half=0.09)
+
+
+@pytest.mark.parametrize(
+  'bounds', [(None, None), (0, None), (-np.inf, 1.0), (0, np.inf)]
+)
+def test_without_bounds_there_are_no_modes(bounds):
+  assert not bimodal(0.98, 0.2, 0.97, bounds=bounds)
+
+
+def test_seeds_without_intervals_show_no_modes():
+  values, ends = [0.98, 0.2, 0.97], [None, 0.2, 0.97]
+  assert not seeds_lib.bimodal(values, ends, ends, (0, 1))

@@ -21,7 +21,7 @@ def entry(model='m', quantity='exact', value=0.5, **more) -> dict:
     **{'metric': 'exactness', 'spec': 'exactness()', 'quantity': quantity},
     **{'world': 'chess()', 'model': model, 'n': 40 if known else 0},
     **{'value': value, 'low': value and value - 0.1},
-    **{'high': value and value + 0.1, 'seed': 3},
+    **{'high': value and value + 0.1, 'seed': 3, 'least': 0, 'most': 1},
     **{'unmeasured': {} if known else {'not_finite': 4}, **more},
   }
 

@@ -16,7 +16,7 @@ from tests.reporting.units_made_up import (
   rows,
   unit,
 )
-from wm.reporting import verdicts
+from wm.reporting import effects, verdicts
 from wm.reporting.amounts import Results
 from wm.reporting.verdicts import (
   ABSENT,
@@ -360,3 +360,13 @@ def test_the_order_of_findings_does_not_matter():
   forth = verdicts.judge(several, results)
   assert verdicts.judge(several[::-1], results) == forth[::-1]
   assert {each.verdict for each in forth} == {SHOWN, UNDECIDED, ABSENT}
+
+
+def test_more_than_five_seeds_are_a_range():
+  values = {'walks': (0.9, 0.92, 0.94, 0.93, 0.91, 0.2), 'paths': NEAR}
+  by_row = rows(**values)
+  table = effects.table(judged(finding(WALKS, seeds=3), by_row), by_row)
+  assert ' (0.900, 0.920, 0.940), n=900' in table.rows[0][1]
+  table = effects.table(judged(finding(WALKS, seeds=6), by_row), by_row)
+  assert ' (0.200 to 0.940), n=1800' in table.rows[0][1]
+  assert 'of more than five the least to the greatest' in table.note

@@ -43,6 +43,8 @@ MOST_VALUES = 128
 # Columns of rows.csv that every metric has; side columns follow.
 _ARRAYS = ('value', 'reason', 'group', 'weight')  # Of each core.Scores.
 COLUMNS = ('metric', 'spec', 'quantity', 'row', *_ARRAYS)
+# Least and greatest value that a quantity may have; None is no bound.
+BOUNDS = 'least', 'most'
 JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
 
 
@@ -244,6 +246,7 @@ def entry(
     'world': registry.spec(world),
     'model': model_name,
     **summary,
+    **dict(zip(BOUNDS, _finite(scores.limits) or (), strict=True)),
     'seed': seed,
     'spec': registry.spec(metric),
     'accept': vars(metric).get('accept'),

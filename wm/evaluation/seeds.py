@@ -12,21 +12,47 @@ from wm.evaluation.statistics import LEVEL
 SHOWN = 5
 # Seeds of one mode lie closer than this part of the greatest of them.
 _APART = 0.5
+# A gap below this part of the range of possible values is of no interest.
+_LEAST = 0.1
 
 
-def bimodal(values: Sequence[float]) -> bool:
+def bimodal(
+  values: Sequence[float],
+  lows: Sequence[float | None],
+  highs: Sequence[float | None],
+  bounds: tuple[float | None, float | None],
+) -> bool:
   """Whether seeds fall in two groups, such as models that grok and others.
 
   Three or more do where the largest gap between sorted values is more than the
   rest of their range, and more than half of the greatest magnitude: of three
-  values the largest gap is always more than the rest.
+  values the largest gap is always more than the rest. Values near 0 that differ
+  by the luck of their trials are no groups: the gap must also be free of the
+  seeds' own intervals, and a tenth of the range that is possible.
+
+  Args:
+    values: of each seed.
+    lows, highs: ends of each seed's interval; None is unknown.
+    bounds: least and greatest value possible. Where one is None or infinite,
+      no gap can be called large, and the answer is False.
   """
-  if len(values) < 3:
+  least, most = (math.inf if end is None else end for end in bounds)
+  if len(values) < 3 or None in (*lows, *highs):
     return False
-  ordered = sorted(values)
-  gap = max(after - before for before, after in itertools.pairwise(ordered))
+  if not math.isfinite(most - least):
+    return False
+  order = sorted(range(len(values)), key=values.__getitem__)
+  ordered = [values[n] for n in order]
+  gap, split = max(
+    (after - before, n)
+    for n, (before, after) in enumerate(itertools.pairwise(ordered), 1)
+  )
   rest = ordered[-1] - ordered[0] - gap
-  return gap > max(rest, _APART * max(map(abs, values)))
+  if gap <= max(rest, _APART * max(map(abs, values)), _LEAST * (most - least)):
+    return False
+  below = [high for n in order[:split] if (high := highs[n]) is not None]
+  above = [low for n in order[split:] if (low := lows[n]) is not None]
+  return max(below) < min(above)
 
 
 def over_seeds(

@@ -40,6 +40,7 @@ OPTIONAL = {
   'step': int | None,
   'outliers': int,
   **dict.fromkeys(('median', 'median_low', 'median_high'), _NUMBER),
+  **dict.fromkeys(('least', 'most'), _NUMBER),  # Possible values.
   **dict.fromkeys(('interval', 'accept', 'checkpoint'), _TEXT),
   **dict.fromkeys(('commit', 'training', 'recipe', 'model_spec'), _TEXT),
   **dict.fromkeys(('metric_version', 'world_version', 'wm_version'), _TEXT),
@@ -331,7 +332,11 @@ def _merge(lists: Iterable[Sequence[Entry]]) -> list[Entry]:
 
 
 def _mean(entries: Sequence[Entry]) -> Entry:
-  values = [e['value'] for e in entries if e['value'] is not None]
+  measured = [e for e in entries if e['value'] is not None]
+  measured.sort(key=operator.itemgetter('value'))
+  values, lows, highs = (
+    [e[key] for e in measured] for key in ('value', 'low', 'high')
+  )
   unmeasured: dict[str, int] = {}
   for entry in entries:
     for cause, num in entry['unmeasured'].items():
@@ -345,5 +350,7 @@ def _mean(entries: Sequence[Entry]) -> Entry:
     'high': max(values, default=None),
     'unmeasured': unmeasured,
     'seeds': (len(values), len(entries)),
-    'seed_values': sorted(values),
+    'seed_values': values,
+    'seed_lows': lows,
+    'seed_highs': highs,
   }

@@ -49,8 +49,9 @@ def table(judged: Judged, rows: Rows) -> tables.Table:
   """
   paper = f'{judged.finding.paper}, {judged.finding.printed}'
   note = (
-    'Values are means over seeds [95 % interval], (each seed), trials in '
-    'clusters. D is the first value less the second, times its factor, with '
+    'Values are means over seeds [95 % interval], (each seed, or of more than '
+    'five the least to the greatest), trials in clusters. D is the first value '
+    'less the second, times its factor, with '
     'its 95 % interval and what the finding states of it. The p values are '
     'one-sided, before the correction for the findings of the paper: that D is '
     'as stated, and that it is not (corrected by Holm for the comparisons of '
@@ -120,8 +121,10 @@ def _amount(amount: Amount | None) -> str:
     return '–'
   entry = amount.entry()
   values = ''
-  several = 1 < amount.seeds <= seeds_lib.SHOWN
-  if several or seeds_lib.bimodal(amount.values):
+  if amount.seeds > seeds_lib.SHOWN:
+    ends = map(tables.number, (min(amount.values), max(amount.values)))
+    values = f' ({" to ".join(ends)})'
+  elif amount.seeds > 1:
     values = f' ({", ".join(map(tables.number, amount.values))})'
   return f'{_interval(entry)}{values}, n={tables.trials(entry)}'
 

@@ -106,7 +106,7 @@ def interval(entry: Entry) -> str:
     text = f'{value} ({entry["interval"]})'
   else:
     text = f'{value} [{", ".join(number(x, decimals) for x in ends)}]'
-  if 'seed_values' in entry and seeds_lib.bimodal(entry['seed_values']):
+  if _bimodal(entry):
     text += ' in two modes'
   return text + _median(entry)
 
@@ -135,9 +135,15 @@ def _median(entry: Entry) -> str:
 def all_seeds(entry: Entry) -> bool:
   """Whether brackets hold each of three seeds or more."""
   values = entry.get('seed_values', ())
-  return len(values) > 2 and (
-    len(values) <= seeds_lib.SHOWN or seeds_lib.bimodal(values)
-  )
+  return len(values) > 2 and (len(values) <= seeds_lib.SHOWN or _bimodal(entry))
+
+
+def _bimodal(entry: Entry) -> bool:
+  """Do the seeds of an entry fall in two groups? See `seeds.bimodal`."""
+  names = 'seed_values', 'seed_lows', 'seed_highs'
+  values, lows, highs = (entry.get(name, ()) for name in names)
+  bounds = entry.get('least'), entry.get('most')
+  return seeds_lib.bimodal(values, lows, highs, bounds)
 
 
 def correlation(found: Sequence[float] | None) -> str:
