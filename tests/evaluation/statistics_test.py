@@ -193,6 +193,7 @@ def test_equal_values_without_bounds_have_no_interval():
   assert found['value'] == 3
   assert found['low'] is found['high'] is None
   assert found['interval'] == statistics.ALIKE
+  assert statistics.ALIKE.endswith('all clusters have the same value')
 
 
 def test_a_count_is_not_below_none():

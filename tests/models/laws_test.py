@@ -48,6 +48,12 @@ def has_law_or_reason(cls: type[core.World]) -> bool:
   )
 
 
+def test_a_world_with_a_hidden_state_says_what_comes_near():
+  line = core.lacks_law(registry.find('world', 'orbits'))
+  assert 'depends on a state that the tokens do not show' in line
+  assert "'particle_filter()' comes near it by sampled states" in line
+
+
 @pytest.mark.parametrize('name', registry.names('world'))
 def test_every_world_has_a_law_or_says_why_not(name):
   cls = registry.find('world', name)

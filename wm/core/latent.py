@@ -123,8 +123,10 @@ def lacks_law(cls: type[World]) -> str:
   )
   if issubclass(cls, Latent):
     line += (
-      ': what follows tokens is a mean over hidden states, of which a model of '
-      "particles comes near, and has no less loss ('particle_filter()')"
+      ': what comes next depends on a state that the tokens do not show, and '
+      'the exact mean over all such states cannot be computed; '
+      "'particle_filter()' comes near it by sampled states, and its expected "
+      'loss is no smaller'
     )
   return line
 

@@ -202,7 +202,7 @@ MANY = 40
 # in the variance. Chosen by the study: the least that hold.
 _UNSEEN, _UNEVEN, _FADE = 0.0134, 0.15, 50
 TOO_FEW = 'too few clusters for an interval'
-ALIKE = 'all clusters agree, which says nothing of others'
+ALIKE = 'no interval, as all clusters have the same value'
 # Where single clusters may lie far off, nothing bounds what was not drawn; of a
 # twentieth, so many clusters show enough for an interval of the usual width.
 OUTLIERS = 300
