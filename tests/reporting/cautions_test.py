@@ -1,13 +1,14 @@
 """Cautions: who gets one on the first screen, and by which rule."""
 
 import pathlib
+import re
 
 import pytest
 
 import wm
 from tests.reporting.ceilings_test import REPLAN, run
 from wm.models import adversary
-from wm.reporting import cautions, collect, write
+from wm.reporting import cautions, collect, tables, write
 
 WORLD = 'maps(rows=6, columns=7, max_moves=20)'  # 51 tokens.
 METRICS = [
@@ -72,6 +73,22 @@ def test_baselines_are_one_sentence_and_the_rest_is_at_the_end(page):
   alone = [run for run in runs if run.name == 'uniform']
   (line,), folded = cautions.of_runs(alone)
   assert (line.label, folded) == ('uniform', [])
+
+
+def test_no_cell_with_an_interval_is_one_line(page, monkeypatch):
+  whole = []
+
+  def lines(cell):
+    if not isinstance(cell, tables.Cell) and re.search(r'\d \[[-\d]', cell):
+      whole.append(cell)
+    return cell_lines(cell)
+
+  cell_lines = tables.lines
+  monkeypatch.setattr(tables, 'lines', lines)
+  _, runs = page
+  folders = [one.folder for one in runs]
+  write.report(folders, folders[0].parent / 'again')
+  assert not whole
 
 
 def test_the_first_table_has_mass_samples_and_rules(page):

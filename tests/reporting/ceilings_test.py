@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from wm.reporting import ceilings, collect, main_table, tables, write
+from wm.reporting import ceilings, collect, main_table, tables
 
 WORLD = "maps(traversal='shortest')"
 NET = 'transformer(layers=2)'
@@ -144,12 +144,32 @@ def test_what_was_not_measured_stands_beside_the_value(n, vacuous, text):
   assert ' in 12 clusters' in tables.cell(few)
 
 
+def lines_of(runs, name) -> list[str]:
+  rows = main_table.table(ceilings.ordered(runs)).rows
+  return [*tables.lines(dict(rows)[name])]
+
+
 def test_cells_break_into_lines():
-  cell = '0.3 [0.2, 0.4], 16 of 500 measured, position 0.25, beyond Bayes'
-  assert write.lines(cell) == [
-    *('0.3', '[0.2, 0.4]', '16 of 500 measured', 'position 0.25'),
-    'beyond Bayes',
+  values = {**FULL, 'net': 0.95}
+  assert lines_of(page_of(**values), 'net') == [
+    *('0.950', '[0.940, 0.960]', 'n=500', 'position 1.06'),
+    'beyond Bayes, replanning',
   ]
+  one = entry(0.3, n=16, unmeasured={'vacuous': 484})
+  assert tables.cell(one).lines == (
+    *('0.300', '[0.290, 0.310]', '16 of 500 measured'),
+  )
+  seeds = {'seed_values': [0.2, 0.98, 0.98], 'seeds': (3, 3)}
+  seeds |= {'seed_lows': [0.1, 0.9, 0.9], 'seed_highs': [0.3, 1, 1]}
+  two = {**entry(0.72), **seeds, 'least': 0, 'most': 1}
+  assert tables.cell(two).lines == (
+    *('0.720', '[0.200, 0.980, 0.980] in two modes', '3 seeds'),
+  )
+
+
+def test_plain_text_is_one_line_whatever_it_holds():
+  for text in ('detour(p=0.5) [map], n=3', 'a [b, c], position 3', ''):
+    assert tables.lines(text) == (text,)
 
 
 def test_quantities_whose_n_is_too_small_are_named():

@@ -21,9 +21,12 @@ def made(tmp_path):
       'training': name,
       'model_spec': f'ngram(order={len(name)})',
     } | about
+    bounds = about.pop('bounds', (0, 1))
     metric = registry.make('metric', SPEC)
     world = registry.make('world', about.pop('world', WORLD))
-    scores = core.scores(QUANTITY, np.asarray(value, float), group=group)
+    scores = core.scores(
+      QUANTITY, np.asarray(value, float), group=group, bounds=bounds
+    )
     seed = about.pop('seed', 0)
     entries, parts = results.summed_up(
       metric, [scores], world, seed=seed, model_name=name, extra=about
@@ -99,3 +102,35 @@ def test_one_trained_model_has_no_table(made):
   runs = [made('a', values(0.9)), made('b', values(0.1), training=None)]
   assert paired.table(runs) is None
   assert paired.table([]) is None
+
+
+@pytest.mark.parametrize(
+  ('clusters', 'bounds', 'why', 'more'),
+  [
+    (
+      40,
+      None,
+      'the same in each of 40 clusters',
+      'is the same in each cluster',
+    ),
+    (4, None, 'too few clusters', 'takes 5 or more'),
+    (4, (0, 1), 'too few clusters', 'takes 5 or more'),
+    (40, (0, 1), '', ''),
+  ],
+)
+def test_without_an_interval_it_says_why(made, clusters, bounds, why, more):
+  about = {'group': np.arange(40) % clusters, 'bounds': bounds}
+  shares = (np.full(40, 0.75), np.full(40, 0.25))
+  runs = [made(name, x, **about) for name, x in zip('ab', shares, strict=True)]
+  table = paired.table(runs)
+  assert table is not None
+  cell = table.rows[0][1]
+  assert cell.startswith(f'0.500 ({why}), n=40' if why else '0.500 [')
+  assert more in table.note
+  assert ('too few clusters' in cell) == (clusters < comparisons.FEWEST_PAIRED)
+
+
+def test_the_note_says_what_a_difference_is_about(made):
+  table = paired.table([made('a', values(0.9)), made('b', values(0.1))])
+  assert 'these two trained models only, not about the recipes' in table.note
+  assert 'too few' not in table.note.lower()

@@ -64,24 +64,60 @@ def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
     ('m', '0.500 [0.250, 0.750], 2 seeds'),
     ('other', '0.125 [0.025, 0.225], n=40'),
   )
-  assert 'mean [least, greatest]' in table.note
+  assert 'has their mean [least, greatest]; the table' in table.note
   assert 'seeds' not in main_table.table([other]).note
 
 
+FEW, MANY = (0.75, 0.7, 0.8), (0.5, *[0.7] * 5)
+TWO, TWO_OF_MANY = (0.98, 0.2, 0.98), (*[0.1] * 3, *[0.9] * 3)
+IN_TWO = 'In two modes: the seeds fall into two groups'
+
+
 @pytest.mark.parametrize(
-  ('values', 'expected'),
+  ('values', 'expected', 'brackets'),
   [
-    ((0.75, 0.7, 0.8), '0.750 [0.700, 0.750, 0.800], 3 seeds'),
-    ((0.98, 0.2, 0.98), '0.720 [0.200, 0.980, 0.980] in two modes, 3 seeds'),
-    ((0.5, *[0.7] * 5), '0.667 [0.500, 0.700], 6 seeds'),
+    (FEW, '0.750 [0.700, 0.750, 0.800], 3 seeds', '[each seed]'),
+    (
+      TWO,
+      '0.720 [0.200, 0.980, 0.980] in two modes, 3 seeds',
+      '[each seed]',
+    ),
+    (MANY, '0.667 [0.500, 0.700], 6 seeds', '[least, greatest]'),
+    (
+      TWO_OF_MANY,
+      '0.500 [0.100, 0.100, 0.100, 0.900, 0.900, 0.900] in two modes, 6 seeds',
+      '[each seed]',
+    ),
   ],
 )
-def test_few_seeds_and_two_modes_are_shown(tmp_path, values, expected):
+def test_few_seeds_and_two_modes_are_shown(
+  tmp_path, values, expected, brackets
+):
   other = run_of(tmp_path, entry('other', value=0.125))
   runs = collect.pooled([*seed_runs(tmp_path, values), other])
   table = main_table.table(runs)
   assert table.rows[0] == ('m', expected)
   assert "of this model's trials, not of other seeds" in table.note
+  assert f'mean {brackets}; the table' in table.note
+  assert (IN_TWO in table.note) == ('in two modes' in expected)
+
+
+def test_notes_tell_seeds_in_full_from_ranges(tmp_path):
+  entries = []
+  for values in (FEW, MANY, TWO_OF_MANY):
+    (run,) = collect.pooled(seed_runs(tmp_path, values))
+    entries += run.entries
+  few, many, two = entries
+  either = 'each seed, or of more than five the least and greatest'
+  for several, words in (
+    ([few], 'each seed'),
+    ([few, many], either),
+    ([many], 'least, greatest'),
+    ([two], 'each seed'),
+    ([two, many], either),
+  ):
+    assert tables.in_brackets(several) == words
+    assert (IN_TWO in tables.modes(several)) == (two in several)
 
 
 def test_a_refused_interval_says_why_beside_the_median(tmp_path):
@@ -178,7 +214,8 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   low = '0.250 [0.150, 0.350]'
   assert [row[:2] for row in table.rows] == [('one', low), ('two', low)]
   assert table.note == 'Value [95 % interval].'
-  assert 'Of several settings: exactness(num=9).' in main_table.table(runs).note
+  words = 'Of metrics with several settings it shows exactness(num=9).'
+  assert words in main_table.table(runs).note
   (whole,) = tables.quantity_tables(runs)
   assert whole.folded
   assert whole.title == f'All of {world}'
@@ -361,6 +398,7 @@ def test_figure_7_has_its_correlation(tmp_path, monkeypatch):
   whole, first = breakdown.curve_tables([one])
   assert whole.heads == ('model', *'01234', 'correlation')
   assert whole.rows[0][-1] == said
+  assert tables.lines(whole.rows[0][-1]) == tuple(said.split(' ', 1))
   assert first.heads[-1] == '4'
   left, right = axes_of(monkeypatch, lambda: figures.curves(one))
   assert left.get_title() == f'default\nm: {said}'

@@ -49,7 +49,8 @@ def table(
 ) -> tables.Table:
   """A table of rows: text stays, numbers are formatted, None is a dash."""
   frame = pd.DataFrame(
-    [{head: _cell(value) for head, value in row.items()} for row in rows]
+    [{head: _cell(value) for head, value in row.items()} for row in rows],
+    dtype=object,
   )
   return tables.Table(title, frame.fillna(''), note, folded)
 
@@ -99,7 +100,7 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
       most=0,
       seeds=False,
       number=tables.number,
-      lines=write.lines,
+      lines=tables.lines,
       breakable=write.breakable,
       **values,
     )

@@ -45,14 +45,16 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
               {
                 'world': world,
                 'measure': f'{other_spec}: {name}',
-                f'{spec}: {quantity}': f'{found.value:.2f} '
-                f'[{found.low:.2f}, {found.high:.2f}], n={found.clusters}',
+                f'{spec}: {quantity}': tables.joined(
+                  tables.correlation(found), f'n={found.clusters}'
+                ),
               }
             )
   if not rows:
     return None
   keys = ['world', 'measure']
-  frame = pd.DataFrame(rows).groupby(keys, sort=False).first().reset_index()
+  frame = pd.DataFrame(rows, dtype=object)
+  frame = frame.groupby(keys, sort=False).first().reset_index()
   if frame['world'].nunique() == 1:
     frame = frame.drop(columns='world')
   note = (

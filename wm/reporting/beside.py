@@ -109,7 +109,7 @@ def _paper_table(
     more = ', '.join(apart.get(model, ())) or 'not measured here'
     heads[f'paper: {model}'] = f'paper: {model} ({more})'
   heads |= _unmeasured(source, whole, heads, cells)
-  frame = pd.DataFrame(cells.values(), cells)
+  frame = pd.DataFrame(cells.values(), cells, dtype=object)
   frame = frame[[column for column in heads if column in frame]].fillna('')
   frame = frame.rename(columns=heads)
   if page and len(frame) <= _FEW:
@@ -187,7 +187,7 @@ def _printed(value: tuple[float, papers.Error], form: str) -> str:
   return f'{shown:{form}} ± {errors}'
 
 
-def _ours(entry: Entry, form: str, theirs: str, said: bool) -> str:
+def _ours(entry: Entry, form: str, theirs: str, several: bool) -> str:
   """Formats our value as '0.412 (0.41)', with the range over several seeds."""
 
   def ours(value: float | None) -> str:
@@ -199,9 +199,8 @@ def _ours(entry: Entry, form: str, theirs: str, said: bool) -> str:
   if not (tables.seeds(entry) and entry['seeds'][0]):
     return both
   low, high = ours(entry['low']), ours(entry['high'])
-  return f'{both} [{low}, {high}]' + (
-    f', {tables.seeds(entry)}' if said else ''
-  )
+  more = tables.seeds(entry) if several else ''
+  return tables.between(both, low, high, more)
 
 
 def _label(row: Row) -> str:

@@ -139,7 +139,8 @@ def curve_tables(found: Sequence[Curve]) -> list[tables.Table]:
       if len(places) > _COLUMNS:
         wide = wide.set_index('model').T.reset_index(names=curve.column)
       elif any(known):
-        wide['correlation'] = [tables.correlation(one) for one in known]
+        cells = [tables.correlation(one) for one in known]
+        wide['correlation'] = pd.Series(cells, wide.index, dtype=object)
       title = f'{text}: {curve.quantity} by {curve.axis}'
       note = f'Correlation: {CORRELATION}.' if any(known) else ''
       made.append(tables.Table(title, wide, note, folded=True))

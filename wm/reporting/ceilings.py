@@ -93,10 +93,19 @@ class Position(NamedTuple):
 
   def __str__(self) -> str:
     """As it stands beside a value."""
-    far = f'beyond {NAMES[self.ceiling]}' if self.beyond else ''
-    if self.place is None:
-      return far
-    return ', '.join(filter(None, (f'position {self.place:.2f}', far)))
+    return ', '.join(words(self))
+
+
+def words(position: Position | None) -> list[str]:
+  """What stands beside a value: 'position 0.83' and 'beyond Bayes', or []."""
+  if position is None:
+    return []
+  shown = []
+  if position.place is not None:
+    shown.append(f'position {position.place:.2f}')
+  if position.beyond:
+    shown.append(f'beyond {NAMES[position.ceiling]}')
+  return shown
 
 
 def position(

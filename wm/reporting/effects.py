@@ -58,7 +58,8 @@ def table(judged: Judged, rows: Rows) -> tables.Table:
     'the finding). Ceilings are of the world that the first row is scored in. '
     f'Paper: {paper}.'
   )
-  frame = pd.DataFrame([_row(each, rows) for each in judged.comparisons])
+  listed = [_row(each, rows) for each in judged.comparisons]
+  frame = pd.DataFrame(listed, dtype=object)
   return tables.Table('', frame, note)
 
 
@@ -69,7 +70,7 @@ def _row(each: Comparison, rows: Rows) -> dict[str, str]:
   if isinstance(each.other, float):
     second = f'{times}{each.other:g}'
   else:
-    second = f'{times}{each.other}: {other}'
+    second = tables.headed(f'{times}{each.other}: ', other)
   paper = [
     f'{name} {claim.published[name]:g}'
     for name in (each.row, each.other)
@@ -77,7 +78,7 @@ def _row(each: Comparison, rows: Rows) -> dict[str, str]:
   ]
   return {
     'quantity': claim.label,
-    'row': f'{each.row}: {value}',
+    'row': tables.headed(f'{each.row}: ', value),
     'compared with': second,
     'D': _interval(each.difference._asdict()),
     'stated': _bound(each),
@@ -98,10 +99,10 @@ def _bound(each: Comparison) -> str:
   return f'> {margin:g}'
 
 
-def _interval(entry: Mapping[str, Any]) -> str:
+def _interval(entry: Mapping[str, Any]) -> tables.Cell:
   """'0.390 [0.320, 0.460]', or without an interval where there is none."""
   shown = tables.interval(dict(entry))
-  return shown if entry['low'] is not None else shown.partition(' ')[0]
+  return shown if entry['low'] is not None else tables.Cell(shown.pieces[0])
 
 
 def _p(value: float) -> str:
@@ -116,17 +117,17 @@ def _seeds(each: Comparison) -> str:
   return ' and '.join(dict.fromkeys(counts)) or '0'
 
 
-def _amount(amount: Amount | None) -> str:
+def _amount(amount: Amount | None) -> tables.Cell:
   if amount is None:
-    return '–'
-  entry = amount.entry()
-  values = ''
+    return tables.Cell('–')
+  entry, values = amount.entry(), []
   if amount.seeds > seeds_lib.SHOWN:
     ends = map(tables.number, (min(amount.values), max(amount.values)))
-    values = f' ({" to ".join(ends)})'
+    values = [f' ({" to ".join(ends)})']
   elif amount.seeds > 1:
-    values = f' ({", ".join(map(tables.number, amount.values))})'
-  return f'{_interval(entry)}{values}, n={tables.trials(entry)}'
+    values = [f' ({", ".join(map(tables.number, amount.values))})']
+  shown = tables.Cell(*_interval(entry).pieces, *values)
+  return tables.joined(shown, f'n={tables.trials(entry)}')
 
 
 def _ceilings(row: str, claim: Claim, rows: Rows) -> list[str]:

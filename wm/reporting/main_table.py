@@ -33,29 +33,38 @@ def table(runs: Sequence[Run]) -> tables.Table:
     wide = wide.set_index('model').T.rename_axis(columns=None)
     wide.insert(0, 'quantity', list(wide.index))
   note = (
-    'Value [95 % interval], n trials (independent where no clusters are '
-    'named). A dash: nothing could be measured; the '
-    'table of all results says why.'
+    'Value [95 % interval], and n, the number of trials. Trials are '
+    'independent of each other, unless the cell says how many clusters they '
+    'form. A dash means that nothing could be measured; the table "All '
+    'results" gives the reasons.'
   )
-  note += _settings(runs) + ceilings.note(plain['position'])
+  note += _settings(runs) + _seeds(runs, list(plain.entry))
+  note += ceilings.note(plain['position'])
   return tables.Table('The table', wide, note + _few(runs, plain))
 
 
 def _settings(runs: Sequence[Run]) -> str:
-  """Returns what a reader must know of settings and seeds."""
+  """Returns which of several settings of a metric the table shows."""
   entries = [entry for run in runs for entry in run.entries]
   specs = dict.fromkeys((e['metric'], tables.spec(e)) for e in entries)
   names = [name for name, _ in specs]
   plain = tables.plainest(entries).items()
   several = [text for name, text in plain if names.count(name) > 1]
-  text = f' Of several settings: {", ".join(several)}.' if several else ''
-  if any(run.seeds for run in runs):
-    text += (
-      ' Where a model was trained with several seeds: mean [least, greatest] '
-      'of them, or up to five in full; the table of all results has each by '
-      f'itself. Of one seed: {tables.OF_TRIALS}.'
-    )
-  return text
+  if not several:
+    return ''
+  return f' Of metrics with several settings it shows {", ".join(several)}.'
+
+
+def _seeds(runs: Sequence[Run], entries: Sequence[Entry]) -> str:
+  """Returns what a reader must know of seeds; '' where each model has one."""
+  if not any(run.seeds for run in runs):
+    return ''
+  return (
+    ' A model that was trained with several seeds has their mean '
+    f'[{tables.in_brackets(entries)}]; the table "All results" has each seed '
+    'in a row of its own. A model of one seed has the '
+    f'{tables.OF_TRIALS}.{tables.modes(entries)}'
+  )
 
 
 def _few(runs: Sequence[Run], plain: pd.DataFrame) -> str:

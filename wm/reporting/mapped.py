@@ -59,7 +59,7 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
         f'{head} ({", ".join(shared)})': shown if differs else '',
       }
     )
-  table = pd.DataFrame(frame)
+  table = pd.DataFrame(frame, dtype=object)
   # Summaries or papers may lack these.
   some = 'directions', *_RATES.values(), *table.columns[-4:]
   empty = [column for column in some if not any(table[column])]

@@ -31,7 +31,7 @@ from wm.reporting import (
 from wm.reporting.amounts import Rows
 from wm.reporting.findings import Quantity
 from wm.reporting.verdicts import Judged
-from wm.reporting.write import Picture, breakable, lines
+from wm.reporting.write import Picture, breakable
 from wm.runtime import files, locks, pages
 
 TITLE = 'What the papers found, in miniature'
@@ -159,7 +159,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
       'everything': [_all(name, rows) for name, rows in read.items() if rows],
     }
     for name, more in (
-      ('report.html', {'breakable': breakable, 'lines': lines}),
+      ('report.html', {'breakable': breakable, 'lines': tables.lines}),
       ('report.md', {}),
     ):
       template = name.replace('report', 'miniatures')
@@ -212,15 +212,16 @@ def _all(name: str, rows: Rows) -> tables.Table:
     for entry in run.entries:
       if entry['value'] is not None:
         at = against.position(place, entry)
-        shown = tables.interval(entry), ceilings.measured(entry), str(at or '')
+        shown = tables.interval(entry), ceilings.measured(entry)
         column = f'{entry["metric"]}: {entry["quantity"]}'
-        found[column] = ', '.join(filter(None, shown))
+        found[column] = tables.joined(*shown, *ceilings.words(at))
         positions.append(at)
     made.append(found)
   specs = ', '.join(dict.fromkeys(plain.values()))
   note = f'Mean over seeds [95 % interval over seeds]: {specs}.'
   note += ceilings.note(positions)
-  return tables.Table(f'All rows: {name}', pd.DataFrame(made), note, True)
+  frame = pd.DataFrame(made, dtype=object)
+  return tables.Table(f'All rows: {name}', frame, note, True)
 
 
 def _run(

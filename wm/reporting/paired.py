@@ -18,6 +18,7 @@ TITLE = 'Differences between trained models'
 MOST = 4  # Trained models of which each pair is compared.
 _OTHER = 'not the same trials'
 _MISSING = 'no trials kept'
+_FEW, _ALIKE = 'too few clusters', 'the same in each of'
 # What two results must share for their trials to be the same.
 _SAME = 'world', 'seed', 'spec', 'metric_version', 'world_version'
 _SHOWN = 0.001  # Smaller p values are shown as smaller than this.
@@ -71,8 +72,18 @@ def _note(num: int, frame: pd.DataFrame, models: int) -> str:
     "The first model's value less the second's on the same trials [95 % "
     'interval of paired differences], and p of no difference, adjusted by the '
     f'method of Holm for the {num} tests of this table; the intervals are not. '
-    'Bold: the interval excludes 0.'
+    'Bold: the interval excludes 0. Both are about these two trained models '
+    'only, not about the recipes that they were trained by: other seeds of the '
+    'same recipes may differ the other way.'
   )
+  if frame.map(lambda cell: f'({_FEW})' in cell).any(axis=None):
+    least = comparisons.FEWEST_PAIRED
+    note += f' {_FEW.capitalize()}: an interval takes {least} or more.'
+  if frame.map(lambda cell: f'({_ALIKE} ' in cell).any(axis=None):
+    note += (
+      ' Where the difference is the same in each cluster, and no bounds of the '
+      'quantity say how far others may be off, there is no interval.'
+    )
   if (frame == _OTHER).any(axis=None):
     note += (
       f' {_OTHER.capitalize()}: the models were scored in different worlds, '
@@ -166,9 +177,12 @@ def _cell(one: comparisons.Difference | str, p: float | None) -> str:
     return one
   if one.value is None:
     return '–'
-  shown = tables.interval({**one._asdict(), 'interval': 'too few clusters'})
+  # Of enough clusters only those that all differ alike have no interval.
+  few = one.clusters < comparisons.FEWEST_PAIRED
+  why = _FEW if few else f'{_ALIKE} {one.clusters} clusters'
+  shown = tables.interval({**one._asdict(), 'interval': why})
   if p is None or one.low is None or one.high is None:
-    return f'{shown}, n={one.n}'
+    return tables.joined(shown, f'n={one.n}')
   small = f'p<{_SHOWN}' if p < _SHOWN else f'p={p:.3f}'
-  text = f'{shown}, {small}, n={one.n}'
-  return text if one.low <= 0 <= one.high else tables.Bold(text)
+  cell = tables.joined(shown, small, f'n={one.n}')
+  return cell if one.low <= 0 <= one.high else tables.Bold(*cell.pieces)

@@ -272,13 +272,14 @@ def table(given: Sequence[Panel]) -> tables.Table:
       row['parameters'] = f'{point.parameters:,}' if point.parameters else '–'
       mark = ' *' if point in best else ''
       head = names[panel.spec] if len(names) > 1 else panel.quantity
-      row[head] = point.text + mark
+      row[head] = tables.Cell(*tables.pieces(point.text), mark)
   title = f'{given[0].metric}: {given[0].quantity} against parameters'
   note = (
     '*: on the Pareto front; every other model of at most as many parameters '
     'scores less.'
   )
-  return tables.Table(title, pd.DataFrame(frame.values()).fillna(''), note)
+  made = pd.DataFrame(frame.values(), dtype=object).fillna('')
+  return tables.Table(title, made, note)
 
 
 def ablation_table(given: Sequence[Panel]) -> tables.Table | None:
@@ -300,6 +301,6 @@ def ablation_table(given: Sequence[Panel]) -> tables.Table | None:
     return None
   note = 'From a model to its less expressive variant (paper, whose training '
   note += 'is its own).'
-  made = pd.DataFrame(frame.values()).fillna('')
+  made = pd.DataFrame(frame.values(), dtype=object).fillna('')
   title = f'{given[0].metric}: {given[0].quantity} of less expressive variants'
   return tables.Table(title, made, note)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
@@ -20,8 +20,60 @@ from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
 
 
-class Bold(str):
+class Cell(str):
+  """Text of a cell in pieces, which an HTML page shows below each other.
+
+  Attributes:
+    pieces: each but the first begins with what divides it from the one before,
+      as in '0.500', ' [0.400, 0.600]', ', n=40'.
+  """
+
+  pieces: tuple[str, ...]
+
+  def __new__(cls, *pieces: str) -> Self:
+    """The text is all pieces, end to end."""
+    cell = super().__new__(cls, ''.join(pieces))
+    cell.pieces = pieces
+    return cell
+
+  @property
+  def lines(self) -> tuple[str, ...]:
+    """The pieces without what divides them."""
+    return tuple(piece.lstrip(' ,;') for piece in self.pieces)
+
+
+class Bold(Cell):
   """A cell that is shown in bold."""
+
+
+def pieces(cell: str) -> tuple[str, ...]:
+  """Returns the pieces of a cell; plain text is one piece."""
+  return cell.pieces if isinstance(cell, Cell) else (cell,)
+
+
+def lines(cell: str) -> tuple[str, ...]:
+  """Returns the lines of a cell on an HTML page."""
+  return cell.lines if isinstance(cell, Cell) else (cell,)
+
+
+def joined(*cells: str) -> Cell:
+  """Returns one cell of several, divided by commas; '' is left out."""
+  made: list[str] = []
+  for cell in filter(None, cells):
+    first, *rest = pieces(cell)
+    made += [f', {first}' if made else first, *rest]
+  return Cell(*made)
+
+
+def between(value: str, low: str, high: str, *more: str) -> Cell:
+  """Returns '0.50 [0.40, 0.60], n=9' of texts; '' of `more` is left out."""
+  return joined(Cell(value, f' [{low}, {high}]'), *more)
+
+
+def headed(head: str, cell: str) -> Cell:
+  """Returns a cell with more text before its value."""
+  first, *rest = pieces(cell)
+  return Cell(head + first, *rest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,26 +141,30 @@ def number(value: float | None, decimals: int = 3) -> str:
   return f'{value:,.0f}' if abs(value) < 1e7 else f'{value:.3g}'
 
 
-def interval(entry: Entry) -> str:
+def interval(entry: Entry) -> Cell:
   """Formats '0.970 [0.951, 0.982]'; narrow or small ones get more decimals.
 
   Without an interval it says why; of few seeds, or of seeds with two modes, all
   are in the brackets; a median and outliers follow where there are such.
   """
   if entry['value'] is None:
-    return '–'
+    return Cell('–')
   ends = [entry['low'], entry['high']]
   if all_seeds(entry):
     ends = entry['seed_values']
   decimals = _decimals(entry['value'], *ends)
   value = number(entry['value'], decimals)
   if ends[0] is None and entry.get('interval') not in (None, 'none'):
-    text = f'{value} ({entry["interval"]})'
+    more = f' ({entry["interval"]})'
   else:
-    text = f'{value} [{", ".join(number(x, decimals) for x in ends)}]'
+    more = _brackets(ends, decimals)
   if _bimodal(entry):
-    text += ' in two modes'
-  return text + _median(entry)
+    more += ' in two modes'
+  return Cell(value, more, *_median(entry))
+
+
+def _brackets(ends: Sequence[float | None], decimals: int) -> str:
+  return f' [{", ".join(number(x, decimals) for x in ends)}]'
 
 
 def _decimals(value: float, low: float | None, *more: float | None) -> int:
@@ -120,16 +176,18 @@ def _decimals(value: float, low: float | None, *more: float | None) -> int:
   return min(max(1 + math.ceil(-math.log10(high - low)), 3), most)
 
 
-def _median(entry: Entry) -> str:
-  """Formats '; median -2.000 [-2.010, -1.990], outliers: 2'; '' of none."""
+def _median(entry: Entry) -> list[str]:
+  """Formats '; median -2.000', ' [-2.010, -1.990]', ', outliers: 2'; [] of
+  none.
+  """
   if entry.get('median') is None or 'seeds' in entry:
-    return ''
+    return []
   ends = entry['median_low'], entry['median_high']
   decimals = _decimals(entry['median'], *ends)
-  text = f'; median {number(entry["median"], decimals)}'
+  shown = [f'; median {number(entry["median"], decimals)}']
   if ends[0] is not None:
-    text += f' [{", ".join(number(x, decimals) for x in ends)}]'
-  return f'{text}, outliers: {entry["outliers"]}'
+    shown.append(_brackets(ends, decimals))
+  return [*shown, f', outliers: {entry["outliers"]}']
 
 
 def all_seeds(entry: Entry) -> bool:
@@ -146,12 +204,11 @@ def _bimodal(entry: Entry) -> bool:
   return seeds_lib.bimodal(values, lows, highs, bounds)
 
 
-def correlation(found: Sequence[float] | None) -> str:
+def correlation(found: Sequence[float] | None) -> Cell:
   """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]'; '–' of None."""
   if found is None:
-    return '–'
-  value, low, high = found[:3]
-  return f'{value:.2f} [{low:.2f}, {high:.2f}]'
+    return Cell('–')
+  return between(*(f'{x:.2f}' for x in found[:3]))
 
 
 def trials(entry: Entry) -> str:
@@ -180,16 +237,15 @@ def same_seeds(said: Sequence[str]) -> str:
   return said[0] if len(set(said)) == 1 else ''
 
 
-def cell(entry: Entry) -> str:
+def cell(entry: Entry) -> Cell:
   """Formats value, interval and n or seeds; without a value, the reasons."""
   if entry['value'] is None:
     causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
-    return f'– ({causes})' if causes else '–'
+    return Cell(f'– ({causes})' if causes else '–')
   several, share = seeds(entry), ceilings.measured(entry)
   if share.endswith(' measured') and not several:  # It holds n.
-    return f'{interval(entry)}, {share}{_clusters(entry)}'
-  shown = [interval(entry), several or f'n={trials(entry)}', share]
-  return ', '.join(filter(None, shown))
+    return joined(interval(entry), f'{share}{_clusters(entry)}')
+  return joined(interval(entry), several or f'n={trials(entry)}', share)
 
 
 # Specs of metrics.
@@ -326,18 +382,15 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
           *(place, label, metric, spec(entry), entry['quantity']),
           *headline(metric, entry['quantity']),
           plain[run.world].get(metric) == spec(entry),
-          _joined(interval(entry), ceilings.measured(entry), at),
-          *(_joined(cell(entry), '', at), seeds(entry)),
+          joined(
+            interval(entry), ceilings.measured(entry), *ceilings.words(at)
+          ),
+          *(joined(cell(entry), *ceilings.words(at)), seeds(entry)),
           *(next(iter(where.items())) if len(where) == 1 else ('', None)),
           *(entry, at),
         )
       )
   return pd.DataFrame(found, columns=_COLUMNS, dtype=object)
-
-
-def _joined(text: str, share: str, at: ceilings.Position | None) -> str:
-  """Puts what a value is to be read with behind it."""
-  return ', '.join(filter(None, (text, share, str(at or ''))))
 
 
 def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
@@ -348,7 +401,8 @@ def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
   first column is 'model'.
   """
   kept = found.drop_duplicates(['run', column], keep='last')
-  wide = kept.pivot(index='run', columns=column, values=text)
+  # Not `pivot`, of which cells come back as plain text.
+  wide = kept.set_index(['run', column])[text].unstack(column)
   wide = wide[list(dict.fromkeys(found[column]))].astype(object).fillna('')
   names = kept.drop_duplicates('run').set_index('run')['model']
   wide.insert(0, 'model', names.loc[wide.index])
@@ -358,18 +412,41 @@ def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
 # Tables.
 
 
+def in_brackets(entries: Sequence[Entry]) -> str:
+  """Returns what brackets hold of models of several seeds, in words."""
+  if not any(map(all_seeds, entries)):
+    return 'least, greatest'
+  ranges = [
+    entry
+    for entry in entries
+    if len(entry.get('seed_values', ())) > seeds_lib.SHOWN
+    and not all_seeds(entry)
+  ]
+  more = ', or of more than five the least and greatest' if ranges else ''
+  return f'each seed{more}'
+
+
+def modes(entries: Sequence[Entry]) -> str:
+  """Returns a sentence on seeds in two modes; '' where there are none."""
+  if not any(map(_bimodal, entries)):
+    return ''
+  return (
+    ' In two modes: the seeds fall into two groups, so that the mean is like '
+    'none of them; the brackets hold each seed, however many there are.'
+  )
+
+
 def _note(found: pd.DataFrame) -> str:
   """Returns what values and brackets mean in a table of intervals."""
-  brackets = 'least, greatest'
-  if any(map(all_seeds, found['entry'])):
-    brackets = 'each, or of more than five the least and greatest'
+  entries = list(found['entry'])
+  brackets = in_brackets(entries)
   if same := same_seeds(list(found.seeds)):
     text = f'Mean [{brackets}] of {same}.'
   elif any(found.seeds):
     text = f'Value [{OF_TRIALS}], or mean [{brackets}] of several seeds.'
   else:
     text = 'Value [95 % interval].'
-  return text + ceilings.note(found['position'])
+  return text + modes(entries) + ceilings.note(found['position'])
 
 
 def settings_tables(runs: Sequence[Run]) -> list[Table]:
@@ -439,7 +516,7 @@ def full_table(runs: Sequence[Run]) -> Table:
     for place, run in enumerate(runs)
     for entry in run.entries
   ]
-  return Table('All results', pd.DataFrame(rows), folded=True)
+  return Table('All results', pd.DataFrame(rows, dtype=object), folded=True)
 
 
 def _versions(entry: Entry) -> str:

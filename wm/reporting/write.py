@@ -133,7 +133,7 @@ def _write(
     most=worst.MOST,
     seeds=any(run.seeds for run in together),
     number=tables.number,
-    lines=lines,
+    lines=tables.lines,
     breakable=breakable,
     **values,
   )
@@ -174,18 +174,6 @@ def _tables(
     tables.full_table(runs),
   ]
   return [table for table in made if table is not None]
-
-
-def lines(cell: str) -> list[str]:
-  """Splits '0.5 [0.4, 0.6], n=9' into '0.5', '[0.4, 0.6]' and 'n=9'."""
-  value, bracket, rest = cell.partition(' [')
-  if not bracket:
-    return [cell]
-  inside, end, more = rest.partition('], ')
-  if not end:
-    return [value, f'[{rest}']
-  behind = re.split(r'\], |, (?=position |beyond |\d+ % unmeasured)', more)
-  return [value, f'[{inside}]', *behind]
 
 
 def breakable(head: str) -> markupsafe.Markup:

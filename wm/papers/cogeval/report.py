@@ -68,10 +68,8 @@ def conditions_table(frame: pd.DataFrame, score: str) -> tables.Table:
 
 def interval(mean: answers.ScoreMean) -> str:
   """'0.610 [0.414, 0.783], n=1620 in 18 questions'."""
-  return (
-    f'{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}], '
-    f'n={mean.n} in {mean.questions} questions'
-  )
+  ends = (f'{end:.3f}' for end in (mean.value, mean.low, mean.high))
+  return tables.between(*ends, f'n={mean.n} in {mean.questions} questions')
 
 
 def p_value(p: float | None) -> str:
@@ -238,7 +236,8 @@ def _beside(cell: MeanCell | None, pair: Sequence[float] | None) -> str:
   if cell is None:
     return '–'
   paper = '–' if pair is None else f'{pair[0]:.2f}, sd {pair[1]:.2f}'
-  return f'{cell.mean:.2f}, sd {cell.sd:.2f} [{paper}], n={cell.n}'
+  shown = f'{cell.mean:.2f}, sd {cell.sd:.2f}'
+  return tables.Cell(shown, f' [{paper}]', f', n={cell.n}')
 
 
 def by_model(
@@ -305,9 +304,9 @@ def pairs_table(frame: pd.DataFrame, score: str) -> tables.Table:
   rows = [
     {
       'models': f'{answers.label(pair.second)} – {answers.label(pair.first)}',
-      'difference': (
-        f'{pair.difference:+.3f} [{pair.low:+.3f}, {pair.high:+.3f}], '
-        f'n={pair.cells} in {pair.questions} questions'
+      'difference': tables.between(
+        *(f'{end:+.3f}' for end in (pair.difference, pair.low, pair.high)),
+        f'n={pair.cells} in {pair.questions} questions',
       ),
       'p': p_value(pair.p),
       'p (Holm)': p_value(pair.adjusted),
@@ -392,9 +391,12 @@ def harder(frame: pd.DataFrame, score: str, model: str) -> list[JudgedClaim]:
           f'{answers.label(model)} does worse on {letters[0]} than on '
           f'{letters[1]} ({score} score)',
           f'{letters[0]} < {letters[1]}',
-          f'{contrast.first:.3f} and {contrast.second:.3f}, difference '
-          f'{contrast.difference:+.3f} [{contrast.low:+.3f}, '
-          f'{contrast.high:+.3f}], n={contrast.questions} questions',
+          tables.Cell(
+            f'{contrast.first:.3f} and {contrast.second:.3f}, difference '
+            f'{contrast.difference:+.3f}',
+            f' [{contrast.low:+.3f}, {contrast.high:+.3f}]',
+            f', n={contrast.questions} questions',
+          ),
           _decided(contrast.low, contrast.high, 0),
         )
       )
@@ -457,7 +459,10 @@ def one_cluster_away(
           'GPT-4-32k finds the way to a room one cluster away at '
           f'temperature {temperature:g}',
           f'{share_printed:.2f}, n=30',
-          f'{share:.3f} [{low:.3f}, {high:.3f}], n={len(outcomes)} with text',
+          tables.between(
+            *(f'{end:.3f}' for end in (share, low, high)),
+            f'n={len(outcomes)} with text',
+          ),
           'not against it' if low <= share_printed <= high else 'no',
         )
       )

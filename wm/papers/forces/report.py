@@ -340,8 +340,9 @@ def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
       row[f'exponent of {key}'] = law.reason
       if law.exponents:
         low, high = law.intervals[key]
-        row[f'exponent of {key}'] = (
-          f'{law.exponents[key]:.3f} [{low:.3f}, {high:.3f}]'
+        ends = law.exponents[key], low, high
+        row[f'exponent of {key}'] = tables.between(
+          *(f'{end:.3f}' for end in ends)
         )
     if sought:
       for loss in LOSSES:

@@ -238,9 +238,11 @@ def regression_table(
       'questions': f'{kind}, {DIFFICULTY[easy]}',
       'regression': coefficient.kind,
       'variable': coefficient.variable,
-      'beta': (
-        f'{coefficient.beta:.3f} '
-        f'[{coefficient.low:.3f}, {coefficient.high:.3f}]'
+      'beta': tables.between(
+        *(
+          f'{end:.3f}'
+          for end in (coefficient.beta, coefficient.low, coefficient.high)
+        )
       ),
       'p': coefficient.p,
       'games': coefficient.n,
@@ -295,7 +297,8 @@ def _share(part: float, whole: float) -> float | None:
 def _interval(mean: facts.GamesMean) -> str:
   if mean.value is None or mean.low is None or mean.high is None:
     return '–'
-  return f'{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]'
+  ends = mean.value, mean.low, mean.high
+  return tables.between(*(f'{end:.3f}' for end in ends))
 
 
 # Where a direction leads on paper; up and down lean, so that they are seen.
