@@ -111,6 +111,18 @@ def test_choices_are_those_of_the_curve():
   assert chosen == metric.epsilons[int(np.argmax(curve))]
 
 
+def test_one_epsilon_in_the_decade_shows_no_range():
+  world = table.Given(rows=((4, X, X, END),))
+  predictor = table.Table(world, {0: {X: 0.5}, 1: {X: 0.4}, 3: {END: 0.9}})
+  result = _run(predictor, world, decade=(0.02, 0.05))
+  for name in ('exact_least', 'exact_greatest', 'exact_range'):
+    assert set(result[name].reason) == {'one_epsilon'}
+    assert not result[name].measured.any()
+  assert result['exact_best'].measured.all()
+  two = _run(predictor, world, decade=(0.01, 0.05))
+  assert two['exact_range'].measured.all()
+
+
 def test_nothing_accepted_has_no_precision():
   world = table.Given(rows=((4, X, X, END), (7, END)))
   predictor = table.Table(

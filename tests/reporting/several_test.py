@@ -346,6 +346,43 @@ def test_seeds_are_lines_alike_and_named_once(tmp_path, monkeypatch):
   assert figures.training([run_of(tmp_path)]) is None
 
 
+@pytest.mark.parametrize(
+  ('places', 'scale'),
+  [
+    ((0.001, 0.01, 0.3), 'log'),
+    ((0.0, 0.001, 0.01, 0.3), 'symlog'),
+    ((0.0, 0.1, 0.3), 'linear'),
+    ((0.0,), 'linear'),
+  ],
+)
+def test_no_place_of_a_panel_is_lost(tmp_path, monkeypatch, places, scale):
+  spec = {'metric': 'acceptance', 'spec': 'acceptance()', 'world': 'maps()'}
+  parts = [
+    entry(quantity='exact_by_epsilon', where={'epsilon': x}, **spec)
+    for x in places
+  ]
+  run = run_of(tmp_path, entry(**spec), breakdown=parts)
+  ((curve,),) = breakdown.panels([run])
+  (axis,) = axes_of(monkeypatch, lambda: figures.panels([curve]))
+  assert axis.get_xscale() == scale
+  (line,) = axis.lines
+  assert tuple(line.get_xdata()) == places
+  at = axis.transData.transform([(x, 0.5) for x in places])[:, 0]
+  left, right = axis.transAxes.transform([(0, 0), (1, 0)])[:, 0]
+  assert (np.diff(at) > 0.02 * (right - left)).all()
+  assert ((left <= at) & (at <= right)).all()
+
+
+def test_a_loss_of_0_is_drawn(tmp_path, monkeypatch):
+  curve = [
+    {'step': n, 'heldout_loss': loss} for n, loss in enumerate((3.0, 0.1, 0.0))
+  ]
+  run = run_of(tmp_path, entry(), curve=curve)
+  (axis,) = axes_of(monkeypatch, lambda: figures.training([run]))
+  assert axis.get_yscale() == 'symlog'
+  assert np.isfinite(axis.transData.transform([(2, 0.0)])).all()
+
+
 def test_curves_have_a_panel_for_each_setting(tmp_path, monkeypatch):
   runs = [
     run_of(

@@ -41,7 +41,8 @@ class Metric(core.Metric):
   A predictor that only answers has one set of tokens, whatever the rule.
 
   Reasons of unmeasured rows: nothing_accepted (precision), no_position,
-  no_answer.
+  no_answer; one_epsilon (`exact_least`, `exact_greatest`, `exact_range`), as a
+  decade with one epsilon in it cannot show how much depends on it.
 
   Attributes:
     num: held-out sequences.
@@ -204,23 +205,24 @@ class Metric(core.Metric):
     best = int(means.argmax())
     high = int(np.where(self._near(), means, -np.inf).argmax())
     low = int(np.where(self._near(), means, np.inf).argmin())
+    alone = 'one_epsilon' if self._near().sum() == 1 else ''
     chosen = {
-      'exact_best': (value[:, best], (0.0, 1.0), best),
-      'exact_least': (value[:, low], (0.0, 1.0), low),
-      'exact_greatest': (value[:, high], (0.0, 1.0), high),
-      'exact_range': (value[:, high] - value[:, low], (-1.0, 1.0), high),
+      'exact_best': (value[:, best], (0.0, 1.0), best, ''),
+      'exact_least': (value[:, low], (0.0, 1.0), low, alone),
+      'exact_greatest': (value[:, high], (0.0, 1.0), high, alone),
+      'exact_range': (value[:, high] - value[:, low], (-1.0, 1.0), high, alone),
     }
     return [
       core.scores(
         name,
         values,
-        reason=np.where(weight > 0, '', empty),
+        reason=np.where(weight > 0, why, empty),
         group=group,
         weight=weight,
         columns={'chosen_epsilon': np.full(len(values), self.epsilons[place])},
         bounds=bounds,
       )
-      for name, (values, bounds, place) in chosen.items()
+      for name, (values, bounds, place, why) in chosen.items()
     ]
 
   def _curves(

@@ -194,15 +194,33 @@ def _follow(
 
 def _logarithmic(axis: Any) -> None:
   """Makes the scale logarithmic if values span more than a factor of ten."""
-  values = [y for line in axis.lines for y in line.get_ydata() if y > 0]
-  if values and max(values) > 10 * min(values):
+  values = [y for line in axis.lines for y in line.get_ydata()]
+  scale = log_scale(values, 10)
+  if scale:
     from matplotlib import ticker
 
-    axis.set_yscale('log')
-    axis.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 5)))
+    axis.set_yscale(**scale)
+    if scale['value'] == 'log':
+      axis.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 5)))
     plain = ticker.FuncFormatter(lambda y, _: f'{y:g}')
     axis.yaxis.set_major_formatter(plain)
     axis.yaxis.set_minor_formatter(plain)
+
+
+def log_scale(values: Sequence[float], factor: float) -> dict[str, Any]:
+  """Returns arguments of `set_xscale` for an axis in logs; {} of a plain one.
+
+  Where there is a 0 or less, which has no logarithm, the axis is plain from
+  there to the least positive value, so that no point is lost.
+
+  factor: greatest over least positive value, from which an axis is in logs.
+  """
+  positive = [value for value in values if value > 0]
+  if not positive or max(positive) <= factor * min(positive):
+    return {}
+  if len(positive) == len(values):
+    return {'value': 'log'}
+  return {'value': 'symlog', 'linthresh': min(positive)}
 
 
 def draw_line(
@@ -283,8 +301,9 @@ def panels(given: Sequence[Curve]) -> bytes:
         if entry['value'] is not None
       ]
       draw_line(axis, name, points, look)
-    if max(curve.points.place) > _DECADES * min(curve.points.place):
-      axis.set_xscale('log')
+    scale = log_scale(list(curve.points.place), _DECADES)
+    if scale:
+      axis.set_xscale(**scale)
     axis.set(xlabel=textwrap.fill(curve.axis, 32), ylim=(-0.03, 1.03))
   axes[0].set_ylabel(given[0].quantity.partition('_')[0])
   draw_legend(figure, axes, 5)
