@@ -37,6 +37,10 @@ def checkout(tmp_path, monkeypatch):
     ('launch/results/maps/b-0.json', False),
     ('launch/results/other/a-0.png', False),
     ('notes.txt', False),
+    # A plug-in is code wherever it is.
+    ('my_world.py', True),
+    ('plug_ins/my_model.py', True),
+    ('launch/results/maps/helper.py', False),
   ],
 )
 def test_changes_outside_results_make_a_checkout_dirty(checkout, path, counts):
@@ -51,6 +55,24 @@ def test_changes_outside_results_make_a_checkout_dirty(checkout, path, counts):
   found = commit.describe_outside(results)
   assert found == clean + '-dirty' * counts
   assert commit.is_clean(found) != counts
+
+
+def test_plug_ins_that_git_does_not_hold_count(checkout, tmp_path_factory):
+  results = checkout / 'launch' / 'results'
+  (checkout / '.git' / 'info' / 'exclude').write_text('/runs/\n')
+  elsewhere = tmp_path_factory.mktemp('elsewhere') / 'my_world.py'
+  ignored = checkout / 'runs' / 'my_model.py'
+  ignored.parent.mkdir()
+  for path in (ignored, elsewhere):
+    path.write_text('1\n')
+  assert commit.changed(results) == []
+  assert commit.changed(results, [checkout / 'wm' / 'a.py']) == []
+  code = [ignored, elsewhere, checkout / 'wm' / 'a.py']
+  assert commit.changed(results, code) == sorted(
+    ['runs/my_model.py', str(elsewhere)]
+  )
+  assert commit.is_clean(commit.describe_outside(results))
+  assert not commit.is_clean(commit.describe_outside(results, code))
 
 
 def test_changed_files_are_listed_in_order_and_removed_ones_too(checkout):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+from collections.abc import Iterable
 
 import wm
 
 _DIRTY = '-dirty'
-# Where a file that was never committed is code or a setting all the same.
+# Where a file that was never committed is code or a setting all the same, and
+# how the name of one ends that is code anywhere, such as a plug-in.
 _SOURCES = 'wm/', 'launch/'
+_CODE = '.py'
 
 
 def _root() -> pathlib.Path:
@@ -39,14 +42,18 @@ def describe() -> str | None:
   return text and text.strip()
 
 
-def changed(outside: str | pathlib.Path) -> list[str] | None:
+def changed(
+  outside: str | pathlib.Path, code: Iterable[str | pathlib.Path] = ()
+) -> list[str] | None:
   """Files of this checkout with changes that are not committed, sorted.
 
-  Files that were never committed count where code and settings are. None where
-  git does not know, as without a checkout.
+  Files that were never committed count where code and settings are, and Python
+  files everywhere. None where git does not know, as without a checkout.
 
   Args:
     outside: folder whose files do not count, as a run writes its results there.
+    code: files that a run takes its plug-ins from. They count where this
+      checkout does not hold them: ignored by git, or elsewhere.
   """
   root, folder = _root(), pathlib.Path(outside).resolve()
   where = ['.']
@@ -57,16 +64,28 @@ def changed(outside: str | pathlib.Path) -> list[str] | None:
   if text is None:
     return None
   lines = [line for line in text.split('\0') if line]
-  return sorted(
+  listed = {
     path
     for status, path in ((line[:2], line[3:]) for line in lines)
-    if status != '??' or path.startswith(_SOURCES)
-  )
+    if status != '??' or path.startswith(_SOURCES) or path.endswith(_CODE)
+  }
+  return sorted(listed | {name for name in map(_untracked, code) if name})
 
 
-def describe_outside(outside: str | pathlib.Path) -> str | None:
+def _untracked(path: str | pathlib.Path) -> str:
+  """How to name a file that this checkout does not hold; '' if it does."""
+  root, place = _root(), pathlib.Path(path).resolve()
+  if not place.is_relative_to(root):
+    return str(place)
+  name = str(place.relative_to(root))
+  return '' if _git('ls-files', '-z', '--', f':(literal){name}') else name
+
+
+def describe_outside(
+  outside: str | pathlib.Path, code: Iterable[str | pathlib.Path] = ()
+) -> str | None:
   """As `describe`, but dirty by what `changed` lists alone."""
-  text, files = _git('rev-parse', 'HEAD'), changed(outside)
+  text, files = _git('rev-parse', 'HEAD'), changed(outside, code)
   if text is None or files is None:
     return None
   return text.strip() + (_DIRTY if files else '')
