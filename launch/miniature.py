@@ -14,10 +14,12 @@ miniatures.
 
 Results in FOLDER/results/NAME are judged by FOLDER/findings.json: findings of
 papers as rules, each fixed on a day before its data. A unit records the hash of
-each rule when it begins; a finding of units that were begun under another rule
-is marked 'after the data'. Such results are made from committed files only:
-while files outside FOLDER/results are changed, it does not start (exit code 2),
-or with --allow_dirty makes results that no finding is judged by. A finding is
+each rule when it begins, and keeps it when it is made again; a finding of units
+that were begun under another rule is marked 'after the data'. Such results are
+made from committed files only: while files outside FOLDER/results are changed,
+or plug-ins are not committed, it does not start (exit code 2), or with
+--allow_dirty makes results that no finding is judged by. Without it, these are
+listed as refused, and made again. A finding is
 
   {"name": "walks_compress", "title": "random walks compress better",
    "sentence": "A model of random walks has the higher compression.",

@@ -5,9 +5,10 @@
 #   bash launch/miniatures.sh maps groups --jobs=1
 #
 # Two units at a time; other flags are those of launch/miniature.py, which
-# starts from committed files only, unless --allow_dirty is given. Started
-# again after an interruption, it goes on where it was. Units that failed are
-# named at the end, and the exit code is 1. What all results say of the papers'
+# starts from committed files only, unless --allow_dirty is given; results of
+# other code are refused and made again. Started again after an interruption, it
+# goes on where it was. Units that failed are named at the end, and the exit
+# code is 1. What all results say of the papers'
 # findings is in runs/miniatures/report.
 source "$(dirname "$0")/env.sh"
 flags=launch/flags/miniatures
@@ -46,6 +47,6 @@ if [[ " ${more[*]-} " != *" --dry_run "* ]]; then
 fi
 for name in ${failed[@]+"${failed[@]}"}; do
   "$PY" launch/miniature.py --flagfile="$flags/$name.flags" \
-    ${more[@]+"${more[@]}"} --dry_run | grep ': failed' >&2 || true
+    ${more[@]+"${more[@]}"} --dry_run | grep -E ': (failed|refused)' >&2 || true
 done
 exit $((${#failed[@]} > 0))

@@ -5,13 +5,15 @@ import subprocess
 
 import pytest
 
-# Stands in for Python: says what it was asked for; `maps` fails, and `chess`
-# is told to stop.
+# Stands in for Python: says what it was asked for; `maps` fails, of `lattice` a
+# result is refused, and `chess` is told to stop.
 STUB = """#!/usr/bin/env bash
 echo "$@"
 case "$*" in
   *maps.flags*--dry_run*) echo 'maps/walks-0: failed: loss nan' ;;
+  *lattice.flags*--dry_run*) echo 'lattice/rnn-0: refused: made by code' ;;
   *maps.flags*) exit 1 ;;
+  *lattice.flags*) exit 1 ;;
   *chess.flags*) exit 75 ;;
 esac
 """
@@ -69,6 +71,11 @@ def test_a_failure_stops_no_other_and_is_named_at_the_end(shell):
     *('== maps', '== groups', '== report')
   ]
   assert err == 'maps/walks-0: failed: loss nan\n'
+
+
+def test_a_refused_result_is_named_at_the_end(shell):
+  code, _, err = shell('lattice')
+  assert (code, err) == (1, 'lattice/rnn-0: refused: made by code\n')
 
 
 def test_an_unknown_name_is_one_line(shell):

@@ -1,6 +1,7 @@
 """Matched rows: their numbers, their order, and what they refuse."""
 
 import json
+import shutil
 
 import pytest
 
@@ -18,21 +19,25 @@ SHORT = wm.Training(steps=2, batch=8, eval_every=1)
 
 
 def resolved(
-  *texts: str, counts=None, only=None, sampling=FEW
+  *texts: str, counts=None, only=None, sampling=FEW, draw=True
 ) -> dict[str, dict]:
   """Settings of rows by name; counts: of each row, made up."""
 
   def counted(row: rows.Row) -> exposure.Counts:
     assert not {'match', 'to'} & row.settings.keys(), 'data of no number yet'
     asked.append(row.name)
-    return counts[row.name]
+    return counts.get(row.name)
 
   asked: list[str] = []
+  told: list[str] = []
   made = rows.rows_of(texts, WALKS)
   final = matching.resolve(
-    made, (sampling, SHORT), counted, lambda line: None, only
+    made, (sampling, SHORT), counted, told.append, only, draw=draw
   )
-  return {row.name: dict(row.settings) for row in final} | {'asked': asked}
+  return {row.name: dict(row.settings) for row in final} | {
+    'asked': asked,
+    'told': told,
+  }
 
 
 def test_sequences_are_the_distinct_ones_and_steps_those_of_the_other():
@@ -56,7 +61,32 @@ def test_a_chain_is_resolved_from_its_end():
   assert found['b'] == {'num': 9, 'steps': 5, 'lr': 0.1}
   assert found['c'] == {'steps': 5}
   alone = resolved(*texts, counts={}, only=['a'])
-  assert alone == {'a': {'steps': 5}, 'asked': []}
+  assert alone == {'a': {'steps': 5}, 'asked': [], 'told': []}
+
+
+def test_what_follows_from_data_that_are_not_there_stays_open():
+  texts = (
+    f'walks: {NET} on {WALKS} with match="sequences+steps"',
+    f'paths: {NET} on {PATHS} with steps=7',
+    f'after: {NET} on {WALKS} with match="sequences", to="walks"',
+    f'flops: {NET} on {WALKS} with match="compute", to="paths"',
+    f'both: {NET} on {WALKS} with match="tokens+compute", to="paths"',
+  )
+  shown = resolved(*texts, counts={}, draw=False)
+  assert shown['walks'] == {'steps': 7, 'match': 'sequences', 'to': 'paths'}
+  assert shown['after'] == {'match': 'sequences', 'to': 'walks'}
+  assert shown['flops'] == {'match': 'compute', 'to': 'paths'}
+  assert shown['both'] == {'match': 'tokens+compute', 'to': 'paths'}
+  assert shown['told'][:2] == [
+    'walks: matched to paths: steps=7',
+    'walks: matched to paths, whose data are not sampled yet: num not known',
+  ]
+  assert shown['told'][-1].endswith('yet: num and steps not known')
+  # Data that are there are counted; tokens of others are not drawn.
+  counts = {'paths': exposure.Counts(30, 20, 99)}
+  shown = resolved(*texts[:2], texts[4], counts=counts, draw=False)
+  assert shown['walks'] == {'num': 20, 'steps': 7}
+  assert shown['both'] == {'match': 'tokens+compute', 'to': 'paths'}
 
 
 def test_as_many_tokens_are_as_many_to_a_sequence():
@@ -214,6 +244,39 @@ def test_a_unit_is_known_by_the_numbers_of_its_match(tmp_path):
   assert lines == [f'{tmp_path}/results: 1 of 1 units stand']
   made(*TEXTS, dry_run=True)
   assert f'{tmp_path}/results: 1 of 4 units stand' in lines
+
+
+def test_a_dry_run_samples_nothing(tmp_path, monkeypatch):
+  results, lines = tmp_path / 'results', list[str]()
+
+  def made(*texts: str, **more) -> list[str]:
+    lines.clear()
+    options = {'sampling': FEW, 'seeds': 1, 'baselines': False, **more}
+    options |= {'num_samples': 20, 'results': results, 'log': lines.append}
+    return wm.miniature(
+      texts, WALKS, 'next_token(num=20)', tmp_path / 'out', **options
+    )
+
+  assert made(*TEXTS, only=['walks']) == []
+  unit = json.loads((results / 'walks-0.json').read_text())
+  assert unit['matched'] == {'num': 'sequences of paths'}
+  shutil.rmtree(tmp_path / 'out')
+
+  def sample(self, *arguments):
+    raise AssertionError('a dry run samples')
+
+  for row in rows.rows_of(TEXTS, WALKS):
+    monkeypatch.setattr(type(row.trained_on), 'sample', sample)
+  made(*TEXTS, dry_run=True)
+  open_ = 'walks: matched to paths, whose data are not sampled yet: num not '
+  assert lines[0] == f'{open_}known'
+  assert lines[1].endswith('1 of 2 units stand')
+  assert 'of a processor' in lines[2]
+  assert lines[3] == 'results/paths-0: not made'
+  assert not (tmp_path / 'out').exists()
+  # Nothing but the number that is not known is taken on trust.
+  made(TEXTS[0].replace('order=2', 'order=3'), TEXTS[1], dry_run=True)
+  assert lines[2] == 'results/walks-0: not made'
 
 
 def test_settings_of_a_match_are_those_of_rows():

@@ -169,11 +169,13 @@ def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
   seen = []
 
   def work(self, jobs, *rest):
-    seen.extend((job.done(), job.folder.exists()) for job in jobs)
+    for job in jobs:
+      left = {path.name for path in job.folder.iterdir()} - {'.lock'}
+      seen.append((job.done(), left))
 
   monkeypatch.setattr('wm.tasks.pool.Pool.work', work)
   failed, _ = made(out, GOOD, fresh=True)
-  assert seen == [(False, False)]
+  assert seen == [(False, {'started.json'})]
   assert failed == ['tiny/guess-0: not made']
   result.write_text(text)
 
@@ -215,7 +217,7 @@ def begun(trained, tmp_path, monkeypatch) -> unit_lib.Unit:
   """A unit in a clean checkout, whose results a finding is judged by."""
   (tmp_path / 'results').mkdir()
   write_findings(tmp_path)
-  monkeypatch.setattr(commit, 'describe_outside', lambda outside: 'abc')
+  monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'abc')
   return dataclasses.replace(
     trained,
     out=str(tmp_path / 'out'),
@@ -231,13 +233,123 @@ def test_a_unit_that_goes_on_keeps_its_first_record(
   assert first['rules'] == {'f': finding(WALKS, miniature='tiny').rule_hash}
   write_findings(tmp_path, margin=0.1)
   assert unit_lib._started(begun) == first
-  monkeypatch.setattr(commit, 'describe_outside', lambda outside: 'def-dirty')
+  monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'def-dirty')
   assert unit_lib._started(begun) == {**first, 'commit': 'def-dirty'}
   # Begun from changed code, it stays so.
   other = dataclasses.replace(begun, seed=1)
   assert unit_lib._started(other)['commit'] == 'def-dirty'
-  monkeypatch.setattr(commit, 'describe_outside', lambda outside: 'abc')
+  monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'abc')
   assert unit_lib._started(other)['commit'] == 'def-dirty'
+
+
+def result_of(unit: unit_lib.Unit, code: str, **rules: str) -> None:
+  """Writes a result of a unit, of a commit and with rules."""
+  about = {'commit': code}
+  cost = {'cpu_seconds': 60, 'wall_seconds': 90, 'peak_mb': 700}
+  key = json.loads(json.dumps(unit.key))
+  row = 'tiny', unit.row.name, unit.seed
+  made = units.Unit(*row, key, about, cost, {}, [], rules=rules)
+  units.write(unit.results, made)
+
+
+@pytest.mark.parametrize('change', [{}, {'training': wm.Training(lr=2e-3)}])
+def test_what_is_made_again_keeps_the_rules_of_its_first_data(
+  begun, tmp_path, change
+):
+  """By --fresh, or by another recipe."""
+  first = unit_lib._started(begun)['rules']
+  result_of(begun, 'abc', **first)
+  write_findings(tmp_path, margin=0.1)
+  again = dataclasses.replace(begun, **change)
+  if not change:
+    (begun.folder / 'params').mkdir()
+    (begun.folder / 'unit.log').write_text('text')
+    again.clear()
+    again.path.unlink()
+    assert [path.name for path in begun.folder.iterdir()] == ['started.json']
+  assert unit_lib._started(again) == {'commit': 'abc', 'rules': first}
+  other = dataclasses.replace(again, seed=1)
+  assert unit_lib._started(other)['rules'] != first
+
+
+def test_of_a_damaged_result_no_rule_is_known(begun, tmp_path):
+  begun.path.parent.mkdir(parents=True)
+  begun.path.write_text('{')
+  begun.clear()
+  begun.path.unlink()
+  assert unit_lib._started(begun)['rules'] == {}
+
+
+@pytest.mark.parametrize('code', ['abc-dirty', None])
+def test_a_result_of_changed_code_is_refused_and_made_again(
+  begun, tmp_path, monkeypatch, code
+):
+  result_of(begun, 'abc')
+  assert (begun.stands(), begun.is_refused()) == (True, False)
+  result_of(begun, code)
+  assert (begun.stands(), begun.is_refused()) == (False, True)
+  line = 'tiny/a-0: refused: made by code that was not committed'
+  assert begun.said() == line
+  # Whoever asks for such results has them, and where no finding is judged.
+  free = dataclasses.replace(begun, allow_dirty=True)
+  assert (free.stands(), free.is_refused()) == (True, False)
+  # Its run is not gone on with, and what it recorded of rules stays.
+  record = {'commit': code, 'rules': {'f': 'old'}}
+  files.write_json(begun.folder / 'started.json', record)
+  (begun.folder / 'params').write_text('x')
+  (begun.folder / '.lock').write_text('')
+  free.begin()
+  assert (begun.folder / 'params').exists()
+  (begun.folder / 'unit.run.json').unlink()
+  begun.begin()
+  names = ['.lock', 'started.json', 'unit.run.json']
+  assert sorted(path.name for path in begun.folder.iterdir()) == names
+  again = {'commit': 'abc', 'rules': {'f': 'old'}}
+  assert unit_lib._started(begun) == again
+  (tmp_path / 'findings.json').unlink()
+  assert begun.stands()
+
+
+def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
+  results = tmp_path / 'results' / 'tiny'
+  write_findings(tmp_path)
+  monkeypatch.setattr(commit, 'changed', lambda *_: [])
+  made(tmp_path, GOOD, results=results, allow_dirty=True)
+  path = results / 'guess-0.json'
+  body = json.loads(path.read_text())
+  body['about']['commit'] = 'abc-dirty'
+  path.write_text(json.dumps(body))
+  count = '0 of 1 units stand, 1 of code that was not committed do not'
+  line = 'tiny/guess-0: refused: made by code that was not committed'
+  _, told = made(tmp_path, GOOD, results=results, dry_run=True)
+  assert told == [f'{results}: {count}', line]
+  asked = []
+
+  def work(self, jobs, *rest):
+    asked.extend(job.name for job in jobs if not job.done())
+
+  monkeypatch.setattr('wm.tasks.pool.Pool.work', work)
+  failed, told = made(tmp_path, GOOD, results=results)
+  assert (failed, told, asked) == (
+    *([line], [f'{results}: {count}']),
+    ['guess-0'],
+  )
+
+
+def test_a_plug_in_that_is_not_committed_is_refused(tmp_path):
+  """From a file that this checkout does not hold."""
+  write_findings(tmp_path)
+  (tmp_path / 'my_world.py').write_text('from tests.tiny import World\n')
+  world = f'{tmp_path}/my_world.py:World()'
+  with pytest.raises(core.InputError, match='not committed') as caught:
+    wm.miniature(
+      [GOOD],
+      world,
+      'next_token(num=5)',
+      tmp_path / 'out',
+      results=tmp_path / 'results' / 'tiny',
+    )
+  assert 'World' not in str(caught.value)
 
 
 def test_a_run_that_is_older_than_rules_has_none(begun):
@@ -250,8 +362,8 @@ def test_results_of_changed_files_are_refused_for_findings(
 ):
   seen = []
 
-  def changed(outside) -> list[str]:
-    seen.append(outside)
+  def changed(outside, code) -> list[str]:
+    seen.append((outside, code))
     return ['wm/a.py', 'wm/b.py']
 
   monkeypatch.setattr(commit, 'changed', changed)
@@ -262,8 +374,8 @@ def test_results_of_changed_files_are_refused_for_findings(
   write_findings(tmp_path)
   (tmp_path / 'results').mkdir()
   line = binaries.refused('miniature', *flags)
-  assert 'wm/a.py is changed and not committed' in line
-  assert seen == [tmp_path / 'results']
+  assert 'wm/a.py is not committed' in line
+  assert seen == [(tmp_path / 'results', [])]
   code, out, err = binaries.run('miniature', *flags, '--dry_run')
   assert (code, err) == (0, '')
   assert 'tiny/guess-0: not made' in out

@@ -45,6 +45,26 @@ def test_units_of_another_recipe_are_left_out(tmp_path):
   assert amounts.read_units(tmp_path / 'none') == {}
 
 
+def test_seeds_of_a_matched_row_are_of_one_recipe(tmp_path):
+  """Whatever number each seed of the other row comes to."""
+
+  def write(row: str, seed: int, num: int, of: str = '') -> None:
+    matched = {'num': f'sequences of {of}'} if of else {}
+    one = unit(row, seed, entry(0.5), matched=matched)
+    one.key['sampling'] = {'num': num, 'seed': seed, 'num_heldout': 9}
+    units.write(tmp_path, one)
+
+  for seed, num in enumerate((3943, 3947, 3940)):
+    write('walks', seed, num, 'paths')
+    write('plain', seed, num)
+    write('other', seed, num, 'paths' if seed else 'a')
+  known = amounts.read_units(tmp_path)
+  assert [one.seed for one in known['walks']] == [0, 1, 2]
+  assert known['walks'][1].matched == {'num': 'sequences of paths'}
+  assert [one.seed for one in known['plain']] == [0]
+  assert [one.seed for one in known['other']] == [1, 2]
+
+
 def test_units_of_committed_code_come_before_more_of_changed_code(tmp_path):
   for seed, steps in enumerate((10, 10, 10, 20)):
     commit = 'abc-dirty' if steps == 10 else 'abc'

@@ -10,7 +10,8 @@ A setting `match` of a row names what it has as much of as the row `to`:
                 batches are counted as whole ones whatever the curriculum
 
 The numbers follow from the other row's data, which are sampled first, by the
-same seed. A row is trained as if its numbers had been written down.
+same seed. A row is trained as if its numbers had been written down. Where data
+must not be sampled, numbers may stay open: the row then keeps its match.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ DECIDES = {
 _ROUNDS = 3  # Corrections of a number of sequences by their tokens.
 _PILOT = 4096  # Sequences whose tokens the first guess goes by.
 
-# Counts a row's training sequences; its settings are resolved.
-Data = Callable[[Row], exposure.Counts]
+# Counts a row's training sequences, of which the number is known; None where
+# there are none at hand, and none may be sampled.
+Data = Callable[[Row], exposure.Counts | None]
 
 
 def partners(rows: Sequence[Row]) -> dict[str, str]:
@@ -110,12 +112,26 @@ def _spec(row: Row) -> str:
   return row.model if isinstance(row.model, str) else registry.spec(row.model)
 
 
+def decided(row: Row, to: str) -> dict[str, str]:
+  """Setting of a matched row -> what it follows from: 'sequences of paths'."""
+  kinds = str(row.settings['match']).split('+')
+  return {DECIDES[kind]: f'{kind} of {to}' for kind in kinds}
+
+
+def open_settings(row: Row) -> list[str]:
+  """Settings of a row that `resolve` has left open."""
+  match = str(row.settings.get('match', ''))
+  return [DECIDES[kind] for kind in match.split('+') if kind]
+
+
 def resolve(
   rows: Sequence[Row],
   stages: Sequence[Any],
   data: Data,
   log: Callable[[str], None],
   only: Sequence[str] | None = None,
+  *,
+  draw: bool = True,
 ) -> list[Row]:
   """Rows with the numbers that their matches come to, in the same order.
 
@@ -123,9 +139,12 @@ def resolve(
     rows: as `rows.rows_of` makes them.
     stages: options of sampling and training, of one seed.
     data: called for rows whose data a match depends on, in the order in which
-      their numbers are resolved.
+      their numbers are resolved. A row keeps the part of its match for which
+      this gives None.
     log: gets the numbers of each match.
     only: names of rows to return, and to sample for; None is all.
+    draw: may sequences be drawn to count their tokens? Otherwise such a match
+      stays open.
 
   Raises:
     InputError: see `partners`.
@@ -139,11 +158,9 @@ def resolve(
     if name not in final:
       row = by_name[name]
       if name in others:
-        row = _resolved(row, final_row(others[name]), stages, data)
-        kinds = by_name[name].settings['match'].split('+')
-        decided = [DECIDES[kind] for kind in kinds]
-        numbers = ', '.join(f'{k}={row.settings[k]}' for k in decided)
-        log(f'{name}: matched to {others[name]}: {numbers}')
+        other = final_row(others[name])
+        row = _resolved(row, other, stages, data, draw)
+        _log(by_name[name], row, other.name, log)
       final[name] = row
     return final[name]
 
@@ -151,30 +168,65 @@ def resolve(
   return [final_row(name) for name in names if only is None or name in only]
 
 
+def _log(
+  row: Row, resolved: Row, other: str, log: Callable[[str], None]
+) -> None:
+  """Tells the numbers of a match, and which are open."""
+  left = open_settings(resolved)
+  known = [
+    f'{setting}={resolved.settings[setting]}'
+    for setting in decided(row, other)
+    if setting not in left
+  ]
+  if known:
+    log(f'{row.name}: matched to {other}: {", ".join(known)}')
+  if left:
+    log(
+      f'{row.name}: matched to {other}, whose data are not sampled yet: '
+      f'{" and ".join(left)} not known'
+    )
+
+
 def _resolved(
   row: Row,
   other: Row,
   stages: Sequence[Any],
   data: Data,
+  draw: bool,
 ) -> Row:
-  """A row with numbers in place of its match to a row that has them."""
+  """A row with numbers in place of its match to a row, as far as it has them.
+
+  draw: see `resolve`.
+  """
   settings = {k: x for k, x in row.settings.items() if k not in ('match', 'to')}
-  kinds = row.settings['match'].split('+')
+  kinds = str(row.settings['match']).split('+')
+  left = open_settings(other)
+
+  def counted() -> exposure.Counts | None:
+    """Of the other row's data."""
+    return None if 'num' in left else data(other)
 
   def now() -> Row:
     return dataclasses.replace(row, settings=dict(settings))
 
-  if 'sequences' in kinds:
-    settings['num'] = data(other).distinct
-  if 'tokens' in kinds:
-    settings['num'] = _num_of(row, data(other).tokens, stages[0].seed)
-  if {'steps', 'compute'} & {*kinds}:
-    settings['steps'] = other.own(stages[1]).steps
-  if 'compute' in kinds:
-    each = [
-      step_flops(one, one.own(stages[1]), data(one)) for one in (other, now())
-    ]
-    settings['steps'] = max(round(settings['steps'] * each[0] / each[1]), 1)
+  if 'sequences' in kinds and (theirs := counted()):
+    settings['num'] = theirs.distinct
+  if 'tokens' in kinds and draw and (theirs := counted()):
+    settings['num'] = _num_of(row, theirs.tokens, stages[0].seed)
+  steps = None if 'steps' in left else other.own(stages[1]).steps
+  if 'steps' in kinds and steps:
+    settings['steps'] = steps
+  if 'compute' in kinds and steps and (theirs := counted()):
+    num_is_open = len(kinds) > 1 and 'num' not in settings
+    if mine := None if num_is_open else data(now()):
+      flops = [
+        step_flops(one, one.own(stages[1]), counts)
+        for one, counts in ((other, theirs), (now(), mine))
+      ]
+      settings['steps'] = max(round(steps * flops[0] / flops[1]), 1)
+  still = [kind for kind in kinds if DECIDES[kind] not in settings]
+  if still:
+    settings |= {'match': '+'.join(still), 'to': other.name}
   return now()
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
-import shutil
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
 from wm.data import exposure
+from wm.data import store as stores
 from wm.library import baselines as baselines_lib
 from wm.library import calls, matching, study
 from wm.library import rows as rows_lib
 from wm.library.calls import Log
 from wm.library.rows import Row
-from wm.library.unit import Unit
+from wm.library.unit import STAGE, Unit
 from wm.options import takes
 from wm.options.calls import (
   Baselines,
@@ -33,10 +31,8 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.reporting import findings
-from wm.runtime import commit, files
+from wm.runtime import commit
 from wm.tasks import pool
-
-STAGE = 'unit'
 
 
 def _text(thing: Any) -> str:
@@ -50,14 +46,14 @@ def _units(
   only: Sequence[str],
   options: tuple[Sampling | None, Training | None, Reconstruction | None],
   baselines: bool,
-  counts: Callable[[Unit, Row], exposure.Counts],
+  dry_run: bool,
   log: Log,
   **same: Any,
 ) -> list[Unit]:
   """All units, the first seed of each row first; raises InputError.
 
   seeds: those of each row that has no number of its own.
-  counts: counts the training sequences of a unit and its row.
+  dry_run: sample nothing.
   """
   sampling, training, reconstruction = options
   given = (
@@ -84,7 +80,7 @@ def _units(
     seed = seeds.start + place
     asked_for = [name for name in only or names if place < number[name]]
     stages = [dataclasses.replace(one, seed=seed) for one in given]
-    made += _of_seed(checked, asked_for, stages, plain, counts, log, same)
+    made += _of_seed(checked, asked_for, stages, plain, dry_run, log, same)
   return made
 
 
@@ -93,22 +89,30 @@ def _of_seed(
   only: Sequence[str],
   stages: Sequence[Any],
   plain: Mapping[str, Row],
-  counts: Callable[[Unit, Row], exposure.Counts],
+  dry_run: bool,
   log: Log,
   same: dict[str, Any],
 ) -> list[Unit]:
   """Units of one seed, of the rows that are named; see `_units`."""
+  by_name = {row.name: row for row in rows}
+  matched = {
+    name: matching.decided(by_name[name], other)
+    for name, other in matching.partners(rows).items()
+  }
 
   def unit(row: Row) -> Unit:
     mine = [row.own(one) for one in stages]
-    return Unit(plain[row.name], mine[0].seed, *mine, **same)
+    more = same | {
+      'matched': matched.get(row.name, {}),
+      'left_open': matching.open_settings(row),
+    }
+    return Unit(plain[row.name], mine[0].seed, *mine, **more)
 
-  return [
-    unit(row)
-    for row in matching.resolve(
-      rows, stages, lambda row: counts(unit(row), row), log, only
-    )
-  ]
+  def counts(row: Row) -> exposure.Counts | None:
+    return _at_hand(unit(row)) if dry_run else _counts(unit(row), row)
+
+  resolved = matching.resolve(rows, stages, counts, log, only, draw=not dry_run)
+  return [unit(row) for row in resolved]
 
 
 def _texts(
@@ -137,15 +141,18 @@ def _plain(row: Row, world: core.World | str) -> Row:
   return Row(row.name, _text(row.model), trained_on, _text(scored_in))
 
 
-def _counts(unit: Unit, row: Row, dry_run: bool) -> exposure.Counts:
-  """Counts the training sequences of a unit; a dry run keeps none."""
+def _counts(unit: Unit, row: Row) -> exposure.Counts:
+  """Counts the training sequences of a unit, sampled unless they are there."""
   stages = unit.sampling, unit.training, unit.reconstruction
-  have = (unit.shared / 'data' / 'train').is_dir()
-  with contextlib.ExitStack() as stack:
-    shared: Path = unit.shared
-    if dry_run and not have:
-      shared = stack.enter_context(tempfile.TemporaryDirectory())
-    return study.counts(row, unit.folder, stages, calls.silent, shared)
+  return study.counts(row, unit.folder, stages, calls.silent, unit.shared)
+
+
+def _at_hand(unit: Unit) -> exposure.Counts | None:
+  """Counts the training sequences of a unit; None where they are not there."""
+  place = pathlib.Path(unit.training.data or unit.shared / 'data', 'train')
+  if not (place / 'manifest.json').is_file():
+    return None
+  return exposure.counts(stores.open(place))
 
 
 def _possible(rows: Sequence[Row]) -> list[Row]:
@@ -187,7 +194,9 @@ def miniature(
 
   Results in FOLDER/results/NAME are judged by the rules of
   FOLDER/findings.json (`wm.reporting.findings`), if there is one: units record
-  them when they begin, and start from committed code only.
+  them when they begin, and start from committed code only. A result of other
+  code is refused, and made again. What is made again keeps the rules of the
+  first result of its row and seed.
 
   Args:
     rows: models, as `Row` or as text (see `Row.parse`), all of plug-ins. A
@@ -197,7 +206,8 @@ def miniature(
     metrics: what to measure.
     out: folder of data and runs.
     jobs: units at a time.
-    dry_run: say how each unit stands, and do nothing.
+    dry_run: say how each unit stands, and do nothing. Numbers of matched rows
+      that follow from data which are not there are not compared.
     accept: rule for all metrics that have one; None leaves theirs.
     fields: other fields of all metrics that have them, as in a spec.
     sampling, training, reconstruction: options of these stages.
@@ -206,7 +216,7 @@ def miniature(
     log: gets a line on each unit that ends.
 
   Returns:
-    A line on each unit that has failed.
+    A line on each unit that has failed, or whose result is refused.
 
   Raises:
     InputError: bad specs, options or findings, or files that are changed and
@@ -214,8 +224,8 @@ def miniature(
     Stopped: a signal came; what is done is kept.
   """
   kept = pathlib.Path(results or pathlib.Path(out, 'results'))
-  if not (dry_run or allow_dirty):
-    _check_committed(kept)  # Before anything is sampled.
+  if not (dry_run or allow_dirty):  # Before anything is sampled.
+    _check_committed(kept, _code(rows, world, _texts(metrics, accept, fields)))
   todo = _units(
     rows,
     world,
@@ -223,21 +233,23 @@ def miniature(
     only,
     (sampling, training, reconstruction),
     baselines,
-    lambda unit, row: _counts(unit, row, dry_run),
+    dry_run,
     log,
     num_samples=num_samples,
     metrics=_texts(metrics, accept, fields),
     out=str(out),
     results=str(kept),
     first_seed=first_seed,
+    allow_dirty=allow_dirty,
   )
   if fresh and not dry_run:
     for unit in todo:
+      if unit.folder.exists() or unit.path.exists():
+        unit.clear()
       unit.path.unlink(missing_ok=True)
-      shutil.rmtree(unit.folder, ignore_errors=True)
   by_name = {one.name: one for one in todo}
   standing = [one for one in todo if one.stands()]
-  log(f'{kept}: {len(standing)} of {len(todo)} units stand')
+  log(f'{kept}: {len(standing)} of {len(todo)} units stand{_refused(todo)}')
   if dry_run:
     for one in todo:
       log(one.said())
@@ -249,17 +261,38 @@ def miniature(
   return [one.said() for one in todo if not one.stands()]
 
 
-def _check_committed(results: pathlib.Path) -> None:
-  """Raises InputError where results would be of no use to findings."""
+def _refused(units: Sequence[Unit]) -> str:
+  """Says how many units have results that no finding is judged by."""
+  num = sum(unit.is_refused() for unit in units)
+  return f', {num} of code that was not committed do not' if num else ''
+
+
+def _code(
+  rows: Sequence[Row | str], world: core.World | str, metrics: Sequence[str]
+) -> list[str]:
+  """Files of code that plug-ins are taken from."""
+  parsed = [Row.parse(row) if isinstance(row, str) else row for row in rows]
+  named = [
+    thing
+    for row in parsed
+    for thing in (row.model, row.trained_on, row.scored_in)
+    if thing is not None
+  ]
+  return [*registry.files([*map(_text, [*named, world]), *metrics])]
+
+
+def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:
+  """Raises InputError where results would be of no use to findings.
+
+  code: files that plug-ins are taken from.
+  """
   if findings.beside(results) is None:
     return
   findings.rule_hashes(results)  # Bad rules show before the first unit.
-  changed = commit.changed(results.parent)
+  changed = commit.changed(results.parent, code)
   if changed == []:
     return
-  what = (
-    f'{changed[0]} is changed and not committed' if changed else 'no commit'
-  )
+  what = f'{changed[0]} is not committed' if changed else 'no commit'
   raise core.InputError(
     f'{what}; results that findings are judged by need committed code: commit '
     'it, or give --allow_dirty (allow_dirty=True) for results that no finding '
@@ -269,12 +302,11 @@ def _check_committed(results: pathlib.Path) -> None:
 
 def _job(unit: Unit) -> pool.Job:
   order = dataclasses.asdict(unit)
-  claimed = {'row': unit.row.name, 'seed': unit.seed}
   return pool.Job(
     unit.name,
     STAGE,
     unit.folder,
     command=lambda: pool.command(STAGE, **order),
     done=unit.stands,
-    begin=lambda: files.claim(unit.folder, STAGE, claimed),
+    begin=unit.begin,
   )

@@ -10,9 +10,12 @@ import json
 import os
 import pathlib
 import platform
+import shutil
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import wm
+from wm import core
 from wm.core import registry
 from wm.library import calls, study
 from wm.library import rows as rows_lib
@@ -21,10 +24,12 @@ from wm.library.rows import Row
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.reporting import findings, units
+from wm.reporting import amounts, findings, units
 from wm.runtime import commit, files, spent
+from wm.tasks import pool
 from wm.training import exposure_file
 
+STAGE = 'unit'
 MINUTES = 20  # In which a unit should end.
 _PIXELS, _COLOURS = 480, 16  # Width and palette of a kept map.
 _PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy'
@@ -38,6 +43,10 @@ _TRAINED = (
   *('parameters', 'step', 'tokens', 'seconds'),
   *('heldout_loss', 'best_loss_moves', 'best_step'),
 )
+# Files of its folder: what it was begun with, and what it has cost so far.
+_STARTED, _SPENT = 'started.json', 'spent.json'
+# Parts and settings of a key that follow from another row's data.
+_MATCHED = ('sampling', 'num'), ('training', 'steps')
 # Of its exposure.json.
 _SEEN = (
   *('sequences', 'distinct', 'compared', 'epochs', 'training_loss'),
@@ -58,6 +67,11 @@ class Unit:
     out: folder of data and runs.
     results: folder of result files; its name is the miniature's.
     first_seed: the seed whose map is kept.
+    allow_dirty: do results of code that was not committed stand, although
+      findings are judged by others only?
+    matched: see `wm.reporting.units.Unit`.
+    left_open: settings among these that are not known, as the data that they
+      follow from are not here.
   """
 
   row: Row
@@ -70,6 +84,9 @@ class Unit:
   out: str
   results: str
   first_seed: int = 0
+  allow_dirty: bool = False
+  matched: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  left_open: Sequence[str] = ()
 
   @classmethod
   def of(cls, order: dict[str, Any]) -> Unit:
@@ -113,6 +130,9 @@ class Unit:
     if study.is_mapped(row):
       map_of = dataclasses.asdict(self.reconstruction)
       key['reconstruction'] = {**map_of, 'num_samples': self.num_samples}
+    for stage, setting in _MATCHED:
+      if stage in key and setting in self.left_open:
+        key[stage] = {**key[stage], setting: None}
     return key
 
   @property
@@ -128,22 +148,67 @@ class Unit:
     made = {k: self.key.get(k) for k in ('trained_on', 'sampling')}
     return pathlib.Path(self.out, 'data', f'{self.seed}-{_mark(made)}')
 
+  @property
+  def code(self) -> list[str]:
+    """Files that its plug-ins are taken from."""
+    row = self.row
+    named = row.model, row.trained_on, row.scored_in, *self.metrics
+    return list(dict.fromkeys(registry.files(named)))
+
   def stands(self) -> bool:
-    """Is there a result of this key?"""
+    """Is there a result of this key, and one that is of use?"""
+    return self._has_result() and not self.is_refused()
+
+  def is_refused(self) -> bool:
+    """Is there a result of this key that findings are not judged by?"""
+    return (
+      self._needs_committed()
+      and self._has_result()
+      and not amounts.is_committed(units.read(self.path))
+    )
+
+  def _has_result(self) -> bool:
     path = self.path
     return path.exists() and stands(units.read(path).key, self.key)
+
+  def _needs_committed(self) -> bool:
+    """Must it be made by committed code?"""
+    return not self.allow_dirty and findings.beside(self.results) is not None
+
+  def begin(self) -> None:
+    """Claims its folder; a run of changed code that is there begins anew.
+
+    What goes on with such a run would be refused like it.
+    """
+    record = _record(self)
+    begun = 'commit' in record and not commit.is_clean(record['commit'])
+    if begun and self._needs_committed():
+      self.clear()
+    files.claim(self.folder, STAGE, {'row': self.row.name, 'seed': self.seed})
+
+  def clear(self) -> None:
+    """Removes its run, but for the record of the rules of its first data."""
+    rules = _record(self)['rules']
+    files.write_json(self.folder / _STARTED, {'rules': rules})
+    for path in self.folder.iterdir():
+      if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+      elif path.name not in (_STARTED, pool.LOCK):
+        path.unlink(missing_ok=True)
 
   def renew(self) -> None:
     """Gives a result that stands the fields of its key that came since.
 
-    The seeds of a row are told to be of one recipe by equal keys.
+    The seeds of a row are told to be of one recipe by equal keys, and by what
+    their numbers follow from.
     """
-    found = units.read(self.path)
+    old = units.read(self.path)
     key = json.loads(json.dumps(self.key))
     if 'data' in key and key['data'] is None:
-      key['data'] = found.key['data']
-    if key != found.key:
-      units.write(self.results, dataclasses.replace(found, key=key))
+      key['data'] = old.key['data']
+    new = dataclasses.replace(old, key=key, matched=dict(self.matched))
+    if new != old:
+      units.write(self.results, new)
 
   def said(self) -> str:
     """A line on how it stands."""
@@ -159,6 +224,8 @@ class Unit:
     failed = self.folder / 'failed.json'
     if failed.exists():
       return f'{name}: failed: {files.read_record(failed, {})["error"]}'
+    if self.is_refused():
+      return f'{name}: refused: made by code that was not committed'
     return f'{name}: not made'
 
 
@@ -177,10 +244,14 @@ def _described(kind: str, given: Any) -> dict[str, Any]:
 def stands(old: units.Key, new: units.Key) -> bool:
   """Whether a result with the key `old` is that of the key `new`.
 
-  A field that came since is that of the old as long as it is at its default,
-  and the hash of data that are not at hand (None) is not compared.
+  A field that came since is that of the old as long as it is at its default.
+  The hash of data that are not at hand (None) is not compared, nor are settings
+  that follow from such data.
   """
   new = json.loads(json.dumps(new))
+  for stage, setting in _MATCHED:
+    if new.get(stage, {}).get(setting, 0) is None and stage in old:
+      new[stage] = {**new[stage], setting: old[stage].get(setting)}
   if None in (old.get('data'), new.get('data')):
     old, new = {**old, 'data': None}, {**new, 'data': None}
   return _same(old, new, _usual(new))
@@ -245,7 +316,7 @@ def make(made: Unit, log: Log) -> None:
   assert made.row.scored_in is not None  # By `wm.miniature`.
   started = _started(made)
   (row,) = rows_lib.rows_of([made.row], made.row.scored_in)
-  with spent.Meter(made.folder / 'spent.json') as meter:
+  with spent.Meter(made.folder / _SPENT) as meter:
     entries, summary = study.done(
       row,
       calls.metrics_of(made.metrics),
@@ -280,6 +351,7 @@ def make(made: Unit, log: Log) -> None:
       units.kept(asked),
       {k: summary[k] for k in _MAP if k in summary},
       started['rules'],
+      dict(made.matched),
     ),
   )
 
@@ -290,21 +362,41 @@ def _started(made: Unit) -> dict[str, Any]:
   A run that goes on keeps its first record, and so a changed rule shows. It is
   of the present commit only if its first code was committed too.
   """
-  path, results = made.folder / 'started.json', pathlib.Path(made.results)
+  results = pathlib.Path(made.results)
   judged = findings.beside(results) is not None
-  now = commit.describe_outside(results.parent if judged else results)
-  if not path.exists():
-    record: dict[str, Any] = {'commit': None, 'rules': {}}
-    # Otherwise a version that recorded neither has begun it.
-    if not (made.folder / 'spent.json').exists():
-      record = {'commit': now, 'rules': findings.rule_hashes(results)}
-    files.write_json(path, record)
-  record = files.read_record(path, {'commit': str | None, 'rules': dict})
-  if commit.is_clean(record['commit']):
-    record['commit'] = now
-    if not commit.is_clean(now):  # It stays so, whatever code goes on.
-      files.write_json(path, record)
+  outside = results.parent if judged else results
+  before = _record(made)
+  record = dict(before)
+  if 'commit' not in before or commit.is_clean(before['commit']):
+    record['commit'] = commit.describe_outside(outside, made.code)
+  if record != before:
+    files.write_json(made.folder / _STARTED, record)
   return record
+
+
+def _record(made: Unit) -> dict[str, Any]:
+  """What is known of the start of a unit; of one to be begun, no commit.
+
+  Its rules are those under which the first data of its row and seed were begun,
+  as long as a result or a run of these is there: what is made again is not
+  earlier than a rule that came after them.
+  """
+  path = made.folder / _STARTED
+  if path.exists():
+    return files.read_record(path, {'rules': dict}, {'commit': str | None})
+  if (made.folder / _SPENT).exists():  # Of a version that recorded neither.
+    return {'commit': None, 'rules': {}}
+  if made.path.exists():
+    return {'rules': _rules(made.path)}
+  return {'rules': findings.rule_hashes(made.results)}
+
+
+def _rules(path: pathlib.Path) -> dict[str, str]:
+  """That a result records; none of a damaged one, which may have had any."""
+  try:
+    return units.read(path).rules
+  except core.InputError:
+    return {}
 
 
 def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:

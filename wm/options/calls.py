@@ -167,7 +167,9 @@ class Units:
     (), 'Row of a miniature to do; repeat. Default: all.', many=True
   )
   fresh: bool = option(
-    False, 'Remove results and runs of these units first, and do all.'
+    False,
+    'Remove results and runs of these units first, and do all; each keeps the '
+    'rules under which its first data were made.',
   )
   allow_dirty: bool = option(
     False,

@@ -19,6 +19,7 @@ from wm.reporting.findings import MAP, Exclusion, Quantity
 from wm.reporting.units import Entry, Unit
 from wm.runtime import commit
 
+_STAGES = 'sampling', 'training'  # Parts of a key with settings of a row.
 _SEEDS = ('seed', 'data')  # Parts of a key in which the seeds of a row differ.
 Rows = Mapping[str, Sequence[Unit]]
 
@@ -101,7 +102,7 @@ def one_recipe(several: Sequence[Unit]) -> dict[str, list[Unit]]:
   """
   by_row: dict[str, dict[str, list[Unit]]] = {}
   for unit in sorted(several, key=lambda unit: (unit.row, unit.seed)):
-    recipe = json.dumps(_without_seeds(unit.key), sort_keys=True)
+    recipe = json.dumps(_recipe(unit), sort_keys=True)
     by_row.setdefault(unit.row, {}).setdefault(recipe, []).append(unit)
 
   def weight(same: Sequence[Unit]) -> tuple[int, int]:
@@ -128,6 +129,20 @@ def of_committed_code(rows: Rows, first: int = 0) -> Results:
 def is_committed(unit: Unit) -> bool:
   """Was it made by code that was committed?"""
   return commit.is_clean(unit.about.get('commit'))
+
+
+def _recipe(unit: Unit) -> Any:
+  """All of a key that the seeds of a row share.
+
+  A number that follows from another row's data differs from seed to seed; what
+  it follows from does not.
+  """
+  recipe = _without_seeds(unit.key)
+  for stage in _STAGES:
+    if stage in recipe:
+      shared = {k: x for k, x in unit.matched.items() if k in recipe[stage]}
+      recipe[stage] = {**recipe[stage], **shared}
+  return recipe
 
 
 def _without_seeds(key: Any) -> Any:

@@ -53,7 +53,8 @@ For example
 
 All that decides a verdict (miniature, seeds, and the claims without
 `published`) is the rule, and `Finding.rule_hash` its SHA-256. The result of a
-unit records the hashes of its time (`wm.reporting.units`); a finding that is
+unit records the hashes of the time when the first data of its row and seed were
+begun (`wm.reporting.units`), however often it is made again; a finding that is
 judged by units of another rule is marked. `wm.reporting.verdicts` judges.
 """
 

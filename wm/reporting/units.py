@@ -34,7 +34,7 @@ _NEEDED = {
   'cost': dict,
   'scores': dict,
 }
-_OPTIONAL = {'rules': dict}
+_OPTIONAL = {'rules': dict, 'matched': dict}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +52,13 @@ class Unit:
       `where` for those of a subset of trials.
     map: counts of the reconstructed map, or shares as {value, low, high}; {}
       where there is none.
-    rules: finding -> hash of its rule when the unit was begun, see
-      `wm.reporting.findings`; {} of units that are older than rules. No part
-      of the key: a changed rule marks a result, and makes none again.
+    rules: finding -> hash of its rule when the first data of this row and seed
+      were begun, see `wm.reporting.findings`; {} of units that are older than
+      rules. No part of the key: a changed rule marks a result, and makes none
+      again.
+    matched: setting -> what it follows from, of a row that is matched to
+      another: 'num' -> 'sequences of paths'. By it seeds with other numbers
+      are of one recipe.
   """
 
   miniature: str
@@ -67,6 +71,7 @@ class Unit:
   scores: list[Entry]
   map: dict[str, Any] = dataclasses.field(default_factory=dict)
   rules: dict[str, str] = dataclasses.field(default_factory=dict)
+  matched: dict[str, str] = dataclasses.field(default_factory=dict)
 
   @property
   def name(self) -> str:
@@ -116,6 +121,8 @@ def kept(entries: Sequence[Mapping[str, Any]]) -> list[Entry]:
 def write(results: str | pathlib.Path, unit: Unit) -> pathlib.Path:
   """Writes a unit's file: a line for each entry, below its metric's spec."""
   body = dataclasses.asdict(unit)
+  if not unit.matched:
+    del body['matched']
   by_spec: dict[str, list[str]] = {}
 
   def text(value: Any) -> str:

@@ -28,6 +28,7 @@ import wm
 from wm.core import trust
 from wm.runtime import files, locks, progress, stopping
 
+LOCK = '.lock'  # A file of a job's folder.
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
 # Exit codes of a process that was told to stop and can be started again.
 _TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
@@ -163,7 +164,7 @@ class Pool:
     """
     place = job.folder
     place.mkdir(parents=True, exist_ok=True)
-    with open(place / '.lock', 'w') as lock:
+    with open(place / LOCK, 'w') as lock:
       while not locks.take(lock.fileno(), place):
         if not wait or self._stop.wait(_POLL):
           return False
