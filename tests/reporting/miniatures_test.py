@@ -88,7 +88,11 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
     assert 'A 2024' in text
     assert 'compression: precision: walks above paths' in text
     assert 'shown, after the data' in text
-    assert f'Rule {finding(WALKS).rule_hash} of 2026-01-31; adjusted' in text
+    assert f'Rule {finding(WALKS).rule_hash} of 2026-01-31; p ' in text
+    assert 'both adjusted for the 5 findings of A 2024.' in text
+    family = f'are the findings of A 2024 (5): {"; ".join(["walks win"] * 5)}.'
+    assert family in text
+    assert 'corrected for the 5 findings of the paper, which the table' in text
     assert verdicts.NOTE in text
     assert '6 units, 0.1 processor hours; P, 2 cores; jax 1' in text
   assert (

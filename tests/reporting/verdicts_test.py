@@ -253,7 +253,11 @@ def test_seeds_are_excluded_by_the_rule_and_not_counted():
       [(0.9, 0.9), (0.91, 0.8), (0.1, 0.2), (0.89, 0.5)]
     )
   ]
-  by_row = {'walks': walks, **rows(paths=NEAR)}
+  paths = [
+    unit('paths', seed, entry(value), entry(0.9, quantity='recall'))
+    for seed, value in enumerate(NEAR)
+  ]
+  by_row = {'walks': walks, 'paths': paths}
   assert judged(finding(WALKS), by_row).verdict == UNDECIDED
   result = judged(finding(claim), by_row)
   assert result.verdict == SHOWN
@@ -263,6 +267,41 @@ def test_seeds_are_excluded_by_the_rule_and_not_counted():
   assert few.reasons == (
     'walks: 2 of 3 seeds of compression: precision, 1 excluded by the rule',
   )
+
+
+def test_a_rule_that_cannot_exclude_is_not_tested():
+  """A seed that lacks the quantity may be one that the rule leaves out."""
+  rule = {'metric': 'compression', 'quantity': 'recall', 'below': 0.5}
+  claim = {**WALKS, 'exclusions': [rule]}
+
+  def row(name: str, values: tuple, recalls: tuple) -> list:
+    return [
+      unit(
+        name,
+        seed,
+        entry(value),
+        *([] if recall == '' else [entry(recall, quantity='recall')]),
+      )
+      for seed, (value, recall) in enumerate(zip(values, recalls, strict=True))
+    ]
+
+  whole = {
+    'walks': row('walks', FAR, (0.9, 0.8, 0.7)),
+    'paths': row('paths', NEAR, (0.9, 0.8, 0.7)),
+  }
+  assert judged(finding(claim), whole).verdict == SHOWN
+  for recalls in ((0.9, None, 0.7), (0.9, '', 0.7)):
+    by_row = {**whole, 'walks': row('walks', FAR, recalls)}
+    result = judged(finding(claim), by_row)
+    assert result.label == 'not tested here'
+    assert result.reasons == (
+      'walks: lacks compression: recall, by which the rule excludes seeds '
+      '(of seed 1)',
+    )
+    assert (result.shown, result.absent) == (1, 1)
+  # What no verdict is by may lack it.
+  extra = {**whole, 'walks': row('walks', (*FAR, 0.1), (0.9, 0.8, 0.7, ''))}
+  assert judged(finding(claim), extra).verdict == SHOWN
 
 
 def test_counts_of_maps_have_the_variance_between_seeds():
@@ -347,6 +386,11 @@ def test_findings_of_a_paper_are_corrected_together():
   assert first.shown == pytest.approx(2 * p)
   assert (second.verdict, second.shown) == (UNTESTED, 1)
   assert third.shown == pytest.approx(p)
+  assert first.family == second.family == ('walks win',) * 2
+  assert verdicts.families([first, second, third]) == (
+    'Corrected together, whether they could be tested or not, are the findings '
+    'of A 2024 (2): walks win; walks win. Those of B 2025 (1): walks win.'
+  )
 
 
 def test_the_order_of_findings_does_not_matter():

@@ -183,7 +183,7 @@ def _has(spec: str, fields: Mapping[str, Any]) -> bool:
 
 
 def excluded(unit: Unit, exclusions: Sequence[Exclusion]) -> bool:
-  """Does a claim leave out this unit? A quantity that lacks excludes none."""
+  """Does a claim leave out this unit? Not by what `lacking` names."""
   for exclusion in exclusions:
     entry = entry_of(unit, exclusion.of)
     if entry is None or entry['value'] is None:
@@ -192,6 +192,15 @@ def excluded(unit: Unit, exclusions: Sequence[Exclusion]) -> bool:
     if above < 0 if exclusion.relation == 'below' else above > 0:
       return True
   return False
+
+
+def lacking(unit: Unit, exclusions: Sequence[Exclusion]) -> list[Quantity]:
+  """Quantities that a unit lacks to tell whether a claim leaves it out."""
+  return [
+    exclusion.of
+    for exclusion in exclusions
+    if (entry := entry_of(unit, exclusion.of)) is None or entry['value'] is None
+  ]
 
 
 def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:

@@ -34,9 +34,10 @@ def rule(judged: Judged) -> str:
   text = f'Rule {finding.rule_hash} of {finding.date}'
   if judged.verdict in (verdicts.UNTESTED, verdicts.ONE_SEED):
     return f'{text}.'
+  num = len(judged.family)
   return (
-    f'{text}; adjusted p {_p(judged.shown)} for shown, {_p(judged.absent)} for '
-    'shown absent.'
+    f'{text}; p {_p(judged.shown)} for shown, {_p(judged.absent)} for shown '
+    f'absent, both adjusted for the {num} findings of {judged.finding.paper}.'
   )
 
 
@@ -53,9 +54,10 @@ def table(judged: Judged, rows: Rows) -> tables.Table:
     'five the least to the greatest), trials in clusters. D is the first value '
     'less the second, times its factor, with '
     'its 95 % interval and what the finding states of it. The p values are '
-    'one-sided, before the correction for the findings of the paper: that D is '
-    'as stated, and that it is not (corrected by Holm for the comparisons of '
-    'the finding). Ceilings are of the world that the first row is scored in. '
+    'one-sided: that D is as stated, and that it is not (corrected by Holm for '
+    'the comparisons of the finding). They are not yet corrected for the '
+    f'{len(judged.family)} findings of the paper, which the table of verdicts '
+    'names. Ceilings are of the world that the first row is scored in. '
     f'Paper: {paper}.'
   )
   listed = [_row(each, rows) for each in judged.comparisons]

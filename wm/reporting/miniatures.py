@@ -129,7 +129,8 @@ def _verdicts(given: Sequence[Judged]) -> tables.Table:
     }
     for name in dict.fromkeys(one.finding.paper for one in given)
   ]
-  return tables.Table('', pd.DataFrame(made), verdicts.NOTE)
+  note = f'{verdicts.NOTE} {verdicts.families(given)}'.strip()
+  return tables.Table('', pd.DataFrame(made), note)
 
 
 def _titled(one: Judged) -> str:
@@ -153,7 +154,6 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
       'title': TITLE,
       'lead': _lead(read),
       'verdicts': _verdicts(found),
-      'note': verdicts.NOTE,
       'costs': _costs(read),
       'sections': [_section(one, read, place, out) for one in found],
       'everything': [_all(name, rows) for name, rows in read.items() if rows],

@@ -20,7 +20,8 @@ not be tested count in. Each of the two is tested at .025, together at .05.
     shown absent     it does not
     undecided        neither is shown
     one seed         a trained row has a single seed, which decides nothing
-    not tested here  a row, or some of its seeds, is missing or was refused
+    not tested here  a row, or some of its seeds, is missing or was refused, or
+                     lacks a quantity by which the rule excludes seeds
 
 A finding whose units do not record its present rule was fixed, or changed,
 after the data.
@@ -49,7 +50,8 @@ NOTE = (
   f'to fail, each by one-sided tests over seeds at {ALPHA:g}, so that both '
   'together err in 5 % of cases at most. The p values of a finding are '
   'corrected (Holm) for the number of findings of the same paper. After the '
-  'data: a result was begun under no rule, or another one, of this finding.'
+  'data: the first data of a row and seed were made under no rule, or another '
+  'one, of this finding.'
 )
 _NONE = Difference(None, None, None, None, 0, 0)
 
@@ -87,6 +89,8 @@ class Judged:
     comparisons: of its claims, in order.
     shown, absent: p values, corrected for the findings of the paper.
     reasons: what is missing or was left out.
+    family: titles of the findings that p values are corrected for, its own
+      among them.
   """
 
   finding: Finding
@@ -96,6 +100,7 @@ class Judged:
   shown: float
   absent: float
   reasons: tuple[str, ...] = ()
+  family: tuple[str, ...] = ()
 
   @property
   def label(self) -> str:
@@ -144,9 +149,26 @@ def judge(
     family = [n for n, each in enumerate(judged) if each.finding.paper == paper]
     shown = comparisons.holm([judged[n].shown for n in family])
     absent = comparisons.holm([judged[n].absent for n in family])
+    titles = tuple(judged[n].finding.title for n in family)
     for n, *p_values in zip(family, shown, absent, strict=True):
-      judged[n] = _decide(judged[n], *p_values)
+      one = dataclasses.replace(judged[n], family=titles)
+      judged[n] = _decide(one, *p_values)
   return judged
+
+
+def families(several: Sequence[Judged]) -> str:
+  """Says which findings p values are corrected for together; '' of none."""
+  if not several:
+    return ''
+  by_paper = {one.finding.paper: one.family for one in several}
+  listed = [
+    f'{paper} ({len(titles)}): {"; ".join(titles)}'
+    for paper, titles in by_paper.items()
+  ]
+  return (
+    'Corrected together, whether they could be tested or not, are the findings '
+    f'of {". Those of ".join(listed)}.'
+  )
 
 
 def _decide(judged: Judged, shown: float, absent: float) -> Judged:
@@ -183,6 +205,7 @@ def _compare(finding: Finding, results: Results) -> Judged:
       reason, is_alone = _lacking(finding, claim, name, rows[name], results)
       alone |= is_alone
       reasons += [reason] if reason else []
+      reasons += _unknown(claim, name, rows[name])
   verdict = UNTESTED if reasons else ONE_SEED if alone else UNDECIDED
   fails = comparisons.holm([each.absent for each in compared])
   compared = [
@@ -226,6 +249,19 @@ def _lacking(
   why = f', {excluded} excluded by the rule' if excluded else ''
   of = '' if name in results.refused else f' of {claim.label}'
   return f'{name}: {seeds} of {needed} seeds{of}{why}', False
+
+
+def _unknown(claim: Claim, name: str, row: Sequence[Unit]) -> list[str]:
+  """A line on each quantity without which the rule cannot exclude seeds."""
+  seeds: dict[str, list[str]] = {}
+  for unit in row:
+    for of in amounts.lacking(unit, claim.exclusions):
+      seeds.setdefault(str(of), []).append(str(unit.seed))
+  return [
+    f'{name}: lacks {of}, by which the rule excludes seeds (of seed '
+    f'{", ".join(numbers)})'
+    for of, numbers in seeds.items()
+  ]
 
 
 def _left_out(finding: Finding, results: Results) -> list[str]:
