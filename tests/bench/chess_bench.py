@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.chess import ref
 from wm.kernels import chess
-from wm.kernels.chess import ref
 
 KIWIPETE = (
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.chess import ref
 from wm.kernels import chess
-from wm.kernels.chess import ref
 
 PLIES = 80
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.dfa import ref as dfa_ref
+from tests.kernels.maps import ref as maps_ref
 from wm.kernels import dfa
 from wm.kernels import maps as paths
-from wm.kernels.dfa import ref as dfa_ref
-from wm.kernels.maps import ref as maps_ref
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 # The process that times rustworkx: edges in, seconds out.

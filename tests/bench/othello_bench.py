@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.othello import ref
 from wm import core
 from wm.core import registry
 from wm.kernels import othello
-from wm.kernels.othello import ref
 
 PLAIN = 'plain reference, same run'
 BATCH = 4096

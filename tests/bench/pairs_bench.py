@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.pairs import ref
 from wm.kernels import pairs
-from wm.kernels.pairs import ref
 
 POINTS, SETS, FEW = 10_000, 100, 1_000
 

@@ -8,8 +8,8 @@ import networkx as nx
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.paths import ref
 from wm.kernels import paths
-from wm.kernels.paths import ref
 from wm.worlds import text_game
 from wm.worlds.text_game import skeletons
 from wm.worlds.text_game.maze import Maze

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.maps import reconstruction_ref
 from wm.core import registry
 from wm.data import text
-from wm.kernels.maps import reconstruction_ref
 from wm.options.reconstruction import Reconstruction
 from wm.recon import measures, reconstruct, routes
 from wm.worlds.maps import streets

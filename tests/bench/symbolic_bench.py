@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.symbolic import ref
 from wm import core
 from wm.evaluation.fewshot import formulas
 from wm.kernels import symbolic
-from wm.kernels.symbolic import ref
 
 ROWS, SIZE, SHORT, LONG = 1_000, 8, 6, 20
 GRAVITY = 39.4784176044

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.maps import ref
 from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
-from wm.kernels.maps import geometry, ref
+from wm.kernels.maps import geometry
 from wm.options.reconstruction import Reconstruction
 from wm.recon import measures, reconstruct
 from wm.recon.measures import FALSE, UNUSED, USED

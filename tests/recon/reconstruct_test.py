@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.maps import reconstruction_ref, ref
 from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
 from wm import core
 from wm.core import registry
 from wm.data import text
-from wm.kernels.maps import geometry, reconstruction, reconstruction_ref, ref
+from wm.kernels.maps import geometry, reconstruction
 from wm.kernels.maps.edges import OK, Problem
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct, routes

@@ -9,11 +9,11 @@ import pytest
 
 import wm
 from tests import every_world
+from tests.kernels.base import product_ref
+from tests.kernels.dfa import ref as dfa
 from tests.launch import binaries
 from wm import core
 from wm.core import registry
-from wm.kernels.base import product_ref
-from wm.kernels.dfa import ref as dfa
 from wm.runtime import stopping
 from wm.worlds.base import exact
 from wm.worlds.maps import world as maps

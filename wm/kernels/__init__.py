@@ -1,4 +1,4 @@
-"""Compiled kernels, a folder each, with their plain references.
+"""Compiled kernels, a folder each, compared with plain references by tests.
 
   dfa       transition tables of automata, products of two states
   maps      street graphs: paths, walks, geometry, map reconstruction
@@ -11,5 +11,6 @@
 
 In each folder X.py is what others call: it checks arguments and calls
 X_numba.py, which is imported then, so that Numba is loaded on first use.
-`ref.py` has the same functions in plain Python; tests compare the two.
+tests/kernels/X/ref.py has the same functions in plain Python: the
+specification.
 """

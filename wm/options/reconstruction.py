@@ -16,7 +16,7 @@ class Reconstruction:
   max_degree: int = option(4, 'Most edges out of a node.', least=1, most=1000)
   # Great-circle distance.
   max_miles: float = option(0.5, 'Longest added edge.', least=0)
-  # `kernels/maps/reconstruction_ref.py` holds both in plain Python.
+  # `tests/kernels/maps/reconstruction_ref.py` holds both in plain Python.
   variant: str = option(
     'program',
     'The published program, or the algorithm as printed.',

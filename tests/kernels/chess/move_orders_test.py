@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import chess_ids
+from tests.kernels.chess import ref
 from wm import core
 from wm.kernels import chess
-from wm.kernels.chess import ref
 from wm.worlds.chess import fen as chess_fen
 from wm.worlds.chess import moves as chess_moves
 

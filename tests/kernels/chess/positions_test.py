@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.chess import ref
 from tests.kernels.chess.games_test import KIWIPETE, packed
 from wm import core
 from wm.kernels import chess
-from wm.kernels.chess import positions_numba, product_numba, ref
+from wm.kernels.chess import positions_numba, product_numba
 from wm.worlds.chess import fen as chess_fen
 
 LAWS = settings(max_examples=40, deadline=None)

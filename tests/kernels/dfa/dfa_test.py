@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.dfa import ref
 from wm import core
 from wm.kernels import dfa
-from wm.kernels.dfa import product_numba, ref
+from wm.kernels.dfa import product_numba
 
 LAWS = settings(max_examples=60, deadline=None)
 

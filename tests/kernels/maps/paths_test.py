@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.maps import ref
 from wm import core
 from wm.kernels import dfa
 from wm.kernels import maps as paths
 from wm.kernels.maps import paths as module
-from wm.kernels.maps import ref
 
 LAWS = settings(max_examples=60, deadline=None)
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.kernels.orbits import ref
 from wm import core
 from wm.core import registry
 from wm.kernels import orbits
-from wm.kernels.orbits import fits_numba, ref
+from wm.kernels.orbits import fits_numba
 
 
 def shown(spec: str, num: int, seed: int = 3):

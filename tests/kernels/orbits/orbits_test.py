@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.kernels.orbits import ref
 from wm import core
 from wm.kernels import orbits
-from wm.kernels.orbits import orbits_numba, ref
+from wm.kernels.orbits import orbits_numba
 
 ROWS = 30
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.kernels.orbits import ref
 from wm import core
 from wm.core import registry
 from wm.kernels import orbits
-from wm.kernels.orbits import particles, particles_numba, ref
+from wm.kernels.orbits import particles, particles_numba
 from wm.worlds.orbits import posterior, systems
 
 TINY = "orbits(systems='{}', bins={}, box={}, rows=13, steps=({},), centre={})"

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.kernels.orbits import ref
 from tests.kernels.orbits.fits_test import shown
 from wm.kernels import orbits
-from wm.kernels.orbits import powers_numba, ref
+from wm.kernels.orbits import powers_numba
 
 STEP, FRAMES = 0.1, 40
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.kernels.othello import boards
+from tests.kernels.othello import boards, ref
 from wm import core
 from wm.kernels import othello
-from wm.kernels.othello import ref
 
 BOTH = othello, ref
 

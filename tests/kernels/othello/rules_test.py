@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.othello import boards
+from tests.kernels.othello import boards, ref
 from wm import core
 from wm.kernels import othello
-from wm.kernels.othello import ref
 
 LAWS = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.pairs import ref
 from wm import core
 from wm.kernels import pairs
-from wm.kernels.pairs import ref
 
 
 def drawn(seed, points, states, sets, classes, num):

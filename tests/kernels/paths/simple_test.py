@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.paths import ref
 from wm import core
 from wm.kernels import paths
-from wm.kernels.paths import ref
 
 
 @st.composite

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.pgn import ref
 from wm import core
 from wm.kernels import chess, pgn
 from wm.kernels.chess import san as chess_san
-from wm.kernels.pgn import ref
 from wm.worlds.chess import moves as chess_moves
 
 both = pytest.mark.parametrize('kernels', [pgn, ref])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.kernels.symbolic import ref
 from wm import core
 from wm.kernels import symbolic
-from wm.kernels.symbolic import ref
 
 GRAVITY = 39.4784176044
 NEWTON = 'm1 * m2 * inv(r * r)'

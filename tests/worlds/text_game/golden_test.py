@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.kernels.paths import ref
 from tests.worlds.text_game import games
-from wm.kernels.paths import ref
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers, skeletons
 

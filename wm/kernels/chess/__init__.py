@@ -9,8 +9,7 @@ san          standard algebraic notation, read and written
 *_numba      their compiled forms, by way of position_words (what a position
              is there), attacks_numba (who attacks what), board_numba (moves
              made), movegen_numba, outcome_numba
-ref          all of them in plain Python, by `rules_ref` and `san_ref`: the
-             specification
+rules_ref    the rules in plain Python: the specification
 """
 
 from wm.kernels.chess.games import outcomes, play, replay, replay_labels

@@ -3,7 +3,6 @@
 table      steps, walks, counts, reachable rows, minimisation
 product    pairs of states: Myhill-Nerode boundaries and their sizes
 *_numba    their compiled forms; `vmap` is what programs on a device trace
-ref        all of them in plain Python: the specification
 """
 
 from wm.kernels.dfa.product import VARIANTS, boundary

@@ -5,7 +5,6 @@ fits          orbits fitted to where bodies were seen
 rows          what these say of the rows to come
 powers        the same of a force that falls as any power
 orbits_numba, fits_numba, powers_numba  the compiled forms
-ref           the same in plain Python: the specification
 """
 
 from wm.kernels.orbits.fits import FEWEST, Fits, fit, foretold

@@ -5,7 +5,6 @@ policies     whole games: uniform, greedy, by mobility, by search
 product      what tells two positions apart
 move_orders  other orders of a game's moves to the same position
 *_numba      their compiled forms; `vmap` is what programs on a device trace
-ref          all of them in plain Python: the specification
 """
 
 from wm.kernels.othello.move_orders import transpositions

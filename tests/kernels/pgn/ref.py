@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from wm.kernels.chess import san_ref
+from tests.kernels.chess import san_ref
 from wm.kernels.pgn import layout
 from wm.kernels.pgn.games import Moves, Text
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tests.kernels.base import product_ref
+from tests.kernels.base.product_ref import Suffix as Line
+from tests.kernels.base.rng_ref import below, splitmix
 from wm import core
-from wm.kernels.base import product_ref
-from wm.kernels.base.product_ref import Suffix as Line
-from wm.kernels.base.rng_ref import below, splitmix
 from wm.kernels.chess import games, layout, policies, positions, rules_ref
 
 

@@ -10,8 +10,8 @@ import heapq
 
 import numpy as np
 
+from tests.kernels.base.rng_ref import below, splitmix
 from wm import core
-from wm.kernels.base.rng_ref import below, splitmix
 from wm.kernels.maps.paths import ATTEMPTS
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tests.kernels.base import product_ref
+from tests.kernels.base.product_ref import Suffix
+from tests.kernels.base.rng_ref import below
 from wm import core
-from wm.kernels.base import product_ref
-from wm.kernels.base.product_ref import Suffix
-from wm.kernels.base.rng_ref import below
 from wm.kernels.dfa.product import Suffixes
 from wm.kernels.dfa.table import Predecessors
 
