@@ -13,8 +13,8 @@ import wm
 from tests import bounded, forked
 from wm import core
 from wm.core import registry, resources
-from wm.kernels.dfa import product_numba as dfa_product
-from wm.kernels.othello import product_numba as othello_product
+from wm.kernels.dfa import product as dfa_product
+from wm.kernels.othello import product as othello_product
 from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import config

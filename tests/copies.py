@@ -19,8 +19,9 @@ def make(folder: pathlib.Path, *parts: str) -> pathlib.Path:
       shutil.copytree(ROOT / part, folder / part, ignore=unread)
     else:
       shutil.copy2(ROOT / part, folder)
-  for path in sorted((ROOT / 'wm' / 'kernels').rglob('*_numba.py')):
-    _compiled(path, folder / path.relative_to(ROOT))
+  for path in sorted((ROOT / 'wm' / 'kernels').rglob('*.py')):
+    if 'njit' in path.read_text():
+      _compiled(path, folder / path.relative_to(ROOT))
   return folder
 
 
@@ -32,7 +33,7 @@ def _compiled(path: pathlib.Path, copy: pathlib.Path) -> None:
   """
   kept = jit.folder(str(path))
   name = caching.UserProvidedCacheLocator.get_suitable_cache_subpath
-  if (kept / name(str(path))).is_dir():
+  if kept and (kept / name(str(path))).is_dir():
     shutil.copytree(
       kept / name(str(path)), kept / name(str(copy)), dirs_exist_ok=True
     )

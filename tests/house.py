@@ -232,7 +232,7 @@ def parameters(tree: Tree) -> list[str]:
   most, which = [], ''
   for file, node in tree.every(ast.FunctionDef):
     # Kernels are compiled: their arrays cannot be bundled.
-    if file.endswith('_numba.py') or _compiled(node):
+    if compiled(node):
       continue
     group = node.args
     names = [a.arg for a in group.posonlyargs + group.args + group.kwonlyargs]
@@ -242,8 +242,10 @@ def parameters(tree: Tree) -> list[str]:
   return [f'{which} {name}' for name in most]
 
 
-def _compiled(node: ast.FunctionDef) -> bool:
-  return any('jit' in ast.unparse(d) for d in node.decorator_list)
+def compiled(node: ast.FunctionDef) -> bool:
+  """Is this a kernel, whose types Numba or JAX infers?"""
+  names = ' '.join(ast.unparse(d) for d in node.decorator_list)
+  return 'jit' in names or 'intrinsic' in names
 
 
 def lazy_imports(tree: Tree) -> list[str]:

@@ -21,7 +21,7 @@ from tests.bench import harness
 from tests.kernels.dfa import ref as dfa_ref
 from tests.kernels.maps import ref as maps_ref
 from wm.kernels import dfa
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 # The process that times rustworkx: edges in, seconds out.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
-from tests.kernels.pairs import ref
+from tests.kernels import pairs_ref as ref
 from wm.kernels import pairs
 
 POINTS, SETS, FEW = 10_000, 100, 1_000

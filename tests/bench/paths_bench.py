@@ -8,8 +8,8 @@ import networkx as nx
 import numpy as np
 
 from tests.bench import harness
-from tests.kernels.paths import ref
-from wm.kernels import paths
+from tests.kernels import simple_paths_ref as ref
+from wm.kernels import simple_paths
 from wm.worlds import text_game
 from wm.worlds.text_game import skeletons
 from wm.worlds.text_game.maze import Maze
@@ -101,9 +101,9 @@ def bench_full_annotation() -> Iterator[harness.Line]:
   count = harness.measure(
     lambda: sum(
       int(
-        paths.count(maze.edges.source, maze.edges.target, len(maze.places))[
-          0
-        ].sum()
+        simple_paths.count(
+          maze.edges.source, maze.edges.target, len(maze.places)
+        )[0].sum()
       )
       for maze in mazes
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
-from tests.kernels.symbolic import ref
+from tests.kernels import symbolic_ref as ref
 from wm import core
 from wm.evaluation.fewshot import formulas
 from wm.kernels import symbolic

@@ -7,7 +7,7 @@ import wm
 from tests.models.bayes_test import NOISY, SHORTEST, WALKS, law, predictor
 from wm import core
 from wm.core import registry
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 from wm.worlds.maps.world import DIRECTION0, END, NODE0
 
 REPLAN = "bayes(off='replan')"

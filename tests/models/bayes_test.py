@@ -10,7 +10,7 @@ import pytest
 from wm import core
 from wm.core import accept, registry
 from wm.evaluation import needs
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 from wm.models import bayes
 from wm.worlds.maps import processes
 from wm.worlds.maps.world import DIRECTION0, END, MIN_MOVES, NODE0

@@ -12,7 +12,7 @@ from wm import core
 from wm.core import registry
 from wm.data import text
 from wm.kernels.maps import geometry, reconstruction
-from wm.kernels.maps.edges import OK, Problem
+from wm.kernels.maps.reconstruction import OK, Problem
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct, routes
 

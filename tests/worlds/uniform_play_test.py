@@ -8,9 +8,10 @@ from scipy import stats
 
 import wm
 from tests import every_world
+from tests.kernels.chess import rules_ref
 from wm import core
 from wm.core import registry
-from wm.kernels.chess import policies, rules_ref
+from wm.kernels.chess import policies
 from wm.worlds.base.uniform_play import UniformPlay
 from wm.worlds.chess.world import WORDS
 

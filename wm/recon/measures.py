@@ -12,7 +12,7 @@ import pandas as pd
 from wm import core
 from wm.evaluation import statistics
 from wm.kernels.maps import geometry
-from wm.kernels.maps.edges import Edges
+from wm.kernels.maps.reconstruction import Edges
 from wm.recon.routes import Routes
 from wm.worlds.maps import streets
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from wm.evaluation import statistics
-from wm.kernels.maps import edges as codes
-from wm.kernels.maps.edges import Edges
+from wm.kernels.maps import reconstruction as codes
+from wm.kernels.maps.reconstruction import Edges
 from wm.recon.routes import PATH, Fate, Routes
 from wm.worlds.maps import streets
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.maps import edges as codes
 from wm.kernels.maps import geometry, reconstruction
-from wm.kernels.maps.edges import Edges, Problem
+from wm.kernels.maps import reconstruction as codes
+from wm.kernels.maps.reconstruction import Edges, Problem
 from wm.options.reconstruction import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
 from wm.worlds.maps import streets

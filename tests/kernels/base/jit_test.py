@@ -131,8 +131,35 @@ def test_a_folder_that_cannot_be_made_is_no_error(package):
   assert ran(package, XDG_CACHE_HOME=str(blocked))[0] == 2
 
 
+def test_numba_is_imported_by_the_first_call(package):
+  code = 'import sys, wm.kernels.chess, wm.kernels.symbolic, wm.kernels.pgn\n'
+  code += 'from wm.kernels.othello import rules\n'
+  code += "assert 'numba' not in sys.modules; rules.legal(rules.start())\n"
+  code += "assert 'numba' in sys.modules"
+  subprocess.run([sys.executable, '-c', code], check=True)
+
+
+def test_what_was_edited_since_the_process_began_is_not_cached(package):
+  edit = 'import pathlib, time, kernels.base.jit\n'
+  edit += "path = pathlib.Path('kernels/base/helper.py')\n"
+  edit += (
+    'old = path.read_text(); import kernels.base.helper; time.sleep(0.1)\n'
+  )
+  edit += "path.write_text(old.replace('+ 1', '+ 5')); import kernels.entry"
+  done = subprocess.run(
+    [sys.executable, '-c', edit],
+    cwd=package.parent,
+    env={**os.environ, 'NUMBA_CACHE_DIR': str(package.parent / 'cache')},
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert done.stdout.split() == ['2', '0']  # The helper in memory is the old.
+  assert not (package.parent / 'cache').exists()
+
+
 def test_other_functions_of_a_process_keep_their_cache():
   before = config.CACHE_DIR
   kernel = jit.njit(lambda x: x)
   assert before == config.CACHE_DIR
-  assert isinstance(kernel, numba.core.dispatcher.Dispatcher)
+  assert isinstance(kernel.compiled, numba.core.dispatcher.Dispatcher)

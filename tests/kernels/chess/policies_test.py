@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.chess import ref
+from tests.kernels.chess import ref, rules_ref
 from wm import core
 from wm.kernels import chess
-from wm.kernels.chess import policies, rules_ref
+from wm.kernels.chess import policies
 from wm.worlds.chess import fen as chess_fen
 
 KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'

@@ -13,8 +13,9 @@ import numpy as np
 from tests.kernels.base import product_ref
 from tests.kernels.base.product_ref import Suffix as Line
 from tests.kernels.base.rng_ref import below, splitmix
+from tests.kernels.chess import rules_ref
 from wm import core
-from wm.kernels.chess import games, layout, policies, positions, rules_ref
+from wm.kernels.chess import games, layout, policies, positions
 
 
 def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

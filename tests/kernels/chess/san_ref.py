@@ -9,7 +9,8 @@ import re
 
 import numpy as np
 
-from wm.kernels.chess import layout, rules_ref
+from tests.kernels.chess import rules_ref
+from wm.kernels.chess import layout
 from wm.kernels.chess.san import Games
 
 LETTERS, PROMOTIONS = '.PNBRQK', ' QRBN'

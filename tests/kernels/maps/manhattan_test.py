@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wm.kernels import dfa
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 

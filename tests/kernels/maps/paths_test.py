@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kernels.maps import ref
 from wm import core
 from wm.kernels import dfa
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 from wm.kernels.maps import paths as module
 
 LAWS = settings(max_examples=60, deadline=None)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.maps.edges import (
+from wm.kernels.maps.reconstruction import (
   NO_CANDIDATE,
   NO_ROOM,
   OFF_DESTINATION,

@@ -7,7 +7,7 @@ from tests.kernels.orbits import ref
 from wm import core
 from wm.core import registry
 from wm.kernels import orbits
-from wm.kernels.orbits import fits_numba
+from wm.kernels.orbits import fits
 
 
 def shown(spec: str, num: int, seed: int = 3):
@@ -88,11 +88,11 @@ def test_slopes_are_those_of_differences():
   theta = np.array([0.1, 0.2, 0.2, 0.5, 0.3, -0.4, 1.0, 3.0])
   sides, place = np.zeros((2, 2)), np.zeros(2)
   slope, other = np.zeros((2, 8)), np.zeros((2, 8))
-  fits_numba.orbit(theta, 1.3, place, slope)
+  fits.orbit(theta, 1.3, place, slope)
   for k in range(3, 8):
     for side, sign in zip(sides, (1, -1), strict=True):
       moved = theta + sign * 1e-6 * (np.arange(8) == k)
-      fits_numba.orbit(moved, 1.3, side, other)
+      fits.orbit(moved, 1.3, side, other)
     wanted = (sides[0] - sides[1]) / 2e-6
     np.testing.assert_allclose(slope[:, k], wanted, atol=1e-6)
 

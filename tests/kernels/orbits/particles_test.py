@@ -7,7 +7,7 @@ from tests.kernels.orbits import ref
 from wm import core
 from wm.core import registry
 from wm.kernels import orbits
-from wm.kernels.orbits import particles, particles_numba
+from wm.kernels.orbits import particles
 from wm.worlds.orbits import posterior, systems
 
 TINY = "orbits(systems='{}', bins={}, box={}, rows=13, steps=({},), centre={})"
@@ -61,9 +61,9 @@ def test_particles_move_as_bodies_do():
   cloud, orbit = particles.cloud(drawn), np.empty(10)
   places = orbits.positions(drawn, 12)
   for n in range(5):
-    assert np.isfinite(particles_numba.density(cloud[n], prior, orbit))
+    assert np.isfinite(particles.density(cloud[n], prior, orbit))
     for token in range(24):
-      x = particles_numba.coordinate(orbit, drawn.step[n], token)
+      x = particles.coordinate(orbit, drawn.step[n], token)
       true = places[n, token // 2, token % 2]
       assert x == pytest.approx(true, abs=1e-9)
     years = 4 * drawn.step[n]
@@ -96,9 +96,7 @@ def test_the_density_is_that_of_the_elements(kind):
       width *= getattr(some, name).reshape(20)
     slopes.append((pair[0] - pair[1]) / width[:, None])
   stretch = np.linalg.slogdet(np.array(slopes).swapaxes(0, 1))[1]
-  found = [
-    particles_numba.density(z, tilt, orbit) for z in particles.cloud(some)
-  ]
+  found = [particles.density(z, tilt, orbit) for z in particles.cloud(some)]
   e = some.eccentricity[:, 0]
   wanted = -(some.centre**2).sum(1) / 2 / prior.centre**2
   if kind == 'binaries':  # Masses and the axis by their logarithms.
@@ -119,9 +117,9 @@ def test_what_no_system_is_has_no_density():
   for at, by in ((4, 90.0), (6, 3.0), (7, 4.0), (7, -4.0)):
     bad = good.copy()
     bad[at] += by
-    assert particles_numba.density(bad, prior, orbit) == -np.inf
+    assert particles.density(bad, prior, orbit) == -np.inf
   mirrored = good * np.array([1, 1, 1, 1, -1, -1, 1, 1])
-  assert particles_numba.density(mirrored, prior, orbit) == -np.inf
+  assert particles.density(mirrored, prior, orbit) == -np.inf
 
 
 def test_rows_of_clouds_do_not_depend_on_each_other():

@@ -6,7 +6,7 @@ import pytest
 from tests.kernels.orbits import ref
 from tests.kernels.orbits.fits_test import shown
 from wm.kernels import orbits
-from wm.kernels.orbits import powers_numba
+from wm.kernels.orbits import powers
 
 STEP, FRAMES = 0.1, 40
 
@@ -35,7 +35,7 @@ def seen(paths: np.ndarray, share: float, width: float):
 def test_paths_are_those_of_the_reference():
   theta = np.array([0, 0, 0.2, 2.0, 0.5, -0.5, 3.0, np.log(12.0), 1.4])
   out = np.empty((FRAMES, 2))
-  powers_numba.path(theta, 1.5, STEP, 20, out)
+  powers.path(theta, 1.5, STEP, 20, out)
   pull = 12.0 * 1.5**1.4
   years = np.arange(FRAMES) * STEP
   wanted = ref.path(theta[3:5], theta[5:7], pull, 1.4, years)

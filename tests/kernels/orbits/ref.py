@@ -1,4 +1,4 @@
-"""Orbits in plain Python: what `orbits_numba` computes, one at a time."""
+"""Orbits in plain Python: what `wm.kernels.orbits` computes, one at a time."""
 
 from __future__ import annotations
 

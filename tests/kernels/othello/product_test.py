@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.kernels.othello import boards
 from wm import core
 from wm.kernels import othello
-from wm.kernels.othello import product_numba, rules_numba
+from wm.kernels.othello import product, rules
 
 LAWS = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -73,7 +73,7 @@ def test_searches_that_come_back_often_find_the_same(monkeypatch):
   assert sum(outer[-1] for _, outer, *_ in whole) > 50
   assert sum(inner[-1] for *_, inner, _ in whole) > 50
   for nodes in (1, 3, 100):
-    for module in (rules_numba, product_numba):
+    for module in (rules, product):
       monkeypatch.setattr(module, 'NODES', nodes)
     assert everything() == whole
 

@@ -6,6 +6,8 @@ import pytest
 from tests.kernels.othello import boards, ref
 from wm import core
 from wm.kernels import othello
+from wm.kernels.base import bits
+from wm.kernels.base.jit import njit
 
 BOTH = othello, ref
 
@@ -114,10 +116,6 @@ def test_legal_moves_are_those_of_pgx():
 
 
 def test_bits():
-  from numba import njit
-
-  from wm.kernels.base import bits_numba as bits
-
   @njit
   def read(word):
     cleared = bits.without_lowest(word)

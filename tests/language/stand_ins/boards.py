@@ -147,7 +147,7 @@ class Chess(base.Reading):
 
 def _position(fen: str) -> _Row:
   """The position of a FEN, as the kernels hold it."""
-  from wm.kernels.chess import rules_ref  # Deferred: it imports Numba.
+  from tests.kernels.chess import rules_ref  # Deferred: only some need it.
 
   placement, side, rights, passed, half, full = fen.split()
   board = []

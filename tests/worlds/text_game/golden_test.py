@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.kernels.paths import ref
+from tests.kernels import simple_paths_ref as ref
 from tests.worlds.text_game import games
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers, skeletons
@@ -234,7 +234,7 @@ def test_paths_by_the_plain_specification(testdata):
   maze = games.mazes(testdata)['zork2']
   edges = maze.edges
   sides = edges.source.tolist(), edges.target.tolist(), len(maze.places)
-  plain = ref.simple(*sides, [edges.answerable.total.tolist()])
+  plain = ref.list_paths(*sides, [edges.answerable.total.tolist()])
   found = questions(testdata, 'camera_ready')['zork2']
   np.testing.assert_array_equal(found.paths.edges, plain.edges)
   np.testing.assert_array_equal(found.answerable, plain.labels[0])

@@ -6,19 +6,15 @@ games        replays, outcomes, random games; policies: what they prefer
 product      what tells two positions apart
 move_orders  other orders of a game's moves to the same position
 san          standard algebraic notation, read and written
-*_numba      their compiled forms, by way of position_words (what a position
-             is there), attacks_numba (who attacks what), board_numba (moves
-             made), movegen_numba, outcome_numba
-rules_ref    the rules in plain Python: the specification
+board        who attacks what, moves made on a board, in compiled code
 """
 
 from wm.kernels.chess.games import outcomes, play, replay, replay_labels
 from wm.kernels.chess.layout import EN_PASSANT, STOPS, start
 from wm.kernels.chess.move_orders import transpositions
-from wm.kernels.chess.policies import POLICIES
+from wm.kernels.chess.policies import POLICIES, chances
 from wm.kernels.chess.positions import (
   advance,
-  chances,
   count,
   in_check,
   keys,

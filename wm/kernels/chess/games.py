@@ -1,4 +1,9 @@
-"""Whole games of chess: replays, outcomes, random games."""
+"""Whole games of chess: replays, outcomes, random games.
+
+The order and the meaning of the tests of an outcome are those by which Walker
+and Lyons 2026 end random games: a draw that could be claimed ends the game,
+also where the claim rests on a move that is only announced.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,44 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.kernels.base import pieces
+from wm.kernels.base import chunked_calls
+from wm.kernels.base.bits import lowest, popcount
+from wm.kernels.base.jit import njit
+from wm.kernels.base.rng import below
 from wm.kernels.chess import layout, policies
+from wm.kernels.chess import position_words as w
+from wm.kernels.chess.board import (
+  KEEP,
+  PIECE_KEYS,
+  SIDE_KEY,
+  code_at,
+  load,
+  make,
+  store,
+)
 from wm.kernels.chess.layout import LABELS, STOPS, WORDS
+from wm.kernels.chess.policies import draw
+from wm.kernels.chess.position_words import WIDTH
+from wm.kernels.chess.positions import (
+  encode,
+  fill_targets,
+  full_key,
+  is_check,
+  is_legal,
+  nth_move,
+)
+
+# Indices into layout.OUTCOMES.
+NONE, MATE, DEAD_MATERIAL, STALEMATE, SEVENTY_FIVE, FIVEFOLD = range(6)
+FIFTY, THREEFOLD = 6, 7
+# What ends a game: no legal move; what an arbiter sees; claims too.
+MOVES, AUTOMATIC, CLAIMS = range(3)
+# `memory` of the positions since the last capture or pawn move: the ply of
+# the first, how many keys of even and of odd plies came twice, and how often
+# the position at hand was there.
+SINCE, TWICE, SEEN = 0, 1, 3
+MEMORY = 4
+_DARK = ~0x55AA55AA55AA55AA
 
 
 def _replay(
@@ -30,8 +70,6 @@ def _replay(
     labels: [N, L + 1, 75] uint8 after each, 0 behind the last; or empty.
     codes: [N, L + 1] int8 outcomes after each, -1 behind the last; or empty.
   """
-  from wm.kernels.chess import games_numba
-
   moves, lengths, starts = layout.games(moves, lengths, starts)
   num, plies = moves.shape
   found = (
@@ -41,10 +79,10 @@ def _replay(
     np.full((num * judged, plies + 1), -1, np.int8),
   )
   rules = layout.legal_ep(ep), _stop(stop)
-  for some in pieces.slices(num):
+  for some in chunked_calls.slices(num):
     first = starts[some] if len(starts) > 1 else starts
     parts = (array[some] for array in found)
-    games_numba.replay(moves[some], lengths[some], first, *rules, *parts)
+    _replay_games(moves[some], lengths[some], first, *rules, *parts)
   return found
 
 
@@ -137,8 +175,6 @@ def play(
     codes: [num] int8 into OUTCOMES; 0 where the game was cut.
     labels: [num, most + 1, 75] uint8, where asked for.
   """
-  from wm.kernels.chess import games_numba
-
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
   seeds = core.hash64(seed, first + np.arange(num))
@@ -147,11 +183,236 @@ def play(
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
   rules = layout.legal_ep(ep), _stop(stop), policies.weights(policy)
   found = moves, lengths, codes, shown
-  for some in pieces.slices(num):
-    if not games_numba.play(
-      row, seeds[some], *rules, *(a[some] for a in found)
-    ):
+  for some in chunked_calls.slices(num):
+    if not _play(row, seeds[some], *rules, *(a[some] for a in found)):
       raise core.InputError(
         f'start row {row[:WORDS].tolist()}; expected a board, one king a side'
       )
   return (moves, lengths, codes) + ((shown,) if labels else ())
+
+
+@njit
+def _play(
+  start, seeds, legal_ep, stop, weights, moves, lengths, codes, labels
+) -> bool:
+  """Random games; game n is a function of seeds[n].
+
+  weights: [512] of the kinds of moves (`policies`), empty: uniform.
+  Fills moves[N, L] (only while the game lasts), lengths[N], codes[N] and,
+  unless empty, labels[N, L + 1, 75]. False where start has no board.
+  """
+  most = moves.shape[1]
+  p, targets, spare, more, past, twice, memory = _room(most)
+  choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
+  first = np.empty(WIDTH, np.int64)
+  if not load(start, first):
+    return False
+  for n in range(len(moves)):
+    p[:] = first
+    forget(0, memory)
+    ply = 0
+    while True:
+      count = fill_targets(p, targets)
+      if len(labels):
+        encode(p, legal_ep, labels[n, ply])
+      if stop > MOVES:  # Else nobody asks what came before.
+        remember(p, ply, past, twice, memory)
+      codes[n] = outcome(
+        p, targets, count, ply, stop, twice, memory, spare, more
+      )
+      if codes[n] or ply == most:
+        break
+      # Uniform games need no list of moves: the drawn one alone is looked up.
+      if len(weights):
+        move = draw(p, targets, weights, choices, sums, seeds[n], ply)
+      else:
+        move = nth_move(p, targets, below(seeds[n], ply, count))
+      moves[n, ply] = move
+      zeroing = make(p, move)
+      ply += 1
+      if zeroing:
+        forget(ply, memory)
+    lengths[n] = ply
+  return True
+
+
+@njit
+def _cannot_win(p, side):
+  """Is no mate by `side` possible, by what stands on the board?"""
+  own = p[w.PIECES + side]
+  # A pawn, rook or queen can always mate, if the other side helps.
+  if own & (p[w.PAWNS] | p[w.ROOKS] | p[w.QUEENS]):
+    return False
+  if own & p[w.KNIGHTS]:
+    # A lone knight needs a piece of theirs, not a queen, beside their king.
+    blockers = p[w.PIECES + 1 - side] & ~(p[w.KINGS] | p[w.QUEENS])
+    return popcount(own) <= 2 and blockers == 0
+  bishops = p[w.BISHOPS]
+  if own & bishops:
+    # Bishops of one colour of squares never attack the other colour.
+    dark = bishops & _DARK
+    return (dark == 0 or dark == bishops) and not p[w.PAWNS] | p[w.KNIGHTS]
+  return True
+
+
+@njit
+def remember(p, ply, past, twice, memory) -> None:
+  """Enters the position after `ply` moves into past [plies] and twice [2, n].
+
+  `memory[SINCE]` says where the window of comparable positions starts.
+  """
+  key = full_key(p)
+  past[ply] = key
+  # The same side moves in every second position, and two plies cannot bring
+  # one back: the first that may be equal is four plies ago.
+  seen = 1
+  for earlier in range(ply - 4, memory[SINCE] - 1, -2):
+    seen += past[earlier] == key
+  memory[SEEN] = seen
+  if seen == 2:
+    parity = ply & 1
+    twice[parity, memory[TWICE + parity]] = key
+    memory[TWICE + parity] += 1
+
+
+@njit
+def forget(ply, memory) -> None:
+  """After a capture or a pawn's move nothing earlier can come again."""
+  memory[SINCE] = ply
+  memory[TWICE] = memory[TWICE + 1] = 0
+
+
+@njit
+def _leads_to(p, targets, keys, num):
+  """Does a legal move give a position with one of keys[:num]?
+
+  Such a move takes nothing, is no pawn's and leaves the rights as they are.
+  """
+  side = p[w.SIDE]
+  rest = p[w.PIECES + side] & ~p[w.PAWNS]
+  while rest:
+    source = lowest(rest)
+    rest &= rest - 1
+    if p[w.RIGHTS] & ~KEEP[source]:
+      continue  # It gives up a right: no such position was there before.
+    # The key after a quiet move, without making it.
+    code = code_at(p, source)
+    base = p[w.KEY] ^ SIDE_KEY ^ PIECE_KEYS[code, source]
+    goals = targets[source] & ~p[w.PIECES + 1 - side]
+    while goals:
+      key = base ^ PIECE_KEYS[code, lowest(goals)]
+      goals &= goals - 1
+      for k in range(num):
+        if keys[k] == key:
+          return True
+  return False
+
+
+@njit
+def _claims_fifty(p, targets, after, after_targets):
+  """May the side to move claim by the fifty-move rule, with a move or now?"""
+  if p[w.HALF] != 99:
+    return p[w.HALF] >= 100
+  side = p[w.SIDE]
+  rest = p[w.PIECES + side] & ~p[w.PAWNS]
+  while rest:
+    source = lowest(rest)
+    rest &= rest - 1
+    goals = targets[source] & ~p[w.PIECES + 1 - side]
+    while goals:
+      after[:] = p
+      make(after, (source << 6 | lowest(goals)) * 5)
+      goals &= goals - 1
+      # No claim where the move mates or stalemates: the game is over then.
+      if fill_targets(after, after_targets):
+        return True
+  return False
+
+
+@njit
+def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
+  """Code of what ends the game at a position that `remember` was told of.
+
+  targets and count are those of fill_targets; spare [WIDTH] and room [64]
+  are overwritten.
+  """
+  if count == 0 and is_check(p):
+    return MATE
+  if stop >= AUTOMATIC and _cannot_win(p, 0) and _cannot_win(p, 1):
+    return DEAD_MATERIAL
+  if count == 0:
+    return STALEMATE
+  if stop >= AUTOMATIC:
+    if p[w.HALF] >= 150:
+      return SEVENTY_FIVE
+    if memory[SEEN] >= 5:
+      return FIVEFOLD
+  if stop >= CLAIMS:
+    if p[w.HALF] >= 99 and _claims_fifty(p, targets, spare, room):
+      return FIFTY
+    if memory[SEEN] >= 3:
+      return THREEFOLD
+    # A move that brings a key back which came twice may be announced.
+    other = 1 - (ply & 1)
+    num = memory[TWICE + other]
+    if num and _leads_to(p, targets, twice[other], num):
+      return THREEFOLD
+  return NONE
+
+
+@njit
+def _room(plies):
+  """Scratch for games of up to `plies` moves.
+
+      p, targets    the position, squares that its pieces may go to
+      spare, more   the same for a move that is only announced
+      past          [plies + 1] the key after each ply
+      twice         [2, n] by parity of the ply, keys that came a second time
+      memory        [MEMORY], see `remember`
+
+  A key that came twice took two plies of one side: plies // 4 of them at most.
+  """
+  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  spare, more = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  past = np.empty(plies + 1, np.int64)
+  twice = np.empty((2, plies // 4 + 2), np.int64)
+  return p, targets, spare, more, past, twice, np.zeros(MEMORY, np.int64)
+
+
+@njit
+def _replay_games(
+  moves, lengths, starts, legal_ep, stop, steps, rows, labels, codes
+) -> None:
+  """Follows games to the first illegal move.
+
+  starts: [1 or N, >= 11]. Fills steps[N], rows[N, 11], and, unless empty,
+  labels[N, L + 1, 75] and codes[N, L + 1] of outcomes.
+  """
+  p, targets, spare, more, past, twice, memory = _room(moves.shape[1])
+  for n in range(len(moves)):
+    start = starts[n if len(starts) > 1 else 0]
+    steps[n] = 0
+    rows[n] = start[:11]
+    if not load(start, p):
+      continue
+    forget(0, memory)  # Of the game before this one.
+    ply = 0
+    while True:
+      count = fill_targets(p, targets)
+      if len(labels):
+        encode(p, legal_ep, labels[n, ply])
+      if len(codes):
+        remember(p, ply, past, twice, memory)
+        codes[n, ply] = outcome(
+          p, targets, count, ply, stop, twice, memory, spare, more
+        )
+      # The position is judged and shown before its move is looked at: there
+      # is one more of these than moves.
+      if ply == lengths[n] or not is_legal(p, targets, moves[n, ply]):
+        break
+      zeroing = make(p, moves[n, ply])
+      ply += 1
+      if zeroing:
+        forget(ply, memory)
+    steps[n] = ply
+    store(p, rows[n])

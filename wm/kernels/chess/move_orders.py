@@ -5,10 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, pieces
+from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base.bits import lowest
+from wm.kernels.base.jit import njit
+from wm.kernels.base.rng import below, splitmix
 from wm.kernels.chess import games, layout
+from wm.kernels.chess import position_words as w
+from wm.kernels.chess.board import (
+  PAWN_ATTACKS,
+  attackers,
+  code_at,
+  load,
+  make,
+  reach,
+)
+from wm.kernels.chess.positions import (
+  LAST_RANKS,
+  fill_targets,
+  full_key,
+  is_legal,
+)
 
 WIDEST = 10  # Plies in a window: 5! * 5! orders.
+NONE = -1  # Past the moves of a row.
 
 
 def transpositions(
@@ -46,8 +65,6 @@ def transpositions(
   Raises:
     InputError: an illegal move, or sizes out of range.
   """
-  from wm.kernels.chess import move_orders_numba
-
   if not (3 <= window <= opening <= WIDEST and sweeps >= 0):
     raise core.InputError(
       f'sweeps {sweeps}, window {window}, opening {opening}; expected '
@@ -67,7 +84,166 @@ def transpositions(
     )
   start = checks.frozen(np.asarray(start)[: layout.WORDS], np.int32)
   call, rest = (
-    move_orders_numba.transpositions,
+    _transpositions,
     (start, sweeps, window, opening),
   )
-  return pieces.run_rows(call, (moves, lengths, seeds), *rest)
+  return chunked_calls.run_rows(call, (moves, lengths, seeds), *rest)
+
+
+@njit
+def _transpositions(
+  moves, lengths, seeds, start, sweeps, window, opening
+) -> np.ndarray:
+  """A Gibbs chain over the orders of each row's moves."""
+  out = np.full(moves.shape, NONE, np.int32)
+  most = moves.shape[1]
+  game = np.empty((most + 1, w.WIDTH), np.int64)
+  played = np.empty(most, np.int64)
+  room = (
+    np.empty((opening + 1, w.WIDTH), np.int64),
+    np.empty(opening, np.int64),
+    np.empty(opening, np.int64),
+    np.empty(opening, np.int64),
+    np.empty(64, np.int64),
+  )
+  load(start, game[0])
+  for n in range(len(moves)):
+    length = lengths[n]
+    played[:length] = moves[n, :length]
+    _fill(game, played, 0, length)
+    # A game that the opening window covers is drawn exactly, at once.
+    starts = max(length - window + 1, 1)
+    steps = sweeps * starts if length > opening else min(sweeps, 1)
+    stream = splitmix(seeds[n])
+    for step in range(steps):
+      # One stream says where windows are; each window draws from its own.
+      low = below(stream, step, starts) if length > opening else 0
+      width = window if low else min(opening, length)
+      mixed = splitmix(stream ^ splitmix(np.uint64(step)))
+      _redraw(game, played, low, width, room, mixed)
+      _fill(game, played, low, low + width)
+    out[n, :length] = played[:length]
+  return out
+
+
+@njit
+def _pawn_reaches(p, source, target, taken) -> bool:
+  """May a pawn go there, but for its king's safety?"""
+  side = p[w.SIDE]
+  if PAWN_ATTACKS[side, source] & 1 << target:
+    rank = 2 if side else 5
+    passing = target >> 3 == rank and (target & 7) + 1 == p[w.EP]
+    return taken != 0 or passing
+  ahead = source - 8 if side else source + 8
+  if taken or target == ahead:
+    return taken == 0 and target == ahead
+  # Two steps, from home, over an empty square.
+  home = 6 if side else 1
+  return (
+    source >> 3 == home
+    and target == 2 * ahead - source
+    and code_at(p, ahead) == 0
+  )
+
+
+@njit
+def _made(p, move, q, targets) -> bool:
+  """Fills q with p after a packed move; False where it is illegal.
+
+  Asks about this move alone: a list of all legal moves would cost more, as
+  most moves of a window are tried in few positions.
+  """
+  promo, pair = move % 5, move // 5
+  source, target, side = pair >> 6, pair & 63, p[w.SIDE]
+  kind, taken = code_at(p, source) - 6 * side, code_at(p, target)
+  if not 1 <= kind <= 6 or (taken and (taken > 6) == (side == 1)):
+    return False
+  if kind == 6 and abs(target - source) == 2:  # Castling, or no king's move.
+    fill_targets(p, targets)
+    if not is_legal(p, targets, move):
+      return False
+  elif kind == 1:
+    if not _pawn_reaches(p, source, target, taken):
+      return False
+  elif not reach(kind, source, p[w.PIECES] | p[w.PIECES + 1]) & 1 << target:
+    return False
+  promotes = kind == 1 and 1 << target & LAST_RANKS != 0
+  if (promo > 0) != promotes:
+    return False
+  q[:] = p
+  make(q, move)
+  # The mover's king must not stand attacked afterwards.
+  king = lowest(q[w.KINGS] & q[w.PIECES + side])
+  return attackers(q, king, 1 - side, q[w.PIECES] | q[w.PIECES + 1]) == 0
+
+
+@njit
+def _sorted_sides(played, low, width, moves) -> None:
+  """The window's moves of each side, ascending: every other one of `moves`."""
+  # An insertion sort in steps of two: the sides take turns.
+  for k in range(width):
+    move, at = played[low + k], k
+    while at >= 2 and moves[at - 2] > move:
+      moves[at] = moves[at - 2]
+      at -= 2
+    moves[at] = move
+
+
+@njit
+def _redraw(game, played, low, width, room, stream) -> None:
+  """Draws the window's order among those that lead to the position after it.
+
+  Depth first, moves ascending, each side keeping its own: level l plays one
+  of the moves of the side that is to move there.
+
+      sides     | a b c d e ...    a c e: of the first side, b d: of the other
+      level 0   | k = 0, 2, 4      each ascending
+      level 1   |  k = 1, 3        `used` has a bit for each k that is made
+      level 2   | k = 0, 2, 4      at the levels above
+
+  The n-th order found replaces the one held with probability 1 / n, which
+  makes all of them equally likely without a list. room: positions by level,
+  `sides`, the k to try next at each level, the k made there, targets.
+  """
+  stack, sides, following, made, targets = room
+  _sorted_sides(played, low, width, sides)
+  goal = full_key(game[low + width])
+  used, num, level = 0, 0, 0
+  stack[0], following[0], made[0] = game[low], 0, NONE
+  while level >= 0:
+    # Back from the level below: take its move back.
+    if made[level] != NONE:
+      used ^= 1 << made[level]
+      made[level] = NONE
+    k = following[level]
+    if k >= width:
+      level -= 1
+      continue
+    following[level] = k + 2
+    # Of equal moves only the first that is left is tried: the same order must
+    # not be counted twice.
+    twin = k >= 2 and sides[k - 2] == sides[k] and not used >> (k - 2) & 1
+    if used >> k & 1 or twin:
+      continue
+    if not _made(stack[level], sides[k], stack[level + 1], targets):
+      continue
+    if level + 1 < width:
+      used |= 1 << k
+      made[level] = k
+      level += 1
+      following[level], made[level] = level & 1, NONE
+    elif full_key(stack[width]) == goal:
+      num += 1
+      if below(stream, num, num) == 0:
+        # The last move is made at no level: it was tried at this one.
+        for j in range(width - 1):
+          played[low + j] = sides[made[j]]
+        played[low + width - 1] = sides[k]
+
+
+@njit
+def _fill(game, played, low, high) -> None:
+  """Positions after plies low..high - 1 of a legal line."""
+  for k in range(low, high):
+    game[k + 1] = game[k]
+    make(game[k + 1], played[k])

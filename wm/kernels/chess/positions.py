@@ -1,6 +1,10 @@
 """Positions of chess: legal moves, moves made, labels, keys, perft.
 
 Positions are state rows, moves are packed, see `wm.kernels.chess.layout`.
+
+Legal moves are sets of target squares by source square. Pins and checks are
+found first, so that every set is exact and nothing has to be tried and taken
+back; only en passant is, as it moves three pieces.
 """
 
 from __future__ import annotations
@@ -9,7 +13,31 @@ import numpy as np
 
 from wm import core
 from wm.kernels.base import checks
-from wm.kernels.chess import layout, policies
+from wm.kernels.base.bits import lowest, popcount, shr
+from wm.kernels.base.jit import njit
+from wm.kernels.chess import layout
+from wm.kernels.chess import position_words as w
+from wm.kernels.chess.board import (
+  EP_KEYS,
+  KING_ATTACKS,
+  KNIGHT_ATTACKS,
+  PAWN_ATTACKS,
+  attacked,
+  attackers,
+  between,
+  bishop,
+  line,
+  load,
+  make,
+  rook,
+  store,
+)
+from wm.kernels.chess.layout import LABELS, MOST_MOVES
+
+LAST_RANKS = ~0x00FFFFFFFFFFFF00
+_THIRD, _SIXTH = 0xFF << 16, 0xFF << 40
+# Positions that one compiled call makes, in a fraction of a second.
+NODES = 1 << 21
 
 
 def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -19,13 +47,21 @@ def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     moves: [B, 256] int32 ascending, -1 after the last.
     counts: [B] int32.
   """
-  from wm.kernels.chess import positions_numba
-
   rows = layout.rows(rows)
   moves = np.full((len(rows), layout.MOST_MOVES), -1, np.int32)
   counts = np.empty(len(rows), np.int32)
-  positions_numba.legal(rows, moves, counts)
+  _legal(rows, moves, counts)
   return moves, counts
+
+
+@njit
+def _legal(rows, moves, counts) -> None:
+  """Fills moves[B, 256], ascending, and counts[B]."""
+  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  for b in range(len(rows)):
+    counts[b] = 0
+    if load(rows[b], p):
+      counts[b] = list_moves(p, targets, moves[b])
 
 
 def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
@@ -34,16 +70,27 @@ def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
   index: [20480] column of each packed id; a move whose column is not in
   0..columns - 1, such as -1, has none.
   """
-  from wm.kernels.chess import positions_numba
-
   rows, index = layout.rows(rows), checks.frozen(index, np.int32)
   if index.shape != (layout.PACKED,):
     raise core.InputError(
       f'index has shape {index.shape}; expected {layout.PACKED}'
     )
   mask = np.zeros((len(rows), columns), bool)
-  positions_numba.legal_mask(rows, index, mask)
+  _legal_mask(rows, index, mask)
   return mask
+
+
+@njit
+def _legal_mask(rows, index, mask) -> None:
+  """Sets mask[b, index[move]] for each legal move whose index is none of -1."""
+  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  moves = np.empty(256, np.int32)
+  for b in range(len(rows)):
+    if load(rows[b], p):
+      for k in range(list_moves(p, targets, moves)):
+        column = index[moves[k]]
+        if 0 <= column < mask.shape[1]:  # Else no token stands for it.
+          mask[b, column] = True
 
 
 def advance(
@@ -53,38 +100,29 @@ def advance(
 
   An illegal move leaves a dead row; any integer may be asked.
   """
-  from wm.kernels.chess import positions_numba
-
   rows = layout.rows(rows)
   moves = checks.frozen(np.atleast_1d(moves), np.int32)
   checks.same_length(rows=rows, moves=moves)
   after = np.empty((len(rows), layout.WORDS), np.int32)
   ok = np.empty(len(rows), bool)
-  positions_numba.advance(rows, moves, after, ok)
+  _advance(rows, moves, after, ok)
   return after, ok
 
 
-def chances(rows: np.ndarray, policy: str) -> tuple[np.ndarray, np.ndarray]:
-  """How `play` draws the next move from rows [B, >= 11].
-
-  policy: see `policies`; not the uniform one.
-
-  Returns:
-    moves: [B, 256] int32 ascending, -1 after the last.
-    shares: [B, 256] float64 probability of each, 0 after the last.
-  """
-  from wm.kernels.chess import policies_numba
-
-  rows, weights = layout.rows(rows), policies.weights(policy)
-  if not weights.size:
-    raise core.InputError(
-      f'policy {policy!r}: expected one that has weights, as its moves are '
-      'uniform over `legal`'
-    )
-  moves = np.full((len(rows), layout.MOST_MOVES), -1, np.int32)
-  shares = np.zeros((len(rows), layout.MOST_MOVES))
-  policies_numba.weigh(rows, weights, moves, shares)
-  return moves, shares
+@njit
+def _advance(rows, moves, after, ok) -> None:
+  """Fills after[B, 11] (all -1 where illegal) and ok[B]."""
+  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  for b in range(len(rows)):
+    ok[b] = False
+    if load(rows[b], p):
+      fill_targets(p, targets)
+      ok[b] = is_legal(p, targets, moves[b])
+    if ok[b]:
+      make(p, moves[b])
+      store(p, after[b])
+    else:
+      after[b] = -1
 
 
 def keys(rows: np.ndarray) -> np.ndarray:
@@ -93,16 +131,34 @@ def keys(rows: np.ndarray) -> np.ndarray:
   Equal where the rule of repetition sees one position: placement, side,
   rights, and an en-passant file if a pawn may legally capture there.
   """
-  from wm.kernels.chess import positions_numba
+  return _keys(layout.rows(rows)).view(np.uint64)
 
-  return positions_numba.keys(layout.rows(rows)).view(np.uint64)
+
+@njit
+def _keys(rows) -> np.ndarray:
+  """[B] int64 Zobrist keys, 0 without board."""
+  found = np.zeros(len(rows), np.int64)
+  p = np.empty(w.WIDTH, np.int64)
+  for b in range(len(rows)):
+    if load(rows[b], p):
+      found[b] = full_key(p)
+  return found
 
 
 def in_check(rows: np.ndarray) -> np.ndarray:
   """[B] bool: is the side to move of rows [B, >= 11] in check?"""
-  from wm.kernels.chess import positions_numba
+  return _in_check(layout.rows(rows))
 
-  return positions_numba.checks(layout.rows(rows))
+
+@njit
+def _in_check(rows) -> np.ndarray:
+  """[B] bool: is the side to move in check?"""
+  found = np.zeros(len(rows), np.bool_)
+  p = np.empty(w.WIDTH, np.int64)
+  for b in range(len(rows)):
+    if load(rows[b], p):
+      found[b] = is_check(p)
+  return found
 
 
 def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
@@ -112,20 +168,304 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
   en-passant labels after every double push; 'legal' only where a pawn may
   legally capture.
   """
-  from wm.kernels.chess import positions_numba
+  return _labels(layout.rows(rows), layout.legal_ep(ep))
 
-  return positions_numba.labels(layout.rows(rows), layout.legal_ep(ep))
+
+@njit
+def _labels(rows, legal_ep) -> np.ndarray:
+  """[B, 75] uint8 state labels, 0 without board."""
+  found = np.zeros((len(rows), LABELS), np.uint8)
+  p = np.empty(w.WIDTH, np.int64)
+  for b in range(len(rows)):
+    if load(rows[b], p):
+      encode(p, legal_ep, found[b])
+  return found
 
 
 def perft(row: np.ndarray, depth: int) -> int:
   """Number of legal lines of exactly `depth` moves from a row [>= 11]."""
-  from wm.kernels.chess import positions_numba
-
   if not 0 <= depth <= 64:
     raise core.InputError(f'depth is {depth}; expected 0..64')
-  return positions_numba.perft(layout.rows(np.atleast_2d(row))[0], depth)
+  return _perft(layout.rows(np.atleast_2d(row))[0], depth)
+
+
+def _perft(row, depth) -> int:
+  """Number of lines of `depth` moves; the last ply is counted, not made."""
+  # By level: the position, its moves, how many of them are not made yet.
+  stack = np.empty((depth + 1, w.WIDTH), np.int64)
+  moves = np.empty((depth + 1, MOST_MOVES), np.int32)
+  left = np.zeros(depth + 1, np.int64)
+  place = np.array([-2, 0])
+  while place[0] != -1:  # Ctrl-C is heard between the calls.
+    _perft_on(row, depth, place, stack, moves, left, NODES)
+  return int(place[1])
 
 
 def count(row: np.ndarray, depth: int) -> list[int]:
   """Numbers of legal lines of 1..depth moves from a row [>= 11]."""
   return [perft(row, bound) for bound in range(1, depth + 1)]
+
+
+@njit
+def ep_sources(p) -> int:
+  """Pawns that may legally capture en passant."""
+  if not p[w.EP]:
+    return 0
+  side = p[w.SIDE]
+  target = p[w.EP] - 1 + (16 if side else 40)
+  us, them = p[w.PIECES + side], p[w.PIECES + 1 - side]
+  taken = 1 << (target ^ 8)
+  sources = PAWN_ATTACKS[1 - side, target] & p[w.PAWNS] & us
+  if not sources or not taken & p[w.PAWNS] & them or shr(us | them, target) & 1:
+    return 0
+  # Two pawns leave the capturer's rank at once, so pins do not tell: each
+  # capture is made on the board and the king looked at.
+  king = lowest(p[w.KINGS] & us)
+  found, rest = 0, sources
+  while rest:
+    source = rest & -rest
+    rest ^= source
+    occupied = (us | them) ^ source ^ taken | 1 << target
+    if not attackers(p, king, 1 - side, occupied) & ~taken:
+      found |= source
+  return found
+
+
+@njit
+def full_key(p) -> int:
+  """Zobrist key; en passant counts only where it can be played."""
+  return p[w.KEY] ^ EP_KEYS[p[w.EP]] if ep_sources(p) else p[w.KEY]
+
+
+@njit
+def is_check(p) -> bool:
+  """Is the side to move in check?"""
+  side = p[w.SIDE]
+  king = lowest(p[w.KINGS] & p[w.PIECES + side])
+  return attackers(p, king, 1 - side, p[w.PIECES] | p[w.PIECES + 1]) != 0
+
+
+@njit
+def _pinned(p, king, us, them):
+  """Own pieces that stand alone between the king and a slider of theirs."""
+  # Sliders that would see the king if none of its own pieces were there.
+  slants = bishop(king, them) & (p[w.BISHOPS] | p[w.QUEENS])
+  rest = (rook(king, them) & (p[w.ROOKS] | p[w.QUEENS]) | slants) & them
+  pinned = 0
+  while rest:
+    shield = between(king, lowest(rest)) & us
+    rest &= rest - 1
+    if shield & (shield - 1) == 0:  # One piece at most, or none.
+      pinned |= shield
+  return pinned
+
+
+@njit
+def _castlings(p, side, occupied, danger):
+  """Targets of the king's castlings."""
+  rights = p[w.RIGHTS] >> 2 * side
+  if not rights & 3:
+    return 0
+  shift = 56 * side
+  # Both sides' home rank as rank 1: e f g h are 0x10 0x20 0x40 0x80.
+  occupied, danger = shr(occupied, shift), shr(danger, shift)
+  found = 0
+  if rights & 1 and not occupied & 0x60 and not danger & 0x70:
+    found = 0x40
+  if rights & 2 and not occupied & 0x0E and not danger & 0x1C:
+    found |= 0x04
+  return found << shift
+
+
+@njit
+def _pawn_pushes(pawn, side, free):
+  """Targets of a pawn (one bit) straight ahead."""
+  # What reaches the third rank (sixth for black) in one step came from home.
+  if side == 0:
+    one = pawn << 8 & free
+    return one | (one & _THIRD) << 8 & free
+  one = shr(pawn, 8) & free
+  return one | shr(one & _SIXTH, 8) & free
+
+
+@njit
+def fill_targets(p, targets) -> int:
+  """Sets targets[s] for each own piece's square s; gives the number of moves.
+
+  Entries of other squares are left as they are. A pawn on the last rank is
+  four moves.
+  """
+  side = p[w.SIDE]
+  us, them = p[w.PIECES + side], p[w.PIECES + 1 - side]
+  occupied = us | them
+  own_king = p[w.KINGS] & us
+  king = lowest(own_king)
+  # The king is lifted off: it may not step back along a slider's line.
+  danger = attacked(p, 1 - side, occupied ^ own_king)
+  # Where others may go: in check, onto the checker or in between; in double
+  # check, nowhere.
+  allowed = ~us
+  if danger & own_king:
+    checkers = attackers(p, king, 1 - side, occupied)
+    allowed = between(king, lowest(checkers)) | checkers
+    if checkers & (checkers - 1):
+      allowed = 0
+  pinned = _pinned(p, king, us, them)
+  targets[king] = KING_ATTACKS[king] & ~us & ~danger
+  targets[king] |= _castlings(p, side, occupied, danger)
+  count = popcount(targets[king])
+  takers = ep_sources(p)
+  rest = us ^ own_king
+  while rest:
+    source = lowest(rest)
+    piece = rest & -rest
+    rest ^= piece
+    if piece & p[w.PAWNS]:
+      found = PAWN_ATTACKS[side, source] & them | _pawn_pushes(
+        piece, side, ~occupied
+      )
+    elif piece & p[w.KNIGHTS]:
+      found = KNIGHT_ATTACKS[source]
+    else:
+      found = 0
+      if piece & (p[w.BISHOPS] | p[w.QUEENS]):
+        found = bishop(source, occupied)
+      if piece & (p[w.ROOKS] | p[w.QUEENS]):
+        found |= rook(source, occupied)
+    found &= allowed
+    if piece & pinned:  # It may move along the pin alone.
+      found &= line(king, source)
+    if piece & p[w.PAWNS]:
+      if piece & takers:
+        found |= 1 << (p[w.EP] - 1 + (16 if side else 40))
+      # Four promotions each, of which one is counted below.
+      count += 3 * popcount(found & LAST_RANKS)
+    count += popcount(found)
+    targets[source] = found
+  return count
+
+
+@njit
+def list_moves(p, targets, moves) -> int:
+  """Writes legal packed moves in ascending order; gives their number."""
+  fill_targets(p, targets)
+  count = 0
+  rest = p[w.PIECES + p[w.SIDE]]
+  while rest:
+    source = lowest(rest)
+    last = LAST_RANKS if rest & -rest & p[w.PAWNS] else 0
+    rest &= rest - 1
+    goals = targets[source]
+    # From the lowest source, target and promotion up: packed ids ascend.
+    while goals:
+      packed = (source << 6 | lowest(goals)) * 5
+      promotes = goals & -goals & last
+      goals &= goals - 1
+      if promotes:
+        for promo in range(1, 5):
+          moves[count + promo - 1] = packed + promo
+        count += 4
+      else:
+        moves[count] = packed
+        count += 1
+  return count
+
+
+@njit
+def is_legal(p, targets, move) -> bool:
+  """Is a packed move, any integer, among the filled targets?"""
+  if move < 0 or move >= 64 * 64 * 5:
+    return False
+  promo, pair = move % 5, move // 5
+  source, target = pair >> 6, pair & 63
+  piece = 1 << source
+  if (
+    not piece & p[w.PIECES + p[w.SIDE]] or not shr(targets[source], target) & 1
+  ):
+    return False
+  # A pawn on the last rank must promote, and nothing else may.
+  promotes = piece & p[w.PAWNS] and 1 << target & LAST_RANKS
+  return (promo > 0) == (promotes != 0)
+
+
+@njit
+def nth_move(p, targets, index) -> int:
+  """Packed move number `index` in ascending order, of filled targets."""
+  rest = p[w.PIECES + p[w.SIDE]]
+  while rest:
+    source = lowest(rest)
+    last = LAST_RANKS if rest & -rest & p[w.PAWNS] else 0
+    rest &= rest - 1
+    goals = targets[source]
+    count = popcount(goals) + 3 * popcount(goals & last)
+    if index >= count:  # Not of this piece: none of its moves is listed.
+      index -= count
+      continue
+    while goals:
+      # Of one pawn either every move promotes or none.
+      packed = (source << 6 | lowest(goals)) * 5
+      goals &= goals - 1
+      if last and last & 1 << (packed // 5 & 63):
+        if index < 4:
+          return packed + 1 + index
+        index -= 4
+      else:
+        if index == 0:
+          return packed
+        index -= 1
+  return -1
+
+
+@njit
+def encode(p, _legal, out) -> None:
+  """Fills out[75]; `legal` asks for en passant only where it can be played.
+
+  Walker and Lyons 2026, section 2.1: squares a8..h1, side, four rights,
+  en-passant file and rank, both bytes of both counters.
+  """
+  # Word k of the codes holds ranks 2 k + 1 and 2 k + 2; labels begin at a8.
+  for k in range(4):
+    codes = p[w.CODES + k]
+    for rank in range(2):
+      first = 8 * (7 - 2 * k - rank)
+      for file in range(8):
+        out[first + file] = shr(codes, 32 * rank + 4 * file) & 15
+  out[64] = p[w.SIDE]
+  for k in range(4):
+    out[65 + k] = p[w.RIGHTS] >> k & 1
+  shown = p[w.EP] and (not _legal or ep_sources(p) != 0)
+  out[69] = p[w.EP] if shown else 0
+  # Black to move: a white pawn has just passed rank 3.
+  out[70] = 2 - p[w.SIDE] if shown else 0
+  out[71], out[72] = p[w.HALF] >> 8, p[w.HALF] & 255
+  out[73], out[74] = p[w.FULL] >> 8, p[w.FULL] & 255
+
+
+@njit
+def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
+  """Goes on from place: level (-2: not begun, -1: done), lines so far."""
+  level, total = place
+  targets = np.empty(64, np.int64)
+  if level == -2:
+    level = -1
+    if not load(row, stack[0]):
+      total = 0
+    elif depth <= 1:
+      total = fill_targets(stack[0], targets) if depth else 1
+    else:
+      level = 0
+      left[0] = list_moves(stack[0], targets, moves[0])
+  while level >= 0 and budget > 0:
+    if left[level] == 0:
+      level -= 1
+      continue
+    budget -= 1
+    left[level] -= 1  # Moves are made from the last one back.
+    stack[level + 1] = stack[level]
+    make(stack[level + 1], moves[level, left[level]])
+    if level + 2 == depth:  # The last ply is counted, not made.
+      total += fill_targets(stack[level + 1], targets)
+      continue
+    level += 1
+    left[level] = list_moves(stack[level], targets, moves[level])
+  place[:] = level, total

@@ -2,7 +2,7 @@
 
 table      steps, walks, counts, reachable rows, minimisation
 product    pairs of states: Myhill-Nerode boundaries and their sizes
-*_numba    their compiled forms; `vmap` is what programs on a device trace
+vmap       the moves in JAX, for programs on a device
 """
 
 from wm.kernels.dfa.product import VARIANTS, boundary

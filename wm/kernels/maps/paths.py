@@ -3,6 +3,15 @@
 A graph is a table `delta [S, A] int32` of the row that each label leads to,
 DEAD where there is no edge. Edge lengths are [S, A] float64 in metres, read
 only where there is an edge.
+
+Many searches run at once, one a lane of a vector: dist[row, lane] is how far
+`row` is from the root of that lane. Sources that lie close together settle
+rows in nearly one order, so rows are relaxed in that order, all lanes in one
+operation, and again only where a neighbour improved. Addition being monotone,
+the least fixed point is what a search alone arrives at, to the last bit.
+
+Edges are (indptr, others[, lengths]): those of row u are the slice
+indptr[u]:indptr[u + 1], all unsigned, which spares a test for negative ones.
 """
 
 from __future__ import annotations
@@ -10,10 +19,15 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, pieces
+from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base.jit import njit
+from wm.kernels.base.rng import below, splitmix
 
 GOALS = 512  # destinations whose distances are held at a time
 ATTEMPTS = 1000  # draws of one random walk before it is given up
+HOP_LANES = 256
+LANES = 64
+_ONE = np.uint32(1)
 
 
 def hops(delta: np.ndarray) -> np.ndarray:
@@ -22,14 +36,33 @@ def hops(delta: np.ndarray) -> np.ndarray:
   uint8, or uint16 where some distance is above 252; more than 65532 is an
   error. The greatest value of the type marks rows that cannot be reached.
   """
-  from wm.kernels.maps import paths_numba
-
   delta = checks.table(delta)
   for dtype in (np.uint8, np.uint16):
     out = np.empty((len(delta), len(delta)), dtype)
-    if paths_numba.hops(*_edges(delta), out):
+    if _hops(*_edges(delta), out):
       return out
   raise core.InputError('a shortest path has more than 65532 edges')
+
+
+def _hops(
+  leaving: tuple[np.ndarray, ...],
+  entering: tuple[np.ndarray, ...],
+  out: np.ndarray,
+) -> bool:
+  """Fills out [S, S]; False where it is too narrow.
+
+  Infinity is the type's maximum less one, so that one hop more still fits.
+  """
+  infinity, size = np.iinfo(out.dtype).max - 1, len(out)
+  # Column n of `out` is of goal roots[n] until the columns are put in order.
+  roots = _clusters(leaving, entering, np.arange(size, dtype='u4'), HOP_LANES)
+  for some in chunked_calls.slices(-(-size // HOP_LANES), 8):
+    ends = some.start * HOP_LANES, some.stop * HOP_LANES
+    if not _fill_hops(leaving, entering, roots, *ends, out, infinity):
+      return False
+  for some in chunked_calls.slices(size):
+    _permute(out[some], roots, infinity)
+  return True
 
 
 def dijkstra(
@@ -88,8 +121,6 @@ def _search(
   labels: np.ndarray,
 ) -> np.ndarray:
   """Distances [B, S]; fills labels [B, S] too, unless they are empty."""
-  from wm.kernels.maps import paths_numba
-
   lengths = np.asarray(lengths, np.float64)
   if lengths.shape != delta.shape:
     raise core.InputError(
@@ -103,7 +134,7 @@ def _search(
     leaving, entering = entering, leaving
   names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
   dist = np.empty((len(sources), len(delta)))
-  paths_numba.distances(leaving, entering, names, sources, dist, labels)
+  _distances(leaving, entering, names, sources, dist, labels)
   return dist
 
 
@@ -129,8 +160,6 @@ def follow(
     labels: [B, most] int8, DEAD padded; the first ones of longer routes.
     moves: [B] int32; 0 at the goal, DEAD without a route, most + 1 if longer.
   """
-  from wm.kernels.maps import paths_numba
-
   delta = checks.table(delta)
   origins = checks.rows(origins, len(delta), 'origins', 0)
   index = checks.rows(index, len(goals), 'index', 0)
@@ -142,8 +171,28 @@ def follow(
   moves = np.empty(len(origins), np.int32)
   # Routes to one goal together: they read the same row of the table.
   order = np.argsort(index, kind='stable')
-  paths_numba.follow(delta, table, origins, index, goals, order, labels, moves)
+  _follow(delta, table, origins, index, goals, order, labels, moves)
   return labels, moves
+
+
+@njit
+def _follow(delta, table, origins, index, goals, order, labels, moves) -> None:
+  """Fills labels and moves of routes, in an order that keeps to one table."""
+  most = labels.shape[1]
+  for b in order:
+    row, goal, line = origins[b], goals[index[b]], table[index[b]]
+    step = 0
+    while row != goal:
+      label = line[row]
+      if label < 0 or step == most:
+        step = -1 if label < 0 else most + 1
+        break
+      labels[b, step] = label
+      row = delta[row, label]
+      step += 1
+    if step < 0:  # No route: nothing of what led there stays.
+      labels[b] = -1
+    moves[b] = step
 
 
 def shortest_routes(
@@ -198,8 +247,6 @@ def random_walks(
     labels: [N, high] int8, DEAD padded.
     lengths: [N] int32; 0 where ATTEMPTS draws gave no walk of `low` moves.
   """
-  from wm.kernels.maps import paths_numba
-
   delta = checks.table(delta)
   if not 1 <= low <= high:
     raise core.InputError(
@@ -218,8 +265,8 @@ def random_walks(
     checks.frozen(starts, np.int32),
   )
   run = np.uint64(seed & (2**64 - 1))
-  return pieces.run(
-    lambda some: paths_numba.random_walks(
+  return chunked_calls.run(
+    lambda some: _random_walks(
       *table,
       some.stop - some.start,
       low,
@@ -230,6 +277,36 @@ def random_walks(
     ),
     num,
   )
+
+
+@njit
+def _random_walks(
+  heads, labels, edges, starts, num, low, high, seed, first, attempts
+) -> tuple[np.ndarray, ...]:
+  """Uniform random walks: two draws of a stream start it, one is for a step."""
+  origins = np.full(num, -1, np.int32)
+  walked = np.full((num, high), -1, np.int8)
+  lengths = np.zeros(num, np.int32)
+  # Each attempt has draws of its own, of which it may leave some unused:
+  #   attempt * (high + 2) + | 0 origin | 1 length | 2.. its steps |
+  run = splitmix(seed)
+  for n in range(num):
+    key = splitmix(splitmix(run ^ np.uint64(first + n)))
+    for attempt in range(attempts):
+      draw = attempt * (high + 2)
+      row = starts[below(key, draw, len(starts))]
+      wanted = low + below(key, draw + 1, high - low + 1)
+      origins[n], steps = row, 0
+      while steps < wanted and edges[row]:
+        edge = below(key, draw + 2 + steps, edges[row])
+        walked[n, steps] = labels[row, edge]
+        row = heads[row, edge]
+        steps += 1
+      if steps >= low:
+        lengths[n] = steps
+        break
+      walked[n] = -1
+  return origins, walked, lengths
 
 
 def _edges(
@@ -256,3 +333,289 @@ def _edges(
     )
 
   return sorted_by(tails, heads), sorted_by(heads, tails)
+
+
+@njit
+def _clusters(leaving, entering, rows, size) -> np.ndarray:
+  """`rows` in an order that puts `size` of them at a time close together.
+
+  Grown breadth first, edges taken both ways, from the first row that is left.
+  """
+  total = len(leaving[0]) - 1
+  # A row may be asked for more than once, and is then put out as often.
+  wanted = np.zeros(total, np.int64)
+  for row in rows:
+    wanted[row] += 1
+  order, queue = np.empty(len(rows), np.uint32), np.empty(total, np.uint32)
+  seen, num = np.full(total, -1, np.int64), 0
+  for root in range(total):
+    while wanted[root]:
+      queue[0], seen[root] = root, num
+      # `seen` holds the number of the search: it need not be cleared for each.
+      mark, at, tail = num, 0, 1
+      # A cluster is filled up to its size, across searches if need be.
+      stop = min(num + size - num % size, len(rows))
+      while at < tail and num < stop:
+        row = queue[at]
+        at += 1
+        while wanted[row] and num < stop:
+          order[num] = row
+          wanted[row] -= 1
+          num += 1
+        for edges in (leaving[:2], entering[:2]):
+          for near in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+            if seen[near] != mark:
+              seen[near] = mark
+              queue[tail] = near
+              tail += 1
+  return order
+
+
+@njit
+def _breadth_first(edges, root, order, seen):
+  """Fills order [S] with rows as a search from root meets them, then others."""
+  indptr, others = edges[0], edges[1]
+  seen[:] = False
+  order[0], seen[root] = root, True
+  at, num = 0, 1
+  while at < num:
+    row = order[at]
+    at += 1
+    for other in others[indptr[row] : indptr[row + _ONE]]:
+      if not seen[other]:
+        order[num], seen[other] = other, True
+        num += 1
+  # Rows out of reach come last: other roots of the block may reach them.
+  for row in range(len(seen)):
+    if not seen[row]:
+      order[num] = row
+      num += 1
+
+
+@njit
+def _wake(edges, row, dirty):
+  """Marks the rows that edges from `row` lead to."""
+  for other in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+    dirty[other] = True
+
+
+@njit
+def _hop(edges, row, dist):
+  """Takes one more than the least of the neighbours; True if a lane fell."""
+  fell, stop = False, edges[0][row + _ONE]
+  # Two edges a turn halve the loads and stores of the row itself.
+  for e in range(edges[0][row], stop, 2):
+    one, two = edges[1][e], edges[1][min(e + 1, stop - 1)]
+    for lane in range(HOP_LANES):
+      near = min(dist[one, lane], dist[two, lane])
+      far, old = dist.dtype.type(near + 1), dist[row, lane]
+      fell |= far < old
+      dist[row, lane] = min(far, old)
+  return fell
+
+
+@njit
+def _hop_block(out, into, roots, infinity, dist, order, dirty):
+  """Hops from at most HOP_LANES roots into dist [S, HOP_LANES]."""
+  _breadth_first(out, roots[0], order, dirty)
+  dirty[:] = False
+  dist[:] = infinity
+  for lane in range(len(roots)):
+    dist[roots[lane], lane] = 0
+    _wake(out, roots[lane], dirty)
+  again = True
+  # Rows whose in-neighbours fell are dirty; until none is, in one fixed order.
+  while again:
+    again = False
+    for row in order:
+      if dirty[row]:
+        dirty[row] = False
+        if _hop(into, row, dist):
+          again = True
+          _wake(out, row, dirty)
+
+
+@njit
+def _fill_hops(leaving, entering, roots, first, last, out, infinity):
+  """Hops to roots[first:last]; False where `infinity` is too low."""
+  size = len(out)
+  dist = np.empty((size, HOP_LANES), out.dtype)
+  order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
+  for start in range(first, min(last, size), HOP_LANES):
+    some = roots[start : start + HOP_LANES]
+    # From goals against the edges: a row of `out` is then written in runs.
+    _hop_block(entering, leaving, some, infinity, dist, order, dirty)
+    # One less than infinity is kept free: a hop more would be taken for none.
+    high = False
+    for row in range(size):
+      for lane in range(len(some)):
+        high |= dist[row, lane] == infinity - 1
+        out[row, start + lane] = dist[row, lane]
+    if high:
+      return False
+  return True
+
+
+@njit
+def _permute(out, columns, infinity):
+  """Moves column n to columns[n] in place; infinity becomes the maximum."""
+  line = np.empty(out.shape[1], out.dtype)
+  for row in range(len(out)):
+    # A copy of the row: columns change places with each other.
+    for n in range(len(columns)):
+      line[n] = out[row, n]
+    for n in range(len(columns)):
+      far = line[n]
+      out[row, columns[n]] = far + (far == infinity)
+
+
+@njit
+def _relax(edges, row, dist):
+  """Shortens dist[row] over edges from others; True if any lane fell."""
+  fell, stop = False, edges[0][row + _ONE]
+  for e in range(edges[0][row], stop, 2):
+    last = min(e + 1, stop - 1)
+    one, two = edges[1][e], edges[1][last]
+    to_one, to_two = edges[2][e], edges[2][last]
+    for lane in range(LANES):
+      far = min(dist[one, lane] + to_one, dist[two, lane] + to_two)
+      old = dist[row, lane]
+      fell |= far < old
+      dist[row, lane] = min(far, old)
+  return fell
+
+
+@njit
+def _block(out, into, roots, dist, order, dirty):
+  """Distances from at most LANES roots into dist [S, LANES]."""
+  # All lanes share one order: their roots lie close together.
+  dist[:] = np.inf
+  _breadth_first(out, roots[0], order, dirty)
+  dirty[:] = False
+  for lane in range(len(roots)):
+    dist[roots[lane], lane] = 0.0
+    _wake(out, roots[lane], dirty)
+  again = True
+  # As for hops; adding a length is monotone, so this is the least fixed point.
+  while again:
+    again = False
+    for row in order:
+      if dirty[row]:
+        dirty[row] = False
+        if _relax(into, row, dist):
+          again = True
+          _wake(out, row, dirty)
+
+
+@njit
+def _name(into, names, roots, dist, row, found, stuck):
+  """Fills found [LANES] with the label a route takes at a row, else -1.
+
+  stuck [LANES] becomes True where only level edges leave the row.
+  """
+  for lane in range(LANES):
+    found[lane] = -1
+  # From the last edge back, so that the lowest label stays.
+  for k in range(into[0][row + _ONE] - into[0][row]):
+    e = into[0][row + _ONE] - 1 - k
+    other, length, name = into[1][e], into[2][e], np.int64(names[e])
+    for lane in range(LANES):
+      there, here = dist[other, lane], dist[row, lane]
+      # On a shortest route, and nearer: a level edge might lead in a circle.
+      best = (there + length == here) & (there < here)
+      found[lane] = name if best else found[lane]
+  for lane in range(len(roots)):
+    open_end = found[lane] < 0 and dist[row, lane] < np.inf
+    stuck[lane] |= open_end and roots[lane] != row
+
+
+@njit
+def _release(into, names, goal, far, out):
+  """Labels for rows that only level edges leave, in rounds, by rounds of
+  rows that are settled one after the other; see `ref`."""
+  size = len(far)
+  settled, found = np.empty(size, np.bool_), np.empty(size, np.int8)
+  some = True
+  for row in range(size):
+    settled[row] = out[row] >= 0 or row == goal
+  while some:
+    some = False
+    # First all rows are asked, then what was found is written: a round sees
+    # only what earlier rounds have settled.
+    for row in range(size):
+      found[row] = -1
+      if settled[row] or far[row] == np.inf:
+        continue
+      for e in range(into[0][row], into[0][row + 1]):
+        other = into[1][e]
+        level = far[other] + into[2][e] == far[row]
+        if level and settled[other] and found[row] < 0:
+          found[row], some = names[e], True
+    for row in range(size):
+      if found[row] >= 0:
+        out[row], settled[row] = found[row], True
+
+
+@njit
+def _write_labels(into, names, roots, dist, places, labels):
+  """Puts the labels of a block in rows `places` of labels [B, S]."""
+  # Turned from [row, lane] to [lane, row] by way of a square that stays in the
+  # cache; a lane whose routes meet level edges alone is settled afterwards.
+  size = len(dist)
+  square = np.empty((16, LANES), np.int64)
+  stuck = np.zeros(LANES, np.bool_)
+  for low in range(0, size, 16):
+    high = min(low + 16, size)
+    for row in range(low, high):
+      _name(into, names, roots, dist, np.uint32(row), square[row - low], stuck)
+    for lane in range(len(roots)):
+      for row in range(low, high):
+        labels[places[lane], row] = square[row - low, lane]
+  for lane in range(len(roots)):
+    if stuck[lane]:
+      out = labels[places[lane]]
+      _release(into, names, roots[lane], dist[:, lane], out)
+
+
+@njit
+def _blocks(out, into, names, sources, places, result, labels):
+  """Searches from all sources, LANES at a time."""
+  size = len(out[0]) - 1
+  dist = np.empty((size, LANES))
+  order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
+  for start in range(0, len(sources), LANES):
+    roots = sources[start : start + LANES]
+    into_rows = places[start : start + LANES]  # Where results belong.
+    _block(out, into, roots, dist, order, dirty)
+    # In squares: both arrays then stay within the cache.
+    for low in range(0, size, 16):
+      for lane in range(len(roots)):
+        for row in range(low, min(low + 16, size)):
+          result[into_rows[lane], row] = dist[row, lane]
+    if len(labels):
+      _write_labels(into, names, roots, dist, into_rows, labels)
+
+
+def _distances(
+  out_edges: tuple[np.ndarray, ...],
+  in_edges: tuple[np.ndarray, ...],
+  names: np.ndarray,
+  sources: np.ndarray,
+  dist: np.ndarray,
+  labels: np.ndarray,
+) -> None:
+  """Fills dist [B, S] and, unless empty, labels [B, S].
+
+  With labels given, the sources are goals, the searches go against the edges,
+  and `names` are the labels of in_edges.
+  """
+  rows = sources.astype(np.uint32)
+  together = _clusters(out_edges[:2], in_edges[:2], rows, LANES)
+  # Where each of `together` stands in `rows`: stable sorts of both pair every
+  # use of a row with a place of its own.
+  places = np.empty(len(rows), np.int64)
+  places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
+  edges = out_edges, in_edges, names
+  for some in chunked_calls.slices(-(-len(rows) // LANES), 8):
+    part = slice(some.start * LANES, some.stop * LANES)
+    _blocks(*edges, together[part], places[part], dist, labels)

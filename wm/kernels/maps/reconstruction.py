@@ -4,15 +4,441 @@ Each node has at most one edge in use per label; labels 0..7 are the eight
 directions, higher ones other tokens that stand where a direction should, which
 no true edge has. True edges are unused until a route takes them; false edges
 are added where no true one fits (Vafa et al. 2024, section 4 and appendix E).
+
+The algorithms are those of the reference in tests/kernels, on flat arrays: a
+node's edges in use are the first degree[node] slots of its row,
+
+    label[node], target[node], route[node]   | 0 | 1 | 2 | free ...
+                                                           ^ degree[node]
+
+and a walk that is only tried marks the unused true edges that it would take
+(`fresh`) instead of adding them, so that it is cheap to take back.
 """
 
 from __future__ import annotations
 
-from wm.kernels.maps.edges import Edges, Problem
+from typing import NamedTuple
+
+import numpy as np
+
+from wm.kernels.base import chunked_calls
+from wm.kernels.base.jit import njit
+
+# Why a route could not be placed.
+OK, NO_ROOM, TOO_FAR, NO_CANDIDATE, OFF_DESTINATION = range(5)
+
+
+class Problem(NamedTuple):
+  """A map, the routes to place on it, and how.
+
+  Attributes:
+    delta: [S, 8] int32, the true map; DEAD where there is no edge.
+    near_offsets: [S + 1] int64, start of each node's candidates.
+    near_nodes: candidates of added edges, in the order that breaks ties.
+    origins: [N] int32.
+    destinations: [N] int32.
+    offsets: [N + 1] int64, start of each route's labels.
+    labels: int32; one or more a route.
+    max_degree: most edges (paper: distinct neighbours) out of a node.
+    paper: the algorithm as printed, not what the published program does.
+    rollback: a route that fails leaves the map as it was.
+  """
+
+  delta: np.ndarray
+  near_offsets: np.ndarray
+  near_nodes: np.ndarray
+  origins: np.ndarray
+  destinations: np.ndarray
+  offsets: np.ndarray
+  labels: np.ndarray
+  max_degree: int
+  paper: bool
+  rollback: bool
+
+
+class Edges(NamedTuple):
+  """Edges in use after all routes, ordered by source and label.
+
+  Attributes:
+    source, label, target: [E] int32.
+    false: [E] bool, added where the true map has none.
+    route: [E] int32, the route that first used it.
+    reasons: [N] int8, OK or why a route failed.
+  """
+
+  source: np.ndarray
+  label: np.ndarray
+  target: np.ndarray
+  false: np.ndarray
+  route: np.ndarray
+  reasons: np.ndarray
+
+
+class _Map(NamedTuple):
+  """A map under construction.
+
+  Attributes:
+    true: [S, 8] int32, all true edges.
+    label, target, route: [S, D] int32, edges in use; route is the one that
+      first used it, or ~route for a false edge.
+    degree: [S] int32, slots in use.
+    fresh: [S, 8] bool, unused true edges that the walk on trial takes.
+    held: [S] int32, how many of them, and of pending edges, leave each node.
+    log: [K + 1] int32, nodes to which the present route added an edge.
+    logged: [1] int64, how many of these.
+    max_degree: most edges, or neighbours, of a node.
+  """
+
+  true: np.ndarray
+  label: np.ndarray
+  target: np.ndarray
+  route: np.ndarray
+  degree: np.ndarray
+  fresh: np.ndarray
+  held: np.ndarray
+  log: np.ndarray
+  logged: np.ndarray
+  max_degree: int
+
+
+class _Walk(NamedTuple):
+  """Scratch of one walk of up to K steps.
+
+  Attributes:
+    path: [K + 1] int32, nodes, the first included.
+    first: [K] bool, steps that marked a fresh edge, to be taken back.
+  """
+
+  path: np.ndarray
+  first: np.ndarray
+
+
+@njit
+def _near(given, node):
+  """Nodes that a false edge from `node` may lead to."""
+  ends = given.near_offsets
+  return given.near_nodes[ends[node] : ends[node + 1]]
+
+
+@njit
+def _slot(graph, node, label):
+  """Slot of the edge in use with a label, -1 if there is none."""
+  for slot in range(graph.degree[node]):
+    if graph.label[node, slot] == label:
+      return slot
+  return -1
+
+
+@njit
+def _add(graph, node, label, target, route):
+  """Puts an edge in use and logs it."""
+  slot = graph.degree[node]
+  graph.label[node, slot] = label
+  graph.target[node, slot] = target
+  graph.route[node, slot] = route
+  graph.degree[node] = slot + 1
+  graph.log[graph.logged[0]] = node
+  graph.logged[0] += 1
+
+
+@njit
+def _undo(graph):
+  """Takes back all edges logged: a node's last slot is its latest edge."""
+  while graph.logged[0]:
+    graph.logged[0] -= 1
+    graph.degree[graph.log[graph.logged[0]]] -= 1
+
+
+@njit
+def _take(graph, walk, labels, route):
+  """Puts the true edges of a walk in use; returns its last node."""
+  for step in range(len(labels)):
+    node, label = walk.path[step], labels[step]
+    if _slot(graph, node, label) < 0:
+      _add(graph, node, label, walk.path[step + 1], route)
+  return walk.path[len(labels)]
+
+
+# The published program. While it tries where a false edge may lead, that edge
+# is pending: it leaves node `at` (-1: there is none) with label `pending`.
+
+
+@njit
+def _has_room(graph, node, label, at, pending):
+  """May an edge with this label be added, after fresh and pending ones?"""
+  if graph.degree[node] + graph.held[node] >= graph.max_degree:
+    return False
+  if node == at and label == pending:
+    return False
+  if label < 8 and graph.fresh[node, label]:
+    return False  # The walk on trial has taken this label.
+  return _slot(graph, node, label) < 0
+
+
+@njit
+def _step(graph, walk, step, label, at, pending):
+  """Takes one step of a walk if an edge allows it."""
+  node = walk.path[step]
+  slot = _slot(graph, node, label)
+  walk.first[step] = False
+  if slot >= 0:
+    walk.path[step + 1] = graph.target[node, slot]
+    return True
+  if label >= 8 or graph.true[node, label] < 0:
+    return False
+  if not graph.fresh[node, label]:
+    if not _has_room(graph, node, label, at, pending):
+      return False
+    graph.fresh[node, label] = True
+    graph.held[node] += 1
+    walk.first[step] = True
+  walk.path[step + 1] = graph.true[node, label]
+  return True
+
+
+@njit
+def _back(graph, walk, labels, length, to):
+  """Takes back the marks of a walk's steps beyond the first `to`."""
+  for step in range(to, length):
+    if walk.first[step]:
+      graph.fresh[walk.path[step], labels[step]] = False
+      graph.held[walk.path[step]] -= 1
+
+
+@njit
+def _walk(graph, walk, start, destination, labels, at, pending):
+  """Length of the walk: all labels if it ends at the destination, else of
+  the longest proper prefix whose last node has room for the next label."""
+  walk.path[0] = start
+  length = 0
+  if at >= 0:  # The pending edge takes a place too.
+    graph.held[at] += 1
+  # Step by step as far as edges go; each step marks what it takes.
+  while length < len(labels) and _step(
+    graph, walk, length, labels[length], at, pending
+  ):
+    length += 1
+  if length < len(labels) or walk.path[length] != destination:
+    kept = min(length, len(labels) - 1)
+    _back(graph, walk, labels, length, kept)
+    # Marks are taken back one step at a time: they count against the room.
+    while kept > 0 and not _has_room(
+      graph, walk.path[kept], labels[kept], at, pending
+    ):
+      kept -= 1
+      _back(graph, walk, labels, kept + 1, kept)
+    length = kept
+  _back(graph, walk, labels, length, 0)
+  if at >= 0:
+    graph.held[at] -= 1
+  return length
+
+
+@njit
+def _best(graph, walk, best, near, destination, labels, at, pending):
+  """Longest walk of all candidates, the first of equals, into `best`."""
+  longest = 0
+  for candidate in near:
+    # Each walk but a whole one leaves a label: none can be longer than this.
+    if longest == len(labels):
+      break
+    length = _walk(graph, walk, candidate, destination, labels, at, pending)
+    if length > longest:
+      longest = length
+      best.path[: length + 1] = walk.path[: length + 1]
+  return longest
+
+
+@njit
+def _program(graph, walk, best, given, n):
+  """Places route n as the published program does; OK or why not."""
+  labels = given.labels[given.offsets[n] : given.offsets[n + 1]]
+  origin, destination = given.origins[n], given.destinations[n]
+  length = _walk(graph, walk, origin, destination, labels, -1, -1)
+  if length == 0 and not _has_room(graph, origin, labels[0], -1, -1):
+    return NO_ROOM
+  node = _take(graph, walk, labels[:length], n)
+  done = length
+  #   labels   | done: walked | label: a false edge | rest: walked from its end
+  while done < len(labels):
+    near, label, rest = _near(given, node), labels[done], labels[done + 1 :]
+    if len(rest) == 0:
+      # The last label must lead to the destination.
+      if not np.any(near == destination):
+        return TOO_FAR
+      _add(graph, node, label, destination, ~n)
+      return OK
+    length = _best(graph, walk, best, near, destination, rest, node, label)
+    if length == 0:
+      return NO_CANDIDATE
+    _add(graph, node, label, best.path[0], ~n)
+    node = _take(graph, best, rest[:length], n)
+    done += 1 + length
+  return OK
+
+
+# The algorithm as printed: it counts distinct neighbours instead of edges.
+
+
+@njit
+def _leads(graph, node, target, slots, label):
+  """Does one of the first slots, or a fresh edge of lower label, lead there?"""
+  for slot in range(slots):
+    if graph.target[node, slot] == target:
+      return True
+  for fresh in range(label):
+    if graph.fresh[node, fresh] and graph.true[node, fresh] == target:
+      return True
+  return False
+
+
+@njit
+def _fits(graph, node, target):
+  """Does an edge to `target` keep the distinct neighbours in their limit?"""
+  if _leads(graph, node, target, graph.degree[node], 8):
+    return True
+  if graph.degree[node] + graph.held[node] < graph.max_degree:
+    return True
+  # Edges alone would exceed the limit: count the distinct nodes they lead to,
+  # each at its first slot or, of fresh ones, at its lowest label.
+  known = 0  # Distinct neighbours.
+  for slot in range(graph.degree[node]):
+    known += not _leads(graph, node, graph.target[node, slot], slot, 0)
+  for label in range(8):
+    if graph.fresh[node, label]:
+      known += not _leads(
+        graph, node, graph.true[node, label], graph.degree[node], label
+      )
+  return known < graph.max_degree
+
+
+@njit
+def _follow(graph, walk, node, destination, labels):
+  """Steps that can be walked; being at the destination at the end is one."""
+  walk.path[0] = node
+  # As `_walk`, but with the limit on neighbours, and it never backs up.
+  steps = 0
+  while steps < len(labels):
+    node, label = walk.path[steps], labels[steps]
+    slot = _slot(graph, node, label)
+    walk.first[steps] = False
+    if slot >= 0:
+      walk.path[steps + 1] = graph.target[node, slot]
+    elif label >= 8 or graph.true[node, label] < 0:
+      break
+    else:
+      if not graph.fresh[node, label]:
+        if not _fits(graph, node, graph.true[node, label]):
+          break
+        graph.fresh[node, label] = True
+        graph.held[node] += 1
+        walk.first[steps] = True
+      walk.path[steps + 1] = graph.true[node, label]
+    steps += 1
+  _back(graph, walk, labels, steps, 0)
+  if steps == len(labels) and walk.path[steps] == destination:
+    steps += 1
+  return steps
+
+
+@njit
+def _choose(graph, walk, near, node, destination, label, rest, n):
+  """Where the printed algorithm adds an edge to, or -1."""
+  slots = graph.degree[node]
+  # The last edge must end the route; before it, any candidate may do.
+  best, chosen = -1 if len(rest) else 0, -1
+  for candidate in near:
+    if candidate == node or _leads(graph, node, candidate, slots, 0):
+      continue
+    # Added for the trial, so that the walk may use it, and taken back.
+    _add(graph, node, label, candidate, ~n)
+    steps = _follow(graph, walk, candidate, destination, rest)
+    graph.degree[node] -= 1
+    graph.logged[0] -= 1
+    if steps > best:
+      best, chosen = steps, candidate
+    if best > len(rest):
+      break  # The whole rest and the destination: nothing is better.
+  return chosen
+
+
+@njit
+def _paper(graph, walk, given, n):
+  """Places route n by the algorithm as printed; OK or why not."""
+  labels = given.labels[given.offsets[n] : given.offsets[n + 1]]
+  node, destination = given.origins[n], given.destinations[n]
+  for done in range(len(labels)):
+    label = labels[done]
+    slot = _slot(graph, node, label)
+    if slot >= 0:
+      node = graph.target[node, slot]
+      continue
+    target = graph.true[node, label] if label < 8 else -1
+    # Node -1 is nobody's neighbour: without a true edge, this asks whether
+    # any further neighbour would fit.
+    if not _fits(graph, node, target):
+      return NO_ROOM
+    if target >= 0:
+      _add(graph, node, label, target, n)
+    else:
+      near, rest = _near(given, node), labels[done + 1 :]
+      target = _choose(graph, walk, near, node, destination, label, rest, n)
+      if target < 0:
+        return NO_CANDIDATE if len(rest) else TOO_FAR
+      _add(graph, node, label, target, ~n)
+    node = target
+  return OK if node == destination else OFF_DESTINATION
+
+
+@njit
+def _place(graph, walk, best, given, reasons, first, last):
+  """Places routes first..last - 1; fills their reasons."""
+  for n in range(first, last):
+    graph.logged[0] = 0
+    if given.paper:
+      reasons[n] = _paper(graph, walk, given, n)
+    else:
+      reasons[n] = _program(graph, walk, best, given, n)
+    if given.rollback and reasons[n] != OK:
+      _undo(graph)
 
 
 def reconstruct(problem: Problem) -> Edges:
-  """Places routes one after the other."""
-  from wm.kernels.maps import reconstruction_numba
-
-  return reconstruction_numba.reconstruct(problem)
+  """Edges of all routes."""
+  # One dtype each, contiguous: one compiled version. Mypy counts no fields.
+  dtypes = 'i4', 'i8', 'i4', 'i4', 'i4', 'i8', 'i4'
+  arrays = map(np.ascontiguousarray, problem[: len(dtypes)], dtypes)
+  given = Problem(*arrays, *problem[len(dtypes) :])  # type: ignore[arg-type]
+  room = int(np.diff(given.offsets).max(initial=0)) + 1
+  # A node has at most one edge a label, and one more while it is on trial. The
+  # paper's limit is of neighbours, to which up to 8 true edges may lead.
+  kinds = max(int(given.labels.max(initial=0)) + 1, 8)
+  most = given.max_degree + 8 * given.paper
+  states, slots = len(given.delta), min(most, kinds) + 1
+  graph = _Map(
+    given.delta,
+    label=np.full((states, slots), -1, np.int32),
+    target=np.full((states, slots), -1, np.int32),
+    route=np.full((states, slots), -1, np.int32),
+    degree=np.zeros(states, np.int32),
+    fresh=np.zeros((states, 8), bool),
+    held=np.zeros(states, np.int32),
+    log=np.zeros(room, np.int32),
+    logged=np.zeros(1, np.int64),
+    max_degree=given.max_degree,
+  )
+  walk = _Walk(np.zeros(room, np.int32), np.zeros(room, bool))
+  best = _Walk(np.zeros(room, np.int32), np.zeros(room, bool))
+  reasons = np.zeros(len(given.origins), np.int8)
+  for some in chunked_calls.slices(len(reasons)):
+    _place(graph, walk, best, given, reasons, some.start, some.stop)
+  source, slot = np.nonzero(np.arange(slots) < graph.degree[:, None])
+  order = np.lexsort((graph.label[source, slot], source))
+  source, slot = source[order].astype(np.int32), slot[order]
+  label, target, route = (
+    column[source, slot] for column in (graph.label, graph.target, graph.route)
+  )
+  false = route < 0
+  return Edges(
+    source, label, target, false, np.where(false, ~route, route), reasons
+  )

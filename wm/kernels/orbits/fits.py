@@ -1,18 +1,40 @@
-"""Orbits of two bodies, fitted by least squares to where they were seen."""
+"""Orbits of two bodies, fitted by least squares to where they were seen.
+
+    theta   0, 1        2   3      4, 5                   6          7
+            centre, AU  w   log a  e cos, e sin of the    mean long- its rate,
+                                   periapsis' direction   itude      a year
+
+Around the centre of mass the planet is at (1 - w) R and the sun at -w R; w is
+the planet's share of the mass. R is the orbit, in elements that stay regular
+where it is round (Broucke and Cefola 1972, in the plane).
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, pieces
+from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base.jit import njit
 from wm.kernels.orbits.motion import GRAVITY
 
 # Squares left that are more than this many times those of rounding to bins.
 POOR = 2.0
 FEWEST = 4  # Frames in which both bodies are seen.
+SIZE = 8
+(CX, CY, SHARE, AXIS, H, K, LONGITUDE, RATE) = range(SIZE)
+TURN = 2 * math.pi
+STEPS = 60  # of a fit, accepted or not
+FLATTEST = 0.98  # greatest eccentricity
+DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-12, 1e12  # damping
+DONE = 1e-10  # relative gain of a step at which a fit is done
+FIRST = 2 * FEWEST  # Rows that an orbit is fitted to, at least.
+# A fit also serves the rows that follow, up to one in so many of those it has.
+SERVES = 50
 
 
 class Fits(NamedTuple):
@@ -61,9 +83,7 @@ class Fits(NamedTuple):
 
   def places(self, frames: int) -> np.ndarray:
     """[N, frames, 2] positions of planets from their suns, AU."""
-    from wm.kernels.orbits import fits_numba
-
-    return fits_numba.places(self.theta, self.step, frames)
+    return _places(self.theta, self.step, frames)
 
   def bodies(self, frames: int) -> np.ndarray:
     """[N, frames, 2 bodies, 2] positions of planet and sun, AU."""
@@ -97,16 +117,39 @@ def foretold(
   Rows are planet, sun, planet, ..., one frame after the other. theta,
   covariance, step: as of `Fits`.
   """
-  from wm.kernels.orbits import fits_numba
-
   arrays = (
     checks.frozen(theta, np.float64),
     checks.frozen(covariance, np.float64),
     checks.frozen(step, np.float64),
     checks.frozen(rows, np.int64),
   )
-  place, error = pieces.run_rows(fits_numba.foretold, arrays)
+  place, error = chunked_calls.run_rows(_foretold, arrays)
   return place, error
+
+
+@njit
+def _foretold(theta, covariance, step, rows) -> tuple[np.ndarray, np.ndarray]:
+  """Positions and their standard errors [N, K, 2] of rows [N, K].
+
+  Rows are planet, sun, planet, ...; covariance: [N, 8, 8] of theta.
+  """
+  out, error = np.empty((*rows.shape, 2)), np.empty((*rows.shape, 2))
+  place, slope, row = np.empty(2), np.empty((2, SIZE)), np.empty(SIZE)
+  for n in range(len(theta)):
+    w = theta[n, SHARE]
+    for k in range(rows.shape[1]):
+      frame, body = rows[n, k] // 2, rows[n, k] % 2
+      part = 1 - w if body == 0 else -w
+      orbit(theta[n], frame * step[n], place, slope)
+      for axis in range(2):
+        out[n, k, axis] = theta[n, axis] + part * place[axis]
+        _by_theta(axis, part, place, slope, row)
+        square = 0.0
+        for i in range(SIZE):
+          for j in range(SIZE):
+            square += row[i] * covariance[n, i, j] * row[j]
+        error[n, k, axis] = math.sqrt(max(square, 0.0))
+  return out, error
 
 
 def fit(
@@ -127,8 +170,6 @@ def fit(
     InputError: shapes do not fit, or bodies that are seen together in fewer
       than FEWEST frames.
   """
-  from wm.kernels.orbits import fits_numba
-
   planet, sun = np.asarray(planet), np.asarray(sun)
   num = len(planet)
   if (
@@ -151,9 +192,9 @@ def fit(
     checks.frozen(sun, np.float64),
     checks.frozen(step, np.float64),
   )
-  theta, squares, inverse = pieces.run_rows(fits_numba.fits, arrays)
+  theta, squares, inverse = chunked_calls.run_rows(_fits, arrays)
   seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
-  free = np.maximum(seen - fits_numba.SIZE, 1)
+  free = np.maximum(seen - SIZE, 1)
   noise = width / 12**0.5
   return Fits(
     theta[:, :2],
@@ -166,3 +207,355 @@ def fit(
     inverse * noise**2,
     np.sqrt(squares / free) / noise,
   )
+
+
+@njit
+def _fits(planet, sun, step) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Theta [N, 8], the squares left [N] and inverses [N, 8, 8].
+
+  planet, sun: [N, T, 2], NaN where unseen. Squares are NaN where no orbit goes
+  through what is seen.
+  """
+  theta = np.zeros((len(step), SIZE))
+  squares = np.full(len(step), np.nan)
+  inverse = np.full((len(step), SIZE, SIZE), np.nan)
+  for n in range(len(step)):
+    p, s, first = planet[n], sun[n], theta[n]
+    if _conic(p, s, first) and _timing(p, s, step[n], first):
+      _centre(p, s, first)
+      squares[n] = _fit(p, s, step[n], first, inverse[n])
+  return theta, squares, inverse
+
+
+@njit
+def _copy(values, out) -> None:
+  # A loop: array expressions would take seconds to compile.
+  for i in range(len(out)):
+    out[i] = values[i]
+
+
+@njit(error_model='numpy')
+def _longitude(mean, h, k) -> float:
+  # Eccentric longitude F: F + k cos F - h sin F = mean, by guarded steps.
+  e = math.sqrt(h * h + k * k)
+  low, high, x = mean - e, mean + e, mean
+  for _ in range(60):
+    s, c = math.sin(x), math.cos(x)
+    f = x + k * c - h * s - mean
+    if f > 0:
+      high = x
+    else:
+      low = x
+    step = f / (1 - k * s - h * c)
+    x -= step
+    if not low <= x <= high:
+      x = 0.5 * (low + high)
+    if abs(step) < 1e-13:
+      break
+  return x
+
+
+@njit(error_model='numpy')
+def orbit(theta, years, place, slope) -> None:
+  """R [2] at a time, and its derivatives [2, 8] by theta."""
+  h, k, a = theta[H], theta[K], math.exp(theta[AXIS])
+  eta = math.sqrt(1 - h * h - k * k)
+  b = 1 / (1 + eta)
+  bh, bk = b * b * h / eta, b * b * k / eta
+  x = _longitude(theta[LONGITUDE] + theta[RATE] * years, h, k)
+  s, c = math.sin(x), math.cos(x)
+  rho = 1 - h * c - k * s
+  place[0] = a * ((1 - k * k * b) * c + h * k * b * s - h)
+  place[1] = a * ((1 - h * h * b) * s + h * k * b * c - k)
+  # By F, and from there by the mean longitude, h and k.
+  fx = a * (-(1 - k * k * b) * s + h * k * b * c)
+  fy = a * ((1 - h * h * b) * c - h * k * b * s)
+  for i in range(2):
+    slope[i, CX] = slope[i, CY] = slope[i, SHARE] = 0.0
+    slope[i, AXIS] = place[i]
+  hx = a * (-k * k * bh * c + (k * b + h * k * bh) * s - 1)
+  kx = a * (-(2 * k * b + k * k * bk) * c + (h * b + h * k * bk) * s)
+  hy = a * (-(2 * h * b + h * h * bh) * s + (k * b + h * k * bh) * c)
+  ky = a * (-h * h * bk * s + (h * b + h * k * bk) * c - 1)
+  slope[0, H], slope[1, H] = hx + fx * s / rho, hy + fy * s / rho
+  slope[0, K], slope[1, K] = kx - fx * c / rho, ky - fy * c / rho
+  slope[0, LONGITUDE], slope[1, LONGITUDE] = fx / rho, fy / rho
+  for i in range(2):
+    slope[i, RATE] = years * slope[i, LONGITUDE]
+
+
+@njit(error_model='numpy')
+def _by_theta(axis, part, place, slope, row) -> None:
+  # Derivatives [8] of a body's coordinate, of those of R; part: see above.
+  for i in range(AXIS, SIZE):
+    row[i] = part * slope[axis, i]
+  row[CX], row[CY] = 1.0 - axis, 1.0 * axis
+  row[SHARE] = -place[axis]
+
+
+@njit(error_model='numpy')
+def _squares(planet, sun, step, theta, normal, gradient) -> float:
+  # Squares of what is left, of all coordinates that are seen; and J'J, J'r.
+  place, slope = np.empty(2), np.empty((2, SIZE))
+  row, total = np.empty(SIZE), 0.0
+  for i in range(SIZE):
+    gradient[i] = 0.0
+    for j in range(SIZE):
+      normal[i, j] = 0.0
+  w = theta[SHARE]
+  for t in range(len(planet)):
+    orbit(theta, t * step, place, slope)
+    for body in range(2):
+      seen = planet if body == 0 else sun
+      part = 1 - w if body == 0 else -w
+      if math.isnan(seen[t, 0]):
+        continue
+      for axis in range(2):
+        left = seen[t, axis] - theta[axis] - part * place[axis]
+        total += left * left
+        _by_theta(axis, part, place, slope, row)
+        for i in range(SIZE):
+          gradient[i] += row[i] * left
+          for j in range(i + 1):
+            normal[i, j] += row[i] * row[j]
+  return total
+
+
+@njit(error_model='numpy')
+def factor(matrix, out) -> bool:
+  """Cholesky factor of a matrix's lower half; False if it has none."""
+  for i in range(len(matrix)):
+    for j in range(i + 1):
+      value = matrix[i, j]
+      for k in range(j):
+        value -= out[i, k] * out[j, k]
+      if i > j:
+        out[i, j] = value / out[j, j]
+      elif value > 0:
+        out[i, i] = math.sqrt(value)
+      else:
+        return False
+  return True
+
+
+@njit(error_model='numpy')
+def solve(lower, right) -> None:
+  """Solves in place, of a Cholesky factor."""
+  num = len(right)
+  for i in range(num):
+    for k in range(i):
+      right[i] -= lower[i, k] * right[k]
+    right[i] /= lower[i, i]
+  for i in range(num - 1, -1, -1):
+    for k in range(i + 1, num):
+      right[i] -= lower[k, i] * right[k]
+    right[i] /= lower[i, i]
+
+
+@njit(error_model='numpy')
+def damped(normal, gradient, damping, lower, move) -> bool:
+  """The step of Levenberg and Marquardt; False where there is none.
+
+  The diagonal is scaled, and is as it was afterwards.
+  """
+  for i in range(len(move)):
+    move[i] = gradient[i]
+    normal[i, i] *= 1 + damping
+  found = factor(normal, lower)
+  for i in range(len(move)):
+    normal[i, i] /= 1 + damping
+  if found:
+    solve(lower, move)
+  return found
+
+
+@njit(error_model='numpy')
+def _conic(planet, sun, first) -> bool:
+  # First guess of the orbit's shape: r = p - e . R is linear in p and e.
+  normal, right = np.zeros((3, 3)), np.zeros(3)
+  row = np.empty(3)
+  for t in range(len(planet)):
+    x, y = planet[t, 0] - sun[t, 0], planet[t, 1] - sun[t, 1]
+    if math.isnan(x):
+      continue
+    r = math.sqrt(x * x + y * y)
+    row[0], row[1], row[2] = 1, -x, -y
+    for i in range(3):
+      right[i] += row[i] * r
+      for j in range(3):
+        normal[i, j] += row[i] * row[j]
+  lower = np.zeros((3, 3))
+  if not damped(normal, right, 1e-12, lower, row):
+    return False
+  p, h, k = row[0], row[1], row[2]
+  e = math.sqrt(h * h + k * k)
+  if e > 0.9:
+    h, k = 0.9 * h / e, 0.9 * k / e
+  first[H], first[K] = h, k
+  first[AXIS] = math.log(max(p, 1e-9) / (1 - h * h - k * k))
+  return bool(p > 0)
+
+
+@njit(error_model='numpy')
+def _timing(planet, sun, step, theta) -> bool:
+  # First guess of the mean longitude and its rate: a line through what each
+  # position says, unwrapped.
+  h, k, count = theta[H], theta[K], 0.0
+  b = 1 / (1 + math.sqrt(1 - h * h - k * k))
+  a, last = math.exp(theta[AXIS]), 0.0
+  st = sl = stt = stl = 0.0
+  for t in range(len(planet)):
+    x = (planet[t, 0] - sun[t, 0]) / a + h
+    y = (planet[t, 1] - sun[t, 1]) / a + k
+    if math.isnan(x):
+      continue
+    # The inverse of the matrix that takes cos F and sin F to the place.
+    xx, xy, yy = 1 - k * k * b, h * k * b, 1 - h * h * b
+    f = math.atan2(xx * y - xy * x, yy * x - xy * y)
+    value = f + k * math.cos(f) - h * math.sin(f)
+    if count:
+      # Forward by up to 3/4 of a turn, or back a little by rounding.
+      value = last + (value - last + TURN / 4) % TURN - TURN / 4
+    last = value
+    count += 1
+    st += t
+    sl += value
+    stt += t * t
+    stl += t * value
+  spread = stt - st * st / max(count, 1.0)
+  if not spread > 0:
+    return False
+  rate = (stl - st * sl / count) / spread
+  theta[LONGITUDE] = (sl - rate * st) / count
+  theta[RATE] = max(rate, 1e-6) / step
+  return True
+
+
+@njit(error_model='numpy')
+def _centre(planet, sun, theta) -> None:
+  # First guess of the centre and w: the sun against the planet from the sun.
+  count = sxx = 0.0
+  mean_d, mean_s = np.zeros(2), np.zeros(2)
+  for t in range(len(planet)):
+    if not math.isnan(planet[t, 0] - sun[t, 0]):
+      count += 1
+      for axis in range(2):
+        mean_d[axis] += planet[t, axis] - sun[t, axis]
+        mean_s[axis] += sun[t, axis]
+  for axis in range(2):
+    mean_d[axis] /= count
+    mean_s[axis] /= count
+  across = 0.0
+  for t in range(len(planet)):
+    if not math.isnan(planet[t, 0] - sun[t, 0]):
+      for axis in range(2):
+        d = planet[t, axis] - sun[t, axis] - mean_d[axis]
+        sxx += d * d
+        across += d * (sun[t, axis] - mean_s[axis])
+  w = -across / sxx if sxx > 0 else 0.0
+  theta[SHARE] = min(max(w, 0.0), 1.0)
+  for axis in range(2):
+    theta[axis] = mean_s[axis] + theta[SHARE] * mean_d[axis]
+
+
+@njit(error_model='numpy')
+def _fit(planet, sun, step, theta, inverse) -> float:
+  # Fits theta, from what is there; the squares that are left. inverse: J'J's,
+  # where it has one.
+  normal, lower = np.zeros((SIZE, SIZE)), np.zeros((SIZE, SIZE))
+  other, gradient = np.zeros((SIZE, SIZE)), np.zeros(SIZE)
+  move, trial, slope = np.zeros(SIZE), np.zeros(SIZE), np.zeros(SIZE)
+  damping = DAMPING
+  best = _squares(planet, sun, step, theta, normal, gradient)
+  for _ in range(STEPS):
+    found = damped(normal, gradient, damping, lower, move)
+    for i in range(SIZE):
+      trial[i] = theta[i] + move[i]
+    e = math.sqrt(trial[H] ** 2 + trial[K] ** 2)
+    if found and e < FLATTEST and trial[RATE] > 0:
+      squares = _squares(planet, sun, step, trial, other, slope)
+      if squares <= best:
+        gain, best = best - squares, squares
+        _copy(trial, theta)
+        _copy(slope, gradient)
+        for i in range(SIZE):
+          _copy(other[i], normal[i])
+        damping = max(damping / 10, LEAST_DAMPING)
+        if gain <= DONE * best + 1e-30:
+          break
+        continue
+    damping *= 10
+    if damping > MOST_DAMPING:
+      break
+  if factor(normal, lower):
+    for i in range(SIZE):
+      for j in range(SIZE):
+        inverse[i, j] = 1.0 if i == j else 0.0
+      solve(lower, inverse[i])
+  return best
+
+
+@njit
+def _places(theta, step, frames) -> np.ndarray:
+  """[N, frames, 2] R at each frame."""
+  out, slope = np.empty((len(theta), frames, 2)), np.empty((2, SIZE))
+  for n in range(len(theta)):
+    for t in range(frames):
+      orbit(theta[n], t * step[n], out[n, t], slope)
+  return out
+
+
+def through(
+  seen: np.ndarray, known: np.ndarray, step: np.ndarray, width: float
+) -> Fits:
+  """Orbits through the first rows of systems of two bodies.
+
+  Args:
+    seen: [N, R, 2] float64 centres of bins, AU.
+    known: [N] rows that are read, at least FIRST.
+    step: [N] years from frame to frame.
+    width: of a bin, AU.
+  """
+  rows = int(known.max(initial=0))
+  rows += rows % 2
+  there = np.arange(rows)[:, None] < known[:, None, None]
+  some = np.full((len(seen), rows, 2), np.nan)
+  size = min(rows, seen.shape[1])
+  some[:, :size] = seen[:, :size]
+  some = np.where(there, some, np.nan)
+  return fit(some[:, ::2], some[:, 1::2], step, width)
+
+
+def turns(rows: int) -> np.ndarray:
+  """Numbers of rows after which an orbit is fitted anew, up to `rows`."""
+  found = []
+  row = FIRST
+  while row <= rows:
+    found.append(row)
+    row += 1 + row // SERVES
+  return np.array(found, np.int64)
+
+
+def ahead(
+  seen: np.ndarray,
+  step: np.ndarray,
+  width: float,
+  prefix: int | None = None,
+) -> np.ndarray:
+  """[N, R, 2] where bodies will be, by an orbit through the rows before each.
+
+  seen, step, width: as of `through`. prefix: rows that are read, at most. NaN
+  where fewer than FIRST are, or no orbit goes through them.
+  """
+  num, rows = seen.shape[:2]
+  found = np.full(seen.shape, np.nan)
+  most = rows - 1 if prefix is None else min(prefix, rows - 1)
+  starts = turns(most)
+  if prefix == most and len(starts) and starts[-1] < most:
+    starts = np.append(starts, most)
+  for start, end in itertools.pairwise([*starts, rows]):
+    fit = through(seen, np.full(num, start), step, width)
+    next_ = np.broadcast_to(np.arange(start, end), (num, end - start))
+    place, _ = fit.at(next_)
+    found[:, start:end] = np.where(fit.good[:, None, None], place, np.nan)
+  return found

@@ -1,14 +1,56 @@
-"""Clouds of two-body orbits that agree with bins: a particle filter."""
+"""Clouds of two-body orbits that agree with bins: a particle filter.
+
+Orbits do not change: what is seen only rules some out. Of those that are left
+few agree with one more bin; then that bin is narrowed in steps, from wide
+enough for half of them, and between steps particles move about within what
+all bins allow (sequential Monte Carlo; moves along differences of two others,
+ter Braak 2006).
+
+    coordinates of a particle   0 1        2 3     4 5          6        7
+                                x y        x y     vx vy        log      log
+                                planet     sun     from sun     sun      planet
+                                at frame 0         AU / year    masses
+
+    token            0 1      2 3   | 4 5      6 7
+    coordinate       x y      x y   | x y      x y
+    of               planet   sun   | planet   sun
+    frame            0              | 1
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.kernels.base import pieces
-from wm.kernels.orbits.motion import Systems, positions, states
+from wm.kernels.base import chunked_calls
+from wm.kernels.base.jit import njit
+from wm.kernels.orbits.motion import (
+  GRAVITY,
+  TURN,
+  Systems,
+  positions,
+  solved,
+  states,
+)
+
+NUMBERS = 8  # Of a particle.
+DENSITIES = ('binaries', 'two_body', 'summary')
+# A prior, as an array: which density, bounds of the axis, greatest eccentricity
+# and the exponents of its Beta density, bounds of the sun's mass and of the
+# planet's, standard deviation of the centre, years from frame to frame.
+(KIND, NEAR, FAR, FLATTEST, ALPHA, BETA, S_LOW, S_HIGH, P_LOW, P_HIGH) = range(
+  10
+)
+CENTRE, STEP, SIZE = 10, 11, 12
+BINARIES, TWO_BODY, SUMMARY = range(3)
+# What is kept of a particle to say where its bodies are.
+(AXIS, E, PX, PY, FLAT, MEAN, RATE, SHARE, CX, CY) = range(10)
+NARROWINGS = 60  # Steps to narrow a bin, before it is taken for an error.
+LONGEST = 10  # Times as many sweeps, where few moves are made.
+LEAST = 8  # A share of particles, one in so many, that is enough to go on.
 
 
 class Prior(NamedTuple):
@@ -43,12 +85,8 @@ class Prior(NamedTuple):
     return np.array([which, *self.axis, self.flattest, *rest], np.float64)
 
 
-NUMBERS = 8  # Of a particle.
-DENSITIES = ('binaries', 'two_body', 'summary')
-
-
 def cloud(systems: Systems) -> np.ndarray:
-  """[N, 8] float64 particles of systems of one planet; see particles_numba."""
+  """[N, 8] float64 particles of systems of one planet; see above."""
   place, moving = positions(systems, 2), states(systems, 1)[:, 0]
   masses = np.log(np.column_stack([systems.star, systems.mass[:, 0]]))
   return np.concatenate([place[:, 0], place[:, 1], moving[:, 2:], masses], 1)
@@ -93,13 +131,23 @@ def observe(
     raise core.InputError(
       f'{clouds.shape[1]} particles were given; expected at least 16'
     )
-  from wm.kernels.orbits import particles_numba
-
-  for rows in pieces.slices(len(clouds), 8):
+  for rows in chunked_calls.slices(len(clouds), 8):
     given = clouds[rows], alive[rows], bins[rows], tokens[rows], priors[rows]
-    particles_numba.observe_all(
-      *given, sweeps, grid.box, grid.per_unit, seeds[rows]
-    )
+    _observe_all(*given, sweeps, grid.box, grid.per_unit, seeds[rows])
+
+
+@njit
+def _observe_all(
+  clouds, alive, bins, tokens, prior, sweeps, box, per_unit, seeds
+) -> None:
+  """`observe` for each of R clouds [R, N, 8], in place; arguments by row.
+
+  alive, tokens: [R]; bins: [R, T]; prior: [R, SIZE]; seeds: [R] uint32.
+  """
+  for r in range(len(clouds)):
+    np.random.seed(seeds[r])
+    given = clouds[r], alive[r], bins[r], tokens[r], prior[r]
+    alive[r] = _observe(*given, sweeps, box, per_unit)
 
 
 def counts(
@@ -113,10 +161,208 @@ def counts(
 
   tokens: [R] int64 place of the next one; what is outside the box is left out.
   """
-  from wm.kernels.orbits import particles_numba
-
-  return pieces.run_rows(
-    particles_numba.counts,
+  return chunked_calls.run_rows(
+    _counts,
     (clouds, alive, tokens, priors),
     *(grid.box, grid.per_unit, grid.bins),
   )
+
+
+@njit
+def _counts(clouds, alive, tokens, prior, box, per_unit, num) -> np.ndarray:
+  """[R, num] int64 particles by the bin of each row's next token."""
+  found = np.zeros((len(clouds), num), np.int64)
+  orbit = np.empty(10)
+  for r in range(len(clouds)):
+    for i in range(alive[r]):
+      density(clouds[r, i], prior[r], orbit)
+      place = coordinate(orbit, prior[r, STEP], tokens[r])
+      bin_ = math.floor((place + box) * per_unit)
+      if 0 <= bin_ < num:
+        found[r, bin_] += 1
+  return found
+
+
+@njit
+def density(z, prior, orbit) -> float:
+  """Log density of coordinates, and their orbit; -inf where there is none.
+
+  With canonical variables dx dy dvx dvy = dL dG dM dw, L = sqrt(mu a) and
+  G = L sqrt(1 - e^2), so that of the axis a and the eccentricity e the density
+  is divided by mu e / (2 sqrt(1 - e^2)).
+  """
+  x, y, vx, vy = z[0] - z[2], z[1] - z[3], z[4], z[5]
+  star, planet = math.exp(z[6]), math.exp(z[7])
+  mu = GRAVITY * (star + planet)
+  r, along, h = math.hypot(x, y), x * vx + y * vy, x * vy - y * vx
+  square = vx * vx + vy * vy
+  inverse = 2 / max(r, 1e-300) - square / mu
+  kind, low = prior[KIND], planet
+  if kind == BINARIES:
+    low = planet / star
+  if not (
+    h > 0
+    and inverse > 0
+    and prior[S_LOW] <= star <= prior[S_HIGH]
+    and prior[P_LOW] <= low <= prior[P_HIGH]
+    and (kind != TWO_BODY or planet <= star)
+  ):
+    return -math.inf
+  a = 1 / inverse
+  ex = ((square - mu / r) * x - along * vx) / mu
+  ey = ((square - mu / r) * y - along * vy) / mu
+  e = max(math.hypot(ex, ey), 1e-12)
+  rate = math.sqrt(mu / a) / a
+  if not (
+    prior[NEAR] <= a <= prior[FAR]
+    and e < prior[FLATTEST]
+    and rate * prior[STEP] <= 0.5 * TURN
+  ):
+    return -math.inf
+  anomaly = math.atan2(along / math.sqrt(mu * a), 1 - r / a)
+  share = planet / (star + planet)
+  orbit[AXIS], orbit[E], orbit[PX], orbit[PY] = a, e, ex / e, ey / e
+  orbit[FLAT] = a * math.sqrt(1 - e * e)
+  orbit[MEAN], orbit[RATE] = anomaly - e * math.sin(anomaly), rate
+  orbit[SHARE] = share
+  orbit[CX], orbit[CY] = z[2] + share * x, z[3] + share * y
+  found = 0.5 * math.log(1 - e * e) - math.log(mu * e)
+  found -= 0.5 * (orbit[CX] ** 2 + orbit[CY] ** 2) / prior[CENTRE] ** 2
+  if kind == BINARIES:
+    return found - math.log(a)
+  found += (prior[ALPHA] - 1) * math.log(e)
+  found += (prior[BETA] - 1) * math.log(1 - e)
+  # Masses are uniform, their coordinates logarithms.
+  return found + z[6] + (z[7] if kind == TWO_BODY else 0.0)
+
+
+@njit
+def _place(orbit, step, frame) -> tuple[float, float]:
+  # The planet from its sun.
+  mean = orbit[MEAN] + orbit[RATE] * step * frame
+  e = orbit[E]
+  x = solved(mean - TURN * math.floor(mean / TURN + 0.5), e)
+  along, across = orbit[AXIS] * (math.cos(x) - e), orbit[FLAT] * math.sin(x)
+  return (
+    orbit[PX] * along - orbit[PY] * across,
+    orbit[PY] * along + orbit[PX] * across,
+  )
+
+
+@njit
+def _part(orbit, x, y, which) -> float:
+  # Coordinate 0..3 of a frame in which the planet is at x, y from its sun.
+  share = -orbit[SHARE] if which > 1 else 1 - orbit[SHARE]
+  return orbit[CY] + share * y if which % 2 else orbit[CX] + share * x
+
+
+@njit
+def coordinate(orbit, step, token) -> float:
+  """Where the token's coordinate is, AU."""
+  x, y = _place(orbit, step, token // 4)
+  return _part(orbit, x, y, token % 4)
+
+
+@njit
+def beyond(orbit, step, token, bin_, box, per_unit) -> float:
+  """How far outside of its bin a coordinate is, in bins; 0 or less inside."""
+  place = (coordinate(orbit, step, token) + box) * per_unit
+  return abs(place - bin_ - 0.5) - 0.5
+
+
+@njit
+def _agrees(orbit, step, bins, last, slack, box, per_unit) -> bool:
+  # All bins up to `last`, which may be missed by `slack`; late ones first.
+  for frame in range(last // 4, -1, -1):
+    x, y = _place(orbit, step, frame)
+    for token in range(min(4 * frame + 3, last), 4 * frame - 1, -1):
+      if bins[token] >= 0:
+        place = (_part(orbit, x, y, token % 4) + box) * per_unit
+        off = abs(place - bins[token] - 0.5) - 0.5
+        if off > (slack if token == last else 0.0):
+          return False
+  return True
+
+
+@njit
+def _sweep(cloud, logs, orbit, prior, bins, last, slack, box, per_unit) -> int:
+  # One move of each particle; how many were made. Differences are of two in
+  # the other half, which stands still: moves are then reversible.
+  num, made = len(cloud), 0
+  half, trial = num // 2, np.empty(NUMBERS)
+  for i in range(num):
+    low, size = (half, num - half) if i < half else (0, half)
+    one = low + int(np.random.random() * size)
+    two = low + int(np.random.random() * size)
+    length = np.random.random()
+    length = 1.0 if length < 0.1 else length
+    for d in range(NUMBERS):
+      trial[d] = cloud[i, d] + length * (cloud[one, d] - cloud[two, d])
+    found = density(trial, prior, orbit)
+    if found == -math.inf or one == two:
+      continue
+    if math.log(1 - np.random.random()) < found - logs[i] and _agrees(
+      orbit, prior[STEP], bins, last, slack, box, per_unit
+    ):
+      cloud[i], logs[i] = trial, found
+      made += 1
+  return made
+
+
+@njit
+def _spread(
+  cloud, logs, orbit, prior, bins, last, slack, box, per_unit, sweeps
+) -> None:
+  # Sweeps until particles have made a move each, so that copies part.
+  given = bins, last, slack, box, per_unit
+  made = 0
+  for k in range(LONGEST * sweeps):
+    if k >= sweeps and made >= len(cloud):
+      break
+    made += _sweep(cloud, logs, orbit, prior, *given)
+
+
+@njit
+def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
+  """Rules out what disagrees with a further bin; the new number alive.
+
+  Args:
+    cloud: [N, 8] particles, of which the first `alive` count; overwritten.
+    alive: how many.
+    bins: [T] int32 seen so far, `token` the last one; -1 is not looked at. A
+      bin that no orbit reaches becomes -1.
+    token: its place.
+    prior: see above.
+    sweeps: moves tried of each particle whenever there are few, and more
+      until as many are made as there are particles.
+    box, per_unit: half of the box's width, AU, and bins in an AU.
+  """
+  num, step = len(cloud), prior[STEP]
+  off, logs, orbit = np.empty(num), np.empty(num), np.empty(10)
+  before, there = cloud.copy(), alive
+  for _ in range(NARROWINGS):
+    inside = 0
+    for i in range(alive):
+      logs[i] = density(cloud[i], prior, orbit)
+      off[i] = beyond(orbit, step, token, bins[token], box, per_unit)
+      inside += off[i] <= 0
+    slack = 0.0
+    if inside * LEAST < num:
+      slack = max(np.sort(off[:alive])[alive // 2], 0.0)
+    kept = 0
+    for i in range(alive):
+      if off[i] <= slack:
+        cloud[kept], logs[kept] = cloud[i], logs[i]
+        kept += 1
+    if slack == 0 and 2 * kept >= num:
+      return kept
+    for i in range(kept, num):
+      cloud[i], logs[i] = cloud[i - kept], logs[i - kept]
+    alive = num
+    given = bins, token, slack, box, per_unit, sweeps
+    _spread(cloud, logs, orbit, prior, *given)
+    if slack == 0:
+      return num
+  bins[token] = -1
+  cloud[:] = before
+  return there

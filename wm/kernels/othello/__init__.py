@@ -4,7 +4,7 @@ rules        positions, legal moves, replays of token rows, counts
 policies     whole games: uniform, greedy, by mobility, by search
 product      what tells two positions apart
 move_orders  other orders of a game's moves to the same position
-*_numba      their compiled forms; `vmap` is what programs on a device trace
+vmap         the rules in JAX, for programs on a device
 """
 
 from wm.kernels.othello.move_orders import transpositions

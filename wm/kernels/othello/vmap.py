@@ -1,7 +1,7 @@
 """Othello's rules in JAX, for programs that never leave the device.
 
 The functions of one board, to be mapped over many; see `core.Rules`. A board
-is a `Word`, two uint32, and a game is kept as in `rules_numba`: own, opp, side
+is a `Word`, two uint32, and a game is kept as in `rules`: own, opp, side
 and the legal moves.
 """
 
@@ -109,7 +109,7 @@ def _ray(start: Word, through: Word, shift: int) -> Word:
 def _rays(start: Word, opp: Word) -> list[tuple[Word, Word]]:
   """Of each direction, discs of `opp` crossed and the squares after them."""
   found = []
-  # Rows and diagonals would wrap around the edge: see `rules_numba`.
+  # Rows and diagonals would wrap around the edge: see `rules`.
   for shift in (1, 7, 8, 9):
     through = opp if shift == 8 else opp & _INNER
     up, down = _ray(start, through, shift), _ray(start, through, -shift)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.kernels.chess import layout, rules_ref
+from wm.kernels.chess import board as rules
+from wm.kernels.chess import layout
 from wm.worlds.chess import moves as chess_moves
 
 WORDS, HISTORY_UNKNOWN = layout.WORDS, layout.UNKNOWN
@@ -266,5 +267,5 @@ def _attackers(board: list[int], square: int, white: bool) -> list[int]:
   return [
     s
     for s in range(64)
-    if PIECES[board[s]] in men and square in rules_ref.reach(board, s)
+    if PIECES[board[s]] in men and square in rules.attacked_from(board, s)
   ]

@@ -20,7 +20,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import dfa
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 from wm.worlds.base import svg, table
 from wm.worlds.maps import picture as map_picture
 from wm.worlds.maps import streets

@@ -40,7 +40,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Journeys
 
 BUDGET = 1 << 29  # Bytes of tables by destination that are kept.

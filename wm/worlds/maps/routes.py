@@ -14,7 +14,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import dfa
-from wm.kernels import maps as paths
+from wm.kernels.maps import paths
 
 CHUNK = 1 << 16  # Candidates looked at together.
 

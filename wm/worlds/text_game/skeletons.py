@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels import paths as kernels
+from wm.kernels import simple_paths as kernels
 from wm.worlds.text_game import maze as mazes
 
 # When a route is easy: what of its pair of places has to be walked, not
@@ -119,7 +119,7 @@ def destinations(
   """
   edges = maze.edges
   stamps = edges.played if played else edges.answerable
-  found = kernels.simple(
+  found = kernels.list_paths(
     edges.source,
     edges.target,
     len(maze.places),

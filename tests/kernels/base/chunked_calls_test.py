@@ -1,0 +1,71 @@
+"""Compiled work comes back to Python in pieces, which change no result."""
+
+import time
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+from wm.kernels import chess, othello, pgn
+from wm.kernels.base import chunked_calls
+from wm.kernels.maps import paths
+from wm.options.reconstruction import Reconstruction
+from wm.recon import reconstruct, routes
+
+
+def test_pieces_cover_all_rows_once():
+  for num in (0, 1, 63, 64, 65, 100_000):
+    found = list(chunked_calls.slices(num))
+    assert found[0].start == 0
+    assert found[-1].stop == num
+    stops = [some.stop for some in found]
+    assert stops[:-1] == [some.start for some in found[1:]]
+
+
+def test_pieces_are_about_as_long_as_wanted(monkeypatch):
+  now = [0.0]
+  monkeypatch.setattr(time, 'monotonic', lambda: now[0])
+  found = []
+  for some in chunked_calls.slices(10_000):
+    found.append(some.stop - some.start)
+    now[0] += found[-1] * 0.001  # A millisecond a row.
+  assert found[:3] == [64, 256, 300]
+  assert max(found) <= chunked_calls.SECONDS / 0.001 + 1
+
+
+def _everything():
+  """Results of every kernel whose rows are given in pieces."""
+  city = registry.make('world', 'maps(rows=14, columns=14)')
+  delta, lengths = city.graph.delta, np.where(city.graph.delta < 0, 0, 1.5)
+  games = othello.play(90, 3, size=6)
+  some = chess.play(80, 5, most=30, labels=True)
+  text = b' '.join(b'1. e4 e5 2. Nf3' for _ in range(80))
+  starts = np.arange(80) * 16
+  walks = city.sample(90, 0)
+  read, _ = routes.extract(walks, city)
+  placed = reconstruct.reconstruct(
+    city.graph, read, Reconstruction(max_degree=3)
+  )
+  return [
+    *games,
+    *othello.play(3, 1, 4, 6, 'search', depth=2),
+    *othello.replay(*games, 6),
+    othello.replay_labels(*games, 6),
+    othello.transpositions(*games, core.hash64(1, np.arange(90)), 6, 1),
+    *some,
+    *chess.replay(*some[:2]),
+    chess.outcomes(*some[:2]),
+    chess.transpositions(*some[:2], core.hash64(2, np.arange(80)), sweeps=1),
+    *pgn.read(text, starts, starts + 15),
+    paths.hops(delta),
+    paths.dijkstra(delta, lengths),
+    *paths.random_walks(delta, 90, 3, 9, 4),
+    *placed,
+  ]
+
+
+def test_no_result_depends_on_the_pieces(monkeypatch):
+  whole = _everything()
+  monkeypatch.setattr(chunked_calls, 'SECONDS', 0.0)  # A row at a time.
+  for one, other in zip(whole, _everything(), strict=True):
+    np.testing.assert_array_equal(one, other)

@@ -1,0 +1,21 @@
+"""Disagreements of answers on pairs of points, pair by pair in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wm.kernels.pairs import Counts
+
+
+def count(answers: np.ndarray, states: np.ndarray, legal: np.ndarray) -> Counts:
+  """As `counts.count`; n x n arrays for each of the D answers."""
+  first, second = np.triu_indices(len(states), 1)
+  same = states[first] == states[second]
+  alike = ~same & (legal[first] == legal[second])
+  kinds = np.stack([same, alike, ~same & ~alike])
+  apart = [
+    (kinds & (row[first] != row[second])).sum(-1, dtype=np.int64)
+    for row in np.asarray(answers)
+  ]
+  whole = kinds.sum(-1, dtype=np.int64)
+  return Counts(np.reshape(apart, (-1, 3)).astype(np.int64), whole)

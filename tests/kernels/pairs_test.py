@@ -1,0 +1,74 @@
+"""Pairs that answers tell apart: counted, and listed pair by pair."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import pairs_ref as ref
+from wm import core
+from wm.kernels import pairs
+
+
+def drawn(seed, points, states, sets, classes, num):
+  """Answers [D, n], states [n] and the legal sets [n] of these states."""
+  rng = np.random.default_rng(seed)
+  state = rng.integers(states, size=points)
+  legal = rng.integers(sets, size=states)[state]
+  # Ids as worlds give them: hashes of any size.
+  ids = np.asarray(core.hash64(state, 1) >> np.uint64(1), np.int64)
+  return rng.integers(classes, size=(num, points)), ids, legal - 1
+
+
+@settings(max_examples=40)
+@given(
+  st.integers(0, 10**6),
+  st.integers(0, 30),
+  st.integers(1, 8),
+  st.integers(1, 4),
+  st.integers(1, 4),
+  st.integers(0, 3),
+)
+def test_counts_are_those_of_all_pairs(
+  seed, points, states, sets, classes, num
+):
+  given = drawn(seed, points, states, sets, classes, num)
+  found, wanted = pairs.count(*given), ref.count(*given)
+  np.testing.assert_array_equal(found.apart, wanted.apart)
+  np.testing.assert_array_equal(found.pairs, wanted.pairs)
+  assert found.pairs.sum() == points * (points - 1) // 2
+
+
+def test_known_answers():
+  states, legal = np.array([5, 5, 6, 7]), np.array([1, 1, 1, 2])
+  constant, by_state, by_set = [0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]
+  found = pairs.count(np.array([constant, by_state, by_set]), states, legal)
+  np.testing.assert_array_equal(found.pairs, [1, 2, 3])
+  np.testing.assert_array_equal(found.apart, [[0, 0, 0], [0, 2, 2], [0, 0, 3]])
+
+
+def test_many_points_are_counted_without_overflow():
+  num = 200_000
+  answers = np.arange(num)[None] % 2
+  found = pairs.count(answers, np.zeros(num, int), np.zeros(num, int))
+  np.testing.assert_array_equal(found.apart, [[(num // 2) ** 2, 0, 0]])
+
+
+@pytest.mark.parametrize(
+  ('change', 'message'),
+  [
+    ({'answers': np.zeros((2, 3), int)}, r'answers have shape \(2, 3\)'),
+    ({'answers': np.full((1, 4), -1)}, 'from -1 to 0; expected integers'),
+    ({'answers': np.full((1, 4), 256)}, 'from 0 to 256'),
+    ({'answers': np.zeros((1, 4))}, 'answers are float64'),
+    ({'legal': np.array([0, 1, 0, 0])}, 'point 1 has other legal tokens'),
+  ],
+)
+def test_bad_input_is_one_line(change, message):
+  given = {
+    'answers': np.zeros((1, 4), int),
+    'states': np.array([3, 3, 4, 4]),
+    'legal': np.zeros(4, int),
+  }
+  with pytest.raises(core.InputError, match=message):
+    pairs.count(**{**given, **change})

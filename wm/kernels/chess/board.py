@@ -1,0 +1,329 @@
+"""The board of compiled code: who attacks what, and making a move.
+
+Squares are a1 = 0, b1 = 1, ..., h8 = 63; a set of squares is an int64 with
+those bits. Piece codes are 0..12 for `.PNBRQKpnbrqk`, sides 0 white, 1 black,
+castling rights bits 0..3 for K, Q, k, q.
+
+The words of a position are laid out in `position_words`, those of a row in
+`layout`. Every
+change of a board goes through `flip`, so that all four forms of it (kinds,
+colours, codes, Zobrist key) stay equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from wm import core
+from wm.kernels.base.bits import leading, lowest, popcount, shr
+from wm.kernels.base.jit import njit
+from wm.kernels.chess import position_words as w
+
+_SALT = 0x636865737321
+_KNIGHT_STEPS = (
+  (1, 2),
+  (2, 1),
+  (2, -1),
+  (1, -2),
+  (-1, -2),
+  (-2, -1),
+  (-2, 1),
+  (-1, 2),
+)
+_KING_STEPS = (
+  (1, 0),
+  (1, 1),
+  (0, 1),
+  (-1, 1),
+  (-1, 0),
+  (-1, -1),
+  (0, -1),
+  (1, -1),
+)
+# Steps (file, rank) along each kind of line, towards higher squares.
+_LINES = ((1, 0), (0, 1), (1, 1), (-1, 1))
+
+
+def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
+  """Squares met from one by up to `most` steps (file, rank) on the board."""
+  file, rank = square % 8, square // 8
+  for _ in range(most):
+    file, rank = file + step[0], rank + step[1]
+    if not (0 <= file < 8 and 0 <= rank < 8):
+      return
+    yield 8 * rank + file
+
+
+def attacked_from(codes: Sequence[int], square: int) -> Iterator[int]:
+  """Squares that the piece on a square attacks; codes: of all 64 squares."""
+  kind, black = (codes[square] - 1) % 6 + 1, codes[square] > 6
+  lines = [(k * x, k * y) for x, y in _LINES for k in (1, -1)]
+  steps = {
+    1: [(-1, -1), (1, -1)] if black else [(-1, 1), (1, 1)],
+    2: _KNIGHT_STEPS,
+    3: [step for step in lines if all(step)],
+    4: [step for step in lines if not all(step)],
+  }.get(kind, lines)
+  for step in steps:
+    for target in ray(square, step, 7 if kind in (3, 4, 5) else 1):
+      yield target
+      if codes[target]:
+        break
+
+
+def _sets(steps: tuple[tuple[int, int], ...], most: int = 1) -> np.ndarray:
+  """[64] int64: squares reached from each by any of `steps`."""
+  found = [
+    sum(1 << s for step in steps for s in ray(square, step, most))
+    for square in range(64)
+  ]
+  return np.array(found, np.uint64).view(np.int64)
+
+
+def _keep() -> np.ndarray:
+  """[64] int64: rights left when a move leaves or enters each square."""
+  keep = np.full(64, 15)
+  for square, lost in ((0, 2), (4, 3), (7, 1), (56, 8), (60, 12), (63, 4)):
+    keep[square] = 15 - lost
+  return keep
+
+
+def _zobrist(topic: int, size: int) -> np.ndarray:
+  return core.hash64(_SALT, topic, np.arange(size)).view(np.int64)
+
+
+KNIGHT_ATTACKS = _sets(_KNIGHT_STEPS)  # [64]
+KING_ATTACKS = _sets(_KING_STEPS)  # [64]
+PAWN_ATTACKS = np.stack(  # [2, 64] what a pawn of each side attacks
+  [_sets(((-1, 1), (1, 1))), _sets(((-1, -1), (1, -1)))]
+)
+# [4, 64] the line through a square by rank, file, diagonal, antidiagonal:
+# its squares above and those below.
+UPPER = np.stack([_sets((step,), 7) for step in _LINES])
+LOWER = np.stack([_sets(((-x, -y),), 7) for x, y in _LINES])
+KEEP = _keep()  # [64]
+PIECE_KEYS = _zobrist(0, 13 * 64).reshape(13, 64).copy()  # by code, square
+PIECE_KEYS[0] = 0
+EP_KEYS = _zobrist(1, 9)  # by file + 1
+EP_KEYS[0] = 0
+RIGHTS_KEYS = _zobrist(2, 16)  # by set of rights
+SIDE_KEY = int(_zobrist(3, 1)[0])
+NOT_A = ~0x0101010101010101
+NOT_H = 0x7F7F7F7F7F7F7F7F
+_LINE = UPPER | LOWER
+
+
+@njit
+def _along(line, square, occupied):
+  """Squares a slider sees on one line: the nearest piece each way, inclusive.
+
+  With u the lowest bit of `upper` and d the highest of `lower` (1 if none),
+  2 u - d borrows through all squares between: they are set, u and d too. The
+  line's mask takes away d = 1 where it is off the line, and the own square.
+  """
+  lower = LOWER[line, square] & occupied
+  upper = UPPER[line, square] & occupied
+  below = 1 << (63 - leading(lower | 1))
+  return (2 * (upper & -upper) - below) & _LINE[line, square]
+
+
+@njit
+def rook(square, occupied) -> int:
+  """Squares a rook attacks."""
+  return _along(0, square, occupied) | _along(1, square, occupied)
+
+
+@njit
+def bishop(square, occupied) -> int:
+  """Squares a bishop attacks."""
+  return _along(2, square, occupied) | _along(3, square, occupied)
+
+
+@njit
+def line(first, second) -> int:
+  """Squares in line with both, the first left out; 0 if they share none."""
+  for k in range(4):  # Rank, file and both diagonals.
+    if shr(_LINE[k, first], second) & 1:
+      return _LINE[k, first]
+  return 0
+
+
+@njit
+def between(first, second) -> int:
+  """Squares strictly between two squares of one line, else 0."""
+  low, high = min(first, second), max(first, second)
+  # Bits low + 1..high - 1.
+  return line(first, second) & ((1 << high) - (2 << low))
+
+
+@njit
+def reach(kind, square, occupied) -> int:
+  """Squares that a knight, bishop, rook, queen or king (2..6) attacks."""
+  if kind == 2:
+    return KNIGHT_ATTACKS[square]
+  if kind == 6:
+    return KING_ATTACKS[square]
+  found = bishop(square, occupied) if kind != 4 else 0
+  return found | rook(square, occupied) if kind != 3 else found
+
+
+@njit
+def attackers(p, square, side, occupied) -> int:
+  """Pieces of `side` that attack a square, given what stands in the way."""
+  # A piece attacks a square if one of its kind would attack it from there; of
+  # pawns, one of the other side.
+  lines = rook(square, occupied) & (p[w.ROOKS] | p[w.QUEENS])
+  slants = bishop(square, occupied) & (p[w.BISHOPS] | p[w.QUEENS])
+  leaps = (
+    KNIGHT_ATTACKS[square] & p[w.KNIGHTS] | KING_ATTACKS[square] & p[w.KINGS]
+  )
+  pawns = PAWN_ATTACKS[1 - side, square] & p[w.PAWNS]
+  return (lines | slants | leaps | pawns) & p[w.PIECES + side]
+
+
+@njit
+def attacked(p, side, occupied) -> int:
+  """All squares that the pieces of `side` attack."""
+  pieces = p[w.PIECES + side]
+  pawns = p[w.PAWNS] & pieces
+  # All pawns at once; the outer files would wrap around the board's edge.
+  if side == 0:
+    found = (pawns & NOT_A) << 7 | (pawns & NOT_H) << 9
+  else:
+    found = shr(pawns & NOT_A, 9) | shr(pawns & NOT_H, 7)
+  rest = p[w.KNIGHTS] & pieces
+  while rest:
+    found |= KNIGHT_ATTACKS[lowest(rest)]
+    rest &= rest - 1
+  rest = (p[w.BISHOPS] | p[w.QUEENS]) & pieces
+  while rest:
+    found |= bishop(lowest(rest), occupied)
+    rest &= rest - 1
+  rest = (p[w.ROOKS] | p[w.QUEENS]) & pieces
+  while rest:
+    found |= rook(lowest(rest), occupied)
+    rest &= rest - 1
+  return found | KING_ATTACKS[lowest(p[w.KINGS] & pieces)]
+
+
+MOST = 2**16 - 1  # where the counters stop
+BEFORE = -2  # `known` of the state before the start token
+_WORD = 2**32 - 1
+
+
+@njit
+def code_at(p, square) -> int:
+  """Piece code 0..12 on a square."""
+  return shr(p[w.CODES + (square >> 4)], (square & 15) << 2) & 15
+
+
+@njit
+def flip(p, code, square) -> None:
+  """Puts a piece on an empty square, or takes that piece away from it."""
+  bit = 1 << square
+  black = code > 6
+  p[code - 7 if black else code - 1] ^= bit
+  p[w.PIECES + black] ^= bit
+  p[w.CODES + (square >> 4)] ^= code << ((square & 15) << 2)
+  p[w.KEY] ^= PIECE_KEYS[code, square]
+
+
+@njit
+def _rights(p, flags):
+  """Rights of a state row whose king and rook are at home."""
+  found = 0
+  for right in range(4):
+    black = 6 * (right >> 1)
+    # Rights are K Q k q: even ones castle with the rook on file h.
+    king, rook = 60 if black else 4, (56 if black else 0) + 7 * (1 - right % 2)
+    if code_at(p, king) == 6 + black and code_at(p, rook) == 4 + black:
+      found |= flags & 1 << right
+  return found
+
+
+@njit
+def load(row, p) -> bool:
+  """Fills position p from a state row; False where it has no board.
+
+  That is a dead row, the state before the start token, unknown codes, other
+  than one king a side, and a king that could be taken.
+  """
+  if row[8] < 0 or row[10] == BEFORE:
+    return False
+  p[:] = 0
+  for square in range(64):
+    code = (row[square >> 3] >> ((square & 7) << 2)) & 15
+    if code > 12:
+      return False
+    if code:
+      flip(p, code, square)
+  p[w.SIDE] = row[8] & 1
+  p[w.RIGHTS] = _rights(p, (row[8] >> 1) & 15)
+  p[w.EP] = min((row[8] >> 5) & 15, 8)
+  p[w.HALF] = row[9] & MOST
+  p[w.FULL] = (row[9] >> 16) & MOST
+  p[w.KNOWN] = row[10]
+  p[w.KEY] ^= RIGHTS_KEYS[p[w.RIGHTS]]
+  if p[w.SIDE]:
+    p[w.KEY] ^= SIDE_KEY
+  white, black = p[w.KINGS] & p[w.PIECES], p[w.KINGS] & p[w.PIECES + 1]
+  if popcount(white) != 1 or popcount(black) != 1:
+    return False
+  # The side that has just moved may not have left its king in check.
+  idle = lowest(white if p[w.SIDE] else black)
+  return attackers(p, idle, p[w.SIDE], p[w.PIECES] | p[w.PIECES + 1]) == 0
+
+
+@njit
+def store(p, row) -> None:
+  """Writes position p as a state row."""
+  for k in range(4):
+    row[2 * k] = p[w.CODES + k] & _WORD
+    row[2 * k + 1] = shr(p[w.CODES + k], 32)
+  row[8] = p[w.SIDE] | p[w.RIGHTS] << 1 | p[w.EP] << 5
+  row[9] = p[w.HALF] | p[w.FULL] << 16
+  row[10] = p[w.KNOWN]
+
+
+@njit
+def _castle(p, source, target):
+  """Brings the rook to the other side of a king that moved two files."""
+  # King's side: the rook is one file beyond the king's target; queen's: two.
+  code = 10 if p[w.SIDE] else 4
+  flip(p, code, target + 1 if target > source else target - 2)
+  flip(p, code, (source + target) >> 1)
+
+
+@njit
+def make(p, move) -> bool:
+  """Makes a legal packed move; True where it took or moved a pawn."""
+  promo, pair = move % 5, move // 5
+  source, target = pair >> 6, pair & 63
+  code, taken, side = code_at(p, source), code_at(p, target), p[w.SIDE]
+  own = 6 * side  # code of a piece = own + its kind 1..6
+  pawn = code == own + 1
+  flip(p, code, source)
+  if taken:
+    flip(p, taken, target)
+  elif pawn and (source ^ target) & 7:
+    # En passant: a pawn goes to another file and takes nothing there. What it
+    # takes stands one rank back, on the square whose number differs by bit 3.
+    flip(p, 7 - own, target ^ 8)
+  flip(p, own + 6 - promo if promo else code, target)
+  if code == own + 6 and abs(target - source) == 2:
+    _castle(p, source, target)
+  # A king or rook that leaves home loses rights, and so does a rook taken.
+  rights = p[w.RIGHTS] & KEEP[source] & KEEP[target]
+  p[w.KEY] ^= RIGHTS_KEYS[p[w.RIGHTS]] ^ RIGHTS_KEYS[rights] ^ SIDE_KEY
+  p[w.RIGHTS] = rights
+  # Set after every double push, whether or not a pawn can capture.
+  p[w.EP] = (source & 7) + 1 if pawn and source ^ target == 16 else 0
+  zeroing = pawn or taken != 0
+  p[w.HALF] = 0 if zeroing else min(p[w.HALF] + 1, MOST)
+  p[w.FULL] = min(p[w.FULL] + side, MOST)
+  p[w.SIDE] = 1 - side
+  if p[w.KNOWN] >= 0:  # Else the history is unknown and stays so.
+    p[w.KNOWN] += 1
+  return zeroing

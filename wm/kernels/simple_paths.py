@@ -1,0 +1,274 @@
+"""All simple paths of a directed multigraph, with labels along them.
+
+A depth-first search holds, by depth d of the path so far:
+
+    at[d]        next edge to try out of the node at depth d
+    node[d]      the node; depth 0 is the source
+    taken[d]     the edge that led there, for d > 0
+    top[:, d]    greatest labels along the path up to there
+
+and one bit a node that is on the path, in words of 64: mazes have hundreds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base.jit import njit
+
+MOST = 50_000_000  # Paths; their labels take 1 GB.
+
+
+class Paths(NamedTuple):
+  """P simple paths of one edge or more, by source, then depth first.
+
+  Paths that share their first k edges stand together, and a path stands before
+  those that go on from it; edges out of a node are taken in order of number.
+
+  Attributes:
+    source: [P] int32 node.
+    target: [P] int32 node.
+    length: [P] int32 edges.
+    labels: [K, P] int32, the greatest of each of K labels along the path.
+    offsets: [P + 1] int64, start of each path in `edges`; empty if not listed.
+    edges: int32 edges of all paths, one path after the other.
+  """
+
+  source: np.ndarray
+  target: np.ndarray
+  length: np.ndarray
+  labels: np.ndarray
+  offsets: np.ndarray
+  edges: np.ndarray
+
+  @property
+  def size(self) -> int:
+    """How many there are."""
+    return len(self.source)
+
+  def of(self, path: int) -> np.ndarray:
+    """Edges of one path, in order; of listed paths."""
+    return self.edges[self.offsets[path] : self.offsets[path + 1]]
+
+
+def count(
+  source: Any, target: Any, nodes: int, *, longest: int = 0, most: int = MOST
+) -> tuple[np.ndarray, np.ndarray]:
+  """How many simple paths leave each node, and how many edges they have.
+
+  source, target: [E] nodes of each edge. longest: most edges of a path; 0 is
+    no limit. most: above so many paths in all, the count stops.
+
+  Returns:
+    paths: [nodes] int64.
+    edges: [nodes] int64, of all these paths together.
+  """
+  return _count(_graph(source, target, nodes), longest or nodes, most)
+
+
+def _count(
+  graph: tuple[np.ndarray, ...], longest: int, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+  indptr, heads, _ = graph
+  found = np.zeros((2, len(indptr) - 1), np.int64)
+  for some in chunked_calls.slices(found.shape[1], first=1):
+    _count_from(indptr, heads, some.start, some.stop, longest, most, found)
+    if found[0].sum() > most:
+      break
+  return found[0], found[1]
+
+
+def list_paths(
+  source: Any,
+  target: Any,
+  nodes: int,
+  labels: Any = (),
+  *,
+  longest: int = 0,
+  listed: bool = True,
+  most: int = MOST,
+) -> Paths:
+  """Lists all simple paths: no node comes twice, parallel edges count apart.
+
+  Paths are counted first, so that nothing is held that would not fit. Time is
+  linear in the paths and the edges that leave their nodes.
+
+  Args:
+    source: [E] nodes that edges leave.
+    target: [E] nodes that they enter.
+    nodes: number of nodes.
+    labels: [K, E] integers of the edges, such as steps at which they are known.
+    longest: most edges of a path; 0 is no limit.
+    listed: whether the edges of each path are kept.
+    most: more paths than this are refused.
+
+  Raises:
+    InputError: shapes do not fit, an edge has an unknown node, or there are
+      more than `most` paths.
+  """
+  graph = _graph(source, target, nodes)
+  size = len(graph[1])
+  labels = np.asarray(labels, np.int32).reshape(len(labels), size)
+  labels = checks.frozen(labels, np.int32)
+  paths, edges = _count(graph, longest or nodes, most)
+  if paths.sum() > most:
+    raise core.InputError(
+      f'{nodes} nodes and {size} edges have more than {most:,} simple paths; '
+      'expected no more: a limit on their length would help'
+    )
+  needed = 4 * (3 + len(labels)) * paths.sum()
+  needed += listed * (4 * edges.sum() + 8 * paths.sum())
+  core.require_memory(int(needed), f'{paths.sum():,} simple paths')
+  places = np.zeros(nodes + 1, np.int64)
+  starts = np.zeros(nodes + 1, np.int64)
+  np.cumsum(paths, out=places[1:])
+  np.cumsum(edges, out=starts[1:])
+  total = int(places[-1])
+  ends = np.empty((3, total), np.int32)
+  most_of = np.empty((len(labels), total), np.int32)
+  offsets = np.zeros(total + 1 if listed else 0, np.int64)
+  flat = np.empty(int(starts[-1]) if listed else 0, np.int32)
+  for some in chunked_calls.slices(nodes, first=1):
+    _fill(
+      *graph,
+      labels,
+      some.start,
+      some.stop,
+      longest or nodes,
+      places,
+      starts,
+      ends,
+      most_of,
+      offsets,
+      flat,
+    )
+  return Paths(ends[0], ends[1], ends[2], most_of, offsets, flat)
+
+
+@njit
+def _fill(
+  indptr,
+  heads,
+  numbers,
+  labels,
+  first,
+  last,
+  longest,
+  places,
+  starts,
+  ends,
+  most_of,
+  offsets,
+  flat,
+) -> None:
+  """Writes paths of sources first..last - 1 from places[source] on.
+
+  ends [3, P]: source, target, length. most_of [K, P]. Where offsets [P + 1] is
+  not empty, the edges of a source's paths go to flat from starts[source] on.
+  """
+  nodes, columns = len(indptr) - 1, len(labels)
+  mask = np.zeros((nodes >> 6) + 1, np.uint64)
+  at = np.empty(nodes + 1, np.int32)
+  node = np.empty(nodes + 1, np.int32)
+  taken = np.empty(nodes + 1, np.int32)
+  top = np.zeros((columns, nodes + 1), np.int32)
+  top[:, 0] = np.iinfo(np.int32).min
+  for root in range(first, min(last, nodes)):
+    _begin(indptr, root, at, node, mask)
+    p, f, depth = places[root], starts[root], 0
+    while True:
+      depth, e = _next(indptr, heads, longest, at, node, mask, depth)
+      if depth < 0:
+        break
+      taken[depth] = numbers[e]
+      ends[0, p], ends[1, p], ends[2, p] = root, node[depth], depth
+      for k in range(columns):
+        top[k, depth] = max(top[k, depth - 1], labels[k, numbers[e]])
+        most_of[k, p] = top[k, depth]
+      if len(offsets):
+        for d in range(1, depth + 1):
+          flat[f] = taken[d]
+          f += 1
+        offsets[p + 1] = f
+      p += 1
+
+
+def _graph(source: Any, target: Any, nodes: int) -> tuple[np.ndarray, ...]:
+  """Edges by source: indptr [nodes + 1], heads [E] and numbers [E], int32."""
+  source = checks.rows(source, nodes, 'source', 0)
+  target = checks.rows(target, nodes, 'target', 0)
+  checks.same_length(source=source, target=target)
+  order = np.argsort(source, kind='stable')
+  indptr = np.zeros(nodes + 1, np.int32)
+  np.cumsum(np.bincount(source, minlength=nodes), out=indptr[1:])
+  return (
+    checks.frozen(indptr, np.int32),
+    checks.frozen(target[order], np.int32),
+    checks.frozen(order, np.int32),
+  )
+
+
+@njit
+def _has(mask, node):
+  return (mask[node >> 6] >> np.uint64(node & 63)) & np.uint64(1)
+
+
+@njit
+def _flip(mask, node):
+  mask[node >> 6] ^= np.uint64(1) << np.uint64(node & 63)
+
+
+@njit
+def _begin(indptr, root, at, node, mask):
+  """Starts the search from a root, at depth 0."""
+  mask[:] = 0
+  node[0], at[0] = root, indptr[root]
+  _flip(mask, root)
+
+
+@njit(inline='always')
+def _next(indptr, heads, longest, at, node, mask, depth):
+  """Depth and last edge of the next path; depth -1 where there is no more."""
+  while depth >= 0:
+    here = node[depth]
+    e = at[depth]
+    if e == indptr[here + 1] or depth == longest:
+      _flip(mask, here)
+      depth -= 1
+      continue
+    at[depth] = e + 1
+    head = heads[e]
+    if not _has(mask, head):
+      depth += 1
+      node[depth], at[depth] = head, indptr[head]
+      _flip(mask, head)
+      return depth, e
+  return depth, 0
+
+
+@njit
+def _count_from(indptr, heads, first, last, longest, most, found) -> None:
+  """Adds paths, and their edges, of sources first..last - 1 to found [2, S].
+
+  Stops where a piece has more than `most` paths.
+  """
+  nodes = len(indptr) - 1
+  mask = np.zeros((nodes >> 6) + 1, np.uint64)
+  at = np.empty(nodes + 1, np.int32)
+  node = np.empty(nodes + 1, np.int32)
+  total = 0
+  for root in range(first, min(last, nodes)):
+    _begin(indptr, root, at, node, mask)
+    depth, paths, edges = 0, 0, 0
+    while total <= most:
+      depth, _ = _next(indptr, heads, longest, at, node, mask, depth)
+      if depth < 0:
+        break
+      paths += 1
+      edges += depth
+      total += 1
+    found[0, root], found[1, root] = paths, edges

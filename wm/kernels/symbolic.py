@@ -1,0 +1,604 @@
+"""Formulas of a grammar, all of them, and those that fit best at each size.
+
+    leaf      a quantity: r, m1, m2, ...
+    one       inv(x) = 1 / x   exp(x)   sin(x)   cos(x)
+    two       x + y            x * y
+
+The grammar of the inductive-bias probes' symbolic regression (Vafa et al. 2025)
+but for its constants: a formula has one factor in front, which is fitted in
+closed form. The size is the number of leaves and operators; the factor is not
+counted. Newton's law is inv(r * r) * m1 * m2, size 8.
+
+Formulas are numbered by size; within a size those of one operand come first,
+INV, EXP, SIN, COS in turn, each of all operands in order; then ADD and MUL,
+each by the size of the smaller operand, then by first and second operand. Of
+formulas of one size that fit alike the first is taken.
+
+The search, compiled, holds a table of formulas:
+
+    formula   0 .. Q-1 | Q ..        |  ...        table of those that are held
+    size      1        | 2           |  3 ..
+    vals      values on PROBES rows, enough to drop what cannot be best:
+
+squares over some rows with a factor of their own are never more than those
+over all rows. What equals a formula before it on these rows to nine digits is
+left out, and formulas of the last size are not held at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base.jit import njit
+from wm.kernels.base.rng import splitmix
+
+# Codes in postfix order; those from 0 are quantities.
+INV, EXP, SIN, COS, ADD, MUL = range(-1, -7, -1)
+UNARY, BINARY = (INV, EXP, SIN, COS), (ADD, MUL)
+NAMES = {INV: 'inv', EXP: 'exp', SIN: 'sin', COS: 'cos', ADD: '+', MUL: '*'}
+# A formula is dropped, with all that contain it, where on some row it is beyond
+# this, or an angle is: nothing would be left of its digits.
+MOST_VALUE, ANGLE = 1e100, 1e6
+# An error below this is rounding: nothing is better.
+EXACT = 1e-24
+# A formula is better than another if its error is smaller by this share.
+BETTER = 1e-9
+# Rows on which all formulas are looked at; few of them need more.
+PROBES = 32
+
+
+def count(quantities: int, size: int) -> list[int]:
+  """Numbers of formulas of sizes 0, 1, ..., size."""
+  found = [0, quantities]
+  for n in range(2, size + 1):
+    pairs = 0
+    for a in range(1, (n - 1) // 2 + 1):
+      b = n - 1 - a
+      same = found[a] * (found[a] + 1) // 2
+      pairs += same if a == b else found[a] * found[b]
+    found.append(len(UNARY) * found[n - 1] + len(BINARY) * pairs)
+  return found[: size + 1]
+
+
+def written(code: tuple[int, ...], names: tuple[str, ...]) -> str:
+  """A formula in words, with as few parentheses as needed."""
+  stack: list[tuple[str, bool]] = []  # Text, and is it a sum?
+  for c in code:
+    if c >= 0:
+      stack.append((names[c], False))
+    elif c in UNARY:
+      stack.append((f'{NAMES[c]}({stack.pop()[0]})', False))
+    else:
+      two = [stack.pop(), stack.pop()][::-1]
+      if c == MUL:
+        two = [(f'({text})' if s else text, False) for text, s in two]
+      stack.append((f'{two[0][0]} {NAMES[c]} {two[1][0]}', c == ADD))
+  return stack.pop()[0]
+
+
+def values(code: tuple[int, ...], columns: np.ndarray) -> np.ndarray:
+  """[n] a formula's values of quantities [Q, n]; NaN where it has none."""
+  stack: list[np.ndarray] = []
+  with np.errstate(all='ignore'):
+    for c in code:
+      if c >= 0:
+        stack.append(np.asarray(columns[c], np.float64))
+      elif c in BINARY:
+        right, left = stack.pop(), stack.pop()
+        stack.append(left + right if c == ADD else left * right)
+      else:
+        x = stack.pop()
+        if c in (SIN, COS):
+          x = np.where(np.abs(x) <= ANGLE, x, np.nan)
+        form = {INV: np.reciprocal, EXP: np.exp, SIN: np.sin, COS: np.cos}
+        stack.append(form[c](x))
+      stack[-1] = np.where(np.abs(stack[-1]) <= MOST_VALUE, stack[-1], np.nan)
+  return stack.pop()
+
+
+LOSSES = ('log', 'raw')
+MOST = 30_000_000  # formulas of one search
+LARGEST = 11  # Size of formulas, of which there are no more for any quantity.
+
+
+class Law(NamedTuple):
+  """A formula with its factor.
+
+  Attributes:
+    code: postfix; see `grammar`.
+    size: leaves and operators.
+    error: mean square of what is left, over the variance of the target; of
+      logarithms where the loss is 'log'.
+    factor: what the formula is multiplied with.
+    text: the formula, e.g. 'm2 * (m1 * inv(r * r))'.
+  """
+
+  code: tuple[int, ...]
+  size: int
+  error: float
+  factor: float
+  text: str
+
+  def __str__(self) -> str:
+    return f'{self.factor:.4g} * {self.text}'
+
+
+def search(
+  columns: Mapping[str, np.ndarray],
+  targets: np.ndarray,
+  size: int,
+  loss: str = 'log',
+) -> list[list[Law]]:
+  """Fits all formulas up to a size to each of K targets.
+
+  Deterministic, and exact: no formula of a size has a smaller error than the
+  one that is found, up to a share of 1e-9.
+
+  Args:
+    columns: quantity -> [n] finite numbers.
+    targets: [K, n]; of loss 'log' all > 0.
+    size: of the largest formulas.
+    loss: 'log', squares of the difference of logarithms, for formulas that have
+      one sign; or 'raw', of the difference itself.
+
+  Returns:
+    The front of each target: laws of ascending size, each with a smaller error
+    than all before. Empty where no formula has values on all rows.
+
+  Raises:
+    InputError: shapes that do not fit, values that are not finite or have no
+      logarithm, a target that is constant, or too many formulas.
+  """
+  x, y = _checked(columns, targets, size, loss)
+  names = tuple(columns)
+  rows = _order(y)
+  x, logs = x[:, rows], loss == 'log'
+  aim = np.log(y[:, rows]) if logs else y[:, rows]
+  found = _Search(
+    checks.frozen(x, np.float64),
+    checks.frozen(aim, np.float64),
+    logs,
+    count(len(names), size),
+  ).run()
+  fronts = []
+  for k, laws in enumerate(found):
+    front = []
+    for code, error in laws:
+      factor = fitted(values(code, x), aim[k], logs)[1]
+      text = written(code, names)
+      front.append(Law(code, len(code), error, factor, text))
+    fronts.append(front)
+  return fronts
+
+
+def fitted(
+  found: np.ndarray, aim: np.ndarray, logs: bool
+) -> tuple[float, float]:
+  """Error and factor of a formula's values [n]; see Law.
+
+  aim: [n], the target, or its logarithm where `logs`.
+  """
+  spread = ((aim - aim.mean()) ** 2).sum()
+  if np.isnan(found).any():
+    return math.inf, math.nan
+  if not logs:
+    square = (found * found).sum()
+    factor = (found * aim).sum() / square if square > 0 else 0.0
+    rest = aim - factor * found
+    return max(float((rest * rest).sum() / spread), EXACT), float(factor)
+  sign = 1.0 if found[0] > 0 else -1.0
+  if not (sign * found > 0).all():
+    return math.inf, math.nan
+  rest = aim - np.log(np.abs(found))
+  level = rest.mean()
+  rest = rest - level
+  error = max(float((rest * rest).sum() / spread), EXACT)
+  return error, float(sign * np.exp(level))
+
+
+def _order(targets: np.ndarray) -> np.ndarray:
+  """Rows in the order in which formulas are looked at, PROBES of them first.
+
+  Half of the probes are the largest of the first target, which rule its
+  squares; the other rows are spread evenly over its order, coarse to fine.
+  """
+  order = np.argsort(np.abs(targets[0]), kind='stable')[::-1]
+  top, rest = order[: PROBES // 2], order[PROBES // 2 :]
+  # Bits of the place, reversed: any first part is spread over all.
+  bits = max(len(rest) - 1, 1).bit_length()
+  place = np.arange(len(rest))
+  turned = sum(((place >> k) & 1) << (bits - 1 - k) for k in range(bits))
+  return np.concatenate([top, rest[np.argsort(turned)]])
+
+
+def _checked(
+  columns: Mapping[str, np.ndarray], targets: np.ndarray, size: int, loss: str
+) -> tuple[np.ndarray, np.ndarray]:
+  if loss not in LOSSES:
+    raise core.InputError(
+      f'loss={loss!r} was given; available: {", ".join(LOSSES)}'
+    )
+  x = np.array([*columns.values()], np.float64)
+  y = np.asarray(targets, np.float64)
+  if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1] or y.size == 0:
+    raise core.InputError(
+      f'quantities have shape {x.shape}, targets {y.shape}; expected [Q, n] '
+      'and [K, n]'
+    )
+  for name, array in (*zip(columns, x, strict=True), ('the target', y)):
+    bad = ~np.isfinite(array)
+    if name == 'the target' and loss == 'log':
+      bad |= ~(array > 0)
+    if bad.any():
+      what = 'are not finite'
+      if name == 'the target' and loss == 'log':
+        what += ' and > 0'
+      raise core.InputError(
+        f'{int(bad.sum())} of {bad.size} values of {name} {what}, such as '
+        f'{array[bad][0]}'
+      )
+  flat = np.ptp(y, axis=1) == 0
+  if flat.any():
+    raise core.InputError(
+      f'target {int(flat.argmax())} is the same on all {y.shape[1]} rows; '
+      'every constant fits'
+    )
+  if not 1 <= size <= LARGEST:
+    raise core.InputError(f'size={size} was given; expected 1 to {LARGEST}')
+  if sum(count(len(x), size)) > MOST:
+    raise core.InputError(
+      f'size={size} was given, which is {sum(count(len(x), size))} formulas of '
+      f'{len(x)} quantities; expected 1 to {MOST} formulas'
+    )
+  return x, y
+
+
+# Digits by which formulas are told apart, as a factor of the mantissa.
+DIGITS = 2.0**30
+GROWTH = 4  # Rows looked at next, of those looked at so far.
+SLACK = 1e-12  # Relative rounding of sums over probes, generously.
+
+
+class _Table(NamedTuple):
+  """Formulas that are kept: arrays with room for M.
+
+  Attributes:
+    op, left, right: [M] int32; of a quantity op is its number.
+    vals: [M, P] float64 on the probes.
+    seen: [H] uint64 hashes of rows of `vals`, open addressing; 0 is free.
+    num: [1] int64 formulas so far.
+  """
+
+  op: np.ndarray
+  left: np.ndarray
+  right: np.ndarray
+  vals: np.ndarray
+  seen: np.ndarray
+  num: np.ndarray
+
+
+class _Goal(NamedTuple):
+  """What formulas are fitted to, and the best so far.
+
+  Attributes:
+    x: [Q, n] float64 quantities; the first rows are the probes.
+    aim: [K, n] float64 targets, or their logarithms.
+    spread: [K] float64 squares of targets from their mean.
+    best: [K] float64 least error, in `spread`.
+    code: [K, size] int64 postfix of the best; length: [K] int64.
+    room: [size, n] float64, for values.
+    post: [2, size] int64, for a postfix and nodes to visit.
+  """
+
+  x: np.ndarray
+  aim: np.ndarray
+  spread: np.ndarray
+  best: np.ndarray
+  code: np.ndarray
+  length: np.ndarray
+  room: np.ndarray
+  post: np.ndarray
+
+
+@njit(error_model='numpy', inline='always')
+def _apply(op, x, y) -> float:
+  # A value of a formula; NaN where it has none.
+  if op == ADD:
+    z = x + y
+  elif op == INV:
+    z = 1.0 / x
+  elif op == EXP:
+    z = math.exp(x)
+  elif op in (SIN, COS):
+    if abs(x) > ANGLE:
+      return math.nan
+    z = math.sin(x) if op == SIN else math.cos(x)
+  else:
+    z = x * y
+  return z if abs(z) <= MOST_VALUE else math.nan
+
+
+@njit
+def _hash(row) -> np.uint64:
+  # Of values to nine digits: of mantissa and exponent of each.
+  mixed = np.uint64(0)
+  for p in range(len(row)):
+    mantissa, exponent = math.frexp(row[p])
+    word = np.int64(math.floor(mantissa * DIGITS + 0.5))
+    mixed = splitmix(mixed ^ np.uint64(word) ^ (np.uint64(exponent) << 40))
+  return mixed | np.uint64(1)
+
+
+@njit
+def _is_new(seen, key) -> bool:
+  # Enters a key; False where it was there.
+  mask = np.uint64(len(seen) - 1)
+  place = (key >> np.uint64(1)) & mask
+  while seen[place] != 0:
+    if seen[place] == key:
+      return False
+    place = (place + np.uint64(1)) & mask
+  seen[place] = key
+  return True
+
+
+@njit(error_model='numpy')
+def _logarithms(row) -> bool:
+  # Replaces values by the logarithms of their sizes; False if signs differ.
+  positive = row[0] > 0
+  for n in range(len(row)):
+    if row[n] == 0 or (row[n] > 0) != positive:
+      return False
+    row[n] = math.log(abs(row[n]))
+  return True
+
+
+@njit(error_model='numpy')
+def _least(row, aim, logs) -> float:
+  # Least squares that are left on the probes; less by rounding, generously.
+  num = len(row)
+  if logs:
+    total = squares = 0.0
+    for p in range(num):
+      d = aim[p] - row[p]
+      total += d
+      squares += d * d
+    return squares - total * total / num - SLACK * squares
+  across = size = squares = 0.0
+  for p in range(num):
+    across += aim[p] * row[p]
+    size += row[p] * row[p]
+    squares += aim[p] * aim[p]
+  if not size > 0:
+    return squares * (1 - SLACK)
+  return squares - across * (across / size) - SLACK * squares
+
+
+@njit
+def _postfix(table, op, i, j, unary, post) -> int:
+  # The postfix of op of formulas i and j into post[0]; its length.
+  out, visit = post[0], post[1]
+  length, waiting = 1, 1
+  out[0], visit[0] = op, i
+  if not unary:
+    visit[1], waiting = j, 2
+  while waiting:
+    waiting -= 1
+    node = visit[waiting]
+    code = table.op[node]
+    out[length] = code
+    length += 1
+    if code < 0:
+      visit[waiting] = table.left[node]
+      waiting += 1
+      if table.right[node] >= 0:
+        visit[waiting] = table.right[node]
+        waiting += 1
+  for k in range(length // 2):
+    out[k], out[length - 1 - k] = out[length - 1 - k], out[k]
+  return length
+
+
+@njit(error_model='numpy')
+def _evaluate(code, length, x, room) -> bool:
+  # A formula on rows, into room[0]; False where it has no value on one.
+  top = -1
+  for k in range(length):
+    op = code[k]
+    if op >= 0:
+      top += 1
+      room[top, :] = x[op]
+      continue
+    if op == ADD or op < ADD:
+      top -= 1
+    one, two = room[top], room[min(top + 1, len(room) - 1)]
+    for n in range(x.shape[1]):
+      z = _apply(op, one[n], two[n])
+      if math.isnan(z):
+        return False
+      one[n] = z
+  return True
+
+
+@njit(error_model='numpy')
+def _error(row, aim, spread, logs) -> float:
+  # See `symbolic.fitted`; `row` is of logarithms where `logs`.
+  num, left = len(row), 0.0
+  if logs:
+    level = 0.0
+    for n in range(num):
+      level += aim[n] - row[n]
+    level /= num
+    for n in range(num):
+      d = aim[n] - row[n] - level
+      left += d * d
+  else:
+    across = size = 0.0
+    for n in range(num):
+      across += aim[n] * row[n]
+      size += row[n] * row[n]
+    factor = across / size if size > 0 else 0.0
+    for n in range(num):
+      d = aim[n] - factor * row[n]
+      left += d * d
+  return max(left / spread, EXACT)
+
+
+@njit(error_model='numpy')
+def _try(table, goal, row, op, i, j, unary, logs) -> None:
+  # Fits a formula with these values on the probes, where it may be best.
+  if logs and not _logarithms(row):
+    return
+  length, rows = 0, len(row)
+  while True:
+    promising = False
+    for k in range(len(goal.aim)):
+      limit = goal.best[k] * (1 - BETTER) * goal.spread[k]
+      promising |= _least(row, goal.aim[k, :rows], logs) < limit
+    if not promising or rows == goal.x.shape[1]:
+      break
+    if not length:
+      length = _postfix(table, op, i, j, unary, goal.post)
+    # More rows at a time: few formulas that lose are seen on all.
+    rows = min(GROWTH * rows, goal.x.shape[1])
+    room = goal.room[:, :rows]
+    if not _evaluate(goal.post[0], length, goal.x[:, :rows], room):
+      return
+    row = room[0]
+    if logs and not _logarithms(row):
+      return
+  if not promising:
+    return
+  if not length:
+    length = _postfix(table, op, i, j, unary, goal.post)
+  for k in range(len(goal.aim)):
+    error = _error(row, goal.aim[k], goal.spread[k], logs)
+    if error < goal.best[k] * (1 - BETTER):
+      goal.best[k], goal.length[k] = error, length
+      goal.code[k, :length] = goal.post[0, :length]
+
+
+@njit(error_model='numpy')
+def _combine_pairs(
+  table, goal, op, lefts, rights, same, unary, keep, logs
+) -> None:
+  """Tries an operator on pairs of formulas, and keeps what is new.
+
+  lefts, rights: (first, last + 1) of operands; of one operand rights is (0, 1).
+  same: the second operand is not before the first. keep: or only try.
+  """
+  row = np.empty(table.vals.shape[1])
+  for i in range(lefts[0], lefts[1]):
+    one = table.vals[i]
+    for j in range(max(i, rights[0]) if same else rights[0], rights[1]):
+      two, good = table.vals[j], True
+      for p in range(len(row)):
+        z = _apply(op, one[p], two[p])
+        if math.isnan(z):
+          good = False
+          break
+        row[p] = z
+      if not good or (keep and not _is_new(table.seen, _hash(row))):
+        continue
+      if keep:
+        at = table.num[0]
+        table.op[at], table.left[at] = op, i
+        table.right[at] = -1 if unary else j
+        table.vals[at] = row
+        table.num[0] = at + 1
+      _try(table, goal, row, op, i, j, unary, logs)
+
+
+@njit
+def _leaves(table, goal, quantities, logs) -> None:
+  """Tries and keeps the quantities, whose values are in the table."""
+  for q in range(quantities):
+    _is_new(table.seen, _hash(table.vals[q]))
+    goal.room[0, :] = goal.x[q]
+    if logs and not _logarithms(goal.room[0]):
+      continue
+    for k in range(len(goal.aim)):
+      error = _error(goal.room[0], goal.aim[k], goal.spread[k], logs)
+      if error < goal.best[k] * (1 - BETTER):
+        goal.best[k], goal.length[k], goal.code[k, 0] = error, 1, q
+
+
+class _Search:
+  """One search; its arrays are as large as it can need."""
+
+  def __init__(
+    self,
+    x: np.ndarray,
+    aim: np.ndarray,
+    logs: bool,
+    counts: list[int],
+  ) -> None:
+    """x: [Q, n], probes first; aim: [K, n]; counts: formulas by size."""
+    self.sizes, self.logs = len(counts) - 1, logs
+    room, probes = max(sum(counts[:-1]), counts[1]), min(PROBES, x.shape[1])
+    self.table = _Table(
+      np.arange(room, dtype=np.int32),
+      np.full(room, -1, np.int32),
+      np.full(room, -1, np.int32),
+      np.empty((room, probes)),
+      np.zeros(1 << (2 * room).bit_length(), np.uint64),
+      np.array([len(x)]),
+    )
+    self.table.vals[: len(x)] = x[:, :probes]
+    spread = ((aim - aim.mean(1, keepdims=True)) ** 2).sum(1)
+    self.goal = _Goal(
+      x,
+      aim,
+      spread,
+      np.full(len(aim), np.inf),
+      np.zeros((len(aim), self.sizes), np.int64),
+      np.zeros(len(aim), np.int64),
+      np.empty((self.sizes + 1, x.shape[1])),
+      np.zeros((2, self.sizes + 1), np.int64),
+    )
+
+  def run(self) -> list[list[tuple[tuple[int, ...], float]]]:
+    """The front of each target: codes and errors, by size."""
+    fronts: list[list[tuple[tuple[int, ...], float]]]
+    fronts = [[] for _ in self.goal.aim]
+    quantities = len(self.goal.x)
+    starts = [0, 0, quantities]
+    _leaves(self.table, self.goal, quantities, self.logs)
+    self._note(fronts, 1)
+    for n in range(2, self.sizes + 1):
+      self._level(n, starts)
+      starts.append(int(self.table.num[0]))
+      self._note(fronts, n)
+    return fronts
+
+  def _level(self, n: int, starts: list[int]) -> None:
+    for op in UNARY:
+      self._combine(op, starts[n - 1 : n + 1], [0, 1], False, n)
+    for op in BINARY:
+      for a in range(1, (n - 1) // 2 + 1):
+        b = n - 1 - a
+        lefts, rights = starts[a : a + 2], starts[b : b + 2]
+        self._combine(op, lefts, rights, a == b, n)
+
+  def _combine(
+    self, op: int, lefts: list[int], rights: list[int], same: bool, n: int
+  ) -> None:
+    first, unary, keep = lefts[0], op in UNARY, n < self.sizes
+    for rows in chunked_calls.slices(lefts[1] - first):
+      some = first + rows.start, first + rows.stop
+      given = some, tuple(rights), same, unary, keep, self.logs
+      _combine_pairs(self.table, self.goal, op, *given)
+
+  def _note(
+    self, fronts: list[list[tuple[tuple[int, ...], float]]], size: int
+  ) -> None:
+    for k, front in enumerate(fronts):
+      if self.goal.length[k] == size and np.isfinite(self.goal.best[k]):
+        code = tuple(self.goal.code[k, :size].tolist())
+        front.append((code, float(self.goal.best[k])))
