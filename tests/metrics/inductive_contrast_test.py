@@ -123,10 +123,12 @@ def brute(compared, answers, between):
       listed += compared.close[g].tolist()
     for one, two in listed:
       points = {states[one], states[two]}
-      if one != core.DEAD and core.DEAD not in points and len(points) == 2:
-        other = int(legal[one] != legal[two])
-        far = kinds[other].setdefault(between(states[one], states[two]), [])
-        far.append(row.flat[one] != row.flat[two])
+      if one == core.DEAD or core.DEAD in points or len(points) == 1:
+        continue
+      other, far = int(legal[one] != legal[two]), between(*states[[one, two]])
+      if far != state_distances.APART:
+        differ = row.flat[one] != row.flat[two]
+        kinds[other].setdefault(far, []).append(differ)
     both = [
       (
         min(len(some), len(kinds[1][far])),
@@ -141,8 +143,9 @@ def brute(compared, answers, between):
   return np.array(values)
 
 
+@pytest.mark.parametrize('joined', [True, False])
 @pytest.mark.parametrize('apart', [True, False])
-def test_the_contrast_is_what_loops_over_pairs_say(apart):
+def test_the_contrast_is_what_loops_over_pairs_say(apart, joined):
   rng = np.random.default_rng(3)
   groups, rows, plain = (3, 14, 8) if apart else (1, 7, 7)
   states = rng.integers(-1, 5, (groups, rows, 1 if apart else 2))
@@ -158,6 +161,8 @@ def test_the_contrast_is_what_loops_over_pairs_say(apart):
       states[:, close[0, :3, 0], 0] == states[:, close[0, :3, 1], 0]
     ] = -1
   line = np.abs(np.arange(5)[:, None] - np.arange(5)).astype(np.int32)
+  if not joined:  # No path leads to state 3, or from there.
+    line[3, :3] = line[:3, 3] = line[3, 4] = line[4, 3] = state_distances.APART
   flat = np.maximum(states.reshape(groups, -1), 0)
   compared = coin_pairs.Compared(
     points, plain, close, state_distances.Distances(line, flat, None), 2
@@ -242,6 +247,38 @@ def test_where_states_are_too_many_and_have_one_label_it_is_a_reason(
   found = run(lookup.LookUp(LATTICE, 'state', True, 0), num=4)
   assert {*found['q_difference_matched'].reason} == {'no_distance_of_states'}
   assert found['q_difference'].measured.all()
+
+
+def test_two_states_of_a_map_with_two_destinations_have_no_distance():
+  """Pairs q= mostly have two: they are not matched with others that do."""
+  world = registry.make('world', 'maps(rows=4, columns=4)')
+  sizes = {'num': 4, 'examples': 5, 'states': 32, 'pool': 200}
+  learner = lookup.LookUp(world, 'legal', True, 0)
+  scores = run(learner, world, seed=0, **sizes)
+  compared = inductive_bias.Metric(**sizes)._task(world, 0).compared
+  distances = [
+    compared.distances.between(g, *compared._close(g)) for g in range(2)
+  ]
+  assert {*np.concatenate(distances)} == {state_distances.APART}
+  assert scores['q_difference'].measured.all()
+  assert {*scores['q_difference_matched'].reason} == {'no_pairs_as_far_apart'}
+
+
+@pytest.mark.parametrize(
+  ('spec', 'measured'),
+  [
+    ('maps(rows=7, columns=7)', False),  # 2,402 states: a place and a goal.
+    ('maps(rows=4, columns=4)', True),
+    ('othello(size=4)', True),
+    ('connect4(rows=3)', True),
+    ('chess()', True),
+    ("automaton(preset='random_12_6_3_1')", True),
+  ],
+)
+def test_labels_that_differ_are_a_distance_on_boards_alone(spec, measured):
+  world = registry.make('world', spec)
+  distances = state_distances.of_points(world, visited(world, 4))
+  assert (distances is not None) == measured
 
 
 def test_where_no_two_pairs_are_as_far_apart_it_is_a_reason():

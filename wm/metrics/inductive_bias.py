@@ -45,8 +45,10 @@ class Metric(runner.FewShotMetric):
   line they are. So pairs q= and q!= are also compared at equal distances: the
   moves from one state to the other, or back, whichever are fewer, where the
   world is an automaton of at most 2,000 states; else the number of labels that
-  differ (squares of a board), where a state has several. At each distance that
-  both have, the difference counts as often as pairs of the rarer kind.
+  differ, where they are the squares or columns of a board. At each distance
+  that both have, the difference counts as often as pairs of the rarer kind. No
+  path joins two states of a map with different destinations: they have no
+  distance. On a larger map no states have one.
 
   A learner that knows the states has R 1, and D 1 on average, from any number
   of labels: an unseen state gets a coin, and all its points the same.

@@ -9,7 +9,7 @@ import numpy as np
 
 from wm import core
 from wm.evaluation.fewshot.coin_tasks import Points
-from wm.evaluation.fewshot.state_distances import Distances
+from wm.evaluation.fewshot.state_distances import APART, Distances
 from wm.kernels import pairs
 
 # Kinds of pairs, as `pairs.Counts` has them; ALL is of two states.
@@ -61,7 +61,8 @@ class Compared(NamedTuple):
     """[D] share of pairs q= told apart less that of pairs q!=, as far apart.
 
     Differences at each distance that both kinds have count as often as pairs
-    of the rarer kind; NaN where there is no such distance.
+    of the rarer kind; NaN where there is no such distance. States that no path
+    joins have none.
     """
     differences = np.full(len(answers), np.nan)
     for g, rows in self._groups(len(answers)):
@@ -72,7 +73,7 @@ class Compared(NamedTuple):
       at, place = np.unique(np.concatenate(far), return_inverse=True)
       stratum = np.split(place, [len(far[0])])
       total = np.stack([np.bincount(k, minlength=len(at)) for k in stratum])
-      weight = total.min(0)
+      weight = np.where(at == APART, 0, total.min(0))
       if not weight.any():
         continue
       for d in rows:

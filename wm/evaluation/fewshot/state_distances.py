@@ -54,7 +54,7 @@ def of_points(world: core.World, points: Points) -> Distances | None:
   """Distances between the states of points [G, M, P], n = M * P.
 
   In moves where the world is a finite automaton of at most MOST_STATES states;
-  else by the number of labels that differ, where a state has several. None of
+  else by the number of labels that differ, where the state is a board. None of
   other worlds.
   """
   ids = points.states.reshape(len(points.states), -1)
@@ -64,9 +64,19 @@ def of_points(world: core.World, points: Points) -> Distances | None:
     if moves is not None:
       rows = np.searchsorted(used, ids)
       return Distances(moves, np.minimum(rows, len(used) - 1), None)
-  if isinstance(world, core.Labelled) and len(world.heads.sizes) > 1:
+  if isinstance(world, core.Labelled) and _is_board(world.heads):
     return Distances(None, None, _labels(world, points))
   return None
+
+
+def _is_board(heads: core.Heads) -> bool:
+  """Whether a state is read as several labels of one kind, such as squares.
+
+  Of a place and a goal, which a map has, only 0, 1 or 2 labels differ. That
+  says nothing of how far apart two states are.
+  """
+  read = heads.sizes if heads.probe is None else heads.sizes[heads.probe]
+  return len(read) > 1 and len({*read}) == 1
 
 
 def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
