@@ -234,6 +234,24 @@ def test_short_games_are_dropped_and_counted():
   np.testing.assert_array_equal(kept.tokens, games.tokens[rows])
 
 
+def test_games_of_which_many_are_dropped_have_no_law():
+  """King and queen against king: three of ten are drawn within 20 plies."""
+  endgame = '8/8/8/4k3/8/8/8/KQ6 w - - 0 1'
+  world = chess.World(length=40, start=endgame)
+  dropped = world.sample(2000, 1).counts['games_dropped_short']
+  assert 0.27 < dropped / (dropped + 2000) < 0.32
+  with pytest.raises(core.InputError, match=r'\): 30% of 2,000 .* least=0'):
+    world.process()
+  chess.World(length=40, start=endgame, least=0).process()
+
+
+@pytest.mark.parametrize('policy', ['uniform', 'shuffling'])
+def test_games_from_the_usual_start_have_a_law(policy):
+  world = chess.World(policy=policy)
+  assert world.sample(2000, 1).counts['games_dropped_short'] < 0.02 * 2000
+  world.process()
+
+
 def test_a_length_below_the_least_keeps_what_is_cut():
   found = chess.World(length=6).sample(500, 1)
   assert (found.lengths == 7).all()
