@@ -259,9 +259,15 @@ def test_a_small_automaton_is_drawn_and_a_large_one_told():
     ),
     ({'preset': 'tomita8'}, "unknown preset 'tomita8'; available: tomita1"),
     ({'preset': 'dyck_2_40'}, 'at most 100,000'),
-    ({'preset': 'random_12_6_6_0'}, 'random_12_6_6_0: expected 3 to 100000'),
-    ({'preset': 'random_12_6_1_0'}, 'not fewer than a part in 3'),
-    ({'preset': 'random_2_6_3_0'}, 'expected 3 to 100000 states'),
+    *(
+      (
+        {'preset': f'random_{size}_0'},
+        f"preset 'random_{size}_0'; expected STATES from 3 to 100,000, SYMBOLS "
+        'from 3 to 125, and LEGAL at least 2, at least a third of SYMBOLS, and '
+        'less than SYMBOLS; available: such as random_12_6_3_0',
+      )
+      for size in ('12_6_6', '12_7_2', '2_6_3', '12_2_1', '500_3_1', '9_126_60')
+    ),
     ({'preset': 'random_12_6_3'}, "unknown preset 'random_12_6_3'"),
     ({'preset': 'a6'}, 'a6_generators has few'),
     ({'preset': 'dyck_1_9', 'length': 2}, 'takes 3 tokens, end included'),

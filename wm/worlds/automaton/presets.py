@@ -16,12 +16,14 @@ random_STATES_SYMBOLS_LEGAL_SEED: a random automaton without accepting states.
 In each state LEGAL of the symbols are legal, in one of three ways, which are
 dealt to the states by chance: whether two states have the same legal symbols
 says nothing of how far apart they are. Random play is in all states equally
-often in the long run.
+often in the long run. There are STATES from 3 to 100,000 and SYMBOLS from 3 to
+125. LEGAL is at least 2, for else play is one cycle. It is less than SYMBOLS,
+so that there are three ways, and at least a third of SYMBOLS, so that the three
+ways have every symbol.
 """
 
 from __future__ import annotations
 
-import math
 import re
 
 import numpy as np
@@ -34,6 +36,8 @@ from wm.worlds.base import finite_groups
 MOST_STATES = 100_000
 # Sets of legal symbols of a random automaton, and draws until one will do.
 LEGAL_SETS, ATTEMPTS = 3, 1000
+LEAST_LEGAL = 2
+RANDOM = 'random_12_6_3_0'  # What errors name as one that there is.
 BRACKETS = ('()', '[]', '{}', '<>')
 
 # Accepting states; then, for each state, the states that 0 and 1 lead to. State
@@ -56,7 +60,7 @@ TOMITA = {
 }
 AVAILABLE = (
   'tomita1 to tomita7, dyck_KINDS_DEPTH such as dyck_2_3, '
-  'random_STATES_SYMBOLS_LEGAL_SEED such as random_12_6_3_0, '
+  f'random_STATES_SYMBOLS_LEGAL_SEED such as {RANDOM}, '
   f'{finite_groups.AVAILABLE}, each of these with _generators behind it'
 )
 
@@ -135,14 +139,14 @@ def _random(
   """
   if not (
     LEGAL_SETS <= states <= MOST_STATES
-    and 2 <= symbols <= machine.MOST_SYMBOLS
-    and symbols / LEGAL_SETS <= legal < symbols
-    and math.comb(symbols, legal) >= LEGAL_SETS
+    and LEGAL_SETS <= symbols <= machine.MOST_SYMBOLS
+    and max(LEAST_LEGAL, symbols / LEGAL_SETS) <= legal < symbols
   ):
     raise core.InputError(
-      f'automaton: {name}: expected {LEGAL_SETS} to {MOST_STATES} states, at '
-      f'most {machine.MOST_SYMBOLS} symbols, and legal ones fewer than these, '
-      f'but not fewer than a part in {LEGAL_SETS}'
+      f'automaton: preset {name!r}; expected STATES from {LEGAL_SETS} to '
+      f'{MOST_STATES:,}, SYMBOLS from {LEGAL_SETS} to {machine.MOST_SYMBOLS}, '
+      f'and LEGAL at least {LEAST_LEGAL}, at least a third of SYMBOLS, and '
+      f'less than SYMBOLS; available: such as {RANDOM}'
     )
   rng = np.random.default_rng(seed)
   moves = _connected(name, states, legal, rng)
@@ -155,7 +159,14 @@ def _random(
     if len(sets) == LEGAL_SETS and len(np.unique(blocks)) == states:
       labels = tuple(f'a{k}' for k in range(symbols))
       return machine.Machine(labels, None, delta, 0, None)
-  raise core.InputError(f'automaton: {name}: none of {ATTEMPTS} is minimal')
+  raise core.InputError(_none(name, 'minimal'))
+
+
+def _none(name: str, what: str) -> str:
+  return (
+    f'automaton: preset {name!r}: none of {ATTEMPTS} draws is {what}; '
+    'available: another SEED, or a greater LEGAL'
+  )
 
 
 def _dealt(
@@ -181,4 +192,4 @@ def _connected(
     # Such moves that lead from a state to all others also lead back.
     if dfa.reachable(moves, np.array([0])).all():
       return moves
-  raise core.InputError(f'automaton: {name}: none of {ATTEMPTS} is connected')
+  raise core.InputError(_none(name, 'connected'))
