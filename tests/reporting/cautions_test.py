@@ -17,6 +17,7 @@ METRICS = [
   'traversal(num=100)',
   'compression(trials=60)',
   'distinction(trials=60)',
+  'excess_loss(num=100)',
 ]
 MODELS = {
   **{'uniform': 'uniform()', 'oracle': 'oracle()'},
@@ -104,7 +105,7 @@ def test_the_first_table_has_mass_samples_and_rules(page):
 def test_rules_are_in_the_footnote(page):
   text, runs = page
   rules = cautions.rules(runs)
-  assert len(rules) == 6
+  assert len(rules) == 7
   assert 'next_token: valid_mass below 0.95' in rules[0]
   tail = text[-2500:].replace('\\', '')
   assert all(rule.partition(' "')[0] in tail for rule in rules)

@@ -18,7 +18,8 @@ from wm.evaluation import fields
 from wm.evaluation.prefixes import membership
 from wm.evaluation.trials import context
 
-QUANTITIES = ('excess_loss', 'loss', 'entropy')
+QUANTITIES = ('excess_loss', 'loss', 'entropy', 'impossible')
+OF_MODEL = ('excess_loss', 'loss')  # Infinite where something is impossible.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +33,9 @@ class Metric(core.Metric):
   not samples.
 
   Reasons of unmeasured rows: impossible (the model gives no probability to a
-  token that the world may draw: the loss is infinite), longer_than_model.
+  token that the world may draw: the loss is infinite), longer_than_model. So
+  the mean of the other rows flatters such a model; `impossible` says by how
+  many places.
 
   Attributes:
     num: held-out sequences.
@@ -48,6 +51,9 @@ class Metric(core.Metric):
       loss together.
     entropy: Expected loss of the best possible predictor, in nats a token. No
       model has less.
+    impossible: Share of places where the model gives no probability to a token
+      that the world may draw. Its loss is infinite there, and excess_loss is of
+      the rows without such a place.
     step: tokens of the sequence so far
   """
 
@@ -55,7 +61,15 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Generative)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('excess_loss',)
-  less_is_better: ClassVar[tuple[str, ...]] = ('excess_loss', 'loss')
+  less_is_better: ClassVar[tuple[str, ...]] = (*OF_MODEL, 'impossible')
+  cautions: ClassVar[tuple[core.Caution, ...]] = (
+    core.Caution(
+      'impossible',
+      'gives no probability to what follows at {value} of places, where its '
+      'loss is infinite',
+      above=0.0,
+    ),
+  )
   breakdown: ClassVar[tuple[str, ...]] = ('step',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
@@ -111,11 +125,11 @@ class Metric(core.Metric):
       core.scores(
         quantity,
         value,
-        reason=reason if quantity == 'entropy' else wrong,
+        reason=wrong if quantity in OF_MODEL else reason,
         group=group[sequence],
         weight=weight,
         columns={'step': step * self.bins, 'positions': weight},
-        bounds=(0.0, None),
+        bounds=(0.0, 1.0 if quantity == 'impossible' else None),
       )
       for quantity, value in zip(QUANTITIES, values.T, strict=True)
     )
@@ -127,10 +141,10 @@ def _compared(
   sequences: core.Sequences,
   log_probs: np.ndarray,
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-  """Excess loss, loss and entropy of R sequences, from log_probs [R, L, V].
+  """The QUANTITIES of R sequences, from log_probs [R, L, V].
 
   Yields a position, the rows [B] that have a token after it, and their values
-  [B, 3].
+  [B, 4].
   """
   memory = process.init(len(sequences))
   first = max(world.prompt_len, 1) - 1
@@ -148,4 +162,4 @@ def _compared(
       for one in (true, found.astype(np.float64))
     )
     excess = np.maximum(loss - entropy, 0)  # Rounding alone makes it less.
-    yield t, rows, np.stack([excess, loss, entropy], axis=-1)
+    yield t, rows, np.stack([excess, loss, entropy, np.isinf(loss)], axis=-1)
