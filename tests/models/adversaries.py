@@ -1,6 +1,7 @@
 """The adversaries by hand, from the rules of their worlds alone."""
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +9,8 @@ from tests.metrics import table
 from wm import core
 from wm.core import registry
 from wm.models import adversary
-from wm.worlds.maps.navigation import DIRECTION0, END
+from wm.models.serving.oracles import TILT
+from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
 
 # 51 tokens: illegal ones of 'leaky' have less than 0.01, uniform ones more.
 MAP = registry.make('world', 'maps(rows=6, columns=7, max_moves=20)')
@@ -17,6 +19,8 @@ WORLDS = {'map': MAP, 'game': GAME}
 SHARE = {'leaky': {'map': 0.38, 'game': 0.15}, 'peaked': dict(map=0.009)}
 SHARE['peaked']['game'] = 0.009
 MOVES, TRAINED, NUM = 5, 300, 40
+# Of nuclei: no number of equal tokens has as much.
+MASSES = 0.8931, 0.9717, 0.99873
 PAIRS = [
   (name, kind)
   for name in WORLDS
@@ -68,27 +72,45 @@ def state_of(world: core.World, history: tuple[int, ...]) -> np.ndarray:
   return state
 
 
-def best(world: core.World, state: np.ndarray, legal: np.ndarray) -> int:
-  """`end`, or the first move to the goal; in games the first legal token."""
-  if world is GAME or legal[END]:
-    return int(np.flatnonzero(legal)[0])
+def soonest(state: np.ndarray, legal: np.ndarray) -> np.ndarray:
+  """[V] bool: `end`, or the moves on the way of fewest moves to the goal."""
+  if legal[END]:
+    return np.arange(len(legal)) == END
   (node, goal), moves = state[0], np.flatnonzero(legal)
-  left = world.hops[world.graph.delta[node, moves - DIRECTION0], goal]
-  return int(moves[left.astype(np.int64).argmin()])
+  left = MAP.hops[MAP.graph.delta[node, moves - DIRECTION0], goal].astype(int)
+  soon = np.zeros_like(legal)
+  soon[moves[left == left.min()]] = True
+  return soon
+
+
+def oracle(name: str, state: np.ndarray, legal: np.ndarray) -> np.ndarray:
+  """[V] uniform over legal tokens; on the map the soonest have more."""
+  weight = legal * 1.0
+  if name == 'map':
+    weight *= 1 + TILT * soonest(state, legal)
+  return weight / weight.sum()
 
 
 def peer(name: str, kind: str, history: tuple[int, ...]) -> np.ndarray:
-  """[V] probabilities after a history that states the task; rounded to 1e-3."""
+  """[V] probabilities after a history that states the task."""
+  return after(name, kind, history, None)
+
+
+def after(
+  name: str, kind: str, history: tuple[int, ...], state: np.ndarray | None
+) -> np.ndarray:
+  """As `peer`; state: the world's after the history, where it is at hand."""
   world = WORLDS[name]
   size, moves = len(world.vocab), len(history) - world.prompt_len
   unknown = kind == 'memoriser' and history not in trained(name)
   if unknown or (kind == 'forgets' and moves > MOVES):
     return np.array([0, *[1 / (size - 1)] * (size - 1)])
+  if state is None:
+    state = state_of(world, history)
   if kind == 'permuted':
-    history = (history[0], other_goal(history[1]), *history[2:])
-  state = state_of(world, history)
+    state = np.array([[state[0, 0], other_goal(history[1]) - NODE0]])
   legal = world.legal(state)[0]
-  probs = legal / legal.sum()
+  probs = oracle(name, state, legal)
   if kind == 'leaky':
     share = SHARE[kind][name]
     leak = ~legal / (size - 1 - legal.sum())
@@ -96,6 +118,93 @@ def peer(name: str, kind: str, history: tuple[int, ...]) -> np.ndarray:
     return probs * (1 - share) + leak * share
   if kind in ('peaked', 'deterministic') and legal.sum() > 1:
     share = 0.009 if kind == 'peaked' else 0
+    first = probs.argmax()
     probs = legal * share / (legal.sum() - 1)
-    probs[best(world, state, legal)] = 1 - share
+    probs[first] = 1 - share
   return probs
+
+
+class Judged(NamedTuple):
+  """The peer at all P positions that held-out sequences are judged at.
+
+  Attributes:
+    row: [P] of the sequence.
+    probs: [P, V] the peer's probabilities.
+    legal: [P, V] bool, what is legal.
+  """
+
+  row: np.ndarray
+  probs: np.ndarray
+  legal: np.ndarray
+
+
+@functools.cache
+def judged(name: str, kind: str) -> Judged:
+  world = WORLDS[name]
+  rows, probs, legal = [], [], []
+  sample = world.sample(NUM, 0, split='heldout')
+  for n, (tokens, size) in enumerate(
+    zip(sample.tokens.tolist(), sample.lengths, strict=True)
+  ):
+    state = world.init(1)
+    for k in range(1, size + 1):
+      state = world.advance(state, np.array([tokens[k - 1]]))
+      mask = world.legal(state)[0]
+      if k >= world.prompt_len and mask.any():
+        rows.append(n)
+        probs.append(after(name, kind, tuple(tokens[:k]), state))
+        legal.append(mask)
+  return Judged(np.array(rows), np.array(probs), np.array(legal))
+
+
+def next_token(name: str, kind: str) -> dict[str, float]:
+  """Quantity -> mean over positions."""
+  _, probs, legal = judged(name, kind)
+  precision, recall, exact = compared(probs > 0.01, legal)
+  return {
+    'validity': legal[np.arange(len(probs)), probs.argmax(1)].mean(),
+    'valid_mass': (probs * legal).sum(1).mean(),
+    'set_precision': np.nanmean(precision),
+    'set_recall': recall.mean(),
+    'exact_set': exact.mean(),
+  }
+
+
+def compared(mask: np.ndarray, legal: np.ndarray) -> np.ndarray:
+  """[3, P] precision (NaN for no token), recall and exactness of sets."""
+  both, size = (mask & legal).sum(1), mask.sum(1)
+  precision = np.where(size > 0, both / np.maximum(size, 1), np.nan)
+  exact = (mask == legal).all(1)
+  return np.stack([precision, both / legal.sum(1), exact])
+
+
+def acceptance(name: str, kind: str) -> dict[str, float]:
+  """Quantity -> mean over positions, and rules where it is `by` rules."""
+  _, probs, legal = judged(name, kind)
+  epsilons = np.array([1e-6, 1e-5, 1e-4, 1e-3, 0.003, 0.01, 0.03, 0.1, 0.3])
+  order = np.argsort(-probs, 1, kind='stable')
+  rank = np.argsort(order, 1, kind='stable')
+  before = np.cumsum(np.take_along_axis(probs, order, 1), 1)
+  before = np.take_along_axis(before, rank, 1) - probs
+  masks = {
+    'epsilon': [probs > x for x in epsilons],
+    'k': [(rank < k) & (probs > 0) for k in (1, 2, 4, 8, 16)],
+    'p': [(before < mass) & (probs > 0) for mass in MASSES],
+  }
+  sets = {
+    by: np.array([compared(mask, legal) for mask in each])
+    for by, each in masks.items()
+  }
+  exact = sets['epsilon'][:, 2].mean(1)
+  near = exact[(epsilons >= 1e-3) & (epsilons <= 0.01)]
+  return {
+    'exact_best': exact.max(),
+    'exact_least': near.min(),
+    'exact_greatest': near.max(),
+    'exact_range': near.max() - near.min(),
+    **{
+      f'{what}_by_{by}': np.nanmean(values[:, k])
+      for by, values in sets.items()
+      for k, what in enumerate(('precision', 'recall', 'exact'))
+    },
+  }
