@@ -60,7 +60,6 @@ def metric(name: str, **fields) -> core.Metric:
     'tested',
     'clock',
     'points',
-    'points',
   )
   small = {key: NUM for key in counts if isinstance(known.get(key), int)}
   # Formulas of more nodes take seconds.
@@ -69,8 +68,17 @@ def metric(name: str, **fields) -> core.Metric:
   return dataclasses.replace(made, **small)
 
 
-@functools.cache
 def results(
+  predictor: str, world_name: str, metric_name: str, accept: str
+) -> tuple[core.Scores, ...]:
+  """Once for all rules where the metric takes none."""
+  fields = dataclasses.fields(registry.find('metric', metric_name))
+  takes = any(field.name == 'accept' for field in fields)
+  return measured(predictor, world_name, metric_name, accept if takes else '')
+
+
+@functools.cache
+def measured(
   predictor: str, world_name: str, metric_name: str, accept: str
 ) -> tuple[core.Scores, ...]:
   truth, scored = world(world_name), model(predictor, world_name)
