@@ -86,6 +86,18 @@ class _Module(NamedTuple):
     return '/'.join((*self.package, self.path.name))
 
 
+class _Found(NamedTuple):
+  """What a dotted name leads to.
+
+  Attributes:
+    modules: those that importing it loads from source, outermost first.
+    places: folders of what is in the last one; None where it is no package.
+  """
+
+  modules: list[_Module]
+  places: Sequence[str] | None
+
+
 class Reader:
   """Reads origins; every file once, so make a new one for each run."""
 
@@ -93,7 +105,7 @@ class Reader:
     importlib.invalidate_caches()
     self._hashes: dict[Path, str] = {}
     self._imports: dict[Path, list[tuple[str, ...]]] = {}
-    self._found: dict[tuple[tuple[str, ...], Path], list[_Module]] = {}
+    self._found: dict[tuple[tuple[str, ...], Path], _Found] = {}
 
   def of(self, *things: Any) -> Origin:
     """The origin of a result of several things together.
@@ -225,8 +237,20 @@ class Reader:
 
     The last parts may be no module but something in one.
     """
+    return self._search(parts, _ROOT if parts[0] == 'wm' else base).modules
+
+  def _search(self, parts: tuple[str, ...], base: Path) -> _Found:
+    """See _find; the packages that many names share are found once."""
+    if not parts:
+      return _Found([], [str(base)])
     if (parts, base) not in self._found:
-      self._found[parts, base] = list(_search(parts, base))
+      modules, places = self._search(parts[:-1], base)
+      if places is not None:
+        spec = _spec(parts, places)
+        places = spec and spec.submodule_search_locations
+        if spec and spec.has_location and os.path.isfile(spec.origin or ''):
+          modules = [*modules, _Module(parts, Path(spec.origin), base)]
+      self._found[parts, base] = _Found(modules, places)
     return self._found[parts, base]
 
   def _hash(self, path: Path) -> str:
@@ -328,22 +352,11 @@ def _text(node: ast.expr) -> str:
   )
 
 
-def _search(parts: tuple[str, ...], base: Path) -> Iterator[_Module]:
-  """See Reader._find."""
-  base = _ROOT if parts[0] == 'wm' else base
-  places = [str(base)]
-  for k in range(1, len(parts) + 1):
-    name = '.'.join(parts[:k])
-    spec = importlib.machinery.PathFinder.find_spec(name, places)
-    if spec is None and k == 1:
-      spec = _elsewhere(name)
-    if spec is None:
-      return
-    if spec.has_location and spec.origin and os.path.isfile(spec.origin):
-      yield _Module(parts[:k], Path(spec.origin), base)
-    if spec.submodule_search_locations is None:
-      return
-    places = list(spec.submodule_search_locations)
+def _spec(parts: tuple[str, ...], places: Sequence[str]) -> Any:
+  """The spec of a module in some folders; None where it is in none."""
+  name = '.'.join(parts)
+  spec = importlib.machinery.PathFinder.find_spec(name, [*places])
+  return _elsewhere(name) if spec is None and len(parts) == 1 else spec
 
 
 def _elsewhere(name: str) -> Any:
