@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.launch import binaries
 from wm.core import registry
 from wm.library.rows import Row
 
@@ -229,15 +230,11 @@ def test_a_chess_model_has_the_parameters_its_header_says(flags, file):
 
 def sweep(file: str) -> list[str]:
   """Names of the runs of a sweep."""
-  binary = str(ROOT / 'launch' / 'sweep.py')
-  done = subprocess.run(
-    [sys.executable, binary, f'--flagfile={file}', '--dry_run'],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
+  code, out, err = binaries.run(
+    'sweep', f'--flagfile={file}', '--dry_run', cwd=ROOT
   )
-  assert done.returncode == 0, done.stderr[-2000:]
-  return done.stdout.splitlines()[:-1]
+  assert code == 0, err[-2000:]
+  return out.splitlines()[:-1]
 
 
 def test_the_published_search_is_of_1728_runs_and_holds_its_winners(flags):
