@@ -42,17 +42,17 @@ def test_edits_reach_what_they_can_change(tmp_path):
   said, first, rows = score(copy)
   assert said == []
 
-  edit(engine / 'prefixes' / 'search.py')  # Of compression, not of next_token.
+  edit(engine / 'prefixes' / 'exhaustive.py')  # Of compression, not of next_token.
   edit(metrics / 'capability.py')  # Another plug-in.
   edit(copy / 'launch' / 'common.py')
   said, again, same_rows = score(copy)
   assert said == [
-    f'{ASKED[0]}: measured anew: wm/evaluation/prefixes/search.py changed',
+    f'{ASKED[0]}: measured anew: wm/evaluation/prefixes/exhaustive.py changed',
     f'{ASKED[1]}: kept from before',
   ]
   assert (again, same_rows) == (first, rows)
 
-  edit(engine / 'bootstrap.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
+  edit(engine / 'statistics.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
   edit(metrics / 'next_token.py')
   said, third, same_rows = score(copy)
   assert said == [

@@ -95,7 +95,7 @@ def test_acceptance(kind):
 @functools.cache
 def drawn() -> np.ndarray:
   """[P, V] how the map draws what follows, at the positions judged."""
-  process, sample = MAP.process(), MAP.sample(NUM, 0, split='heldout')
+  process, sample = MAP.data_distribution(), MAP.sample(NUM, 0, split='heldout')
   rows = []
   for tokens, size in zip(sample.tokens, sample.lengths, strict=True):
     memory = process.init(1)

@@ -241,15 +241,15 @@ def test_games_of_which_many_are_dropped_have_no_law():
   dropped = world.sample(2000, 1).counts['games_dropped_short']
   assert 0.27 < dropped / (dropped + 2000) < 0.32
   with pytest.raises(core.InputError, match=r'\): 30% of 2,000 .* least=0'):
-    world.process()
-  chess.World(length=40, start=endgame, least=0).process()
+    world.data_distribution()
+  chess.World(length=40, start=endgame, least=0).data_distribution()
 
 
 @pytest.mark.parametrize('policy', ['uniform', 'shuffling'])
 def test_games_from_the_usual_start_have_a_law(policy):
   world = chess.World(policy=policy)
   assert world.sample(2000, 1).counts['games_dropped_short'] < 0.02 * 2000
-  world.process()
+  world.data_distribution()
 
 
 def test_a_length_below_the_least_keeps_what_is_cut():

@@ -67,7 +67,7 @@ def test_every_size_that_is_expected_is_drawn():
     for legal in range(max(2, -(-symbols // 3)), symbols):
       for seed in range(5):
         world = drawn(seed, f'{states}_{symbols}_{legal}')
-        assert world.facts()['states'] == states
+        assert world.stats()['states'] == states
 
 
 def test_random_play_is_in_all_states_equally_often():
