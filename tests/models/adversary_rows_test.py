@@ -1,4 +1,4 @@
-"""What each adversary has on a map, of every quantity that it can be asked for.
+"""Every quantity of every adversary on a map, against an expectation.
 
 Each row is a formula or a sum over states, from the rules of the map alone.
 """

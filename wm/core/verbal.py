@@ -2,7 +2,7 @@
 
     rules or sample sequences      render_description(world, telling)
 
-    So far: Mira, Kulo, north.     the prefix, by the world's `words`
+    So far: Mira, Kulo, north.     the prefix, by `render_tokens`
     Can it go on with: east?       yes_or_no, all_next or one_next
     Answer yes or no.
 
@@ -26,7 +26,7 @@ from wm.core.sequences import Sequences
 from wm.core.world import World
 
 RULES = 'rules'
-MAX_TOKENS = 32_000  # Tokens of text before a question, unless told otherwise.
+MAX_TOKENS = 32_000  # Tokens of text before a question, by default.
 NOTHING = 'nothing'  # In place of a prefix without tokens.
 SAMPLED = 8  # Walks that the length of all of them is estimated from.
 # Streams of randomness of one seed.

@@ -45,10 +45,10 @@ def label(
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
     rows = rows[~ends[rows, t]]
     if t != last:
-      labels_t = targets(world, states[rows], pieces)
-      labelled = (labels_t != core.DEAD).all(-1)
+      step_labels = targets(world, states[rows], pieces)
+      labelled = (step_labels != core.DEAD).all(-1)
       blocks.append(
-        (rows[labelled], np.full(labelled.sum(), t), labels_t[labelled])
+        (rows[labelled], np.full(labelled.sum(), t), step_labels[labelled])
       )
   row, position, labels = map(np.concatenate, zip(*blocks, strict=True))
   order = np.lexsort((position, row))

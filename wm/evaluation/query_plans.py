@@ -95,15 +95,15 @@ def scores(
   )
   failures = np.array([answers[k].failure for k in rows])
   values = [answers[k].value == right[k] for k in rows]
-  rows_of = [scored('right_answers', values, reason=failures)]
+  answer_scores = [scored('right_answers', values, reason=failures)]
   chance = np.array([answers[k].probability for k in rows])
   truth = np.array([right[k] is True for k in rows])
   yes_no = np.array([questions[k].kind == queries.YES_NO for k in rows])
   if (has_probability := ~np.isnan(chance) & yes_no).any():
     value = np.where(truth, chance, 1 - chance)
     missing = np.where(has_probability, '', 'no_probability')
-    rows_of.append(scored('right_probability', value, reason=missing))
-  return tuple(rows_of)
+    answer_scores.append(scored('right_probability', value, reason=missing))
+  return tuple(answer_scores)
 
 
 def plan_of(
@@ -151,11 +151,11 @@ def plans(
   by_spec: dict[str, Plan] = {}
   for metric in _with_beside(metrics):
     if needs.lacks(metric, type(predictor), type(world)):
-      plan_ = Plan(metric, predictor, ())
+      plan = Plan(metric, predictor, ())
     else:
-      plan_ = _fitting(metric, predictor, world, seed, max_calls)
-      log(str(plan_))
-    by_spec[registry.spec(plan_.metric)] = plan_
+      plan = _fitting(metric, predictor, world, seed, max_calls)
+      log(str(plan))
+    by_spec[registry.spec(plan.metric)] = plan
   return list(by_spec.values())
 
 

@@ -33,9 +33,8 @@ class Metric(core.Metric):
   not samples.
 
   Reasons of unmeasured rows: impossible (the model gives no probability to a
-  token that the world may draw: the loss is infinite), longer_than_model. So
-  the mean of the other rows flatters such a model; `impossible` says by how
-  many places.
+  token that the world may draw: the loss is infinite), longer_than_model. The
+  mean of the other rows flatters a model that has impossible ones.
 
   Attributes:
     num: held-out sequences.
@@ -52,8 +51,8 @@ class Metric(core.Metric):
     entropy: Expected loss of the best possible predictor, in nats a token. No
       model has less.
     impossible: Share of places where the model gives no probability to a token
-      that the world may draw. Its loss is infinite there, and excess_loss is of
-      the rows without such a place.
+      that the world may draw. The loss is infinite there, and the rows with
+      such a place are missing from excess_loss.
     step: tokens of the sequence so far
   """
 
@@ -65,8 +64,8 @@ class Metric(core.Metric):
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'impossible',
-      'gives no probability to what follows at {value} of places, where its '
-      'loss is infinite',
+      'gives no probability to some possible token at {value} of places, '
+      'where its loss is infinite',
       above=0.0,
     ),
   )

@@ -46,9 +46,9 @@ class Metric(runner.FewShotMetric):
   moves from one state to the other, or back, whichever are fewer, where the
   world is an automaton of at most 2,000 states; else the number of labels that
   differ, where they are the squares or columns of a board. At each distance
-  that both have, the difference counts as often as pairs of the rarer kind. No
-  path joins two states of a map with different destinations: they have no
-  distance. On a larger map no states have one.
+  that both have, the difference counts as often as pairs of the rarer kind.
+  Pairs that no path joins are left out; on a small map these are the states
+  with different destinations. States of a larger map have no distance.
 
   A learner that knows the states has R 1, and D 1 on average, from any number
   of labels: an unseen state gets a coin, and all its points the same.

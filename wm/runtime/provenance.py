@@ -86,12 +86,12 @@ class _Module(NamedTuple):
     return '/'.join((*self.package, self.path.name))
 
 
-class _Found(NamedTuple):
-  """What a dotted name leads to.
+class _Imported(NamedTuple):
+  """Modules that a dotted name imports.
 
   Attributes:
-    modules: those that importing it loads from source, outermost first.
-    places: folders of what is in the last one; None where it is no package.
+    modules: modules loaded from source, outermost first.
+    places: folders of the last one's submodules; None where it is no package.
   """
 
   modules: list[_Module]
@@ -105,7 +105,7 @@ class Reader:
     importlib.invalidate_caches()
     self._hashes: dict[Path, str] = {}
     self._imports: dict[Path, list[tuple[str, ...]]] = {}
-    self._found: dict[tuple[tuple[str, ...], Path], _Found] = {}
+    self._found: dict[tuple[tuple[str, ...], Path], _Imported] = {}
 
   def of(self, *things: Any) -> Origin:
     """The origin of a result of several things together.
@@ -239,10 +239,10 @@ class Reader:
     """
     return self._search(parts, _ROOT if parts[0] == 'wm' else base).modules
 
-  def _search(self, parts: tuple[str, ...], base: Path) -> _Found:
+  def _search(self, parts: tuple[str, ...], base: Path) -> _Imported:
     """See _find; the packages that many names share are found once."""
     if not parts:
-      return _Found([], [str(base)])
+      return _Imported([], [str(base)])
     if (parts, base) not in self._found:
       modules, places = self._search(parts[:-1], base)
       if places is not None:
@@ -250,7 +250,7 @@ class Reader:
         places = spec and spec.submodule_search_locations
         if spec and spec.has_location and os.path.isfile(spec.origin or ''):
           modules = [*modules, _Module(parts, Path(spec.origin), base)]
-      self._found[parts, base] = _Found(modules, places)
+      self._found[parts, base] = _Imported(modules, places)
     return self._found[parts, base]
 
   def _hash(self, path: Path) -> str:

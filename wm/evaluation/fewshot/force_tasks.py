@@ -59,13 +59,12 @@ def labels(target: str, state: np.ndarray) -> np.ndarray:
   return (np.log(size) if target.startswith('log_') else size)[..., None]
 
 
-def sizes(target: str, labels_: np.ndarray) -> np.ndarray:
+def sizes(target: str, forces: np.ndarray) -> np.ndarray:
   """[...] magnitudes of labels [..., d]."""
   if target.endswith('_vector'):
-    return np.hypot(labels_[..., 0], labels_[..., 1])
-  return (
-    np.exp(labels_[..., 0]) if target.startswith('log_') else labels_[..., 0]
-  )
+    return np.hypot(forces[..., 0], forces[..., 1])
+  force = forces[..., 0]
+  return np.exp(force) if target.startswith('log_') else force
 
 
 class Shown(NamedTuple):

@@ -72,8 +72,8 @@ def of_points(world: core.World, points: Points) -> Distances | None:
 def _is_board(heads: core.Heads) -> bool:
   """Whether a state is read as several labels of one kind, such as squares.
 
-  Of a place and a goal, which a map has, only 0, 1 or 2 labels differ. That
-  says nothing of how far apart two states are.
+  A state of a map has two labels, place and destination. The number that differ
+  says nothing about the distance between two states.
   """
   read = heads.sizes if heads.probe is None else heads.sizes[heads.probe]
   return len(read) > 1 and len({*read}) == 1

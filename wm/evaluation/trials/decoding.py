@@ -226,7 +226,7 @@ def pictured(
   refused = ~legal(decoded)
   wrong_at = np.where(refused, decoded.lengths - lengths, 0)
   cuts = zip(decoded.tokens, lengths, decoded.lengths, strict=True)
-  driven = [row[start_:whole] for row, start_, whole in cuts]
+  driven = [row[begin:whole] for row, begin, whole in cuts]
   return {
     'prefix': context.token_texts(world, decoded.tokens, lengths),
     'state': core.written(world, start),

@@ -301,7 +301,8 @@ def begin(
   """Weights that move [C, ...], those that do not, and optimizer states."""
 
   def fresh(seed: jax.Array) -> Arrays:
-    # A whole new network, of which the head is taken; XLA drops the rest.
+    """Weights that move: a new head, and the body's own."""
+    # A whole new network is built for its head; XLA drops the rest.
     built = task.spec.build(nnx.Rngs(jax.random.key(seed)))
     params = flat(nnx.split(built)[1])
     return {

@@ -58,7 +58,7 @@ class Reduced(NamedTuple):
     rows: name -> row; each member of a merged state has its own name here too.
     need: [rows] int64 fewest tokens to the end of a sequence, `end` included;
       all 0 without accepting states.
-    facts: counts for `core.Described.stats.facts`.
+    facts: counts for `core.Described.stats`.
   """
 
   delta: np.ndarray

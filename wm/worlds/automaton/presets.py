@@ -16,10 +16,10 @@ random_STATES_SYMBOLS_LEGAL_SEED: a random automaton without accepting states.
 In each state LEGAL of the symbols are legal, in one of three ways, which are
 dealt to the states by chance: whether two states have the same legal symbols
 says nothing of how far apart they are. Random play is in all states equally
-often in the long run. There are STATES from 3 to 100,000 and SYMBOLS from 3 to
-125. LEGAL is at least 2, for else play is one cycle. It is less than SYMBOLS,
-so that there are three ways, and at least a third of SYMBOLS, so that the three
-ways have every symbol.
+often in the long run. STATES is from 3 to 100,000, and SYMBOLS from 3 to 125.
+LEGAL is at least 2: with 1, play is a single cycle. It is less than SYMBOLS, so
+that there are three ways, and at least a third of SYMBOLS, so that every symbol
+is in one of them.
 """
 
 from __future__ import annotations

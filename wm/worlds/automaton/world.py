@@ -145,9 +145,9 @@ class World(VerbalAutomaton, core.Described):
   Attributes:
     preset: name instead of a file: tomita1 to tomita7, dyck_KINDS_DEPTH, a
       group such as z5 or s3_generators (its word problem), or a random
-      automaton, random_STATES_SYMBOLS_LEGAL_SEED: of at least 3 states and 3
-      symbols, of which LEGAL are legal in a state, at least 2, at least a third
-      of them, and not all.
+      automaton, random_STATES_SYMBOLS_LEGAL_SEED. STATES and SYMBOLS are at
+      least 3; LEGAL is at least 2, at least a third of SYMBOLS, and less than
+      SYMBOLS.
     minimise: merge states that have the same continuations, which no suffix
       distinguishes.
     sampling: distribution of sampled words. Without accepting states, each

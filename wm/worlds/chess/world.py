@@ -98,9 +98,9 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
       'few_captures', 'promotions', 'shuffling' (of knights and rooks),
       'castling', 'en_passant'; see kernels.chess.policies. Trials of metrics
       draw their states from uniform games in any case.
-    least: shorter sampled games are dropped and counted; 20 as published. Where
-      that is more than a game in 20, as in some endgames, the law of games is
-      not known, unless it is 0.
+    least: shorter sampled games are dropped and counted; 20 as published. If
+      more than 5 % are dropped, as in some endgames, the distribution of games
+      is not known; 0 drops none.
     start: FEN that every game starts from, such as an endgame of a few pieces;
       '' is the standard position. The start token is named after it, so that
       data of another start are refused.
@@ -254,9 +254,9 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
 
     It goes on where a game is cut or ends before no move is legal (`length`,
     `lengths`, `stop`), which no token says. The short games that are dropped
-    are in it: it is off by their share in total variation. Below 20 plies are
-    .2 % of uniform games from the usual start (42 of 20,042), 1.2 % of
-    'shuffling' ones, and 29 % from an endgame of king and queen against king.
+    are in it: it is off by their share in total variation. Uniform games from
+    the usual start have fewer than 20 plies in .2 % of cases (42 of 20,042),
+    'shuffling' ones in 1.2 %, and those of king and queen against king in 29 %.
     Above MOST_DROPPED there is no law.
     """
     if self.policy == 'uniform':

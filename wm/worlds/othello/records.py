@@ -250,7 +250,7 @@ def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
 
 
 def facts(records: Records) -> dict[str, int]:
-  """Counts for `core.Described.stats.facts`: games kept, left out, unfinished.
+  """Counts for `core.Described.stats`: games kept, left out, unfinished.
 
   The first few rejected games are named by what is wrong; the count is the
   game's number in its file.
