@@ -217,13 +217,13 @@ def given(flags: flags.FlagValues, names: Sequence[str]) -> dict[str, Any]:
 
 def flags_in(path: str, names: Sequence[str]) -> dict[str, Any]:
   """What a flagfile gives of some flags, whatever the command line does."""
-  from wm import core
+  from wm.core import inputs
 
   read = copy.deepcopy(FLAGS)
   read.unparse_flags()
   for name in read:
     read[name].present = 0
-  with core.reading_file(path, 'a flagfile'):
+  with inputs.reading_file(path, 'a flagfile'):
     read(['', f'--flagfile={path}'])
   return given(read, names)
 

@@ -21,8 +21,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call for each name."""
-  from wm import core
-  from wm.core import registry
+  from wm.core import registry, resources
   from wm.evaluation import needs
   from wm.reporting import catalog
 
@@ -40,7 +39,7 @@ def main() -> None:
   ]
   if FLAGS.world is not None:
     told.append(catalog.world(FLAGS.world))
-    batch = core.sequences_cost(world.max_len, vocab=len(world.vocab))
+    batch = resources.sequences_cost(world.max_len, vocab=len(world.vocab))
     costs = {FLAGS.world: max(world.cost(), batch)}
     for kind in ('model', 'metric'):
       for spec in filter(None, asked[kind]):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, resources
 from wm.evaluation import scoring
 from wm.models.base import family
 from wm.models.nn import network
@@ -158,7 +158,7 @@ def main(kind: str, how: str) -> None:
     try:
       made = make()
       if isinstance(made, core.Metric):
-        core.require(made, world(PAIRS.get(name, ('', LINE))[1]))
+        resources.require(made, world(PAIRS.get(name, ('', LINE))[1]))
       if how == 'use':
         USES[kind](made)
       else:

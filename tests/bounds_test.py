@@ -86,7 +86,7 @@ def test_what_the_world_says_counts_where_it_is_known(monkeypatch):
   ):
     metric = registry.make('metric', spec)
     with pytest.raises(core.InputError, match=said):
-      core.require(metric, world)
+      resources.require(metric, world)
 
 
 @pytest.mark.parametrize('kind', ['world', 'model', 'metric'])
@@ -179,4 +179,4 @@ def test_suffixes_of_any_world_that_grow_beyond_memory_are_refused(monkeypatch):
   world = registry.make('world', 'connect4()')
   second = world.advance(world.init(1), np.array([1]))
   with pytest.raises(core.InputError, match=r'suffixes of \d tokens'):
-    core.products(world, world.init(1), second, 12)
+    core.boundary.products(world, world.init(1), second, 12)

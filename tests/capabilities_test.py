@@ -7,6 +7,7 @@ import pytest
 
 from tests import every_world
 from wm import core
+from wm.core import basics, capabilities
 from wm.worlds.base import exact, table
 
 CLASSES = [
@@ -171,7 +172,7 @@ def test_boundary_of_any_states_is_minimal_and_prefix_free(world):
   rows = np.linspace(0, len(states) - 1, 12).astype(int)
   pairs = states[rows], states[rows[::-1]], 2
   found = world.boundary(*pairs).listed()
-  assert found == core.products(world, *pairs).listed()
+  assert found == core.boundary.products(world, *pairs).listed()
   for suffixes in found:
     known = set(suffixes)
     assert len(known) == len(suffixes)
@@ -205,7 +206,7 @@ def test_count_from_any_state_follows_its_successors(world):
 def test_completable_tokens_are_legal(world):
   states = every_world.states_of(world)
   for budget in (1, 4, world.max_len):
-    mask = core.feasible_tokens(
+    mask = capabilities.feasible_tokens(
       world, states, np.full(len(states), budget, np.int32)
     )
     assert not (mask & ~world.legal(states)).any()
@@ -218,14 +219,14 @@ def test_a_completable_token_leads_to_one_or_to_the_end(world):
   states = world.sample_states(every_world.STATES, 17)
   budget = np.full(every_world.STATES, 30, np.int32)
   for _ in range(30):
-    mask = core.feasible_tokens(world, states, budget)
+    mask = capabilities.feasible_tokens(world, states, budget)
     assert (mask.any(-1) | ended | (budget == 30)).all()
     token = table.drawn(mask, np.full(len(states), 0.5))
     go = token != core.DEAD
     states[go] = world.advance(states[go], token[go])
     ended |= go & (token == world.end)
     budget -= 1
-  started = core.feasible_tokens(
+  started = capabilities.feasible_tokens(
     world, world.sample_states(every_world.STATES, 17), budget + 30
   )
   # Without an end token sequences stop anywhere.
@@ -238,9 +239,9 @@ def test_an_edit_changes_one_label_or_leads_nowhere(world):
   states = every_world.states_of(world)
   sizes, num = world.heads.sizes, 6
   rows = np.repeat(np.arange(len(states)), num)
-  label = core.hash64(1, np.arange(len(rows))) % np.uint64(len(sizes))
+  label = basics.hash64(1, np.arange(len(rows))) % np.uint64(len(sizes))
   value = (
-    core.hash64(2, np.arange(len(rows))) % np.array(sizes, 'uint64')[label]
+    basics.hash64(2, np.arange(len(rows))) % np.array(sizes, 'uint64')[label]
   )
   label, value = label.astype(np.int64), value.astype(np.int64)
   after = world.edited(states[rows], label, value)
@@ -275,7 +276,7 @@ def test_tags_have_a_row_for_each_state(world):
   states = every_world.states_of(world)
   for name, column in world.tags(states).items():
     assert len(column) == len(states)
-    assert core.tag_words(type(world))[name]
+    assert capabilities.tag_words(type(world))[name]
 
 
 @every_world.having(core.Costed)
@@ -283,7 +284,7 @@ def test_no_way_is_cheaper_than_the_least_cost(world):
   found = world.costs(world.sample(5, 1))
   assert found.cost.shape == found.least.shape
   assert found.cost.shape[1] == 5
-  assert (found.cost >= found.least * (1 - core.OPTIMAL_TOLERANCE)).all()
+  assert (found.cost >= found.least * (1 - basics.OPTIMAL_TOLERANCE)).all()
 
 
 @every_world.having(core.Enumerable.distance_to_end)

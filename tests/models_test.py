@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 from wm import core
-from wm.core import accept, registry
+from wm.core import accept, basics, registry
 from wm.models.base import family
 from wm.models.nn import layers, network
 from wm.models.serving import networks, sessions
@@ -95,7 +95,7 @@ def trajectory(
   session = session or found.session(tokens[rows], before, num)
   seen, drawn = [], []
   for k in range(6):
-    uniform = core.uniforms(rows[:, None], np.arange(num)[None], k)
+    uniform = basics.uniforms(rows[:, None], np.arange(num)[None], k)
     seen.append(session.log_probs())
     drawn.append(session.draw(ALL, uniform))
     assert session.accepted(ALL, drawn[-1]).all()

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics
 
 VOCAB = ('<pad>', 'end', 'x', 'y', 'at0', 'at1', 'at2', 'at3')
 END, X, Y, AT = 1, 2, 3, 4
@@ -80,7 +81,7 @@ class Plain(core.World):
     rows = []
     while len(rows) < num:
       row = self._one(rng)
-      held = int(core.hash64(*row)) % 4 == 0
+      held = int(basics.hash64(*row)) % 4 == 0
       if split == 'all' or held == (split == 'heldout'):
         rows.append(row)
     tokens = np.zeros((num, self.max_len), np.int32)
@@ -173,7 +174,7 @@ class World(
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> core.Boundary:
-    return core.stacked(
+    return core.boundary.stacked(
       [
         [np.array([suffix]) for suffix in self._boundary(a, b, depth)]
         for a, b in zip(first, second, strict=True)

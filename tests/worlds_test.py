@@ -5,7 +5,7 @@ import pytest
 
 from tests import every_world, judging
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.worlds.base import exact, table
 
 
@@ -92,7 +92,7 @@ def test_batch_equals_single(world, states):
 
 
 def drawn(world, states):
-  uniform = core.uniforms(9, np.arange(len(states)))
+  uniform = basics.uniforms(9, np.arange(len(states)))
   return np.maximum(table.drawn(world.legal(states), uniform), 0)
 
 
@@ -204,7 +204,7 @@ def test_judgement_of_headers_and_paths(world):
 def test_walk_stops_before_the_first_illegal_token(world):
   found = world.sample(12, 23)
   tokens, lengths = found.tokens.copy(), found.lengths
-  word = core.hash64(1, np.arange(12)) % lengths.astype(np.uint64)
+  word = basics.hash64(1, np.arange(12)) % lengths.astype(np.uint64)
   place = word.astype(int)
   tokens[np.arange(12), place] = core.PAD
   steps, after = world.walk(world.init(12), tokens, lengths)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Metric(core.Metric):
       np.full(len(prompts), given),
       num=1,
       max_len=given + self.moves,
-      seeds=core.hash64(seed, np.arange(len(prompts))),
+      seeds=basics.hash64(seed, np.arange(len(prompts))),
       accept=registry.make('accept', self.accept),
     )
     tokens = np.concatenate([prompts, drawn.tokens[:, 0]], axis=1)

@@ -12,8 +12,7 @@ import optax
 from flax import nnx
 
 from tests.bench import harness, products
-from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.models.nn import network
 from wm.models.serving import adaptation
 
@@ -30,13 +29,13 @@ def bench_adapting() -> Iterator[harness.Line]:
   tokens = tokens.reshape(SETS, EXAMPLES, -1)
   places = rng.integers(0, 99, (SETS, EXAMPLES, 1)).astype(np.int32)
   labels = rng.integers(0, 2, (SETS, EXAMPLES, 1, 1))
-  sets = core.FewShotTasks(tokens, places, labels)
-  asked = core.QueryPoints(tokens[:, :1], places[:, :1])
+  sets = adapting.FewShotTasks(tokens, places, labels)
+  asked = adapting.QueryPoints(tokens[:, :1], places[:, :1])
   network = predictor.spec, predictor.placed(predictor.devices[0])
 
-  def adapt(chunk: int, at_once: int) -> Callable[[], core.Adapted]:
+  def adapt(chunk: int, at_once: int) -> Callable[[], adapting.Adapted]:
     adapter = adaptation.Adapter(*network, chunk, at_once)
-    task = sets, asked, core.Classes(2), (STEPS,), 0, core.FINE_TUNE
+    task = sets, asked, adapting.Classes(2), (STEPS,), 0, adapting.FINE_TUNE
     return lambda: adapter.adapt(*task)
 
   made = _products(predictor.spec, sets)
@@ -66,7 +65,7 @@ def bench_adapting() -> Iterator[harness.Line]:
 
 
 def _plain(
-  spec: network.NetworkSpec, sets: core.FewShotTasks
+  spec: network.NetworkSpec, sets: adapting.FewShotTasks
 ) -> Callable[[], None]:
   """Tunes fresh weights to each data set in turn, as a training step is."""
   spec = dataclasses.replace(spec, outputs=2)
@@ -105,10 +104,10 @@ def _plain(
 
 
 def _products(
-  spec: network.NetworkSpec, sets: core.FewShotTasks
+  spec: network.NetworkSpec, sets: adapting.FewShotTasks
 ) -> products.Products:
   """Of a step of one data set."""
-  kind = core.Classes(2)
+  kind = adapting.Classes(2)
   spec = dataclasses.replace(spec, outputs=kind.outputs)
   supply = adaptation.TrainingRows.of(spec, sets, kind)
   groups = supply.first.taken(np.arange(1))

@@ -14,7 +14,7 @@ import numpy as np
 from tests.bench import harness
 from tests.kernels.othello import ref
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.kernels import othello
 
 PLAIN = 'plain reference, same run'
@@ -26,7 +26,7 @@ TURNS = 68
 def positions(num: int) -> tuple[np.ndarray, ...]:
   """Positions of random games, at all plies alike."""
   tokens, lengths = othello.play(num, 1)
-  plies = core.hash64(2, np.arange(num)) % np.uint64(60)
+  plies = basics.hash64(2, np.arange(num)) % np.uint64(60)
   return othello.replay(tokens, np.minimum(lengths, plies))[1:]
 
 
@@ -83,7 +83,7 @@ def bench_othello_orders() -> Iterator[harness.Line]:
   for ply, num, few in ((10, 2_000, 20), (30, 500, 1), (60, 300, 1)):
     tokens, lengths = othello.play(num, 3)
     lengths = np.minimum(lengths, ply)
-    seeds = core.hash64(4, np.arange(num))
+    seeds = basics.hash64(4, np.arange(num))
     yield harness.rated(
       f'othello move orders at ply {ply}',
       'rows',

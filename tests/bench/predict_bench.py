@@ -10,7 +10,7 @@ import numpy as np
 from tests.bench import harness
 from wm import core
 from wm.core import accept as rules
-from wm.core import registry
+from wm.core import basics, registry
 
 SIZES = ('layers=4, width=128, heads=4', 'layers=12, width=768, heads=12')
 VOCAB, LONGEST, PREFIX, SAMPLES = 4589, 102, 42, 30
@@ -48,7 +48,7 @@ def _recomputed(predictor: core.Predictor, prefixes: np.ndarray, steps: int):
   for k in range(steps):
     lengths = np.full(len(rows), PREFIX + k)
     last = predictor.log_probs(rows, lengths)[:, -1]
-    drawn = DRAW.draw(last, core.uniforms(seeds, branch, k))
+    drawn = DRAW.draw(last, basics.uniforms(seeds, branch, k))
     rows = np.concatenate([rows, drawn[:, None]], axis=1)
 
 

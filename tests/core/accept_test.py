@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from wm import core
-from wm.core import accept, registry
+from wm.core import accept, basics, registry
 
 RULES = (
   accept.epsilon(0.01),
@@ -122,7 +122,7 @@ def test_draw_at_the_edges_of_the_uniform():
 
 def test_draw_frequencies_are_renormalised():
   log_probs = np.tile(_logs(0.004, 0.396, 0.1, 0.5), (40_000, 1))
-  uniform = core.uniforms(9, np.arange(40_000))
+  uniform = basics.uniforms(9, np.arange(40_000))
   drawn = accept.epsilon(0.2).draw(log_probs, uniform)
   share = np.bincount(drawn, minlength=4) / 40_000
   np.testing.assert_allclose(share, [0, 0.442, 0, 0.558], atol=0.01)

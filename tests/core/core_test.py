@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests import plain, tiny
 from wm import core
-from wm.core import accept
+from wm.core import accept, basics
 from wm.models.serving import oracles
 
 MASK = 2**64 - 1
@@ -25,26 +25,26 @@ def _hash_by_hand(*words: int) -> int:
 
 def test_hash_is_splitmix64():
   # First output of splitmix64 with seed 0, as its author publishes it.
-  assert int(core.hash64(0)) == 0xE220A8397B1DCDAF
-  assert int(core.hash64()) == 0
+  assert int(basics.hash64(0)) == 0xE220A8397B1DCDAF
+  assert int(basics.hash64()) == 0
 
 
 @hypothesis.given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
 def test_hash_by_hand(words):
-  assert int(core.hash64(*words)) == _hash_by_hand(*words)
+  assert int(basics.hash64(*words)) == _hash_by_hand(*words)
 
 
 def test_hash_broadcasts_and_keeps_uint64():
-  rows = core.hash64(np.arange(3)[:, None], np.arange(2))
+  rows = basics.hash64(np.arange(3)[:, None], np.arange(2))
   assert rows.shape == (3, 2)
   assert int(rows[2, 1]) == _hash_by_hand(2, 1)
   big = np.array([2**64 - 1], np.uint64)
-  assert int(core.hash64(big)[0]) == _hash_by_hand(2**64 - 1)
-  assert int(core.hash64(np.array([-1]))[0]) == _hash_by_hand(2**64 - 1)
+  assert int(basics.hash64(big)[0]) == _hash_by_hand(2**64 - 1)
+  assert int(basics.hash64(np.array([-1]))[0]) == _hash_by_hand(2**64 - 1)
 
 
 def test_uniforms_are_uniform_and_below_one():
-  u = core.uniforms(3, np.arange(200_000))
+  u = basics.uniforms(3, np.arange(200_000))
   assert u.dtype == np.float32
   assert u.min() >= 0
   assert u.max() < 1
@@ -201,9 +201,9 @@ def test_sections_of_docstrings():
     share: Share of
       things.
   """
-  assert core.section(doc, 'Attributes') == {
+  assert basics.section(doc, 'Attributes') == {
     'num': 'how many: a number of things.',
     'kind': '`one`.',
   }
-  assert core.section(doc, 'Glossary') == {'share': 'Share of things.'}
-  assert core.section(doc, 'Returns') == core.section(None, 'Returns') == {}
+  assert basics.section(doc, 'Glossary') == {'share': 'Share of things.'}
+  assert basics.section(doc, 'Returns') == basics.section(None, 'Returns') == {}

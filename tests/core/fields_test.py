@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from wm import core
-from wm.core import fields
+from wm.core import basics, fields
 from wm.core.fields import field
 
 POLICIES = {'uniform': 'over legal moves', 'greedy': 'most discs flipped'}
@@ -105,14 +105,14 @@ def test_a_long_value_is_shortened():
 
 
 def test_the_docstring_lists_declared_fields():
-  attributes = core.section(Game.__doc__, 'Attributes')
+  attributes = basics.section(Game.__doc__, 'Attributes')
   assert attributes['noise'] == 'share of random moves.'
   assert attributes['policy'] == (
     "choice of moves: 'uniform', over legal moves; 'greedy', most discs "
     'flipped.'
   )
   assert 'seed' not in attributes
-  assert core.section(Game.__doc__, 'Glossary') == {
+  assert basics.section(Game.__doc__, 'Glossary') == {
     'length': 'Moves of a game.'
   }
   assert all(len(row) <= 80 for row in inspect.getdoc(Game).splitlines())
@@ -130,7 +130,7 @@ def test_entries_that_a_docstring_has_stay():
 
     new: int = field(3, 'Declared; ends with a stop.')
 
-  assert core.section(Part.__doc__, 'Attributes') == {
+  assert basics.section(Part.__doc__, 'Attributes') == {
     'new': 'Declared; ends with a stop.',
     'old': 'as written.',
   }
@@ -169,7 +169,7 @@ def test_any_dataclass_is_documented_and_checked():
     def __post_init__(self) -> None:
       fields.check(self)
 
-  assert [*core.section(Range.__doc__, 'Attributes')] == ['low', 'high']
+  assert [*basics.section(Range.__doc__, 'Attributes')] == ['low', 'high']
   assert Range(1) == Range(2)
   with pytest.raises(
     core.InputError, match=r'low=5; expected less than high=5'

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from wm import core
+from wm.core import inputs
 
 
 class Mute(Exception):
@@ -67,7 +68,7 @@ def test_any_failure_is_one_line(name, tmp_path, monkeypatch):
   (tmp_path / 'thing').write_bytes(b'neither')
   with (
     pytest.raises(core.InputError, match=r'^thing') as caught,
-    core.reading('thing', 'a map'),
+    inputs.reading('thing', 'a map'),
   ):
     FAILURES[name]()
   assert '\n' not in str(caught.value)
@@ -88,14 +89,14 @@ def test_any_failure_is_one_line(name, tmp_path, monkeypatch):
   ],
 )
 def test_ends_and_failures_of_the_machine_pass(error):
-  with pytest.raises(type(error)) as caught, core.reading('thing', 'a map'):
+  with pytest.raises(type(error)) as caught, inputs.reading('thing', 'a map'):
     raise error
   assert caught.value is error
 
 
 def test_reasons():
   def line(error):
-    with pytest.raises(core.InputError) as caught, core.reading('t', 'JSON'):
+    with pytest.raises(core.InputError) as caught, inputs.reading('t', 'JSON'):
       raise error
     return str(caught.value)
 
@@ -112,7 +113,7 @@ def test_reasons():
 def test_a_name_is_printable():
   with (
     pytest.raises(core.InputError) as caught,
-    core.reading('bad\udcff\nname', 'JSON'),
+    inputs.reading('bad\udcff\nname', 'JSON'),
   ):
     raise ValueError('x')
   assert str(caught.value) == r'bad\udcff name is not JSON: x'
@@ -139,7 +140,7 @@ def test_only_regular_files_are_opened(kind, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   path = _special(tmp_path, kind)
   with pytest.raises(core.InputError) as caught:
-    core.read_text(path, 'a map')
+    inputs.read_text(path, 'a map')
   assert str(caught.value) == f'{path} is {kind}; expected a map'
 
 
@@ -158,7 +159,7 @@ def test_paths_that_cannot_be_opened(path, line, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / 'file').write_text('')
   with pytest.raises(core.InputError) as caught:
-    core.read_text(path, 'a map')
+    inputs.read_text(path, 'a map')
   assert line in str(caught.value)
   assert '\n' not in str(caught.value)
 
@@ -169,21 +170,21 @@ def test_a_file_that_may_not_be_read(tmp_path):
   path.write_text('x')
   path.chmod(0)
   with pytest.raises(core.InputError, match=r'file: Permission denied$'):
-    core.read_text(path)
+    inputs.read_text(path)
 
 
 def test_text_and_its_mark(tmp_path):
   path = tmp_path / 'file'
   path.write_bytes(b'\xef\xbb\xbfword\n')
-  assert core.read_text(path) == 'word\n'
+  assert inputs.read_text(path) == 'word\n'
   path.write_bytes(b'\xff')
   with pytest.raises(core.InputError, match=r'is not UTF-8 text: .utf-8'):
-    core.read_text(path)
+    inputs.read_text(path)
 
 
 def test_a_generator_that_is_closed_has_not_failed():
   def lines():
-    with core.reading('file', 'text'):
+    with inputs.reading('file', 'text'):
       yield from range(3)
 
   rows = lines()
@@ -201,15 +202,15 @@ def test_json_is_read_or_named(text, tmp_path):
   with pytest.raises(
     core.InputError, match=r'file\.json is not JSON: '
   ) as caught:
-    core.read_json(path)
+    inputs.read_json(path)
   assert '\n' not in str(caught.value)
   path.write_text('["\\ud83d\\ude00"]')
-  assert core.read_json(path) == ['\U0001f600']
+  assert inputs.read_json(path) == ['\U0001f600']
 
 
 def test_a_hint_ends_the_line():
   with (
     pytest.raises(core.InputError, match=r'^p is not a q: bad; remove it$'),
-    core.reading('p', 'a q', 'remove it'),
+    inputs.reading('p', 'a q', 'remove it'),
   ):
     raise ValueError('bad')

@@ -26,14 +26,16 @@ def refused(call, *said):
 
 def test_what_is_needed_and_available_is_said(monkeypatch, tmp_path):
   monkeypatch.setattr(resources, 'memory', lambda: 2_500_000_000)
-  core.require_memory(2_500_000_000, 'this')
+  resources.require_memory(2_500_000_000, 'this')
   with pytest.raises(core.InputError) as error:
-    core.require_memory(3_000_000_000, 'this')
+    resources.require_memory(3_000_000_000, 'this')
   assert str(error.value) == (
     'this: 3.0 GB of memory are needed, 2.5 GB are available'
   )
-  core.require_disk(tmp_path / 'not' / 'yet', 1, 'this')
-  refused(lambda: core.require_disk(tmp_path / 'a', HUGE, 'this'), 'disk at')
+  resources.require_disk(tmp_path / 'not' / 'yet', 1, 'this')
+  refused(
+    lambda: resources.require_disk(tmp_path / 'a', HUGE, 'this'), 'disk at'
+  )
 
 
 def test_a_control_group_limits_memory(monkeypatch, tmp_path):
@@ -70,7 +72,9 @@ def test_worlds_models_and_metrics_that_no_memory_holds(monkeypatch):
   shape = network.NetworkSpec(model, len(world.vocab), world.max_len)
   refused(lambda: shape.abstract, 'weights of transformer(width=32768)')
   metric = compression.Metric(trials=10**8)
-  refused(lambda: core.require(metric, world), 'compression(trials=', 'memory')
+  refused(
+    lambda: resources.require(metric, world), 'compression(trials=', 'memory'
+  )
 
 
 def test_a_device_without_memory_is_one_line(capsys):

@@ -4,7 +4,7 @@ import pytest
 
 from tests import every_world
 from wm import core
-from wm.core import registry
+from wm.core import registry, verbal
 
 TOLD = every_world.having(core.Verbal)
 SEEDS = 0, 5
@@ -24,7 +24,7 @@ def test_there_are_at_least_two_wordings_and_no_others(world):
   first = core.PromptStyle(wording=world.wordings[0])
   assert world.rules(core.PromptStyle()) == world.rules(first)
   with pytest.raises(core.InputError, match=world.wordings[-1]) as error:
-    core.render_description(world, core.PromptStyle(wording='in rhymes'))
+    verbal.render_description(world, core.PromptStyle(wording='in rhymes'))
   assert '\n' not in str(error.value)
 
 
@@ -41,20 +41,22 @@ def test_tokens_have_names_of_their_own(world):
 @TOLD
 def test_the_length_is_known_before_anything_is_written(world):
   for telling in tellings(world) + tellings(world, 'walks(20)'):
-    guess = core.description_extent(world, telling).tokens
-    tokens = core.text_tokens(core.render_description(world, telling))
+    guess = verbal.description_extent(world, telling).tokens
+    tokens = verbal.text_tokens(verbal.render_description(world, telling))
     assert 0.6 < guess / tokens < 1.6
 
 
 @TOLD
 def test_texts_depend_on_wording_seed_and_walks(world):
   asked = tellings(world)
-  texts = [core.render_description(world, telling) for telling in asked]
-  assert texts == [core.render_description(world, telling) for telling in asked]
+  texts = [verbal.render_description(world, telling) for telling in asked]
+  assert texts == [
+    verbal.render_description(world, telling) for telling in asked
+  ]
   assert len(set(texts)) == len(texts)
   assert all(text == text.strip() for text in texts)
   first, other = (
-    core.render_description(world, core.PromptStyle('walks(3)', seed=seed))
+    verbal.render_description(world, core.PromptStyle('walks(3)', seed=seed))
     for seed in SEEDS
   )
   assert first.splitlines()[0] == other.splitlines()[0]
@@ -64,32 +66,32 @@ def test_texts_depend_on_wording_seed_and_walks(world):
 def test_what_is_too_long_is_refused_in_a_line_that_says_what_fits():
   world = registry.make('world', 'maps(rows=66, columns=66)')
   with pytest.raises(core.InputError, match='room for about') as error:
-    core.render_description(world, core.PromptStyle())
+    verbal.render_description(world, core.PromptStyle())
   assert '\n' not in str(error.value)
   fits = registry.make('world', 'maps(rows=24, columns=24)')
-  text = core.render_description(fits, core.PromptStyle())
-  assert core.text_tokens(text) < 32_000
+  text = verbal.render_description(fits, core.PromptStyle())
+  assert verbal.text_tokens(text) < 32_000
   with pytest.raises(core.InputError, match='sequences in words'):
-    core.render_description(fits, core.PromptStyle('walks(100000)'))
+    verbal.render_description(fits, core.PromptStyle('walks(100000)'))
 
 
 @pytest.mark.parametrize('told', ['rule', 'walks(0)', 'walks()', 'walks(-1)'])
 def test_what_is_told_is_rules_or_walks(told):
   world = registry.make('world', 'maps(rows=2, columns=2)')
   with pytest.raises(core.InputError, match="'rules', or 'walks"):
-    core.render_description(world, core.PromptStyle(told))
+    verbal.render_description(world, core.PromptStyle(told))
 
 
 def test_new_names_are_unlike_and_go_by_the_seed():
-  names = core.new_names(5000, core.PromptStyle(seed=1))
+  names = verbal.new_names(5000, core.PromptStyle(seed=1))
   assert len(set(names)) == 5000
-  assert names[:9] != core.new_names(5000, core.PromptStyle(seed=2))[:9]
+  assert names[:9] != verbal.new_names(5000, core.PromptStyle(seed=2))[:9]
   assert all(name.isalpha() for name in names)
 
 
 def test_a_question_ends_with_what_is_asked():
-  asked = core.yes_or_no('Rules.', 'north, east', 'south')
+  asked = verbal.yes_or_no('Rules.', 'north, east', 'south')
   assert asked.startswith('Rules.\n\nSo far: north, east.\n')
   assert asked.endswith('go on with: south?\nAnswer yes or no.')
-  assert 'So far: nothing.' in core.all_next('Rules.', '')
-  assert 'north; east' in core.one_next('Rules.', '', ['north', 'east'])
+  assert 'So far: nothing.' in verbal.all_next('Rules.', '')
+  assert 'north; east' in verbal.one_next('Rules.', '', ['north', 'east'])

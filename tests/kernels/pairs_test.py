@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import pairs_ref as ref
 from wm import core
+from wm.core import basics
 from wm.kernels import pairs
 
 
@@ -16,7 +17,7 @@ def drawn(seed, points, states, sets, classes, num):
   state = rng.integers(states, size=points)
   legal = rng.integers(sets, size=states)[state]
   # Ids as worlds give them: hashes of any size.
-  ids = np.asarray(core.hash64(state, 1) >> np.uint64(1), np.int64)
+  ids = np.asarray(basics.hash64(state, 1) >> np.uint64(1), np.int64)
   return rng.integers(classes, size=(num, points)), ids, legal - 1
 
 

@@ -13,7 +13,7 @@ import pytest
 import wm
 from tests.launch import binaries
 from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.library import film as library
 from wm.library import film_forces, loading
 from wm.models.serving import stateless
@@ -46,12 +46,12 @@ class Telling(Knowing, core.Adaptable):
 
   calls = 0
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
+  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
     self.calls += 1
     assert np.abs(sets.labels).max() > 0
     one = np.stack([0.5 * asked.places, -0.5 * asked.places], axis=-1)
     outputs = np.broadcast_to(one, (len(steps), *one.shape))
-    return core.Adapted(outputs.astype(np.float32), np.zeros(len(steps)))
+    return adapting.Adapted(outputs.astype(np.float32), np.zeros(len(steps)))
 
 
 def read(path) -> list[dict]:

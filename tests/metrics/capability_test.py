@@ -97,7 +97,7 @@ def test_worlds_without_questions_say_so():
 
 def test_chunks_do_not_matter(monkeypatch):
   whole = asked('solver(errors=0.2)')
-  monkeypatch.setattr(core.chunks, '__defaults__', (1,))
+  monkeypatch.setattr(core.predictor.chunks, '__defaults__', (1,))
   table.same((whole,), (asked('solver(errors=0.2)'),))
 
 

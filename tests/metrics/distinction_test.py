@@ -214,7 +214,7 @@ def test_boundaries_wider_than_one_block():
     def boundary(self, first, second, depth):
       once = super().boundary(first, second, depth).listed()
       more = [b * (1 + 3 * (n % 3)) * 5 for n, b in enumerate(once)]
-      return core.stacked([[np.array([s]) for s in b] for b in more])
+      return core.boundary.stacked([[np.array([s]) for s in b] for b in more])
 
   plain = _score(NOISY, accept='epsilon(0.05)')
   wide = _score(NOISY, Wide(), accept='epsilon(0.05)')
@@ -225,7 +225,7 @@ def test_boundaries_wider_than_one_block():
 def test_empty_boundary_is_unmeasured_or_one():
   class Alike(tiny.World):
     def boundary(self, first, second, depth):
-      return core.stacked([[] for _ in first])
+      return core.boundary.stacked([[] for _ in first])
 
   found = _score(ORACLE, Alike())
   assert _summary(found['recall'])['unmeasured'] == {'empty': 40}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.metrics import table
 from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.evaluation import statistics
 from wm.evaluation.fewshot import projections
 from wm.metrics import extrapolation
@@ -45,8 +45,8 @@ class Learner(oracles.Uniform, core.Adaptable):
     ]
     return np.concatenate(found)
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
-    core.check_adapting(sets, asked, kind, steps, tuning)
+  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
+    adapting.check_adapting(sets, asked, kind, steps, tuning)
     answers = [
       self.answer(
         self.states(sets.tokens[d], sets.places[d]),
@@ -57,7 +57,7 @@ class Learner(oracles.Uniform, core.Adaptable):
     ]
     outputs = np.stack(answers).reshape(1, *asked.places.shape, 1)
     rates = np.full(len(steps), np.nan)
-    return core.Adapted(np.repeat(outputs, len(steps), 0), rates)
+    return adapting.Adapted(np.repeat(outputs, len(steps), 0), rates)
 
 
 def linear(states, labels, wanted):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.evaluation import statistics
 from wm.evaluation.fewshot import force_tasks
 from wm.metrics import force_law
@@ -25,8 +25,8 @@ class Saying(oracles.Uniform, core.Adaptable):
     self._task = metric.task(world, SEED)
     self._left, self._rule = [*metric.targets], rule
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
-    core.check_adapting(sets, asked, kind, steps, tuning)
+  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
+    adapting.check_adapting(sets, asked, kind, steps, tuning)
     target = self._left.pop(0)
     raw = force_tasks.labels(target, self._task.labelled.state)
     level, scale = force_law._scale(target, raw)
@@ -36,7 +36,7 @@ class Saying(oracles.Uniform, core.Adaptable):
     )
     values = self._rule(target, self._task.asked.state)
     values = np.nan_to_num((values - level) / scale)
-    return core.Adapted(np.stack([values] * len(steps)), np.full(1, np.nan))
+    return adapting.Adapted(np.stack([values] * len(steps)), np.full(1, np.nan))
 
 
 def world_of(spec: str) -> core.Latent:
@@ -243,9 +243,9 @@ def test_the_published_split(world):
 class Kept(Saying):
   """Keeps what it is adapted to."""
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
+  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
     self.given = sets
-    if isinstance(sets, core.TaskStream):
+    if isinstance(sets, adapting.TaskStream):
       sets = self.whole
     return super().adapt(sets, asked, kind, steps, seed, tuning)
 
@@ -265,7 +265,7 @@ def test_steps_read_random_systems(world):
     np.testing.assert_array_equal(one, other)
   stream, count = kept[5].given, np.zeros((2, 12))
   for step in range(400):
-    drawn = stream.batch(step, core.Real(1))
+    drawn = stream.batch(step, adapting.Real(1))
     assert drawn.tokens.shape == (2, 5, whole.tokens.shape[2])
     for d in range(2):
       same = (drawn.tokens[d, :, None] == whole.tokens[d]).all(-1)
@@ -277,9 +277,9 @@ def test_steps_read_random_systems(world):
   # Each as often as others, within five standard deviations.
   mean = 400 * 5 / 12
   assert np.abs(count - mean).max() < 5 * np.sqrt(mean)
-  again = stream.batch(7, core.Real(1)).tokens
-  np.testing.assert_array_equal(again, stream.batch(7, core.Real(1)).tokens)
-  assert not np.array_equal(again, stream.batch(8, core.Real(1)).tokens)
+  again = stream.batch(7, adapting.Real(1)).tokens
+  np.testing.assert_array_equal(again, stream.batch(7, adapting.Real(1)).tokens)
+  assert not np.array_equal(again, stream.batch(8, adapting.Real(1)).tokens)
 
 
 def test_near_states_are_averaged():

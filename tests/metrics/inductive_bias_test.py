@@ -8,7 +8,7 @@ import pytest
 from tests.evaluation import counted
 from tests.metrics import table
 from wm import core
-from wm.core import registry
+from wm.core import adapting, basics, registry
 from wm.evaluation import statistics
 from wm.evaluation.fewshot import coin_tasks
 from wm.kernels import pairs
@@ -53,8 +53,8 @@ def test_published_points_hold_what_black_may_do_whoever_is_to_move():
       turns.add(turn := int(labels[0, world.heads.turn]))
       labels[:, world.heads.turn] = 0
       black = world.legal(world.from_labels(labels))
-      assert found.legal[0, row, at] == core.hash64(*np.packbits(black[0]))
-      mover = core.hash64(*np.packbits(world.legal(states)[0]))
+      assert found.legal[0, row, at] == basics.hash64(*np.packbits(black[0]))
+      mover = basics.hash64(*np.packbits(world.legal(states)[0]))
       white += turn == 1 and mover != found.legal[0, row, at]
   assert turns == {0, 1}
   assert white > 20
@@ -276,21 +276,21 @@ def test_real_labels_are_averaged_by_key():
   stay, right = 2, 3
   # States 1, 2 and 1 have labels; 1, 2 and 0 are asked about.
   tokens = np.array([[[stay, right], [right, right], [right, stay]]], np.int32)
-  sets = core.FewShotTasks(
+  sets = adapting.FewShotTasks(
     tokens,
     np.array([[[1], [1], [0]]]),
     np.array([1, 3, 8], np.float32).reshape(1, 3, 1, 1),
   )
   tokens = np.array([[[stay, right], [right, right], [stay, stay]]], np.int32)
-  asked = core.QueryPoints(tokens, np.ones((1, 3, 1), int))
+  asked = adapting.QueryPoints(tokens, np.ones((1, 3, 1), int))
   learner = lookup.LookUp(LATTICE, 'state', True, 0)
-  found = learner.adapt(sets, asked, core.Real(), (1, 9), 0)
+  found = learner.adapt(sets, asked, adapting.Real(), (1, 9), 0)
   for outputs in found.outputs:
     np.testing.assert_allclose(outputs.reshape(-1), [4.5, 3, 4])
   assert np.isnan(found.rates).all()
 
 
-@pytest.mark.parametrize('kind', [core.Classes(3, 2), core.Real(2)])
+@pytest.mark.parametrize('kind', [adapting.Classes(3, 2), adapting.Real(2)])
 def test_of_a_stream_all_sequences_so_far_are_looked_up(kind):
   steps = 1, 4
 
@@ -298,17 +298,21 @@ def test_of_a_stream_all_sequences_so_far_are_looked_up(kind):
     tokens = LATTICE.sample(2 * num, step).tokens.reshape(2, num, -1)
     draws = np.random.default_rng(step)
     places = draws.integers(-1, 9, (2, num, 3))
-    return core.FewShotTasks(
+    return adapting.FewShotTasks(
       tokens, places, draws.integers(0, 3, (2, num, 3, 2))
     )
 
   asked = sets(99, 30)
-  asked = core.QueryPoints(asked.tokens, np.maximum(asked.places, 0))
+  asked = adapting.QueryPoints(asked.tokens, np.maximum(asked.places, 0))
   learner = lookup.LookUp(LATTICE, 'prefix', True, 0)
-  found = learner.adapt(core.TaskStream(sets), asked, kind, steps, 0).outputs
+  found = learner.adapt(
+    adapting.TaskStream(sets), asked, kind, steps, 0
+  ).outputs
   for step, outputs in zip(steps, found, strict=True):
     parts = zip(*map(sets, range(step)), strict=True)
-    whole = core.FewShotTasks(*(np.concatenate(part, axis=1) for part in parts))
+    whole = adapting.FewShotTasks(
+      *(np.concatenate(part, axis=1) for part in parts)
+    )
     wanted = learner.adapt(whole, asked, kind, (1,), 0).outputs[0]
     np.testing.assert_allclose(outputs, wanted, rtol=1e-6)
   assert not np.array_equal(*found)

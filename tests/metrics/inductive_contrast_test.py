@@ -7,7 +7,7 @@ import pytest
 
 from tests.metrics import table
 from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.evaluation import statistics
 from wm.evaluation.fewshot import (
   coin_pairs,
@@ -41,16 +41,18 @@ class Smoother(oracles.Uniform, core.Adaptable):
     rows = np.arange(len(world.delta))
     self._root = np.linalg.cholesky(correlation(rows[:, None] - rows))
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=core.FINE_TUNE):
+  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
     num, rows, places = asked.places.shape
     flat = asked.tokens.reshape(num * rows, -1)
     at = asked.places.reshape(num * rows, places)
-    states = core.at_places(self._world, flat, at)[0].reshape(num, rows, places)
+    states = adapting.at_places(self._world, flat, at)[0].reshape(
+      num, rows, places
+    )
     draws = np.random.default_rng(seed).normal(size=(num, len(self._root)))
     fields = draws @ self._root.T
     score = fields[np.arange(num)[:, None, None], states][..., None]
     outputs = np.stack([score, -score], -1).astype(np.float32)
-    return core.Adapted(
+    return adapting.Adapted(
       np.broadcast_to(outputs, (len(steps), *outputs.shape)),
       np.full(len(steps), np.nan),
     )

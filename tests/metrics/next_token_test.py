@@ -135,7 +135,7 @@ def test_chunks_do_not_matter(monkeypatch, budget):
   )
   metric = next_token.Metric(num=50)
   whole = metric(predictor, world, 3)
-  monkeypatch.setattr(core.chunks, '__defaults__', (budget,))
+  monkeypatch.setattr(core.predictor.chunks, '__defaults__', (budget,))
   table.same(whole, metric(predictor, world, 3))
 
 

@@ -28,11 +28,13 @@ class StateOracle(oracles.WorldPredictor):
     pairs = prefix_pairs.draw(metric, blind, world, SEED, apart=apart).pairs
     self.state = {}
     for side, states in enumerate((pairs.first, pairs.second)):
-      rows = core.histories(pairs.tokens[:, side], pairs.lengths[:, side])
+      rows = core.predictor.histories(
+        pairs.tokens[:, side], pairs.lengths[:, side]
+      )
       self.state |= dict(zip(rows, states, strict=True))
 
   def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    found = core.histories(prefixes, lengths)
+    found = core.predictor.histories(prefixes, lengths)
     return np.array([self.state[row] for row in found])
 
   def support(

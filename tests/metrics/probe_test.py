@@ -6,7 +6,7 @@ import pytest
 from tests import tiny
 from tests.metrics import table
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.evaluation import linear_probe, probing
 from wm.metrics import probe
 from wm.models.serving import oracles
@@ -31,7 +31,7 @@ class Seeing(oracles.Oracle, core.HiddenStates):
       rows = np.flatnonzero(t < np.asarray(lengths))
       states[rows] = self.world.advance(states[rows], tokens[rows, t])
       node = np.maximum(states[rows, 0], 0)
-      found[rows, t, node] = core.uniforms(lengths[rows], 5) < self.share
+      found[rows, t, node] = basics.uniforms(lengths[rows], 5) < self.share
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests import every_world
 from tests.metrics import table
 from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.metrics import transfer
 from wm.models import lookup
 
@@ -225,7 +225,7 @@ def test_values_that_only_fresh_sequences_have_are_no_labels():
   rare = 0
   for step in range(1, 60):
     tokens, places, labels = (x[0] for x in stream.batch(step, kind))
-    states, _ = core.at_places(world, tokens, np.tile(np.arange(9), (3, 1)))
+    states, _ = adapting.at_places(world, tokens, np.tile(np.arange(9), (3, 1)))
     there = states < kind.k
     np.testing.assert_array_equal(places[:, :9] != core.DEAD, there)
     np.testing.assert_array_equal(labels[:, :9, 0][there], states[there])

@@ -11,7 +11,7 @@ import pytest
 from flax import nnx
 
 from wm import core
-from wm.core import registry
+from wm.core import adapting, basics, registry
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation
 from wm.runtime import partial_results
@@ -32,12 +32,12 @@ def sets(num=N, seed=1):
   """The label is whether the last token is the first of the vocabulary."""
   tokens, places = rows(num, seed)
   last = np.take_along_axis(tokens, places, 2)
-  return core.FewShotTasks(
+  return adapting.FewShotTasks(
     tokens, places, (last == 1).astype(np.int64)[..., None]
   )
 
 
-ASKED = core.QueryPoints(*rows(M, 2))
+ASKED = adapting.QueryPoints(*rows(M, 2))
 NONE, LATE = sets().tokens, [sets().labels, sets().labels + 1]
 
 
@@ -49,8 +49,8 @@ def predictor():
 def run(predictor, given=None, asked=ASKED, steps=(2, 5), parallel=2, **tuning):
   params = predictor.placed(predictor.devices[0])
   return adaptation.Adapter(predictor.spec, params, 2, parallel).adapt(
-    *(given or sets(), asked, core.Classes(2), steps, 3),
-    core.FineTuneConfig(**tuning),
+    *(given or sets(), asked, adapting.Classes(2), steps, 3),
+    adapting.FineTuneConfig(**tuning),
   )
 
 
@@ -62,7 +62,7 @@ def found(predictor):
 def plain(predictor, d, steps, seed=3, draw=lambda step: sets()):
   """One data set alone: whole sequences, PyTorch's AdamW as optax has it."""
   spec = network.NetworkSpec(MODEL, len(WORLD.vocab), L, 2)
-  word = np.uint32(core.hash64(seed, d) >> np.uint64(32))
+  word = np.uint32(basics.hash64(seed, d) >> np.uint64(32))
   params = nnx.split(spec.build(nnx.Rngs(jax.random.key(word))))[1]
   fresh = dict(nnx.to_flat_state(params))
   body = dict(nnx.to_flat_state(predictor.placed(predictor.devices[0])))
@@ -104,7 +104,7 @@ def plain(predictor, d, steps, seed=3, draw=lambda step: sets()):
 
   batches = [[x[d] for x in draw(step)] for step in range(steps)]
   return tuned(
-    params, core.FewShotTasks(*map(np.stack, zip(*batches, strict=True)))
+    params, adapting.FewShotTasks(*map(np.stack, zip(*batches, strict=True)))
   )
 
 
@@ -116,12 +116,12 @@ def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
 
 
 def test_a_stream_that_replays_the_data_sets_is_the_data_sets(predictor, found):
-  again = run(predictor, core.TaskStream(lambda step: sets())).outputs
+  again = run(predictor, adapting.TaskStream(lambda step: sets())).outputs
   np.testing.assert_array_equal(again, found)
   tuning = {'rates': (6e-4, 1e-2), 'validation': sets(seed=5), 'select': 'best'}
   for one, other in zip(
     run(predictor, **tuning),
-    run(predictor, core.TaskStream(lambda step: sets()), **tuning),
+    run(predictor, adapting.TaskStream(lambda step: sets()), **tuning),
     strict=True,
   ):
     np.testing.assert_array_equal(one, other)
@@ -132,7 +132,7 @@ def fresh(step):
 
 
 def test_each_step_of_a_stream_reads_its_own_sequences(predictor, found):
-  streamed = run(predictor, core.TaskStream(fresh)).outputs
+  streamed = run(predictor, adapting.TaskStream(fresh)).outputs
   alone = plain(predictor, D - 1, 5, draw=fresh)
   last = streamed[1, -1, :, 0, 0]
   np.testing.assert_allclose(last, alone, rtol=1e-3, atol=1e-5)
@@ -146,11 +146,11 @@ def test_what_data_sets_share_may_be_one_array(predictor):
     tokens, places, labels = fresh(step)
     every = np.broadcast_to(tokens[:1], tokens.shape)
     places = np.broadcast_to(places[:1], places.shape)
-    return core.FewShotTasks(copy(every), copy(places), labels)
+    return adapting.FewShotTasks(copy(every), copy(places), labels)
 
   one, other = (
     run(
-      predictor, core.TaskStream(lambda step, c=copy: shared(step, c))
+      predictor, adapting.TaskStream(lambda step, c=copy: shared(step, c))
     ).outputs
     for copy in (np.asarray, np.array)
   )
@@ -170,7 +170,7 @@ def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
 
   def streamed():
     with partial_results.kept(tmp_path / 'unfinished', 'v1'):
-      return run(predictor, core.TaskStream(draw), parallel=1).outputs
+      return run(predictor, adapting.TaskStream(draw), parallel=1).outputs
 
   with pytest.raises(KeyboardInterrupt):
     streamed()
@@ -219,7 +219,9 @@ def test_the_best_weights_so_far_and_never_a_rate_that_diverges():
     ('last', [[0, 1], [2, 3], [4, 5]]),
     ('best', [[0, 1], [2, 1], [2, 5]]),
   ):
-    tuning = core.FineTuneConfig(rates=rates, select=select, validation=sets())
+    tuning = adapting.FineTuneConfig(
+      rates=rates, select=select, validation=sets()
+    )
     got = adaptation._chosen(outputs.copy(), losses.copy(), tuning)
     np.testing.assert_array_equal(got.outputs[..., 0], wanted)
     np.testing.assert_array_equal(got.rates, 0.1)
@@ -227,17 +229,17 @@ def test_the_best_weights_so_far_and_never_a_rate_that_diverges():
 
 def test_a_head_alone_answers_by_the_same_activations(predictor):
   """Its answers are linear in them, whatever the labels."""
-  given, kind = sets(), core.Real(2)
+  given, kind = sets(), adapting.Real(2)
   labels = np.random.default_rng(0).normal(size=(D, N, 1, 2))
   given = given._replace(labels=labels.astype(np.float32))
-  tuning = core.FineTuneConfig(trainable='head', one_head=True)
+  tuning = adapting.FineTuneConfig(trainable='head', one_head=True)
   hidden = predictor.hidden(
     ASKED.tokens.reshape(-1, L), np.full(D * M, L), -1
   ).reshape(D, M, L, -1)
   flat = hidden[
     np.arange(D)[:, None], np.arange(M), ASKED.places[..., 0]
   ].reshape(D * M, -1)
-  many = core.QueryPoints(
+  many = adapting.QueryPoints(
     np.broadcast_to(ASKED.tokens.reshape(1, -1, L), (D, D * M, L)),
     np.broadcast_to(ASKED.places.reshape(1, -1, 1), (D, D * M, 1)),
   )
@@ -275,7 +277,7 @@ def test_a_new_head_takes_the_place_of_a_tied_one_with_its_bias():
   for bias in (0.0, 5.0):
     params['tied_bias'].set_value(np.full(len(WORLD.vocab), bias, np.float32))
     spec = predictor.spec
-    task = sets(), ASKED, core.Classes(2), (2,), 3, core.FINE_TUNE
+    task = sets(), ASKED, adapting.Classes(2), (2,), 3, adapting.FINE_TUNE
     adapter = adaptation.Adapter(spec, params, chunk=2)
     found.append(adapter.adapt(*task).outputs)
   np.testing.assert_array_equal(*found)
@@ -311,16 +313,16 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
     ({'given': sets()._replace(labels=sets().labels[:, :1])}, 'labels have'),
     ({'given': sets()._replace(tokens=sets().tokens + 9)}, 'ids 0 to 3'),
     (
-      {'asked': core.QueryPoints(*(x[:1] for x in ASKED))},
+      {'asked': adapting.QueryPoints(*(x[:1] for x in ASKED))},
       '3 data sets and quer',
     ),
     (
-      {'given': core.TaskStream(lambda step: sets(N - step))},
+      {'given': adapting.TaskStream(lambda step: sets(N - step))},
       r'step 1: .* of shapes \[\(3, 15, 12\).* expected \[\(3, 16, 12\)',
     ),
     (
       {
-        'given': core.TaskStream(
+        'given': adapting.TaskStream(
           lambda step: sets()._replace(labels=LATE[step])
         )
       },
@@ -328,7 +330,7 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
     ),
     (
       {
-        'given': core.TaskStream(
+        'given': adapting.TaskStream(
           lambda step: sets()._replace(tokens=9 + 0 * NONE)
         )
       },

@@ -14,7 +14,7 @@ from wm.models.serving.provider import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 SAMPLED = WORLD.sample(6, 0, 'train')
-PREFIXES = core.histories(SAMPLED.tokens, SAMPLED.lengths)
+PREFIXES = core.predictor.histories(SAMPLED.tokens, SAMPLED.lengths)
 
 
 @pytest.fixture

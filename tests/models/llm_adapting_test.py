@@ -6,7 +6,7 @@ import pytest
 from tests.language.stand_ins import labels
 from tests.language.stand_ins.asked import Asked
 from wm import core
-from wm.core import queries, registry, verbal
+from wm.core import adapting, queries, registry, verbal
 from wm.core.queries import Answer
 from wm.evaluation import query_plans, statistics
 from wm.models.serving import llm_predictor, replies
@@ -110,14 +110,16 @@ def _one(kind, labels_):
   tokens = np.array([[[1, 2, 3], [2, 2, 2]]], np.int32)
   places = np.array([[[0], [2]]], np.int32)
   return (
-    core.FewShotTasks(tokens, places, labels_),
-    core.QueryPoints(tokens, places),
+    adapting.FewShotTasks(tokens, places, labels_),
+    adapting.QueryPoints(tokens, places),
     kind,
   )
 
 
 def test_real_labels_are_numbers():
-  sets, asked, kind = _one(core.Real(2), np.full((1, 2, 1, 2), 0.5, np.float32))
+  sets, asked, kind = _one(
+    adapting.Real(2), np.full((1, 2, 1, 2), 0.5, np.float32)
+  )
   model = _model(lambda prompt: 'Answer: [[1, 2], [3e0, -4.5]]')
   found = model.adapt(sets, asked, kind, (1, 2), 0)
   np.testing.assert_array_equal(
@@ -131,16 +133,16 @@ def test_real_labels_are_numbers():
 
 
 def test_what_does_not_fit_is_refused():
-  sets, asked, kind = _one(core.Classes(2, 2), np.zeros((1, 2, 1, 2), int))
+  sets, asked, kind = _one(adapting.Classes(2, 2), np.zeros((1, 2, 1, 2), int))
   with pytest.raises(core.InputError, match='one label a place, not 2'):
     _model(_solver).adapt(sets, asked, kind, (1,), 0)
 
 
 def test_a_stream_is_refused():
-  sets, asked, kind = _one(core.Classes(2), np.zeros((1, 2, 1, 1), int))
+  sets, asked, kind = _one(adapting.Classes(2), np.zeros((1, 2, 1, 1), int))
   with pytest.raises(core.InputError, match='expected data sets, and no strea'):
     _model(_solver).adapt(
-      core.TaskStream(lambda step: sets), asked, kind, (1,), 0
+      adapting.TaskStream(lambda step: sets), asked, kind, (1,), 0
     )
   small = llm_predictor.LanguageModel(
     LATTICE, verbal.PromptStyle(), Answerer(_solver), 400

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests import tiny
 from wm import core
-from wm.core import accept
+from wm.core import accept, basics
 from wm.data import store
 from wm.models import ngram
 
@@ -172,7 +172,7 @@ def test_draws_and_acceptance_are_those_of_the_rule(fitted, rule):
   data = WORLD.sample(20, 5)
   session = fitted.session(data.tokens, np.full(20, 2), 3)
   log_probs = session.log_probs()
-  uniform = core.uniforms(np.arange(60)).reshape(20, 3)
+  uniform = basics.uniforms(np.arange(60)).reshape(20, 3)
   np.testing.assert_array_equal(
     session.draw(rule, uniform), rule.draw(log_probs, uniform)
   )

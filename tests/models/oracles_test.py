@@ -8,7 +8,7 @@ import pytest
 
 from tests import plain, tiny
 from wm import core
-from wm.core import accept, registry
+from wm.core import accept, basics, registry
 from wm.models.serving import oracles, stateless
 
 SPECS = (
@@ -42,9 +42,9 @@ class Chain(stateless.Stateless):
     history = np.zeros(tokens.shape, np.uint64)
     mixed = np.zeros(len(tokens), np.uint64)
     for t in range(tokens.shape[1]):
-      mixed = core.hash64(mixed, tokens[:, t])
+      mixed = basics.hash64(mixed, tokens[:, t])
       history[:, t] = mixed
-    mass = 1 + core.uniforms(history[..., None], np.arange(self.vocab_size))
+    mass = 1 + basics.uniforms(history[..., None], np.arange(self.vocab_size))
     return np.log(mass / mass.sum(-1, keepdims=True)).astype(np.float32)
 
 
@@ -177,7 +177,7 @@ def test_illegal_mass_is_on_one_token_fixed_by_the_state():
 def test_wrong_share_is_what_was_asked():
   world = tiny.World()
   states = np.zeros((20_000, 1), np.int32)
-  history = core.hash64(np.arange(20_000))
+  history = basics.hash64(np.arange(20_000))
   predictor = _make("noisy_oracle(wrong=0.4, by='prefix')", world)
   odd = (
     (plain.dense(predictor, states, history) > -np.inf) != world.legal(states)
@@ -218,15 +218,15 @@ def test_stateless_sessions_need_a_token():
 
 
 def test_chunks_cover_rows_once():
-  slices = list(core.chunks(10, 100, budget=350))
+  slices = list(core.predictor.chunks(10, 100, budget=350))
   assert [(s.start, s.stop) for s in slices] == [
     (0, 3),
     (3, 6),
     (6, 9),
     (9, 10),
   ]
-  assert [s.stop for s in core.chunks(2, 10**9, budget=1)] == [1, 2]
-  assert list(core.chunks(0, 5)) == []
+  assert [s.stop for s in core.predictor.chunks(2, 10**9, budget=1)] == [1, 2]
+  assert list(core.predictor.chunks(0, 5)) == []
 
 
 # A user's own model.

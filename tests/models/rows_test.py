@@ -9,7 +9,7 @@ import pytest
 
 import wm
 from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.models.nn import network
 from wm.models.serving import networks
 from wm.options.sampling import Sampling
@@ -145,14 +145,14 @@ def test_the_published_model_of_orbits_has_two_positions_more():
 
 def test_adapted_networks_learn_labels_at_either_token():
   found = predictor(SPECS[0])
-  sets = core.FewShotTasks(
+  sets = adapting.FewShotTasks(
     tokens()[None],
     np.tile(np.array([[2, 5]], np.int32), (1, B, 1)),
     np.random.default_rng(1).integers(0, 2, (1, B, 2, 1)).astype(np.int32),
   )
-  asked = core.QueryPoints(*sets[:2])
-  tuning = core.FineTuneConfig(rates=(0.03,))
-  out = found.adapt(sets, asked, core.Classes(2), (60,), 0, tuning)
+  asked = adapting.QueryPoints(*sets[:2])
+  tuning = adapting.FineTuneConfig(rates=(0.03,))
+  out = found.adapt(sets, asked, adapting.Classes(2), (60,), 0, tuning)
   said = out.outputs[0].argmax(-1)
   np.testing.assert_array_equal(said, sets.labels)
 

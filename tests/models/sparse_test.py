@@ -5,7 +5,7 @@ import pytest
 
 from tests import plain, tiny
 from wm import core
-from wm.core import accept, registry
+from wm.core import accept, capabilities, registry
 from wm.models.serving import oracles, process
 
 WORLDS = [
@@ -57,10 +57,10 @@ def _soonest(world, states):
   high = np.full(len(states), world.max_len, np.int32)
   while (low < high).any():  # The least budget that leaves any token.
     middle = (low + high) // 2
-    enough = core.feasible_tokens(world, states, middle).any(-1)
+    enough = capabilities.feasible_tokens(world, states, middle).any(-1)
     high = np.where(enough, middle, high)
     low = np.where(enough, low, np.minimum(middle + 1, high))
-  return core.feasible_tokens(world, states, low)
+  return capabilities.feasible_tokens(world, states, low)
 
 
 @every_world

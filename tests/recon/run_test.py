@@ -10,7 +10,7 @@ import pytest
 
 import wm
 from wm import core
-from wm.core import accept, registry
+from wm.core import accept, capabilities, registry
 from wm.data import text
 from wm.models.serving import stateless
 from wm.options.reconstruction import Reconstruction
@@ -227,7 +227,7 @@ def test_prompts_are_pairs_with_a_path(world):
   states = world.walk(world.init(50), heads, np.full(50, 2))[1]
   assert (heads[:, 0] != heads[:, 1]).all()
   budget = np.full(50, world.max_len)
-  assert core.feasible_tokens(world, states, budget).any(-1).all()
+  assert capabilities.feasible_tokens(world, states, budget).any(-1).all()
 
 
 def test_prompts_are_pairs_of_a_split(world):

@@ -9,8 +9,7 @@ import pytest
 
 from tests import tiny
 from tests.evaluation import counted
-from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.evaluation import results_cache
 from wm.models.serving import adaptation, parallel_jit
 from wm.runtime import partial_results, provenance
@@ -122,8 +121,8 @@ def test_hashes_tell_types_shapes_and_values_apart():
     [zero, zero],
     ['a', 'b'],
     ['ab'],
-    [core.Classes(2)],
-    [core.Real(2)],
+    [adapting.Classes(2)],
+    [adapting.Real(2)],
   ]
   assert len({partial_results.digest(some) for some in things}) == len(things)
 

@@ -10,7 +10,7 @@ import pytest
 from tests import judging
 from tests.worlds import languages
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.worlds import automaton
 from wm.worlds.automaton import machine, readers
 
@@ -262,8 +262,8 @@ def test_two_hundred_malformed_files_are_read_or_refused(tmp_path):
   for number, suffix in itertools.product(range(70), forms):
     data = bytearray(forms[suffix].encode())
     for k in range(1 + number % 4):
-      at = int(core.hash64(number, k)) % len(data)
-      data[at : at + k] = bytes([int(core.hash64(number, k, 1)) % 256])
+      at = int(basics.hash64(number, k)) % len(data)
+      data[at : at + k] = bytes([int(basics.hash64(number, k, 1)) % 256])
     file = tmp_path / f'bad{suffix}'
     file.write_bytes(bytes(data))
     try:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests import judging
 from tests.worlds import languages
 from wm import core
-from wm.core import registry
+from wm.core import capabilities, registry
 from wm.worlds import automaton
 
 BINARY = 10  # Longest words over 0 and 1 that are all asked about.
@@ -232,7 +232,7 @@ def test_only_what_fits_the_budget_is_completable():
   world = automaton.World(preset='dyck_1_3')
   one = np.repeat(world.parse('('), 4, 0)
   opened, closed = (world.vocab.index(symbol) for symbol in '()')
-  fits = core.feasible_tokens(world, one, np.array([1, 2, 3, 4]))
+  fits = capabilities.feasible_tokens(world, one, np.array([1, 2, 3, 4]))
   assert fits[:, closed].tolist() == [False, True, True, True]
   assert fits[:, opened].tolist() == [False, False, False, True]
   assert not fits[:, world.end].any()

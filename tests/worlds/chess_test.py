@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import probing
 from wm.kernels import chess as kernels
 from wm.worlds.base import exact
@@ -186,7 +187,7 @@ def test_a_history_without_room_is_forgotten():
 
 def test_after_is_walk(world):
   found = world.sample(30, 8)
-  lengths = (core.hash64(4, np.arange(30)) % np.uint64(129)).astype(np.int32)
+  lengths = (basics.hash64(4, np.arange(30)) % np.uint64(129)).astype(np.int32)
   lengths = np.minimum(lengths, found.lengths)
   lengths[:2] = 0, 1
   _, walked = world.walk(world.init(30), found.tokens, lengths)
@@ -332,7 +333,7 @@ def test_recurring_states_have_several_prefixes():
   states = world.sample_states(50, 1)
   moves = world.known(states)
   drawn = [
-    world.sample_prefixes(states, moves, core.hash64(k, np.arange(50)))
+    world.sample_prefixes(states, moves, basics.hash64(k, np.arange(50)))
     for k in range(12)
   ]
   several = np.zeros(50, bool)

@@ -68,7 +68,7 @@ def test_sizes_are_those_of_the_list(rows, columns, data):
   ).map(lambda c: np.array(c, np.int32))
   first, second = data.draw(counts), data.draw(counts)
   depth = min(rows * columns, 6)
-  lengths = core.product(world, first, second, depth).lengths
+  lengths = core.boundary.product(world, first, second, depth).lengths
   assert exact.sizes(world, first, second, depth)[0] == [
     int((lengths <= k).sum()) for k in range(1, depth + 1)
   ]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from wm import core
+from wm.core import basics
 from wm.worlds.base import exact, games, table
 
 CELLS = 6
@@ -72,7 +73,7 @@ class Toy(games.GameWorld):
     tokens = np.zeros((num, self.max_len), np.int32)
     states = self.init(num)
     for k in range(self.max_len):
-      draw = core.uniforms(seed, first + np.arange(num), k)
+      draw = basics.uniforms(seed, first + np.arange(num), k)
       if not random and k == 1:
         draw[:] = 0  # Sampled games open with cell 1.
       token = table.drawn(self.legal(states), draw)
@@ -84,7 +85,7 @@ class Toy(games.GameWorld):
   def transpositions(self, tokens, lengths, seeds):
     found = np.zeros_like(tokens)
     for t, length in enumerate(lengths):
-      order = np.argsort(core.hash64(seeds[t], np.arange(length)))
+      order = np.argsort(basics.hash64(seeds[t], np.arange(length)))
       found[t, :length] = tokens[t, order]
     return found
 

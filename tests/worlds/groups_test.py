@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
+from wm.core import basics
 from wm.worlds import groups
 from wm.worlds.base import exact
 
@@ -51,7 +52,7 @@ def test_tables_are_groups(group):
   np.testing.assert_array_equal(table[:, 0], np.arange(size))
   for lines in (table, table.T):  # Each element once: inverses on both sides.
     assert (np.sort(lines, axis=1) == np.arange(size)).all()
-  some = core.hash64(3, np.arange(40)) % np.uint64(size)
+  some = basics.hash64(3, np.arange(40)) % np.uint64(size)
   for c in np.unique(some.astype(int)):  # (a b) c is a (b c).
     np.testing.assert_array_equal(table[table, c], table[:, table[:, c]])
 
@@ -109,7 +110,7 @@ def test_tables_agree_with_sympy(group):
   assert set(rows) == wanted
   assert rows == sorted(rows)
   places = {row: n for n, row in enumerate(rows)}
-  pairs = core.hash64(1, np.arange(300)[:, None], np.arange(2))
+  pairs = basics.hash64(1, np.arange(300)[:, None], np.arange(2))
   for a, b in (pairs % np.uint64(len(rows))).astype(int):
     first, second = (combinatorics.Permutation(rows[k]) for k in (a, b))
     assert world.delta[a, b] == places[tuple((first * second).array_form)]
@@ -158,7 +159,7 @@ def test_known_products():
 def test_labels_are_the_states_of_a_walk(group, tokens, seed):
   world = groups.World(group, tokens, 12)
   found = world.sample(6, seed)
-  lengths = (core.hash64(seed, np.arange(6)) % np.uint64(13)).astype(np.int32)
+  lengths = (basics.hash64(seed, np.arange(6)) % np.uint64(13)).astype(np.int32)
   labels = world.sequence_labels(found.tokens, lengths)
   assert labels.shape == (6, 12, 1)
   assert world.heads.sizes == (len(world.elements),)

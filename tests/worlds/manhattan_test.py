@@ -10,6 +10,7 @@ from scipy.sparse import csgraph, csr_matrix
 
 from tests import judging
 from wm import core
+from wm.core import verbal
 from wm.data import text
 from wm.worlds.base import exact
 from wm.worlds.maps import streets, trips
@@ -356,6 +357,6 @@ def test_a_hand_checked_route(worlds):
 
 def test_manhattan_is_too_much_to_tell_in_words(worlds):
   with pytest.raises(core.InputError, match='4,579 intersections') as error:
-    core.render_description(worlds['shortest'], core.PromptStyle())
+    verbal.render_description(worlds['shortest'], core.PromptStyle())
   assert 'room for about' in str(error.value)
   assert '\n' not in str(error.value)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, capabilities, registry
 from wm.data import street_files
 from wm.evaluation import probing
 from wm.worlds.base import exact
@@ -126,7 +126,7 @@ def test_all_shortest_routes_can_be_had_and_no_more():
 def optimal(world, sequences):
   """[C, N] bool: is a sequence the cheapest by each way of weighing?"""
   found = world.costs(sequences)
-  return found.cost <= found.least * (1 + core.OPTIMAL_TOLERANCE)
+  return found.cost <= found.least * (1 + basics.OPTIMAL_TOLERANCE)
 
 
 def test_noisy_routes_are_shortest_under_their_weighting():
@@ -296,7 +296,7 @@ def test_states_before_the_prompt_is_complete():
   assert world.legal(start)[0].sum() == world.legal(origin)[0].sum() == size
   assert exact.count(world, origin[0], 2)[0] == size
   assert world.state_id(np.concatenate([start, origin])).min() >= 0
-  near = core.feasible_tokens(world, origin, np.array([3]))[0]
+  near = capabilities.feasible_tokens(world, origin, np.array([3]))[0]
   hops = world.hops[origin[0, 0]]
   np.testing.assert_array_equal(near[maps.NODE0 :], hops <= 1)
   for text in ('1', '1,2,3', '?,1', 'x,1', '1,y'):

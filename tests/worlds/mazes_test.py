@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.language.stand_ins import mazes as readers
 from wm import core
-from wm.core import registry
+from wm.core import registry, verbal
 from wm.worlds import mazes, text_game
 from wm.worlds.mazes import walkthrough
 from wm.worlds.text_game import maze, skeletons
@@ -170,10 +170,10 @@ def test_doors_and_darkness_make_questions_hard():
 def test_a_maze_is_told_edge_by_edge(seed, telling, wording):
   world = mazes.World(seed=seed, loops=1, doors=0, one_way=0)
   told = core.PromptStyle(wording=wording, seed=telling)
-  read = readers.read(core.render_description(world, told))
+  read = readers.read(verbal.render_description(world, told))
   names = list(world.maze.places)
   if telling:
-    names = core.new_names(len(names), told)
+    names = verbal.new_names(len(names), told)
   edges = world.maze.edges
   assert read.edges == {
     (names[u], world.maze.actions[a], names[v])

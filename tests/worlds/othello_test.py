@@ -217,7 +217,7 @@ def test_boundaries_are_those_of_product_search(size):
   states = world.sample_states(6, 4)
   depth = 3
   for first, second in zip(states, states[::-1], strict=True):
-    (wanted,) = core.product(world, first, second, depth).listed()
+    (wanted,) = core.boundary.product(world, first, second, depth).listed()
     found = world.boundary(first[None], second[None], depth)
     assert found.listed() == [wanted]
     sizes = [sum(len(s) <= k for s in wanted) for k in range(1, depth + 1)]

@@ -147,7 +147,7 @@ class Metric(Bounded, abc.ABC):
     headline: quantities of the main table, and of the worst trials pictured.
     glossary: quantity, or side column that results are broken down by -> what
       it means, in two sentences; NAME also stands for NAME_of_it. Said in the
-      docstring, it is `core.section(__doc__, 'Glossary')`.
+      docstring, it is `basics.section(__doc__, 'Glossary')`.
     pictures: quantity -> what the continuation in the side column `suffix` of
       its rows is, in words that follow "Continuation:". A report pictures a
       trial from the side columns `prefix` and `other_prefix` (tokens joined by

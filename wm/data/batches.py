@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.data import store as stores
 
 # A window has at least so many batches and rows, if the store has them.
@@ -47,13 +48,13 @@ def permute(
   """
   half = np.uint64(max((int(num - 1).bit_length() + 1) // 2, 1))
   mask = (np.uint64(1) << half) - np.uint64(1)
-  key = np.broadcast_to(core.hash64(*words), np.shape(index))
+  key = np.broadcast_to(basics.hash64(*words), np.shape(index))
   out = np.asarray(index, np.uint64).copy()
   todo = np.arange(len(out))
   while todo.size:
     left, right = out[todo] >> half, out[todo] & mask
     for turn in range(ROUNDS):
-      mixed = core.hash64(key[todo], turn, right) & mask
+      mixed = basics.hash64(key[todo], turn, right) & mask
       left, right = right, left ^ mixed
     out[todo] = (left << half) | right
     todo = todo[out[todo] >= num]
@@ -73,7 +74,7 @@ def shuffled(place: np.ndarray, num: int, seed: int) -> np.ndarray:
   whole = place < num // block * block
   number = permute(place[whole] // block, num // block, seed, 0, epoch[whole])
   rows[whole] = number * block + place[whole] % block
-  turn = core.hash64(seed, 1, epoch) % np.uint64(num)
+  turn = basics.hash64(seed, 1, epoch) % np.uint64(num)
   return (rows + turn.astype(np.int64)) % num
 
 

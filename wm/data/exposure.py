@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.data import store as stores
 
 # Tokens that are compared at most, of training and of held-out sequences.
@@ -49,8 +50,8 @@ def prefix_hashes(sequences: core.Sequences) -> Iterator[np.ndarray]:
   mixed = np.zeros(len(sequences), np.uint64)
   for k, column in enumerate(sequences.tokens.T):
     rows = np.flatnonzero(k < sequences.lengths)
-    mixed[rows] = core.hash64(mixed[rows], column[rows])
-    yield core.hash64(mixed[rows], k)
+    mixed[rows] = basics.hash64(mixed[rows], column[rows])
+    yield basics.hash64(mixed[rows], k)
 
 
 def state_ids(

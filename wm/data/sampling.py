@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry, resources
 from wm.data import store as stores
 from wm.data import text as texts
 from wm.options.sampling import Sampling
@@ -31,7 +31,7 @@ SPLITS = ('train', 'heldout')
 
 def chunk_seed(seed: int, split: str, chunk: int) -> int:
   """Seed that a chunk of a split is sampled with."""
-  words = core.hash64(seed, SPLITS.index(split), chunk)
+  words = basics.hash64(seed, SPLITS.index(split), chunk)
   return int(words >> np.uint64(1))
 
 
@@ -81,7 +81,7 @@ def stored(
   """
   kept = stores.open(folder)
   check_vocab(kept, world)
-  order = np.argsort(core.hash64(seed, np.arange(len(kept))), kind='stable')
+  order = np.argsort(basics.hash64(seed, np.arange(len(kept))), kind='stable')
   return core.Sequences(*kept.take(np.sort(order[:num])))
 
 
@@ -150,7 +150,7 @@ def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
     return  # There may be fewer than `num` of them.
   size = stores.shard_files.token_dtype(len(world.vocab)).itemsize
   bytes_each = int(few.lengths.mean()) * size
-  core.require_disk(out, num * bytes_each, f'num={num} sequences')
+  resources.require_disk(out, num * bytes_each, f'num={num} sequences')
 
 
 def _products(claimed: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wm import core
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.runtime import files
 from wm.worlds import maps
 from wm.worlds.maps import osm, streets
@@ -85,5 +85,5 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
 def _download(place: str) -> Any:
   osmnx = osm.library()
   osmnx.settings.use_cache = False  # Else it fills ./cache wherever we are.
-  with core.reading(repr(place), 'a place that can be fetched'):
+  with inputs.reading(repr(place), 'a place that can be fetched'):
     return osmnx.graph.graph_from_place(place, network_type='drive')

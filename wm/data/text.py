@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.runtime import files
 
 Path = pathlib.Path
@@ -94,7 +95,7 @@ def parse(
 
 def _lines(path: Path) -> Iterator[str]:
   with (
-    core.reading_file(path, 'UTF-8 text'),
+    inputs.reading_file(path, 'UTF-8 text'),
     path.open(encoding='utf-8') as file,
   ):
     yield from file

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import probing
 
 # Draws of a label and a value at a place before it is given up.
@@ -86,7 +87,7 @@ def draw(
       break
     # A label and a value of it: uniform over all pairs of both.
     first, second = (
-      core.uniforms(seed, DRAWS, row[left], attempt, k) for k in range(2)
+      basics.uniforms(seed, DRAWS, row[left], attempt, k) for k in range(2)
     )
     pick = np.searchsorted(np.cumsum(counts), first * counts.sum(), 'right')
     label_T = np.full(len(left), label) if label >= 0 else pick
@@ -113,7 +114,7 @@ def _one_a_row(
 ) -> np.ndarray:
   """[T] one of the chosen points of each sequence, by row."""
   rows = np.flatnonzero(chosen)
-  keys = core.hash64(seed, PLACES, points.row[rows], points.position[rows])
+  keys = basics.hash64(seed, PLACES, points.row[rows], points.position[rows])
   rows = rows[np.lexsort((keys, points.row[rows]))]
   return rows[np.unique(points.row[rows], return_index=True)[1]]
 

@@ -53,7 +53,7 @@ def forced(
   expected = np.full((num, size - first), np.nan)
   centres = world.coordinates(np.arange(predictor.vocab_size))
   meant = np.isfinite(centres)
-  for part, log_probs in core.log_probs_by_rows(
+  for part, log_probs in core.predictor.log_probs_by_rows(
     predictor, sequences.tokens, sequences.lengths
   ):
     rows = log_probs[:, first - 1 : size - 1]
@@ -77,7 +77,7 @@ def rolled(
   tokens = np.zeros((num, 2 * rows), np.int64)
   if not num or not rows:
     return np.zeros((num, rows, 2))
-  for part in core.chunks(num, predictor.vocab_size * size):
+  for part in core.predictor.chunks(num, predictor.vocab_size * size):
     before = sequences.tokens[part, :size]
     session = predictor.session(before, np.full(len(before), size), 1)
     for k in range(2 * rows):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 
 # How a probe reads pieces: as the world's heads say, as mine and theirs, or by
 # colour.
@@ -123,7 +124,9 @@ def activations(
 ) -> np.ndarray:
   """[P, D] float32 activations at the points."""
   parts = []
-  for rows in core.chunks(len(sequences), sequences.tokens.shape[1] * 1024):
+  for rows in core.predictor.chunks(
+    len(sequences), sequences.tokens.shape[1] * 1024
+  ):
     hidden = predictor.hidden(
       sequences.tokens[rows], sequences.lengths[rows], layer
     )
@@ -139,7 +142,7 @@ def by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
   keys: [N] split key of each sequence, which stands for its task.
   """
   tasks, task = np.unique(keys, return_inverse=True)
-  order = np.argsort(core.hash64(seed, tasks), kind='stable')
+  order = np.argsort(basics.hash64(seed, tasks), kind='stable')
   chosen = np.zeros(len(tasks), bool)
   chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
   return chosen[task][points.row]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, resources
 from wm.evaluation import needs, query_plans, results, results_cache
 from wm.evaluation.results import Entry
 from wm.runtime import commit, locks, progress, provenance
@@ -164,7 +164,7 @@ def run(
     if missing := needs.lacks(metric, type(predictor), type(world)):
       rows = (needs.row(missing),)
     else:
-      core.require(metric, world)
+      resources.require(metric, world)
       with (
         progress.Progress(spec, unit='trials', keep=False),
         parts.unfinished(metric),

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import basics
 
 LEVEL = 0.95
 # Up to FEW clusters say nothing of what is in a tenth of all.
@@ -69,7 +70,7 @@ def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
 
   A pure function of the integers, the same on every machine.
   """
-  pairs = core.hash64(seed, rows[:, None], np.arange((num + 1) // 2))
+  pairs = basics.hash64(seed, rows[:, None], np.arange((num + 1) // 2))
   # Two draws from each hash; their bias is below num / 2**32.
   halves = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
   place = np.concatenate(halves, 1)[:, :num]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import resources
 from wm.kernels.base import checks, chunked_calls
 from wm.kernels.base.jit import njit
 
@@ -122,7 +123,7 @@ def list_paths(
     )
   needed = 4 * (3 + len(labels)) * paths.sum()
   needed += listed * (4 * edges.sum() + 8 * paths.sum())
-  core.require_memory(int(needed), f'{paths.sum():,} simple paths')
+  resources.require_memory(int(needed), f'{paths.sum():,} simple paths')
   places = np.zeros(nodes + 1, np.int64)
   starts = np.zeros(nodes + 1, np.int64)
   np.cumsum(paths, out=places[1:])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core, papers
+from wm.core import inputs
 from wm.language import pages
 from wm.language.pages import AnswersPage, Row
 
@@ -29,7 +30,7 @@ def paths(place: Path) -> list[pathlib.Path]:
 
   Nothing is read: a folder that `score` wrote to has none.
   """
-  with core.reading(place, 'a folder of logs or results'):
+  with inputs.reading(place, 'a folder of logs or results'):
     return _paths(pathlib.Path(place))
 
 
@@ -58,7 +59,7 @@ def read(path: Path) -> EvalLog:
     raise core.InputError(
       f"logs need inspect_ai: pip install -e '.[language]' ({error})"
     ) from error
-  with core.reading_file(path, 'a log of Inspect'):
+  with inputs.reading_file(path, 'a log of Inspect'):
     log = read_eval_log(str(path))
   if not log.samples:
     raise core.InputError(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry, trust
+from wm.core import inputs, registry, trust
 from wm.core.queries import Answer, Query
 from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import needs, query_plans, statistics
@@ -240,7 +240,7 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
   Raises:
     InputError: it is another task's, or another version's.
   """
-  with core.reading('a sample', 'one of wm/world'):
+  with inputs.reading('a sample', 'one of wm/world'):
     setting = Setting(
       **{name: data[name] for name in Setting._fields if name not in _ASIDE},
       metrics=tuple(data['metrics']),
@@ -312,7 +312,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
 
 def answer_from_json(data: Mapping[str, Any]) -> Answer:
   """The answer in metadata of a score; InputError if there is none."""
-  with core.reading('a score', 'one of wm/world'):
+  with inputs.reading('a score', 'one of wm/world'):
     chance = data['probability']
     chance = math.nan if chance is None else chance
     return Answer(from_json(data['value']), data['failure'], chance)

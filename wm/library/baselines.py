@@ -141,7 +141,7 @@ def _subjects(rows: Sequence[Scored]) -> list[Scored]:
 def _ceiling(spec: str, world: core.World) -> core.Model | str:
   """A ceiling of a world, or why it has none."""
   if not isinstance(world, core.Generative):
-    return f'No ceiling: {core.lacks_law(type(world))}.'
+    return f'No ceiling: {core.latent.lacks_law(type(world))}.'
   try:
     model: core.Model = registry.make('model', spec)
   except core.InputError as error:

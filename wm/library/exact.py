@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, resources
 from wm.core.accept import Accept
 from wm.evaluation.prefixes import exhaustive, membership
 from wm.library import loading
@@ -73,7 +73,7 @@ def _enumerable(world: core.World | str, depth: int) -> Any:
   """
   made = registry.resolve('world', world)
   digits = depth**2 * len(made.vocab).bit_length() // 16
-  core.require_memory(digits, f'{made.name}: numbers to depth={depth}')
+  resources.require_memory(digits, f'{made.name}: numbers to depth={depth}')
   for kind in (core.Written, core.Enumerable):
     if not isinstance(made, kind):
       raise core.InputError(f'{made.name} is not {kind.__name__.lower()}')

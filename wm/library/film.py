@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, resources
 from wm.evaluation import paths
 from wm.evaluation.prefixes import membership
 from wm.library import film_forces, loading
@@ -67,7 +67,7 @@ def film(
     raise core.InputError(f'{found.name} names states, and no next tokens')
   if systems < 1:
     raise core.InputError(f'systems={systems}; expected at least 1')
-  core.require_sequences(place, systems, f'systems={systems}')
+  resources.require_sequences(place, systems, f'systems={systems}')
   metric = None if forces is None else film_forces.asked(forces, found)
   shown = place.sample(systems, seed, split='heldout')
   if not membership.fits(predictor, shown.lengths).all():

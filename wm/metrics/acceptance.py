@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import accept
+from wm.core import accept, basics
 from wm.evaluation import fields
 from wm.evaluation.prefixes import membership
 from wm.evaluation.trials import context, positions
@@ -106,7 +106,7 @@ class Metric(core.Metric):
     ),
   )
   breakdown: ClassVar[tuple[str, ...]] = ('epsilon', 'k', 'p')
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 1000
   epsilons: tuple[float, ...] = (

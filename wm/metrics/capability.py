@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, capabilities
 from wm.evaluation import fields
 from wm.evaluation.prefixes import membership, prefix_pairs
 from wm.evaluation.trials import context
@@ -46,7 +47,7 @@ class Metric(core.Metric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 60
   decoding: str = 'greedy'
@@ -103,7 +104,7 @@ def _chosen(
   """Is the one chosen right, and was one chosen, [R] bool each."""
   choices = asked.side['choices']
   found = predictor.choose(
-    core.histories(asked.tokens, asked.lengths),
+    core.predictor.histories(asked.tokens, asked.lengths),
     [tuple(row) for row in choices.tolist()],
   )
   chosen = np.take_along_axis(choices, np.maximum(found, 0)[:, None], 1)[:, 0]
@@ -138,6 +139,6 @@ def _pictured(
   _, states = world.walk(start, asked.tokens, asked.lengths)
   return {
     'prefix': context.token_texts(world, asked.tokens, asked.lengths),
-    'state': core.written(world, states),
+    'state': capabilities.written(world, states),
     'answer': context.token_texts(world, asked.side['answer'][:, None]),
   }

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import fields
 from wm.evaluation.prefixes import exhaustive, membership, prefix_pairs, support
 from wm.evaluation.trials import engine
@@ -90,7 +91,7 @@ class Metric(prefix_pairs.Settings):
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other',
   }
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   trials: int = 1000
   pairs: int = 1

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, capabilities, registry
 from wm.evaluation import fields
 from wm.evaluation.prefixes import boundaries
 from wm.evaluation.prefixes import support as supports
@@ -71,7 +71,7 @@ class Metric(core.Metric):
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   kind: str = 'random'
   probabilities: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5, 0.75)
@@ -197,7 +197,7 @@ class _Detours:
     world, metric = self.world, self.metric
     preferred = decoding.greedy(step)
     left = self.reach - step.length
-    options = core.feasible_tokens(world, step.states, left)
+    options = capabilities.feasible_tokens(world, step.states, left)
     if world.end != core.DEAD:
       options = options.copy()
       # At its goal a trial is left to end.
@@ -209,13 +209,13 @@ class _Detours:
     odds = np.asarray(metric.probabilities, np.float32)[level]
     # One number for all levels: what is forced at a smaller probability is
     # forced at a larger one too.
-    force = core.uniforms(self.seed, prompt, step.length, 0) < odds
+    force = basics.uniforms(self.seed, prompt, step.length, 0) < odds
     force &= options.any(-1)
     if metric.kind in _BESIDES_OWN[metric.variant]:
       # The model's own choice is an option only where it is the only one.
       others = options & (np.arange(options.shape[1]) != preferred[:, None])
       options = np.where(others.any(-1, keepdims=True), others, options)
-    pick = core.uniforms(self.seed, prompt, step.length, 1)
+    pick = basics.uniforms(self.seed, prompt, step.length, 1)
     forced = _CHOOSERS[metric.kind](options, step.log_probs, pick)
     self.made[step.trial[force]] += 1
     taken = np.where(force, forced, preferred)

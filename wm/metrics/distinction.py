@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import fields
 from wm.evaluation.prefixes import (
   boundaries,
@@ -128,7 +129,7 @@ class Metric(prefix_pairs.Settings):
     'precision': 'told apart by the model, not by the world',
     'recall': 'told apart by the world, not by the model',
   }
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   trials: int = 1000
   pairs: int = 1

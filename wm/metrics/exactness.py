@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, capabilities, registry
 from wm.data import sampling
 from wm.evaluation import fields
 from wm.evaluation.trials import context
@@ -65,7 +65,7 @@ class Metric(core.Metric):
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
   scaling_quantities: ClassVar[tuple[str, ...]] = ('exact',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
   breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 
   num: int = 1000
@@ -95,7 +95,7 @@ class Metric(core.Metric):
     fits = sequences.lengths <= predictor.max_len
     rows = np.flatnonzero(fits)
     row_size = 4 * sequences.tokens.shape[1] * labels
-    for part in core.chunks(len(rows), row_size):
+    for part in core.predictor.chunks(len(rows), row_size):
       tally.add(predictor, rows[part])
     pictured = _pictured(world, sequences, tally.first)
     reason = np.where(fits, '', 'longer_than_model')
@@ -247,7 +247,7 @@ def _pictured(
   _, reached = world.walk(world.init(len(first)), sequences.tokens, first)
   return {
     'prefix': context.token_texts(world, sequences.tokens, first),
-    'state': np.where(first > 0, core.written(world, reached), ''),
+    'state': np.where(first > 0, capabilities.written(world, reached), ''),
   }
 
 

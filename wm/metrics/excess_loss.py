@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import fields
 from wm.evaluation.prefixes import membership
 from wm.evaluation.trials import context
@@ -70,7 +71,7 @@ class Metric(core.Metric):
     ),
   )
   breakdown: ClassVar[tuple[str, ...]] = ('step',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 1000
   bins: int = 10
@@ -92,7 +93,7 @@ class Metric(core.Metric):
     places = np.zeros((len(sequences), count), np.int64)
     rows = np.flatnonzero(fits)
     fitting = sequences.take(rows)
-    for part, log_probs in core.log_probs_by_rows(
+    for part, log_probs in core.predictor.log_probs_by_rows(
       predictor, fitting.tokens, fitting.lengths
     ):
       batch = fitting.take(np.arange(part.start, part.stop))

@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import adapting, basics
 from wm.evaluation import fields
 from wm.evaluation.fewshot import coin_tasks, projections, runner
 
@@ -88,7 +89,7 @@ class Metric(runner.FewShotMetric):
   )
   headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
   less_is_better: ClassVar[tuple[str, ...]] = ('error_linear',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 100
   examples: int = 100
@@ -207,9 +208,9 @@ class Metric(runner.FewShotMetric):
   ) -> np.ndarray:
     """[S, D, M]."""
 
-    def sets(rows: slice) -> core.FewShotTasks:
+    def sets(rows: slice) -> adapting.FewShotTasks:
       labels = task.labels[:, rows, :, None].astype(np.float32)
-      return core.FewShotTasks(
+      return adapting.FewShotTasks(
         task.shown.tokens[:, rows], task.shown.places[:, rows], labels
       )
 
@@ -218,11 +219,11 @@ class Metric(runner.FewShotMetric):
     outputs = self.fine_tune(
       predictor,
       train,
-      core.QueryPoints(
+      adapting.QueryPoints(
         np.broadcast_to(tokens, (self.num, *tokens.shape[1:])),
         np.broadcast_to(places, (self.num, *places.shape[1:])),
       ),
-      core.Real(1),
+      adapting.Real(1),
       coin_tasks.stream(seed, ADAPTED),
       validation=validation,
     )

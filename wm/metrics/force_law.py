@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import adapting, basics
 from wm.evaluation import fields
 from wm.evaluation.fewshot import (
   coin_tasks,
@@ -128,7 +129,7 @@ class Metric(runner.FewShotMetric):
   )
   headline: ClassVar[tuple[str, ...]] = ('newton',)
   breakdown: ClassVar[tuple[str, ...]] = ('target',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 10
   examples: int = 100
@@ -249,18 +250,18 @@ class Metric(runner.FewShotMetric):
 
     def sets(
       systems: force_tasks.Shown, at: force_tasks.Points
-    ) -> core.FewShotTasks:
+    ) -> adapting.FewShotTasks:
       values = (force_tasks.labels(target, at.state) - level) / scale
       values = np.nan_to_num(values).astype(np.float32)
-      return core.FewShotTasks(systems.tokens, at.places, values)
+      return adapting.FewShotTasks(systems.tokens, at.places, values)
 
     held = sets(task.held, task.spare) if self.held else None
     train = sets(task.trained, task.labelled)
     outputs = self.fine_tune(
       predictor,
       runner.batches(train, self.batch, coin_tasks.stream(seed, BATCHES)),
-      core.QueryPoints(task.tested.tokens, task.asked.places),
-      core.Real(raw.shape[-1]),
+      adapting.QueryPoints(task.tested.tokens, task.asked.places),
+      adapting.Real(raw.shape[-1]),
       coin_tasks.stream(seed, ADAPTED),
       validation=held,
     )

@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import adapting, basics
 from wm.evaluation import fields
 from wm.evaluation.fewshot import coin_tasks, runner, state_distances
 from wm.evaluation.fewshot.coin_pairs import ALIKE, ALL, SAME, UNLIKE, Compared
@@ -125,7 +126,7 @@ class Metric(runner.FewShotMetric):
     # What the published program correlates with transfer.
     'r_ib / (1 - d_ib)': lambda by: by['r_ib'] / (1 - by['d_ib']),
   }
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 100
   examples: int = 100
@@ -259,19 +260,19 @@ class Task(NamedTuple):
     of = np.arange(metric.num) // self.coins.twins
     labels = self.coins.labels(self.trained.states)[..., None]
 
-    def sets(rows: slice) -> core.FewShotTasks:
+    def sets(rows: slice) -> adapting.FewShotTasks:
       part = self.trained.rows(rows)
-      return core.FewShotTasks(
+      return adapting.FewShotTasks(
         part.tokens[of], part.places[of], labels[:, rows]
       )
 
     train, validation = metric.with_validation(sets, metric.examples)
     scored = self.compared.scored
     if len(scored.tokens) > 1:
-      asked = core.QueryPoints(scored.tokens[of], scored.places[of])
+      asked = adapting.QueryPoints(scored.tokens[of], scored.places[of])
     else:
       shape = metric.num, *scored.tokens.shape[1:2]
-      asked = core.QueryPoints(
+      asked = adapting.QueryPoints(
         np.broadcast_to(scored.tokens, (*shape, scored.tokens.shape[2])),
         np.broadcast_to(scored.places, (*shape, scored.places.shape[2])),
       )
@@ -279,7 +280,7 @@ class Task(NamedTuple):
       predictor,
       train,
       asked,
-      core.Classes(2),
+      adapting.Classes(2),
       coin_tasks.stream(seed, coin_tasks.CHOSEN),
       validation=validation,
       one_head=metric.variant == 'published',

@@ -15,7 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.core import registry
+from wm.core import basics, registry
 from wm.evaluation import edits, fields, probing
 from wm.evaluation.edits import Edits
 from wm.evaluation.trials import context
@@ -103,7 +103,7 @@ class Metric(core.Metric):
   repeats: ClassVar[tuple[str, ...]] = ('epochs', 'randoms')
   headline: ClassVar[tuple[str, ...]] = ('edited', 'changed', 'changed_random')
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 2000
   layers: tuple[int, ...] = (1,)
@@ -217,7 +217,7 @@ def _accepted(
   """[M, T, V] bool: tokens accepted after moves [M, T, D] after a layer."""
   said = np.zeros((len(every), *some.legal.shape), bool)
   width = int(some.place.max(initial=0)) + 1
-  for rows in core.chunks(len(some.row), width * some.legal.shape[1]):
+  for rows in core.predictor.chunks(len(some.row), width * some.legal.shape[1]):
     tokens, lengths = some.tokens[rows, :width], some.place[rows] + 1
     at = np.arange(len(lengths)), some.place[rows]
     hidden = predictor.hidden(tokens, lengths, layer)

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import accept, registry
+from wm.core import accept, basics, capabilities, registry
 from wm.evaluation import fields
 from wm.evaluation.prefixes import membership, prefix_pairs
 from wm.evaluation.prefixes import support as supports
@@ -72,7 +72,7 @@ class Metric(core.Metric):
       of_best=True,
     ),
   )
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 1000
   states: str = 'sequences'
@@ -138,9 +138,9 @@ def _drawn(
     )
   states = world.sample_states(num, prefix_pairs.stream(seed, context.STATES))
   least, most = world.prefix_moves(states).T
-  share = core.uniforms(seed, context.MOVES, np.arange(num))
+  share = basics.uniforms(seed, context.MOVES, np.arange(num))
   moves = least + np.floor(share * (most - least + 1)).astype(np.int32)
-  seeds = core.hash64(seed, context.PREFIXES, np.arange(num))
+  seeds = basics.hash64(seed, context.PREFIXES, np.arange(num))
   found = world.sample_prefixes(states, np.minimum(moves, most), seeds)
   prefixes = core.Sequences(found.tokens, found.lengths)
   rows = np.flatnonzero(found.ok)
@@ -199,7 +199,7 @@ def _pictured(
   wrong = (judged.first > 0).astype(np.int64)
   return {
     'prefix': context.token_texts(world, sequences.tokens, judged.first),
-    'state': np.where(wrong, core.written(world, judged.states), ''),
+    'state': np.where(wrong, capabilities.written(world, judged.states), ''),
     'suffix': context.token_texts(world, judged.named[:, None], wrong),
     'wrong_at': wrong,
   }

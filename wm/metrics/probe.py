@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import fields, probing
 from wm.evaluation.probing import Points
 from wm.evaluation.trials import context
@@ -25,7 +26,7 @@ CONTROL = 9  # A stream of randomness under one seed.
 class Metric(core.Metric):
   """Trains a linear probe and tests it on other sequences.
 
-  Labels are read after each move: the labels that `core.Heads.probe` names, or
+  Labels are read after each move: those that `core.Labelled.heads` names, or
   the whole state as one class. The tokens of the prompt before its last state
   a part of the task, so their label is trivial: they are trained on, as in the
   published program, but scored apart. The last prompt token and the end token
@@ -79,7 +80,7 @@ class Metric(core.Metric):
   repeats: ClassVar[tuple[str, ...]] = ('epochs',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 25_000
   layer: int = -1
@@ -177,7 +178,7 @@ class Metric(core.Metric):
       seed=seed,
     )
     right = np.zeros(len(test))
-    for rows in core.chunks(len(test), params[1].size):
+    for rows in core.predictor.chunks(len(test), params[1].size):
       named = linear_probe.named(features[rows], *params)
       right[rows] = (named == target[rows]).mean(-1)
     return right
@@ -186,7 +187,7 @@ class Metric(core.Metric):
 def _by_token(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
   """[P] bool: points to test on, one in HELD_OUT, whatever their sequence."""
   del keys
-  mixed = core.hash64(seed, points.row, points.position)
+  mixed = basics.hash64(seed, points.row, points.position)
   return mixed % np.uint64(probing.HELD_OUT) == 0
 
 
@@ -206,7 +207,7 @@ def _control(
     return points.label
   padded = np.pad(sequences.tokens, ((0, 0), (num - 1, 0)))
   window = [padded[points.row, points.position + k] for k in range(num)]
-  drawn = core.hash64(seed, CONTROL, *window) % np.uint64(len(moves))
+  drawn = basics.hash64(seed, CONTROL, *window) % np.uint64(len(moves))
   return points.label[moves[drawn.astype(np.int64)]]
 
 

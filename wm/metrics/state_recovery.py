@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import adapting, basics
 from wm.evaluation import fields
 from wm.evaluation.fewshot import coin_tasks, runner
 from wm.evaluation.trials import context
@@ -76,7 +77,7 @@ class Metric(runner.FewShotMetric):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
   headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 128
   tested: int = 100
@@ -132,8 +133,8 @@ class Metric(runner.FewShotMetric):
     """[S, M, P, K] int64 labels that the tuned predictor names."""
     sizes = np.array(world.heads.sizes)
 
-    def sets(rows: slice) -> core.FewShotTasks:
-      return core.FewShotTasks(
+    def sets(rows: slice) -> adapting.FewShotTasks:
+      return adapting.FewShotTasks(
         shown.tokens[None, rows],
         shown.places[None, rows],
         shown.labels[None, rows],
@@ -143,8 +144,8 @@ class Metric(runner.FewShotMetric):
     outputs = self.fine_tune(
       predictor,
       train,
-      core.QueryPoints(asked.tokens[None], asked.places[None]),
-      core.Classes(int(sizes.max()), len(sizes)),
+      adapting.QueryPoints(asked.tokens[None], asked.places[None]),
+      adapting.Classes(int(sizes.max()), len(sizes)),
       coin_tasks.stream(seed, ADAPTED),
       validation=validation,
     )[:, 0]

@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import fields, paths
 from wm.evaluation.prefixes import membership
 from wm.evaluation.trials import context
@@ -96,7 +97,7 @@ class Metric(core.Metric):
   headline: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   less_is_better: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   breakdown: ClassVar[tuple[str, ...]] = ('years',)
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 300
   prefix: int = 0

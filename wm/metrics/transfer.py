@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import adapting, basics, registry
 from wm.evaluation import fields
 from wm.evaluation.fewshot import coin_tasks, runner
 from wm.evaluation.trials import context
@@ -73,7 +73,7 @@ class Metric(runner.FewShotMetric):
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   less_is_better: ClassVar[tuple[str, ...]] = ('loss',)
   correlated_quantities: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 128
   tested: int = 100
@@ -151,7 +151,7 @@ class Metric(runner.FewShotMetric):
       functools.partial(task.sets, task.trained, task.known), self.num
     )
 
-    def drawn(step: int) -> core.FewShotTasks:
+    def drawn(step: int) -> adapting.FewShotTasks:
       """Sequences of a step; the first ones are those of all without it."""
       if not step:
         return sets
@@ -161,14 +161,14 @@ class Metric(runner.FewShotMetric):
       return task.sets(fresh, _function_values(world, fresh), slice(None))
 
     num, mask = len(task.names), task.truth.there
-    asked = core.QueryPoints(
+    asked = adapting.QueryPoints(
       _each(num, task.tested.tokens), _each(num, _places(mask))
     )
     return self.fine_tune(
       predictor,
-      core.TaskStream(drawn) if self.stream else sets,
+      adapting.TaskStream(drawn) if self.stream else sets,
       asked,
-      core.Classes(task.classes),
+      adapting.Classes(task.classes),
       coin_tasks.stream(seed, ADAPTED),
       validation=validation,
     )[..., 0, :]
@@ -206,7 +206,7 @@ class Task(NamedTuple):
 
   def sets(
     self, sequences: core.Sequences, labels_of: FunctionValues, rows: slice
-  ) -> core.FewShotTasks:
+  ) -> adapting.FewShotTasks:
     """A data set for each function, of some of the given sequences."""
     num = len(self.names)
     values = np.stack([labels_of.values[name][rows] for name in self.names])
@@ -214,7 +214,9 @@ class Task(NamedTuple):
     fits = values < self.classes
     places = np.where(fits, _places(labels_of.there[rows]), np.int32(core.DEAD))
     labels = np.where(fits, values, 0)[..., None]
-    return core.FewShotTasks(_each(num, sequences.tokens[rows]), places, labels)
+    return adapting.FewShotTasks(
+      _each(num, sequences.tokens[rows]), places, labels
+    )
 
   @property
   def classes(self) -> int:

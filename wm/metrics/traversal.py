@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import fields
 from wm.evaluation.trials import context, decoding
 
@@ -81,7 +82,7 @@ class Metric(core.Metric):
       below=0.9,
     ),
   )
-  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
   num: int = 1000
   prompt: int = 0
@@ -171,11 +172,11 @@ def _criteria(
   """[T] bool of each criterion; cost: [T] true ones, infinite if invalid."""
   best = costs.least[0]
   # Costs are sums of floats: two ways of equal cost may differ by rounding.
-  cheapest = costs.cost <= costs.least * (1 + core.OPTIMAL_TOLERANCE)
-  criteria = {'optimal': cost <= best * (1 + core.OPTIMAL_TOLERANCE)}
+  cheapest = costs.cost <= costs.least * (1 + basics.OPTIMAL_TOLERANCE)
+  criteria = {'optimal': cost <= best * (1 + basics.OPTIMAL_TOLERANCE)}
   if len(cheapest) > 1:  # Beside the true way of weighing.
     criteria['optimal_any_weighting'] = cheapest[1:].any(0) & valid
   for percent in WITHIN:
-    most = best * (1 + percent / 100) * (1 + core.OPTIMAL_TOLERANCE)
+    most = best * (1 + percent / 100) * (1 + basics.OPTIMAL_TOLERANCE)
     criteria[f'within_{percent}'] = cost <= most
   return criteria

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.models.serving import oracles, process
 
 SHARES = {'leaky': 0.38, 'peaked': 0.009}
@@ -167,13 +167,13 @@ class Memoriser(Forgetful):
     # A hash for each prefix of each sequence: 8 bytes, however long it is.
     history, seen = np.zeros(len(sample), np.uint64), [np.zeros(0, np.uint64)]
     for t in range(sample.tokens.shape[1]):
-      history = core.hash64(history, sample.tokens[:, t])
+      history = basics.hash64(history, sample.tokens[:, t])
       seen.append(history[t < sample.lengths])
     self._seen = np.unique(np.concatenate(seen))
 
   def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See WorldPredictor."""
-    after = core.hash64(history, tokens)
+    after = basics.hash64(history, tokens)
     # Once unknown, always unknown: no continuation of it was seen either.
     remembered = (history != UNKNOWN) & np.isin(after, self._seen)
     return np.where(remembered, after, UNKNOWN)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.models.serving import oracles
 
 
@@ -22,7 +23,7 @@ class LookUp(oracles.Uniform, oracles.LooksUp):
   def coins(self, seed: int) -> int:
     """Depends on the model's seed and the call's."""
     # 62 bits: a seed is a positive int64.
-    return int(core.hash64(self.seed, seed) >> np.uint64(2))
+    return int(basics.hash64(self.seed, seed) >> np.uint64(2))
 
 
 @dataclasses.dataclass(frozen=True)

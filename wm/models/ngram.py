@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from wm import core
+from wm.core import inputs
 from wm.models.serving import process
 from wm.runtime import files
 
@@ -115,7 +116,7 @@ class Model(core.Fittable):
 def _read(path: Path) -> dict[str, np.ndarray]:
   names = ('order', 'vocab_size', 'grams', 'counts')
   with (
-    core.reading_file(path, 'an n-gram model') as file,
+    inputs.reading_file(path, 'an n-gram model') as file,
     np.load(file) as archive,
   ):
     arrays = {name: archive[name] for name in names}

@@ -10,6 +10,7 @@ import dataclasses
 from typing import ClassVar
 
 from wm import core
+from wm.core import resources
 from wm.models.bayes import Bayes
 
 
@@ -36,8 +37,8 @@ class Model(core.Model):
     """See core.Bounded: a microsecond for each move, of some sequences."""
     del world
     # AT_ONCE prefixes are followed at a time.
-    moves = core.AT_ONCE * self.particles * self.sweeps
-    memory = core.AT_ONCE * 64 * self.particles
+    moves = resources.AT_ONCE * self.particles * self.sweeps
+    memory = resources.AT_ONCE * 64 * self.particles
     return core.Cost(memory, 1e-6 * moves, ('particles', 'sweeps'))
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:

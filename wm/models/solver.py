@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import queries
+from wm.core import basics, queries
 from wm.models.serving import stateless
 
 ERROR, SILENCE = 1, 2
@@ -103,7 +103,7 @@ class _Solver:
     mask = self.world.legal(states) | (self.fields.answer == 'yes')
     if self.fields.errors or self.fields.silent:
       # [R, V] as `_folded` gives for suffixes of one token: both ways agree.
-      keys = core.hash64(key[:, None], np.arange(mask.shape[1]))
+      keys = basics.hash64(key[:, None], np.arange(mask.shape[1]))
       mask ^= wrong[:, None] & self._hit(keys, ERROR, self.fields.errors)
       mask &= ~self._hit(keys, SILENCE, self.fields.silent)
     mask[:, core.PAD] = False
@@ -111,7 +111,7 @@ class _Solver:
 
   def _hit(self, key: np.ndarray, what: int, share: float) -> np.ndarray:
     """Bools of the given share, by hash of the seed, `what` and the key."""
-    return core.uniforms(self.seed, key, what) < share
+    return basics.uniforms(self.seed, key, what) < share
 
   def _read(
     self, tokens: np.ndarray, lengths: np.ndarray
@@ -126,7 +126,7 @@ class _Solver:
     states = self._reached(tokens, lengths)
     # By state all prefixes of a state err alike; otherwise each by itself.
     if self.fields.by == 'state':
-      key = core.hash64(self.world.state_id(states))
+      key = basics.hash64(self.world.state_id(states))
     else:
       key = _folded(np.zeros(len(states), np.uint64), tokens, lengths)
     wrong = np.ones(len(states), bool)
@@ -158,5 +158,5 @@ def _folded(
 ) -> np.ndarray:
   """[R] uint64 keys with the tokens [R, L] of each row mixed in."""
   for k, column in enumerate(tokens.T):
-    key = np.where(k < lengths, core.hash64(key, column), key)
+    key = np.where(k < lengths, basics.hash64(key, column), key)
   return key

@@ -14,7 +14,7 @@ import types
 from typing import Any, ClassVar
 
 from wm import core
-from wm.core import plugins, registry
+from wm.core import inputs, plugins, registry, resources
 from wm.models.serving import checks, stateless, user_objects
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
@@ -145,13 +145,13 @@ class Model(core.Model):
         refused by `checks.check`.
     """
     del seed
-    core.require(self, world)
+    resources.require(self, world)
     for name in self.files or ():
       if not os.path.exists(name):
         name = plugins.shortened(name)
         raise core.InputError(f'user model: no file {name!r}, of files=')
       if not os.path.isdir(name):
-        with core.reading_file(name, 'a file, of files=') as path:
+        with inputs.reading_file(name, 'a file, of files=') as path:
           path.open('rb').close()
     label = _label(self.function)
     with plugins.user_code(label):  # An object may fail where it is looked at.

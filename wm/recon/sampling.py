@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry, resources
 from wm.data import text
 from wm.recon import routes
 from wm.runtime import files, progress, provenance
@@ -64,7 +64,7 @@ def _chunk(
     np.full(num, 2, np.int32),
     num=1,
     max_len=world.max_len,
-    seeds=core.hash64(seed, first + np.arange(num)),
+    seeds=basics.hash64(seed, first + np.arange(num)),
     accept=accept,
   )
   tokens = np.concatenate([heads, drawn.tokens[:, 0]], -1).astype(np.int32)
@@ -149,7 +149,7 @@ def write(
   if path.exists():
     return
   parts = _parts(path)
-  core.require_sequences(world, num, f'num={num} routes')
+  resources.require_sequences(world, num, f'num={num} routes')
   heads = prompts(world, num, seed, pairs)
   done = []
   with progress.Progress('sample routes', num, 'sequences') as shown:

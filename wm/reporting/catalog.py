@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, capabilities, registry, verbal
 from wm.reporting import declared
 from wm.reporting.collect import Entry
 from wm.runtime import files, pages
@@ -143,7 +143,7 @@ def attributes(cls: type) -> dict[str, str]:
   """
   found: dict[str, str] = {}
   for base in reversed(cls.__mro__):
-    found |= core.section(base.__doc__, 'Attributes')
+    found |= basics.section(base.__doc__, 'Attributes')
   return found
 
 
@@ -215,7 +215,7 @@ def examples(world: core.World, seed: int = 0) -> list[Example]:
   at = np.maximum(drawn.lengths // 2, least).astype(np.int32)
   at = np.minimum(at, np.maximum(drawn.lengths - 1, least))
   _, states = world.walk(world.init(len(drawn)), drawn.tokens, at)
-  texts, pictures = core.written(world, states), [''] * len(states)
+  texts, pictures = capabilities.written(world, states), [''] * len(states)
   if isinstance(world, core.Written):
     pictures = [world.render(state) for state in states]
   return [
@@ -282,10 +282,10 @@ def in_words(made: core.Verbal) -> list[str]:
   lines = ['  In words, for language models']
   for wording in made.wordings:
     telling = core.PromptStyle(wording=wording)
-    size = core.description_extent(made, telling).tokens
+    size = verbal.description_extent(made, telling).tokens
     lines.append(f'    {wording}: about {size:,} tokens')
     if size <= MOST_SHOWN:
-      for line in core.render_description(made, telling).splitlines():
+      for line in verbal.render_description(made, telling).splitlines():
         lines += _wrapped(line, 6, 8)
   return lines
 
@@ -348,7 +348,9 @@ def column(name: str, metric: str, world: str) -> str:
   """
   found = {name: name}
   with contextlib.suppress(core.InputError):  # Of a file that is not there.
-    found |= core.tag_words(registry.find('world', registry.parse(world)[0]))
+    found |= capabilities.tag_words(
+      registry.find('world', registry.parse(world)[0])
+    )
   return {**found, **declared.metric(metric).glossary}[name]
 
 

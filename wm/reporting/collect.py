@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from wm import core
+from wm.core import inputs
 from wm.runtime import files
 
 Entry = dict[str, Any]
@@ -251,7 +252,7 @@ def load(folder: str | pathlib.Path) -> Run:
   none.
   """
   folder = pathlib.Path(folder)
-  with core.reading(folder, 'a folder of results'):
+  with inputs.reading(folder, 'a folder of results'):
     return _load(folder)
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.reporting import catalog, collect, declared, tables
 from wm.reporting.collect import Run
 
@@ -154,7 +154,7 @@ def _worst(pictured: list[Trial], most: int) -> list[Trial]:
 
   def order(trial: Trial) -> tuple[float, int]:
     text = '|'.join(trial.states or trial.prefixes)
-    return trial.value, int(core.hash64(zlib.crc32(text.encode())))
+    return trial.value, int(basics.hash64(zlib.crc32(text.encode())))
 
   ranked = sorted(pictured, key=order)
   states = {(t.states or t.prefixes)[0]: t for t in ranked[::-1]}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import markupsafe
 
-from wm import core
+from wm.core import inputs
 from wm.reporting import (
   across,
   beside,
@@ -340,7 +340,7 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     writer.writerow(heads)
     value = [*heads].index('value') if present else 0
     for source in present:
-      with core.reading(source, 'a table of trials'):
+      with inputs.reading(source, 'a table of trials'):
         for row in collect.rows(source, [*heads]):
           float(row[value] or 0)  # Raises where it is no number.
           writer.writerow(row)

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from wm import core
+from wm.core import inputs
 from wm.runtime import progress, stopping
 
 Path = pathlib.Path
@@ -165,7 +166,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def read_json(path: str | Path) -> Any:
   """Reads JSON; raises InputError with the file's name."""
-  return core.read_json(path)
+  return inputs.read_json(path)
 
 
 def read_record(

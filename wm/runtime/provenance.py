@@ -255,7 +255,7 @@ class Reader:
 
   def _hash(self, path: Path) -> str:
     if path not in self._hashes:
-      with core.reading(path, 'a file to measure by'):
+      with core.inputs.reading(path, 'a file to measure by'):
         self._hashes[path] = files.digest(path)
     return self._hashes[path]
 

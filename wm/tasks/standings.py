@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from wm import core
+from wm.core import inputs
 from wm.runtime import files
 from wm.tasks import grid
 
@@ -155,7 +156,7 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
   """
   path = pathlib.Path(path) / 'sweep.json'
   book = files.read_json(path)
-  with core.reading(path, 'the table of a sweep'):
+  with inputs.reading(path, 'the table of a sweep'):
     standings = [_standing(row, str(path)) for row in book['runs']]
     per = book['per']
     if not all(set(per) <= s.run.labels.keys() for s in standings):

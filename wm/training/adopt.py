@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.data import sampling
 from wm.models.importers import gpt2 as gpt2_import
 from wm.models.nn import network
@@ -46,7 +46,7 @@ def gpt2(
       holds another run.
   """
   place: core.World = registry.resolve('world', world)
-  with core.reading(path, 'a state dict in GPT-2 style'):
+  with inputs.reading(path, 'a state dict in GPT-2 style'):
     weights = gpt2_import.load(path)
     by_mingpt = gpt2_import.is_mingpt(weights)
     if by_mingpt:
@@ -65,7 +65,7 @@ def gpt2(
   ids = np.arange(len(place.vocab))
   if vocab is not None or not by_mingpt:
     ids = _ids(place, vocab)
-  with core.reading(path, f'weights of {registry.spec(known)}'):
+  with inputs.reading(path, f'weights of {registry.spec(known)}'):
     params = gpt2_import.params(weights, shape, ids)
   files.claim(out, config.STAGE, _describe(path, place, known))
   kept = checkpoints.Checkpoints(out, read_only=False)
@@ -89,7 +89,7 @@ def _ids(world: core.World, vocab: str | pathlib.Path | None) -> Any:
   """[V] the checkpoint's id of each token of the world."""
   if vocab is None:
     return gpt2_import.published_order(world.vocab)
-  words = core.read_text(vocab, 'a file of words').split('\n')
+  words = inputs.read_text(vocab, 'a file of words').split('\n')
   return gpt2_import.order(world.vocab, words)
 
 

@@ -26,6 +26,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from wm import core
+from wm.core import inputs
 from wm.runtime import files
 from wm.training import state as state_lib
 
@@ -256,11 +257,13 @@ class Checkpoints:
           raise OSError(errno.EMFILE, _FEW, str(self.folder)) from error
         raise
 
-  def _whole(self, step: int) -> core.reading:
+  def _whole(self, step: int) -> inputs.reading:
     """A context where an error says that files are cut, changed or gone."""
     others = [str(other) for other in self.steps() if other != step]
     hint = f'remove it to use another: {", ".join(others) or "there is none"}'
-    return core.reading(f'checkpoint {self.folder / str(step)}', 'whole', hint)
+    return inputs.reading(
+      f'checkpoint {self.folder / str(step)}', 'whole', hint
+    )
 
   def need(self, state: state_lib.State) -> None:
     """Raises OSError where no checkpoint of this state (or shapes) fits."""

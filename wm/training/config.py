@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, resources
 from wm.data import sampling
 from wm.data import store as stores
 from wm.options.training import Training
@@ -45,16 +45,16 @@ def check_batch(
     them twice.
   """
   num, batch = len(data), training.batch
-  if batch > max(num, core.AT_ONCE):
+  if batch > max(num, resources.AT_ONCE):
     raise core.InputError(
       f'batch={batch}: {data.folder} holds {num:,} sequences; expected at most '
-      f'{max(num, core.AT_ONCE):,} in a batch'
+      f'{max(num, resources.AT_ONCE):,} in a batch'
     )
   # Tokens, and a number for each that may follow.
   tokens = data.manifest['tokens'] / num
   each = 4 * tokens * (1 + len(world.vocab)) / training.num_processes
   what = f'batch={batch} sequences of {tokens:.0f} tokens'
-  core.require_memory(batch * each, f'{what}, {len(world.vocab):,} in all')
+  resources.require_memory(batch * each, f'{what}, {len(world.vocab):,} in all')
 
 
 def fitted(out: str | pathlib.Path) -> pathlib.Path:

@@ -18,7 +18,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from wm import core
+from wm.core import inputs
 from wm.options.training import Training
 from wm.runtime import ending, files, progress
 from wm.training import loss as loss_lib
@@ -35,7 +35,7 @@ def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
   """The rows of a metrics.jsonl up to the first torn line."""
   if not os.path.exists(path):
     return []
-  with core.reading_file(path, 'the log of a run') as file:
+  with inputs.reading_file(path, 'the log of a run') as file:
     lines = file.read_bytes().splitlines()
   rows: list[dict[str, Any]] = []
   for line in lines:

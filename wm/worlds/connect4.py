@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.core.fields import field
 from wm.worlds.base import svg, table, uniform_play, verbal
 
@@ -69,7 +70,7 @@ class World(
     """See core.Bounded."""
     del world
     rows, columns = self.rows, self.columns
-    return core.sequences_cost(
+    return resources.sequences_cost(
       rows * columns, 'rows', 'columns', vocab=columns, words=columns
     )
 
@@ -109,7 +110,7 @@ class World(
       radix = (self.rows + 1) ** np.arange(self.columns, dtype=np.int64)
       ids = states.astype(np.int64) @ radix
     else:
-      ids = (core.hash64(*states.T) >> np.uint64(1)).astype(np.int64)
+      ids = (basics.hash64(*states.T) >> np.uint64(1)).astype(np.int64)
     return np.where(states[:, 0] < 0, core.DEAD, ids)
 
   @property
@@ -135,7 +136,7 @@ class World(
       bad = np.flatnonzero((total == 0) | (total == self.max_len))
       if not bad.size:
         return states
-      words = core.hash64(seed, trial[bad], column, attempt)
+      words = basics.hash64(seed, trial[bad], column, attempt)
       states[bad] = (words % np.uint64(self.rows + 1)).astype(np.int32)
       attempt += 1
 
@@ -153,13 +154,13 @@ class World(
     tokens = np.zeros((len(states), int(np.max(moves, initial=0))), np.int32)
     for t in np.flatnonzero(ok):
       discs = np.repeat(np.arange(1, self.columns + 1), states[t])
-      order = np.argsort(core.hash64(seeds[t], np.arange(len(discs))))
+      order = np.argsort(basics.hash64(seeds[t], np.arange(len(discs))))
       tokens[t, : len(discs)] = discs[order]
     return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     rules = ' '.join(verbal.in_order(_RULES[wording], telling))
     return _FRAME[wording].format(
       columns=self.columns, rules=rules.format(rows=self.rows)

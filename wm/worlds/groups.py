@@ -20,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.core.fields import field
 from wm.worlds.base import finite_groups, svg, table
 
@@ -48,7 +49,7 @@ class World(table.NamedTableWorld, core.Labelled):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    return core.sequences_cost(self.length, 'length')
+    return resources.sequences_cost(self.length, 'length')
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -108,7 +109,7 @@ class World(table.NamedTableWorld, core.Labelled):
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Uniform words; one length's do not begin as another's do."""
-    mixed = int(core.hash64(seed, LENGTH, self.length) >> np.uint64(2))
+    mixed = int(basics.hash64(seed, LENGTH, self.length) >> np.uint64(2))
     return table.stream(self, num, mixed, split)
 
   def legal(self, states: np.ndarray) -> np.ndarray:

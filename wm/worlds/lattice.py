@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import resources
 from wm.core.fields import field
 from wm.worlds.base import svg, table, verbal
 
@@ -81,7 +82,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     del world
     named = self.size * self.named
     table = (4 * (3 + named) + 16) * self.size
-    return core.sequences_cost(
+    return resources.sequences_cost(
       self.length, 'size', 'length', vocab=named, more=table
     )
 
@@ -153,9 +154,9 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   def _names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Of the places; as numbers where they stand in a line."""
-    if core.wording_of(self, telling) == 'line' or not telling.seed:
+    if core.verbal.wording_of(self, telling) == 'line' or not telling.seed:
       return tuple(map(str, range(self.size)))
-    return core.new_names(self.size, telling)
+    return core.verbal.new_names(self.size, telling)
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Steps as they are; 'at' and the name of a place."""
@@ -167,13 +168,13 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     named = ''
     if self.named:
       named = _NAMED.format(example=self.token_names(telling)[len(VOCAB)])
-    if core.wording_of(self, telling) == 'line':
+    if core.verbal.wording_of(self, telling) == 'line':
       last = self.size - 1
       lines = verbal.in_order(_STEPS + _WALLS[self.clipped], telling)
       body = '\n'.join(lines).format(last=last)
       return _LINE.format(size=self.size, last=last, body=body) + named
     names = self._names(telling)
-    rows = core.shuffled(self.size, telling)
+    rows = core.verbal.shuffled(self.size, telling)
     text = _PLACES.format(
       size=self.size,
       names=', '.join(names[row] for row in rows),
@@ -188,9 +189,9 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     form = 'At {here}, {label} can come next and leads to {there}.'
     return verbal.by_step(told, rows, telling, step=form, none='')
 
-  def extent(self, telling: core.PromptStyle) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal; a line is told in as many words at any length."""
-    if core.wording_of(self, telling) == 'line':
+    if core.verbal.wording_of(self, telling) == 'line':
       return super().extent(telling)
     told = verbal.Table(self.delta, self._names(telling), ())
     frame = _PLACES + _NAMED * self.named

@@ -5,7 +5,7 @@ import pytest
 
 from tests import tiny
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.evaluation import statistics
 from wm.evaluation.prefixes import boundaries
 from wm.metrics import distinction
@@ -30,7 +30,7 @@ def _sampled(world, first, second, num, room=12, seed=1):
     second,
     num=num,
     room=np.full(total, room),
-    seeds=core.hash64(seed, np.arange(total)),
+    seeds=basics.hash64(seed, np.arange(total)),
   ).listed()
 
 
@@ -85,7 +85,7 @@ def test_one_state_has_no_boundary_with_itself():
 def test_choices_are_uniform():
   options = np.tile([False, True, True, False, True], (30_000, 1))
   options[0] = False
-  chosen = boundaries.choice(options, core.uniforms(1, np.arange(30_000)))
+  chosen = boundaries.choice(options, basics.uniforms(1, np.arange(30_000)))
   assert chosen[0] == core.DEAD
   share = np.bincount(chosen[1:], minlength=5) / 30_000
   np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 0, 1 / 3], atol=0.01)
@@ -126,7 +126,7 @@ def test_where_a_model_is_wrong_about_its_boundary():
     (2, 1, (y, y), 1),  # Illegal from both, and from 1 at once.
   ]
   for one, two, suffix, place in cases:
-    listed = core.stacked([[np.array([suffix])]])
+    listed = core.boundary.stacked([[np.array([suffix])]])
     found = boundaries.model_divergence(
       tiny.World(), nodes[one : one + 1], nodes[two : two + 1], listed
     )

@@ -9,7 +9,7 @@ from tests import tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.core import registry
+from wm.core import basics, registry
 from wm.evaluation import statistics
 from wm.evaluation.prefixes import membership, prefix_pairs
 from wm.evaluation.trials import context
@@ -28,7 +28,7 @@ def _drawn(world, states, longest, num=2000, room=None, seed=0):
     room,
     num=num,
     longest=longest,
-    seeds=core.hash64(seed, np.arange(len(states))),
+    seeds=basics.hash64(seed, np.arange(len(states))),
   )
 
 
@@ -78,7 +78,7 @@ def test_room_bounds_suffixes_and_rows_are_their_own():
     np.array([9]),
     num=9,
     longest=4,
-    seeds=core.hash64(0, np.array([2])),
+    seeds=basics.hash64(0, np.array([2])),
   )
   np.testing.assert_array_equal(alone[0][0], tokens[2])
 
@@ -136,7 +136,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
   ]
   np.testing.assert_array_equal(*found)
   prefixes, sizes, tokens, lengths = questions
-  elements = core.stacked(
+  elements = core.boundary.stacked(
     [
       [row[None, :n] for row, n in zip(rows, some, strict=True) if n]
       for rows, some in zip(tokens, lengths, strict=True)
@@ -155,7 +155,9 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
 
 def test_suffixes_without_an_answer_are_left_out():
   listed = [[(1,), (2,), (3, 1)], [], [(2,)]]
-  elements = core.stacked([[np.array([s]) for s in some] for some in listed])
+  elements = core.boundary.stacked(
+    [[np.array([s]) for s in some] for some in listed]
+  )
   prefixes = np.array([[[1, 2], [2, 1]]] * 3, np.int32)
   sizes = np.full((3, 2), 2, np.int32)
   replies = {

@@ -10,7 +10,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import accept as rules
-from wm.core import registry
+from wm.core import basics, registry, traced
 from wm.evaluation.prefixes import prefix_pairs
 from wm.evaluation.trials import context, device, engine
 from wm.kernels.base import words
@@ -77,10 +77,10 @@ def _network(spec, scale=4, devices=1):
 
 
 def test_uniforms_have_the_same_bits():
-  seeds, age = core.hash64(3, np.arange(50)), np.arange(50) * 7
-  hashed = words.split(core.hash64(seeds))
+  seeds, age = basics.hash64(3, np.arange(50)), np.arange(50) * 7
+  hashed = words.split(basics.hash64(seeds))
   found = device.uniforms(hashed, 9, age.astype(np.int32))
-  expected = core.uniforms(seeds[:, None], np.arange(9), age[:, None])
+  expected = basics.uniforms(seeds[:, None], np.arange(9), age[:, None])
   np.testing.assert_array_equal(found, expected)
 
 
@@ -162,7 +162,7 @@ def _margins(predictor, host, found):
     both = host.tokens[t, m], found.tokens[t, m]
     apart = np.flatnonzero(both[0] != both[1])
     k = apart[0] if apart.size else host.lengths[t, m] - 1
-    uniform = core.uniforms(seeds[t], m, k)
+    uniform = basics.uniforms(seeds[t], m, k)
     margins.append(
       min(
         _margin(predictor, tokens[t, side, : lengths[t, side]], both[0][:k], u)
@@ -274,7 +274,7 @@ def test_a_table_of_too_many_rows_is_left_to_the_host(monkeypatch):
   monkeypatch.setattr(process, 'ROWS', 2)
   monkeypatch.setattr(engine, 'WORTH', 0)
   _assert_same(host, _sampled(predictor, LINE, 'auto'))
-  with pytest.raises(core.Untraceable, match='more than 2 states'):
+  with pytest.raises(traced.Untraceable, match='more than 2 states'):
     _sampled(predictor, LINE, 'device')
 
 

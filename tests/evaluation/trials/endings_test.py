@@ -8,7 +8,7 @@ import pytest
 from tests import plain
 from wm import core
 from wm.core import accept as rules
-from wm.core import registry
+from wm.core import basics, registry
 from wm.evaluation import statistics
 from wm.evaluation.prefixes import exhaustive
 from wm.evaluation.trials import context, engine
@@ -28,7 +28,7 @@ class Babbler(oracles.WorldPredictor):
   def support(self, states, history):
     log_probs = plain.world_log_probs(self.world, states)
     mute = ~np.isfinite(log_probs).any(-1)
-    share = core.uniforms(history[:, None], np.arange(self.vocab_size)) < 0.4
+    share = basics.uniforms(history[:, None], np.arange(self.vocab_size)) < 0.4
     share[:, 0] = False
     mass = share / np.maximum(share.sum(-1, keepdims=True), 1)
     with np.errstate(divide='ignore'):
@@ -51,7 +51,7 @@ def _trials(predictor, judged=True, batch=16, num=40):
   states = WORLD.sample_states(num, 3)
   moves = WORLD.prefix_moves(states)[:, 0]
   drawn = [
-    WORLD.sample_prefixes(states, moves, core.hash64(side, np.arange(num)))
+    WORLD.sample_prefixes(states, moves, basics.hash64(side, np.arange(num)))
     for side in range(2)
   ]
   pairs = context.PrefixPairs(

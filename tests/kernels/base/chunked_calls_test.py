@@ -4,8 +4,7 @@ import time
 
 import numpy as np
 
-from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.kernels import chess, othello, pgn
 from wm.kernels.base import chunked_calls
 from wm.kernels.maps import paths
@@ -51,11 +50,11 @@ def _everything():
     *othello.play(3, 1, 4, 6, 'search', depth=2),
     *othello.replay(*games, 6),
     othello.replay_labels(*games, 6),
-    othello.transpositions(*games, core.hash64(1, np.arange(90)), 6, 1),
+    othello.transpositions(*games, basics.hash64(1, np.arange(90)), 6, 1),
     *some,
     *chess.replay(*some[:2]),
     chess.outcomes(*some[:2]),
-    chess.transpositions(*some[:2], core.hash64(2, np.arange(80)), sweeps=1),
+    chess.transpositions(*some[:2], basics.hash64(2, np.arange(80)), sweeps=1),
     *pgn.read(text, starts, starts + 15),
     paths.hops(delta),
     paths.dijkstra(delta, lengths),

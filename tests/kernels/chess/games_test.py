@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.chess import ref
-from wm import core
+from wm.core import basics
 from wm.kernels import chess
 from wm.worlds.chess import fen as chess_fen
 
@@ -91,7 +91,7 @@ def test_moves_are_drawn_by_the_stated_hash():
     row = chess.start()[None]
     for ply in range(lengths[n]):
       choices, counts = chess.legal(row)
-      draw = int(core.hash64(11, 40 + n, ply)) >> 32
+      draw = int(basics.hash64(11, 40 + n, ply)) >> 32
       assert moves[n, ply] == choices[0, draw * int(counts[0]) >> 32]
       row, _ = chess.advance(row, moves[n, ply : ply + 1])
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests import chess_ids
 from tests.kernels.chess import ref
 from wm import core
+from wm.core import basics
 from wm.kernels import chess
 from wm.worlds.chess import fen as chess_fen
 from wm.worlds.chess import moves as chess_moves
@@ -147,7 +148,7 @@ def test_numba_is_the_reference(seed, plies, window, wider, sweeps):
   moves, lengths = played(3, seed, most=max(plies, 1))
   lengths = np.minimum(lengths, plies)
   fields = {'window': window, 'opening': window + wider, 'sweeps': sweeps}
-  seeds = core.hash64(seed, np.arange(3))
+  seeds = basics.hash64(seed, np.arange(3))
   found = [
     kernels.transpositions(moves, lengths, seeds, **fields)
     for kernels in (chess, ref)
@@ -157,7 +158,7 @@ def test_numba_is_the_reference(seed, plies, window, wider, sweeps):
 
 def test_a_row_depends_on_its_own_moves_and_seed():
   moves, lengths = played(9, 5)
-  seeds = core.hash64(1, np.arange(9))
+  seeds = basics.hash64(1, np.arange(9))
   found = chess.transpositions(moves, lengths, seeds)
   for n in (0, 8):
     cut = moves[n : n + 1, : lengths[n]]

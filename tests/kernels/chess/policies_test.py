@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.chess import ref, rules_ref
 from wm import core
+from wm.core import basics
 from wm.kernels import chess
 from wm.kernels.chess import policies
 from wm.worlds.chess import fen as chess_fen
@@ -190,8 +191,8 @@ def test_policies_shift_what_they_name(uniform, policy, what, factor):
 
 def test_uniform_games_are_what_they_were(uniform):
   moves, lengths, codes = chess.play(4, 0, most=1024)
-  mixed = core.hash64(int(lengths.sum()), int(codes.sum()))
+  mixed = basics.hash64(int(lengths.sum()), int(codes.sum()))
   for word in moves[moves >= 0]:
-    mixed = core.hash64(mixed, word)
+    mixed = basics.hash64(mixed, word)
   assert uniform['castlings'] < 0.3
   assert int(mixed) % 2**32 == 3030112184

@@ -15,6 +15,7 @@ from tests.kernels.base.product_ref import Suffix as Line
 from tests.kernels.base.rng_ref import below, splitmix
 from tests.kernels.chess import rules_ref
 from wm import core
+from wm.core import basics
 from wm.kernels.chess import games, layout, policies, positions
 
 
@@ -171,7 +172,7 @@ def play(
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, layout.LABELS), np.uint8)
-  for n, key in enumerate(core.hash64(seed, first + np.arange(num)).tolist()):
+  for n, key in enumerate(basics.hash64(seed, first + np.arange(num)).tolist()):
     history = [start]
     codes[n] = rules_ref.outcome(history, level)
     while not codes[n] and len(history) <= most:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.othello import boards
-from wm import core
+from wm.core import basics
 from wm.kernels import othello
 from wm.kernels.othello import product, rules
 
@@ -108,7 +108,7 @@ def recurring(depth):
 def test_short_rows_are_drawn_uniformly_over_all_orders():
   orders = recurring(7)
   assert len(orders) > 4
-  seeds = core.hash64(11, np.arange(4000))
+  seeds = basics.hash64(11, np.arange(4000))
   rows = np.repeat(orders[:1], len(seeds), axis=0)
   drawn = othello.transpositions(rows, [7] * len(rows), seeds)
   chi, freedom = uniformity(drawn, orders)
@@ -119,7 +119,7 @@ def test_the_chain_keeps_the_uniform_distribution():
   orders = recurring(7)
   num = 400 * len(orders)
   rows = np.tile(orders, (400, 1))
-  seeds = core.hash64(12, np.arange(num))
+  seeds = basics.hash64(12, np.arange(num))
   drawn = othello.transpositions(
     rows, [7] * num, seeds, sweeps=1, window=4, opening=4
   )
@@ -133,7 +133,7 @@ def test_the_chain_keeps_the_uniform_distribution():
 def test_orders_reach_the_same_position(seed, size, sweeps, window):
   tokens, lengths = othello.play(6, seed, size=size)
   cut = np.random.default_rng(seed).integers(0, lengths + 1)
-  seeds = core.hash64(seed, np.arange(6))
+  seeds = basics.hash64(seed, np.arange(6))
   kinds = {'size': size, 'sweeps': sweeps, 'window': window, 'opening': 8}
   drawn = othello.transpositions(tokens, cut, seeds, **kinds)
   used = np.arange(tokens.shape[1]) < cut[:, None]
@@ -150,7 +150,7 @@ def test_orders_reach_the_same_position(seed, size, sweeps, window):
 
 def test_most_positions_have_another_order_at_any_later_ply():
   tokens, lengths = othello.play(100, 2)
-  seeds = core.hash64(6, np.arange(100))
+  seeds = basics.hash64(6, np.arange(100))
   shares = {}
   for ply in (4, 12, 20, 30, 59):
     cut = np.minimum(lengths, ply)

@@ -5,6 +5,7 @@ import pytest
 
 from tests.kernels.othello import boards, ref
 from wm import core
+from wm.core import basics
 from wm.kernels import othello
 from wm.kernels.base import bits
 from wm.kernels.base.jit import njit
@@ -40,7 +41,7 @@ def test_compiled_is_the_plain_reference(size):
     )
     assert found == plain
   cut = np.minimum(lengths[:6], [0, 1, 5, 8, 9, 11])
-  seeds = core.hash64(3, np.arange(6))
+  seeds = basics.hash64(3, np.arange(6))
   args = tokens[:6], cut, seeds, size, 2, 3, 6
   assert (othello.transpositions(*args) == ref.transpositions(*args)).all()
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.othello import boards, ref
 from wm import core
+from wm.core import basics
 from wm.kernels import othello
 
 LAWS = settings(max_examples=40, deadline=None)
@@ -61,7 +62,7 @@ def test_boards_after_ten_moves():
   for low in range(0, len(columns[0]), 100_000):
     chunk = [column[low : low + 100_000] for column in columns]
     (black, white, _), _, _ = boards.expanded(chunk)
-    keys.append(core.hash64(black, white))
+    keys.append(basics.hash64(black, white))
     filled.append(np.unique(black | white))
   _, counts = np.unique(np.concatenate(keys), return_counts=True)
   # Sorting the boards themselves finds as many as their hashes.

@@ -6,7 +6,7 @@ import pytest
 
 from tests.language.stand_ins import worlds
 from wm import core
-from wm.core import registry
+from wm.core import registry, verbal
 
 SEEDS = 0, 4
 
@@ -16,7 +16,7 @@ def played(spec, seed):
   world = registry.make('world', spec)
   for wording in world.wordings:
     tell = core.PromptStyle(wording=wording, seed=seed)
-    read = worlds.told(core.render_description(world, tell))
+    read = worlds.told(verbal.render_description(world, tell))
     spoken = world.token_names(tell)
     found = world.sample(1, seed)
     at, state = world.init(1), read.start()
@@ -44,7 +44,7 @@ def test_moves_of_chess_are_those_of_a_trusted_peer(start, seed):
   spec = f"chess(length=60, least=0, start='{start}')"
   board = None
   for world, at, state in played(spec, seed):
-    read = worlds.told(core.render_description(world, core.PromptStyle()))
+    read = worlds.told(verbal.render_description(world, core.PromptStyle()))
     board = chess.Board(world.format(at))
     assert set(read.following(state)) == {
       move.uci() for move in board.legal_moves

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests import every_world
 from tests.language.stand_ins import asked, base, maps, worlds
 from wm import core
-from wm.core import registry
+from wm.core import registry, verbal
 from wm.models.serving import llm_predictor as models
 
 CITY = registry.make('world', 'maps(rows=3, columns=4)')
@@ -59,7 +59,7 @@ def test_a_map_is_read_back_edge_by_edge(city, number):
   world = registry.make('world', city)
   tell = telling(world, number)
   spoken = world.token_names(tell)
-  read = worlds.told(core.render_description(world, tell))
+  read = worlds.told(verbal.render_description(world, tell))
   sources, labels, targets = world.graph.edges()
   names = spoken[10:]
   assert isinstance(read, maps.Map)
@@ -74,7 +74,7 @@ def check_what_follows(world, number):
   """Of all tokens in states of a sampled sequence, by words from the start."""
   tell = telling(world, number)
   spoken = world.token_names(tell)
-  read = worlds.told(core.render_description(world, tell))
+  read = worlds.told(verbal.render_description(world, tell))
   found = world.sample(1, number)
   for row, size in zip(found.tokens, found.lengths, strict=True):
     for cut in {c for c in (0, 1, 2, size // 2, size - 1, size) if c <= size}:
@@ -131,7 +131,7 @@ def test_worlds_of_any_size_are_read_in_any_wording_and_order(spec, number):
 @TOLD
 def test_of_walks_nothing_is_read_that_is_not_allowed(world):
   tell = core.PromptStyle('walks(4)', seed=3)
-  read = worlds.told(core.render_description(world, tell))
+  read = worlds.told(verbal.render_description(world, tell))
   token = {name: t for t, name in enumerate(world.token_names(tell))}
   found = world.sample(4, 3, 'train')
   for row, size in zip(found.tokens, found.lengths, strict=True):
@@ -216,7 +216,7 @@ def test_who_knows_the_old_map_is_consistent_and_wrong():
 
 def test_a_coin_is_right_half_the_time():
   said = [
-    worlds.answer(asked.Asked([core.yes_or_no('X', 'a', 'b')], 'random', rng))
+    worlds.answer(asked.Asked([verbal.yes_or_no('X', 'a', 'b')], 'random', rng))
     for rng in [np.random.default_rng(0)]
     for _ in range(200)
   ]
@@ -225,18 +225,18 @@ def test_a_coin_is_right_half_the_time():
 
 def test_lists_and_choices_are_answered():
   tell = core.PromptStyle()
-  text = core.render_description(CITY, tell)
+  text = verbal.render_description(CITY, tell)
   prefix = CITY.render_tokens((10, 12), tell)
   states = CITY.walk(CITY.init(1), np.array([[10, 12]]), np.array([2]))[1]
   legal = np.flatnonzero(CITY.legal(states)[0])
   can = {CITY.token_names(tell)[t] for t in legal}
-  said = worlds.answer(asked.Asked([core.all_next(text, prefix)]))
+  said = worlds.answer(asked.Asked([verbal.all_next(text, prefix)]))
   assert set(said.removeprefix('Answer: ').split('; ')) == can
   one = sorted(can)[0]
   choices = ['stop', one, '12']
-  said = worlds.answer(asked.Asked([core.one_next(text, prefix, choices)]))
+  said = worlds.answer(asked.Asked([verbal.one_next(text, prefix, choices)]))
   assert said == f'Answer: {one}'
-  wrong = core.all_next(text, 'stop')
+  wrong = verbal.all_next(text, 'stop')
   assert worlds.answer(asked.Asked([wrong])) == 'Answer: nothing'
 
 
@@ -253,7 +253,7 @@ def test_other_prompts_are_nobodys(text):
   [
     'A world of riddles.',
     'This is a street map with 1 intersections: A.\n"stop" can come next',
-    core.render_description(CITY, core.PromptStyle())
+    verbal.render_description(CITY, core.PromptStyle())
     + '\nFrom 1, north leads to 1.\n'
     'From 1, north leads to 2.',
     '3 people, A, take 3 seats in a row',
@@ -261,7 +261,7 @@ def test_other_prompts_are_nobodys(text):
   ],
 )
 def test_texts_that_nobody_knows_are_not_answered_rightly(told):
-  prompt = core.yes_or_no(told, 'a', 'b')
+  prompt = verbal.yes_or_no(told, 'a', 'b')
   assert worlds.answer(asked.Asked([prompt])) in (None, 'No.')
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.language.stand_ins import mazes as readers_of_words
 from tests.worlds.text_game import games
 from wm import core
+from wm.core import verbal
 from wm.worlds import mazes, text_game
 from wm.worlds.text_game import maze, readers, walks
 
@@ -191,7 +192,7 @@ def test_names_with_quotes_and_brackets(tmp_path, wording):
   text_game.write(taken, tmp_path, 'taken')
   other = text_game.World(folder=str(tmp_path), game='taken')
   assert other.token_names(tell) == ('<pad>', 'action1', 'action2')
-  read = readers_of_words.read(core.render_description(world, tell))
+  read = readers_of_words.read(verbal.render_description(world, tell))
   label = dict(zip(odd().actions, world.token_names(tell)[1:], strict=True))
   assert read.edges == {(u, label[a], v) for u, a, v, _ in ODD}
 

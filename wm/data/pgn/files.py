@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from wm import core
+from wm.core import inputs
 
 PART = 1 << 23  # Bytes of text that are given at a time.
 _PIECE = 1 << 14  # Compressed bytes that are unpacked at a time.
@@ -91,7 +92,7 @@ class Source:
 
   def __init__(self, path: str | pathlib.Path) -> None:
     """Raises InputError where there is no such file."""
-    with core.reading_file(path, 'a PGN file') as self.path:
+    with inputs.reading_file(path, 'a PGN file') as self.path:
       self.size = self.path.stat().st_size
     self.read, self.damage = 0, ''
 
@@ -114,7 +115,7 @@ class Source:
 
   def _pieces(self) -> Iterator[bytes]:
     with (
-      core.reading_file(self.path, 'a PGN file'),
+      inputs.reading_file(self.path, 'a PGN file'),
       self.path.open('rb') as file,
     ):
       head = file.peek(8)[:8]

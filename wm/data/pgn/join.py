@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.data import sampling
 from wm.data import store as stores
 from wm.data.pgn import games as pgn
@@ -69,7 +70,7 @@ def _load(parts: Path, block: int, *names: str) -> list[np.ndarray]:
   path = path_of(parts, block)
   hint = 'remove it and run the same command again'
   with (
-    core.reading_file(path, 'a whole block of games', hint),
+    inputs.reading_file(path, 'a whole block of games', hint),
     np.load(path) as arrays,
   ):
     return [arrays[name] for name in names]

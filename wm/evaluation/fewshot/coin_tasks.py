@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import adapting, basics, registry
 
 # Streams of randomness under one seed.
 TRAINED, PLACES, STATES, POOL, MOVES, PREFIXES, COINS, CHOSEN = range(11, 19)
@@ -24,7 +24,7 @@ ATTEMPTS = 8
 
 def stream(seed: int, *words: int) -> int:
   """A non-negative integer seed for one use of randomness."""
-  return int(core.hash64(seed, *words) >> np.uint64(2))
+  return int(basics.hash64(seed, *words) >> np.uint64(2))
 
 
 class Points(NamedTuple):
@@ -53,9 +53,9 @@ def points(
   places: np.ndarray,
   legal: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Points:
-  """Points [G, M, P] of sequences [G, M, L]; legal: see core.at_places."""
+  """Points [G, M, P] of sequences [G, M, L]; legal: see adapting.at_places."""
   flat = tokens.reshape(-1, tokens.shape[2])
-  found = core.at_places(world, flat, places.reshape(len(flat), -1), legal)
+  found = adapting.at_places(world, flat, places.reshape(len(flat), -1), legal)
   states, sets = (array.reshape(places.shape) for array in found)
   return Points(tokens, places, states, sets)
 
@@ -76,7 +76,7 @@ def labelled(world: core.World, groups: int, num: int, seed: int) -> Points:
     )
   low = np.minimum(world.prompt_len, sequences.lengths - 1)
   high = np.maximum(sequences.lengths - 2, low)
-  share = core.uniforms(stream(seed, PLACES), np.arange(groups * num))
+  share = basics.uniforms(stream(seed, PLACES), np.arange(groups * num))
   above = np.floor(share * (high - low + 1)).astype(np.int32)
   place = np.minimum(low + above, high).astype(np.int32)
   shape = groups, num
@@ -106,13 +106,13 @@ def visited(
   valid = places < sequences.lengths[:, None]
   places = np.where(valid, places, core.DEAD)
   every = points(world, sequences.tokens[None], places[None])
-  over = core.hash64(*np.packbits(np.zeros(len(world.vocab), bool)))
+  over = basics.hash64(*np.packbits(np.zeros(len(world.vocab), bool)))
   valid &= every.legal[0] != over
   rows = np.arange(len(sequences))[:, None]
   order = np.argsort(
     np.where(
       valid,
-      core.hash64(stream(seed, CHOSEN), places, rows) >> np.uint64(1),
+      basics.hash64(stream(seed, CHOSEN), places, rows) >> np.uint64(1),
       np.uint64(2**63),
     ),
     axis=None,
@@ -164,9 +164,9 @@ def reached(
       break
     row, nth = pending.T
     words_ = stream(seed, MOVES), row, nth, attempt
-    above = np.floor(core.uniforms(*words_) * (high - low + 1)[row])
+    above = np.floor(basics.uniforms(*words_) * (high - low + 1)[row])
     moves = np.minimum(low[row] + above.astype(np.int32), high[row])
-    seeds = core.hash64(stream(seed, PREFIXES), row, nth, attempt)
+    seeds = basics.hash64(stream(seed, PREFIXES), row, nth, attempt)
     got = world.sample_prefixes(flat[row], moves, seeds)
     width = got.tokens.shape[1]
     tokens[row, nth] = 0
@@ -198,13 +198,13 @@ def alike(
   flat = states.reshape(-1, words)
   ids = world.state_id(flat).reshape(groups, size)
   packed = np.packbits(world.legal(flat), axis=-1)
-  legal = core.hash64(*packed.T).reshape(groups, size)
+  legal = basics.hash64(*packed.T).reshape(groups, size)
   chosen_pairs = np.full((groups, num, 2), core.DEAD, np.int64)
   first, second = np.triu_indices(size, 1)
   for g in range(groups):
     same = legal[g][first] == legal[g][second]
     pairs = np.flatnonzero(same & (ids[g][first] != ids[g][second]))
-    order = np.argsort(core.hash64(seed, g, pairs), kind='stable')
+    order = np.argsort(basics.hash64(seed, g, pairs), kind='stable')
     selected = pairs[order[:num]]
     chosen_pairs[g, : len(selected)] = np.stack(
       [first[selected], second[selected]], -1
@@ -236,7 +236,7 @@ class Coins(NamedTuple):
     ids = ids[np.minimum(of, len(ids) - 1)]
     if self.states is None:
       words = self.seed, of.reshape(shape), ids
-      coins = (core.hash64(*words) >> np.uint64(17)) & np.uint64(1)
+      coins = (basics.hash64(*words) >> np.uint64(17)) & np.uint64(1)
     else:
       place = np.searchsorted(self.states, ids)
       place = np.minimum(place, len(self.states) - 1)

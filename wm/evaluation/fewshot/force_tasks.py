@@ -13,7 +13,7 @@ import numpy as np
 from scipy import spatial
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry, resources
 from wm.evaluation import paths
 from wm.kernels import orbits
 
@@ -139,7 +139,7 @@ def shown(
     InputError: the world has fewer, or memory cannot hold them.
   """
   size = TOKEN_BYTES * sets * num * world.max_len
-  core.require_memory(size, f'{sets:,} data sets of {num:,} systems')
+  resources.require_memory(size, f'{sets:,} data sets of {num:,} systems')
   found = world.sample(sets * num, seed, split=split)
   if len(found) < sets * num:
     raise core.InputError(
@@ -162,7 +162,7 @@ def chosen(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
   """
   size = mask.shape[2]
   words = np.arange(mask.size, dtype=np.int64).reshape(mask.shape)
-  coin = core.hash64(seed, words) >> np.uint64(1)
+  coin = basics.hash64(seed, words) >> np.uint64(1)
   order = np.argsort(np.where(mask, coin, np.uint64(2**63)), axis=2)
   rows = order[..., : min(num, size)].astype(np.int32)
   selected = np.take_along_axis(mask, rows, axis=2)
@@ -211,7 +211,7 @@ def read(systems: Shown, rows: np.ndarray) -> np.ndarray:
   row = rows[d, n, p]
   enough = row // 2 >= orbits.FEWEST  # Frames with both bodies before it.
   d, n, p, row = d[enough], n[enough], p[enough], row[enough]
-  for part in core.chunks(len(row), systems.seen[0, 0].size * 4):
+  for part in core.predictor.chunks(len(row), systems.seen[0, 0].size * 4):
     a, b, last = d[part], n[part], row[part]
     fit = orbits.through(
       systems.seen[a, b], last + 1, systems.step[a, b], systems.width

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation.fewshot import coin_tasks
 
 # Streams of randomness under one seed.
@@ -72,7 +73,7 @@ def drawn(known: np.ndarray, num: int, seed: int) -> np.ndarray:
       f'a sequence has {few} places with a known state; expected {num}'
     )
   rows, places = np.arange(len(known))[:, None], np.arange(known.shape[1])
-  keys = core.hash64(coin_tasks.stream(seed, PLACES), rows, places)
+  keys = basics.hash64(coin_tasks.stream(seed, PLACES), rows, places)
   keys = np.where(known, keys >> np.uint64(1), np.uint64(2**63))
   chosen = np.argsort(keys, axis=1, kind='stable')[:, :num]
   return np.sort(chosen, axis=1).astype(np.int32)

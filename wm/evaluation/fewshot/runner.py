@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import adapting, basics, registry
 from wm.evaluation import fields
 
 # Scores of answers to all tasks after one number of steps; the suffix ends the
@@ -65,16 +65,16 @@ class FewShotMetric(core.Metric):
   def fine_tune(
     self,
     predictor: core.Adaptable,
-    tasks: core.FewShotTasks | core.TaskStream,
-    queries: core.QueryPoints,
-    labels: core.LabelSpec,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    queries: adapting.QueryPoints,
+    labels: adapting.LabelSpec,
     seed: int,
     *,
-    validation: core.FewShotTasks | None = None,
+    validation: adapting.FewShotTasks | None = None,
     one_head: bool = False,
   ) -> np.ndarray:
     """[S, D, M, P, ...] outputs of the predictor, tuned to each task alone."""
-    config = core.FineTuneConfig(
+    config = adapting.FineTuneConfig(
       self.rates, self.part, self.keep, one_head, validation
     )
     return predictor.adapt(
@@ -82,8 +82,8 @@ class FewShotMetric(core.Metric):
     ).outputs
 
   def with_validation(
-    self, part: Callable[[slice], core.FewShotTasks], num: int
-  ) -> tuple[core.FewShotTasks, core.FewShotTasks | None]:
+    self, part: Callable[[slice], adapting.FewShotTasks], num: int
+  ) -> tuple[adapting.FewShotTasks, adapting.FewShotTasks | None]:
     """The first `num` sequences of tasks, and the others for validation.
 
     part: rows of the sequences -> tasks of these alone.
@@ -149,8 +149,8 @@ def sequences(
 
 
 def batches(
-  sets: core.FewShotTasks, num: int, seed: int
-) -> core.FewShotTasks | core.TaskStream:
+  sets: adapting.FewShotTasks, num: int, seed: int
+) -> adapting.FewShotTasks | adapting.TaskStream:
   """Data sets whose every step reads `num` of their sequences, by chance.
 
   Vafa et al. 2025: drawn with replacement, or all in order where there are no
@@ -161,13 +161,13 @@ def batches(
     return sets
   each = np.arange(many)[:, None]
 
-  def draw(step: int) -> core.FewShotTasks:
+  def draw(step: int) -> adapting.FewShotTasks:
     """Each data set's own sequences."""
-    coin = core.hash64(seed, step, each, np.arange(num))
+    coin = basics.hash64(seed, step, each, np.arange(num))
     rows = (coin % np.uint64(size)).astype(np.int64)
-    return core.FewShotTasks(*(array[each, rows] for array in sets))
+    return adapting.FewShotTasks(*(array[each, rows] for array in sets))
 
-  return core.TaskStream(draw)
+  return adapting.TaskStream(draw)
 
 
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
@@ -195,7 +195,7 @@ def places(
   valid &= (tokens != world.end) | (world.end == core.DEAD)
   rows = np.arange(len(tokens))[:, None]
   if num:
-    keys = core.hash64(seed, rows, every) >> np.uint64(1)
+    keys = basics.hash64(seed, rows, every) >> np.uint64(1)
     keys = np.where(valid, keys, np.uint64(2**63))
     rank = keys.argsort(axis=1, kind='stable').argsort(axis=1)
     valid &= rank < num

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.evaluation.trials import engine
 from wm.evaluation.trials.context import Trials
 
@@ -41,16 +42,16 @@ def sampled(
   """
   parts: list[core.Boundary] = []
   row_size = num * max(len(world.vocab), int(room.max(initial=0)))
-  for pairs in core.chunks(len(first), row_size):
+  for pairs in core.predictor.chunks(len(first), row_size):
     both = np.repeat([first[pairs], second[pairs]], num, axis=1)
-    words = core.hash64(seeds[pairs, None], np.arange(num)).reshape(-1)
+    words = basics.hash64(seeds[pairs, None], np.arange(num)).reshape(-1)
     most = np.repeat(room[pairs], num)
     tokens, lengths = _random_play(world, both, most, words)
     total = len(words) // num
     pair, cut = np.repeat(np.arange(total), num), lengths > 0
     part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
     parts.append(part)
-  return core.joined(parts)
+  return core.boundary.joined(parts)
 
 
 def _distinct(
@@ -87,7 +88,9 @@ def _random_play(
   for k in range(tokens.shape[1]):
     live = live[k < room[live]]
     if forecast is None:
-      token = choice(world.legal(both[0, live]), core.uniforms(seeds[live], k))
+      token = choice(
+        world.legal(both[0, live]), basics.uniforms(seeds[live], k)
+      )
     else:
       token = forecast[live, k]
     live, token = live[token != core.DEAD], token[token != core.DEAD]
@@ -175,7 +178,7 @@ def subsample(
   """At most `most` elements of each pair, uniformly by keys [T], in order."""
   pair = elements.pairs
   place = np.arange(len(pair)) - elements.offsets[pair]
-  order = np.lexsort((place, core.hash64(keys[pair], place), pair))
+  order = np.lexsort((place, basics.hash64(keys[pair], place), pair))
   mask = np.empty(len(pair), bool)
   mask[order] = place < most
   return elements.take(mask)

@@ -17,6 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import basics
 from wm.evaluation.prefixes import boundaries, membership
 from wm.evaluation.trials import context, engine
 from wm.evaluation.trials.context import Trials
@@ -88,7 +89,7 @@ def compare_prefixes(
     vacuous=np.array([one.vacuous for one in paths], bool),
     capped=np.array([one.capped for one in paths], bool),
     mass=np.array([one.lost for one in paths], float),
-    boundary=core.stacked([one.boundary for one in paths]),
+    boundary=core.boundary.stacked([one.boundary for one in paths]),
     shares=np.concatenate([np.zeros(0), *shares]),
   )
 
@@ -318,7 +319,7 @@ def _prefix(
   if isinstance(world, core.Prefixed):
     least, most = world.prefix_moves(state[None])[0].tolist()
     for moves in range(least, most + 1):
-      seeds = core.hash64(np.array([seed]), moves)
+      seeds = basics.hash64(np.array([seed]), moves)
       prefixes = world.sample_prefixes(state[None], np.array([moves]), seeds)
       if prefixes.ok[0]:
         return prefixes.tokens[0, : prefixes.lengths[0]]
@@ -460,7 +461,9 @@ def _next(
   tokens = level.tokens
   accepted = np.zeros((len(tokens), len(world.vocab)), bool)
   lengths = np.full(len(tokens), tokens.shape[1], np.int32)
-  for rows, log_probs in core.log_probs_by_rows(predictor, tokens, lengths):
+  for rows, log_probs in core.predictor.log_probs_by_rows(
+    predictor, tokens, lengths
+  ):
     accepted[rows] = accept.mask(np.asarray(log_probs)[:, -1])
   accepted[_ended(world, level)] = False
   return world.legal(level.states), accepted

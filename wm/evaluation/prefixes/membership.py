@@ -13,6 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import basics
 from wm.evaluation.prefixes import boundaries
 from wm.evaluation.trials import context, engine
 from wm.evaluation.trials.context import BATCH, Trials
@@ -53,14 +54,16 @@ def silent(predictor: core.Predictor, log_probs: np.ndarray) -> np.ndarray:
 def last_by_rows(
   predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
-  """As core.log_probs_by_rows, where the last token of each row is enough.
+  """As core.predictor.log_probs_by_rows, of the last token of each row.
 
   Of a predictor that only answers no other is asked; they are -inf.
   """
   if not isinstance(predictor, core.QueryModel):
-    yield from core.log_probs_by_rows(predictor, tokens, lengths)
+    yield from core.predictor.log_probs_by_rows(predictor, tokens, lengths)
     return
-  for rows in core.chunks(len(tokens), tokens.shape[1] * predictor.vocab_size):
+  for rows in core.predictor.chunks(
+    len(tokens), tokens.shape[1] * predictor.vocab_size
+  ):
     sizes = np.asarray(lengths[rows])
     shape = len(sizes), int(sizes.max(initial=1)), predictor.vocab_size
     log_probs = np.full(shape, -np.inf, np.float32)
@@ -102,7 +105,7 @@ def suffixes(
   room = np.repeat(np.minimum(room, longest), num)
   states = np.repeat(states, num, axis=0)
   # All suffixes are drawn side by side, as rows of one batch [R * M].
-  anything = core.uniforms(seeds, branch, KIND) < 0.5
+  anything = basics.uniforms(seeds, branch, KIND) < 0.5
   tokens = np.zeros((len(branch), longest), np.int32)
   lengths = np.zeros(len(branch), np.int32)
   forecast = None
@@ -118,7 +121,7 @@ def suffixes(
     # Equal log-probabilities: a uniform draw among them.
     mass = np.where(legal, np.float32(0), np.float32(-np.inf))
     token = rules.epsilon(0.0).draw(
-      mass, core.uniforms(seeds, branch, TOKEN, k)
+      mass, basics.uniforms(seeds, branch, TOKEN, k)
     )
     going = (lengths == k) & (k < room) & (token != core.DEAD)
     tokens[going, k] = token[going]
@@ -166,8 +169,8 @@ def answers(
   if isinstance(predictor, core.QueryModel):
     row, place = np.nonzero(sizes)
     asked = (
-      core.histories(tokens[row], lengths[row]),
-      core.histories(suffixes[row, place], sizes[row, place]),
+      core.predictor.histories(tokens[row], lengths[row]),
+      core.predictor.histories(suffixes[row, place], sizes[row, place]),
     )
     number = each if trials is None else trials[each]
     replies[row, place] = predictor.answers(*asked, number[row].tolist())

@@ -9,7 +9,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.core import registry
+from wm.core import basics, registry
 from wm.evaluation import fields
 from wm.evaluation.prefixes import support as supports
 from wm.evaluation.trials import context, engine
@@ -152,7 +152,7 @@ def _drawing(metric: Settings, world: core.Prefixed) -> core.Prefixed:
 
 def stream(seed: int, *words: int) -> int:
   """A non-negative integer seed for one use of randomness under `seed`."""
-  return int(core.hash64(seed, *words) >> np.uint64(2))
+  return int(basics.hash64(seed, *words) >> np.uint64(2))
 
 
 def other_states(
@@ -246,7 +246,7 @@ def prefix_pairs(
       break
     # Trials still without two prefixes try again, each by its own number: what
     # it draws does not depend on which others are pending.
-    share = core.uniforms(seed, context.MOVES, pending, attempt // REDRAW)
+    share = basics.uniforms(seed, context.MOVES, pending, attempt // REDRAW)
     above = np.floor(share * (high - low + 1)[pending]).astype(np.int32)
     drawn.moves[pending] = np.minimum(low[pending] + above, high[pending])
     cause = _draw(world, drawn, pending, seed, attempt)
@@ -273,7 +273,7 @@ def _draw(
   """Draws both prefixes of the given trials; [R] str, '' or of NO_TWO."""
   good = np.ones(len(rows), bool)
   for side, states in enumerate((drawn.first, drawn.second)):
-    seeds = core.hash64(seed, context.PREFIXES, rows, attempt, side)
+    seeds = basics.hash64(seed, context.PREFIXES, rows, attempt, side)
     got = world.sample_prefixes(states[rows], drawn.moves[rows], seeds)
     width = got.tokens.shape[1]
     drawn.tokens[rows, side, :width] = got.tokens

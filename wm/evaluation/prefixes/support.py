@@ -24,6 +24,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import basics
 from wm.evaluation.trials import context, engine
 from wm.evaluation.trials.context import PrefixPairs, Trials
 
@@ -84,9 +85,9 @@ class Support:
       InputError: it is not known how the world's sequences are distributed.
     """
     if not isinstance(world, core.Generative):
+      lack = core.latent.lacks_law(type(world))
       raise core.InputError(
-        f"{metric.name}(support='sampler'): {core.lacks_law(type(world))}; "
-        "available: support='all'"
+        f"{metric.name}(support='sampler'): {lack}; available: support='all'"
       )
     bound = vars(metric)['support_bound']
     return cls(world, world.data_distribution(), bound, accept)
@@ -95,7 +96,7 @@ class Support:
     """Supported tokens [B, V] bool after memories [B, W]; their nats [B, V]."""
     vocab = len(self.world.vocab)
     log_probs = np.full((len(memory), vocab), -np.inf)
-    for part in core.chunks(len(memory), vocab, _CELLS):
+    for part in core.predictor.chunks(len(memory), vocab, _CELLS):
       tokens, odds = self.process.next(memory[part])
       rows, place = np.nonzero(tokens != core.DEAD)
       log_probs[part][rows, tokens[rows, place]] = odds[rows, place]
@@ -197,7 +198,7 @@ def pool(support: Support, sequences: core.Sequences) -> Pool:
     token = tokens[rows, t]
     memory = support.process.advance(memory, token)
     states = world.advance(states, token)
-    marks = core.hash64(marks, token)
+    marks = basics.hash64(marks, token)
     if t + 1 > start:
       _, fresh = np.unique(marks, return_index=True)
       length = np.full(len(fresh), t + 1)
@@ -269,7 +270,7 @@ def _one_state(
   if not several.size:
     return np.zeros(num, np.int64), np.full(num, core.DEAD)
   picks = [
-    core.uniforms(seed, context.PREFIXES, np.arange(num), n) for n in range(3)
+    basics.uniforms(seed, context.PREFIXES, np.arange(num), n) for n in range(3)
   ]
   group = several[(picks[0] * len(several)).astype(np.int64)]
   size = sizes[group]
@@ -287,7 +288,7 @@ def _two_states(
   if not len(prefixes.id):
     return np.zeros(num, np.int64), second
   trials = np.arange(num)
-  first = core.uniforms(seed, context.STATES, trials) * len(prefixes.id)
+  first = basics.uniforms(seed, context.STATES, trials) * len(prefixes.id)
   first = first.astype(np.int64)
   # Rows of one length follow each other.
   low = np.searchsorted(prefixes.length, prefixes.length[first], side='left')
@@ -296,7 +297,7 @@ def _two_states(
     rows = np.flatnonzero(second < 0)
     if not rows.size:
       break
-    pick = core.uniforms(seed, context.OTHERS, rows, attempt)
+    pick = basics.uniforms(seed, context.OTHERS, rows, attempt)
     drawn = low[rows] + (pick * (high - low)[rows]).astype(np.int64)
     other = prefixes.id[drawn] != prefixes.id[first[rows]]
     second[rows[other]] = drawn[other]

@@ -11,6 +11,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import basics, capabilities
 
 
 def token_texts(
@@ -150,7 +151,7 @@ class Trials:
   def keys(self, *words: int) -> np.ndarray:
     """[R] uint64 hashes for one use of randomness, by trial and direction."""
     direction = self.pairs.direction[self.rows]
-    return core.hash64(self.seed, *words, self.numbers, direction)
+    return basics.hash64(self.seed, *words, self.numbers, direction)
 
   def filled(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
     """A copy of `array` [T] with `values` [R] for the trials that were run.
@@ -180,7 +181,7 @@ class Trials:
     """Side columns [T]: state as written, moves, direction, world's tags."""
     return {
       'trial': self.pairs.trial,
-      'state': core.written(self.world, self.pairs.first),
+      'state': capabilities.written(self.world, self.pairs.first),
       'moves': self.pairs.moves,
       'direction': self.pairs.direction,
       **tags(self.world, self.pairs.first),
@@ -206,7 +207,7 @@ class Trials:
     return {
       'prefix': first,
       'other_prefix': second,
-      'other_state': core.written(self.world, pairs.second),
+      'other_state': capabilities.written(self.world, pairs.second),
       'suffix': self.filled(np.full(len(none), ''), suffix_texts),
       'wrong_at': self.filled(none, wrong_at),
     }

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import accept
+from wm.core import accept, basics, capabilities
 from wm.evaluation.trials import context, engine
 from wm.evaluation.trials.context import SAMPLES
 
@@ -78,7 +78,7 @@ class Sampled:
 
   def __call__(self, step: Step) -> np.ndarray:
     """[R] tokens; DEAD if none is possible."""
-    uniform = core.uniforms(self.seed, SAMPLES, step.trial, step.length)
+    uniform = basics.uniforms(self.seed, SAMPLES, step.trial, step.length)
     return ANY.draw(step.log_probs, uniform)
 
 
@@ -229,7 +229,7 @@ def pictured(
   driven = [row[begin:whole] for row, begin, whole in cuts]
   return {
     'prefix': context.token_texts(world, decoded.tokens, lengths),
-    'state': core.written(world, start),
+    'state': capabilities.written(world, start),
     'suffix': context.token_texts(world, driven),
     'wrong_at': wrong_at.astype(np.int64),
   }

@@ -39,6 +39,7 @@ import numpy as np
 from jax import lax
 
 from wm import core
+from wm.core import basics, traced
 from wm.evaluation.trials.context import SAMPLES, Trials
 from wm.kernels.base import words
 from wm.runtime import progress
@@ -92,7 +93,7 @@ class Followed(NamedTuple):
     starts: positions [T'] that continuations start from.
   """
 
-  rules: core.Rules
+  rules: traced.Rules
   moves: jax.Array
   starts: Any
 
@@ -104,7 +105,7 @@ class Queue(NamedTuple):
     total: number of trials, T.
     decide: bool, a trial is dropped at its first refused token.
     budget: [T'] int32 most tokens of a continuation, at least 1.
-    seeds: [T'] words, `core.hash64` of each trial's seed.
+    seeds: [T'] words, `basics.hash64` of each trial's seed.
     followed: the world, or None where an end token tells that it is over.
   """
 
@@ -142,10 +143,10 @@ class Carry(NamedTuple):
 
 
 def uniforms(seeds: words.Word, num: int, age: jax.Array) -> jax.Array:
-  """[B, M] float32: `core.uniforms(seed, continuation, age)` to the bit.
+  """[B, M] float32: `basics.uniforms(seed, continuation, age)` to the bit.
 
-  `core.hash64` mixes its words one after the other, and the first of them, the
-  seed, is mixed on the host once for all tokens.
+  `basics.hash64` mixes its words one by one, and the first of them, the seed,
+  is mixed on the host once for all tokens.
 
   seeds: [B], hashed once already; age: [B].
   """
@@ -177,7 +178,7 @@ def _clipped(trial: jax.Array, queue: Queue) -> jax.Array:
   return jnp.minimum(trial, queue.total - 1)
 
 
-def _refill(machine: core.Machine, queue: Queue, carry: Carry) -> Carry:
+def _refill(machine: traced.Machine, queue: Queue, carry: Carry) -> Carry:
   """Idle slots take the next trials, in order."""
   # The first idle slot takes trial `following`, the second the one after it:
   #   trial          3  T  4  T  T       T = 7, following = 5
@@ -219,7 +220,7 @@ def _follow(
 
 
 def _turn(
-  fixed: Fixed, machine: core.Machine, queue: Queue, carry: Carry
+  fixed: Fixed, machine: traced.Machine, queue: Queue, carry: Carry
 ) -> Carry:
   """One token of every continuation under way."""
   carry = _refill(machine, queue, carry)
@@ -281,7 +282,7 @@ def _turn(
 # Results are written in place: the carry of a call is given up to the next.
 @functools.partial(jax.jit, static_argnums=0, donate_argnames='carry')
 def program(
-  fixed: Fixed, machine: core.Machine, queue: Queue, carry: Carry
+  fixed: Fixed, machine: traced.Machine, queue: Queue, carry: Carry
 ) -> tuple[Carry, jax.Array]:
   """Some turns, or fewer to the end; also the number of trials left."""
 
@@ -299,7 +300,7 @@ def program(
   return carry, left(carry)
 
 
-def move_of(rules: core.Rules, vocab_size: int) -> np.ndarray:
+def move_of(rules: traced.Rules, vocab_size: int) -> np.ndarray:
   """[V] int32 number of each token's move; DEAD where it is none."""
   tokens = np.asarray(rules.tokens)
   moves = np.full(vocab_size, core.DEAD, np.int32)
@@ -355,7 +356,7 @@ def _start(
   decide: bool,
   room: int,
   device: jax.Device,
-) -> tuple[Fixed, core.Machine, Queue, Carry]:
+) -> tuple[Fixed, traced.Machine, Queue, Carry]:
   """What the program of a device is called with first; room: K'."""
   world, total, size = (
     trials.world,
@@ -380,7 +381,9 @@ def _start(
     'total': total,
     'decide': np.bool_(decide),
     'budget': padded(budget.astype(np.int32), size),
-    'seeds': words.split(padded(core.hash64(trials.keys(SAMPLES)[rows]), size)),
+    'seeds': words.split(
+      padded(basics.hash64(trials.keys(SAMPLES)[rows]), size)
+    ),
     'followed': followed,
   }
   # Before the first turn all slots are idle, and all trials wait.
@@ -445,7 +448,7 @@ def steps(
 
 @jax.jit
 def _steps(
-  rules: core.Rules, starts: Any, moves: jax.Array, lengths: jax.Array
+  rules: traced.Rules, starts: Any, moves: jax.Array, lengths: jax.Array
 ) -> jax.Array:
   """[B] int32 by a scan over moves [B, K]."""
 
@@ -522,7 +525,7 @@ def _same(positions: Any) -> jax.Array:
   return functools.reduce(jnp.logical_and, equal)
 
 
-def _deeper(rules: core.Rules, level: Level, k: jax.Array) -> Level:
+def _deeper(rules: traced.Rules, level: Level, k: jax.Array) -> Level:
   """One level of the product of two states, breadth first.
 
   A move that both states of a node allow leads to a node of the next level; one
@@ -562,7 +565,7 @@ def search(
   depth: int,
   nodes: int,
   suffixes: int,
-  rules: core.Rules,
+  rules: traced.Rules,
   one: Any,
   two: Any,
   num: jax.Array,
@@ -609,11 +612,11 @@ def boundary(
       nodes = max(nodes, next_power(most))
       suffixes = max(suffixes, next_power(num_found))
     parts.append(_listed(rules, level, num_found, num))
-  return core.joined(parts)
+  return core.boundary.joined(parts)
 
 
 def _listed(
-  rules: core.Rules, level: Level, num_found: int, num: int
+  rules: traced.Rules, level: Level, num_found: int, num: int
 ) -> core.Boundary:
   """Suffixes by pair; they come by length, then pair, then tokens."""
   pair, path, lengths = (

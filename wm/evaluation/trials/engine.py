@@ -39,6 +39,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import basics, traced
 from wm.evaluation.trials.context import BATCH, SAMPLES, Trials
 from wm.runtime import progress
 
@@ -113,7 +114,7 @@ def _device_pairs(
 
   try:
     return device.pairs(trials, predictor, rows, num, budget, decide)
-  except core.Untraceable:
+  except traced.Untraceable:
     if loop == 'device':
       raise
     return None
@@ -282,7 +283,7 @@ def pairs(
     # Uniforms [R, M] are a function of trial, continuation and place alone.
     words = seeds[at][:, None], np.arange(num), age[at][:, None]
     # A session draws after both prefixes; only the first one's are followed.
-    uniform = np.repeat(core.uniforms(*words), 2, axis=0)
+    uniform = np.repeat(basics.uniforms(*words), 2, axis=0)
     drawn = np.asarray(session.draw(trials.sampler, uniform))[::2]
     new = live & (age[at] == 0)
     if new.any():

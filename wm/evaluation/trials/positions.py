@@ -61,7 +61,9 @@ def positions(
     first: [N] place of the last token before the first position.
     last_only: the position after the last token is the only one that counts.
   """
-  read = membership.last_by_rows if last_only else core.log_probs_by_rows
+  read = (
+    membership.last_by_rows if last_only else core.predictor.log_probs_by_rows
+  )
   for part, chunk in read(predictor, sequences.tokens, sequences.lengths):
     batch = sequences.take(np.arange(part.start, part.stop))
     start, log_probs = first[part], np.asarray(chunk)

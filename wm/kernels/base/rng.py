@@ -1,6 +1,6 @@
 """Counter-based random numbers for compiled kernels.
 
-The streams of `core.hash64`, so that a walk is a function of its seed alone.
+The streams of `core.basics.hash64`: a walk is a function of its seed alone.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _product(word: Word, factor: int) -> Word:
 
 
 def splitmix(word: Word) -> Word:
-  """One splitmix64 output, as `core.hash64` mixes its words."""
+  """One splitmix64 output, as `wm.core.basics.hash64` mixes its words."""
   lo, hi = constant(_GOLDEN)
   low = word.lo + lo  # Wraps around where it carries: it is less than lo then.
   x = Word(low, word.hi + hi + (low < lo).astype(jnp.uint32))

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from wm import core
+from wm.core import basics
 from wm.kernels.base.bits import leading, lowest, popcount, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import position_words as w
@@ -91,7 +91,7 @@ def _keep() -> np.ndarray:
 
 
 def _zobrist(topic: int, size: int) -> np.ndarray:
-  return core.hash64(_SALT, topic, np.arange(size)).view(np.int64)
+  return basics.hash64(_SALT, topic, np.arange(size)).view(np.int64)
 
 
 KNIGHT_ATTACKS = _sets(_KNIGHT_STEPS)  # [64]

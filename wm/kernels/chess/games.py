@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.kernels.base import chunked_calls
 from wm.kernels.base.bits import lowest, popcount
 from wm.kernels.base.jit import njit
@@ -177,7 +178,7 @@ def play(
   """
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
-  seeds = core.hash64(seed, first + np.arange(num))
+  seeds = basics.hash64(seed, first + np.arange(num))
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
+from wm.core import resources
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import layout
 from wm.kernels.chess.board import load, make
@@ -113,7 +114,7 @@ def _boundary(
   place = np.array([0, 0, -1])
   while place[0] >= 0:
     held = 2 * (found[0].nbytes + found[1].nbytes)  # They double.
-    core.require_memory(held, f'suffixes of up to {depth} moves')
+    resources.require_memory(held, f'suffixes of up to {depth} moves')
     found = _search(
       rows, (listing, through), place, stack, found, counts, NODES
     )

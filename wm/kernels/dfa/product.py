@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import resources
 from wm.kernels.base import checks
 from wm.kernels.base.jit import njit
 
@@ -185,7 +186,7 @@ def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
   while place[0] < num:
     # What there is doubles where it is full.
     held = 2 * (depth + 1) * len(found[1]) + 26 * len(nodes[0])
-    core.require_memory(held, f'suffixes of up to {depth} labels')
+    resources.require_memory(held, f'suffixes of up to {depth} labels')
     found, nodes = _search(
       delta, rules, pairs, depth, end_first, place, NODES, offsets, found, nodes
     )

@@ -1,6 +1,6 @@
 """An automaton's moves in JAX, for programs that never leave the device.
 
-The functions of one state, to be mapped over many; see `core.Rules`. A
+The functions of one state, to be mapped over many; see `traced.Rules`. A
 position is (row, goal), as `wm.kernels.dfa` has states:
 
   delta   | e 0 1 2 ...      a column for each token, ascending; the end token

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
+from wm.core import resources
 from wm.kernels.base.bits import bit, lowest, popcount, without_lowest
 from wm.kernels.base.jit import njit
 from wm.kernels.othello.rules import (
@@ -126,7 +127,7 @@ def _boundary(
   modes = listing, through
   while place[0] >= 0:
     held = 2 * (found[0].nbytes + found[1].nbytes)  # They double.
-    core.require_memory(held, f'suffixes of up to {depth} moves')
+    resources.require_memory(held, f'suffixes of up to {depth} moves')
     found = _search(pair, board, modes, place, stack, found, counts, NODES)
   num = place[1]
   return found[0][:num], found[1][:num], counts

@@ -1,6 +1,6 @@
 """Othello's rules in JAX, for programs that never leave the device.
 
-The functions of one board, to be mapped over many; see `core.Rules`. A board
+The functions of one board, to be mapped over many; see `traced.Rules`. A board
 is a `Word`, two uint32, and a game is kept as in `rules`: own, opp, side
 and the legal moves.
 """

@@ -22,6 +22,7 @@ import numpy as np
 from flax import nnx
 
 from wm import core
+from wm.core import inputs
 from wm.models import transformer
 from wm.models.nn import network
 
@@ -71,7 +72,7 @@ def load(path: str | pathlib.Path) -> dict[str, np.ndarray]:
     raise core.InputError(
       "reading PyTorch files needs the extra 'torch': pip install -e '.[torch]'"
     ) from error
-  with core.reading_file(path, 'a PyTorch file'):
+  with inputs.reading_file(path, 'a PyTorch file'):
     if not zipfile.is_zipfile(path):
       raise core.InputError(
         f'{path} is no PyTorch file, or truncated; expected a zip archive as '

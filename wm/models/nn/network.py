@@ -19,7 +19,7 @@ import numpy as np
 from flax import nnx
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, resources
 from wm.models.nn import layers
 
 
@@ -199,7 +199,7 @@ def _structure(spec: NetworkSpec) -> tuple[nnx.GraphDef, nnx.State]:
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     # Refused here by name, not by the kernel's out-of-memory killer.
     what = f'weights of {registry.spec(spec.model)}'
-    core.require_memory(size // jax.process_count(), what)
+    resources.require_memory(size // jax.process_count(), what)
   return graph, state
 
 

@@ -26,7 +26,7 @@ import optax
 from flax import nnx
 
 from wm import core
-from wm.core import registry
+from wm.core import adapting, basics, registry
 from wm.models.nn import layers, network
 from wm.models.serving import parallel_jit
 from wm.runtime import partial_results, progress
@@ -61,7 +61,7 @@ class RowGroups(NamedTuple):
     lengths: of each group.
   """
 
-  sets: core.FewShotTasks
+  sets: adapting.FewShotTasks
   number: np.dtype
   orders: list[np.ndarray]
   lengths: list[int]
@@ -97,7 +97,7 @@ class RowGroups(NamedTuple):
 
 
 def group_rows(
-  sets: core.FewShotTasks, number: str, least: Sequence[int] = ()
+  sets: adapting.FewShotTasks, number: str, least: Sequence[int] = ()
 ) -> RowGroups:
   """LabelRows by their last place, in groups that are cut behind the longest.
 
@@ -121,11 +121,11 @@ def group_rows(
   return RowGroups(sets, np.dtype(number), orders, lengths)
 
 
-def question_rows(asked: core.QueryPoints) -> RowGroups:
+def question_rows(asked: adapting.QueryPoints) -> RowGroups:
   """LabelRows without labels."""
   # No label at any place: rows with H = 0.
   none = np.zeros((*asked.places.shape, 0), np.int32)
-  return group_rows(core.FewShotTasks(*asked, none), 'int32')
+  return group_rows(adapting.FewShotTasks(*asked, none), 'int32')
 
 
 class TrainingRows(NamedTuple):
@@ -139,22 +139,22 @@ class TrainingRows(NamedTuple):
   """
 
   first: RowGroups
-  kind: core.LabelSpec
+  kind: adapting.LabelSpec
   spec: network.NetworkSpec
-  stream: core.TaskStream | None
+  stream: adapting.TaskStream | None
 
   @classmethod
   def of(
     cls,
     spec: network.NetworkSpec,
-    sets: core.FewShotTasks | core.TaskStream,
-    kind: core.LabelSpec,
+    sets: adapting.FewShotTasks | adapting.TaskStream,
+    kind: adapting.LabelSpec,
   ) -> TrainingRows:
     """Raises InputError for what the network cannot read."""
-    number = 'int32' if isinstance(kind, core.Classes) else 'float32'
-    stream = sets if isinstance(sets, core.TaskStream) else None
+    number = 'int32' if isinstance(kind, adapting.Classes) else 'float32'
+    stream = sets if isinstance(sets, adapting.TaskStream) else None
     batch = stream.batch(0, kind) if stream else sets
-    assert isinstance(batch, core.FewShotTasks)  # One or the other.
+    assert isinstance(batch, adapting.FewShotTasks)  # One or the other.
     check_rows(spec, batch.tokens, batch.places)
     return cls(group_rows(batch, number), kind, spec, stream)
 
@@ -218,7 +218,7 @@ class TunedTask(NamedTuple):
   """
 
   spec: network.NetworkSpec
-  kind: core.LabelSpec
+  kind: adapting.LabelSpec
   part: str
 
   def tuned(self, path: tuple[Any, ...]) -> bool:
@@ -249,7 +249,7 @@ def _outputs(
   ]
   net = nnx.merge(spec.graph, nnx.from_flat_state(leaves))
   found_NPO = net.at(tokens_NL, places_NP)
-  if isinstance(kind, core.Classes):
+  if isinstance(kind, adapting.Classes):
     return found_NPO.reshape(*found_NPO.shape[:2], kind.heads, kind.k)
   return found_NPO
 
@@ -262,7 +262,7 @@ def _loss(
   total = jnp.zeros(())
   for rows in groups:
     outputs = _outputs(task, params, rows.tokens, rows.places)
-    if isinstance(task.kind, core.Classes):
+    if isinstance(task.kind, adapting.Classes):
       each = optax.softmax_cross_entropy_with_integer_labels(
         outputs, rows.labels
       )
@@ -432,19 +432,19 @@ class Adapter(NamedTuple):
 
   def adapt(
     self,
-    sets: core.FewShotTasks | core.TaskStream,
-    asked: core.QueryPoints,
-    kind: core.LabelSpec,
+    sets: adapting.FewShotTasks | adapting.TaskStream,
+    asked: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.FineTuneConfig,
-  ) -> core.Adapted:
+    tuning: adapting.FineTuneConfig,
+  ) -> adapting.Adapted:
     """See core.Adaptable.
 
     Raises:
       InputError: see core.Adaptable, or the network's head cannot be replaced.
     """
-    core.check_adapting(sets, asked, kind, steps, tuning)
+    adapting.check_adapting(sets, asked, kind, steps, tuning)
     data = TrainingRows.of(self.spec, sets, kind)
     held = None
     if tuning.validation is not None:
@@ -473,14 +473,14 @@ class Adapter(NamedTuple):
     return _all(run, num)
 
 
-def _all(run: _AdaptRun, num: int) -> core.Adapted:
+def _all(run: _AdaptRun, num: int) -> adapting.Adapted:
   """All chunks of D data sets at all rates."""
   rates = run.tuning.rates
   # [R, S, D]: held-out losses of R rates after S numbers of steps.
   losses = np.zeros((len(rates), len(run.steps), num))
   outputs: np.ndarray | None = None
   done, mark = 0, run.mark() if partial_results.active() else ''
-  chunks = [*core.chunks(num, 1, run.size)]
+  chunks = [*core.predictor.chunks(num, 1, run.size)]
   pieces = [(r, rows) for r in range(len(rates)) for rows in chunks]
 
   def tuned(piece: tuple[int, slice]) -> tuple[np.ndarray, ...]:
@@ -515,7 +515,7 @@ class _AdaptRun(NamedTuple):
   held: RowGroups | None
   steps: tuple[int, ...]
   seed: int
-  tuning: core.FineTuneConfig
+  tuning: adapting.FineTuneConfig
   size: int
   device: jax.Device
   calls: parallel_jit.ParallelCalls
@@ -544,7 +544,7 @@ class _AdaptRun(NamedTuple):
     # Seeds depend on the data set's number, not on its chunk.
     words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
     # 32 of 64 bits: JAX's keys take a uint32.
-    seeds = (core.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
+    seeds = (basics.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
     with jax.default_device(self.device):  # Each thread has its own.
       return self._tuned(rows, jnp.asarray(seeds), np.float32(rate))
 
@@ -596,8 +596,8 @@ class _AdaptRun(NamedTuple):
 
 
 def _chosen(
-  outputs: np.ndarray, losses: np.ndarray, tuning: core.FineTuneConfig
-) -> core.Adapted:
+  outputs: np.ndarray, losses: np.ndarray, tuning: adapting.FineTuneConfig
+) -> adapting.Adapted:
   """Selects among outputs [R, S, D, ...] of R rates by losses [R, S, D]."""
   # NaN is worst: a rate that diverges is never taken.
   losses = np.where(np.isnan(losses), np.inf, losses)
@@ -614,7 +614,7 @@ def _chosen(
   # [R, S] -> [S]: one rate for all data sets, chosen at each step.
   best = losses.mean(-1).argmin(0)
   taken = outputs[best, np.arange(len(best))]
-  return core.Adapted(taken, np.array(tuning.rates, np.float64)[best])
+  return adapting.Adapted(taken, np.array(tuning.rates, np.float64)[best])
 
 
 def _check_head(task: TunedTask, body: Arrays) -> None:

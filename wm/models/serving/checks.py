@@ -171,7 +171,7 @@ class _Checks:
   def _ask(self, question: CheckInput) -> CheckOutput:
     parts = [
       self.ask(CheckInput(*(part[rows] for part in question)))
-      for rows in core.chunks(len(question.tokens), 1, self.rows)
+      for rows in core.predictor.chunks(len(question.tokens), 1, self.rows)
     ]
     answer = CheckOutput(*map(np.concatenate, zip(*parts, strict=True)))
     return answer._replace(log_probs=np.maximum(answer.log_probs, FLOOR))

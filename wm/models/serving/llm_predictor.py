@@ -4,8 +4,8 @@ It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with
 one call a data set:
 
     the world in words
-    sequences with labels          a data set of core.FewShotTasks
-    sequences without              core.QueryPoints
+    sequences with labels          a data set of adapting.FewShotTasks
+    sequences without              adapting.QueryPoints
     "Answer:" and a list           its reply
 """
 
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from wm import core
-from wm.core import queries, verbal
+from wm.core import adapting, queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.models.serving import provider, replies, stateless
@@ -167,7 +167,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     less likely than the others.
     """
     # One question a prefix, each of a trial of its own.
-    prefixes = core.histories(tokens, np.asarray(lengths))
+    prefixes = core.predictor.histories(tokens, np.asarray(lengths))
     answers = self.ask([self.all_next(p, n) for n, p in enumerate(prefixes)])
     # NaN, not -inf, where there is no answer: a trial is then not measured.
     out = np.full((len(prefixes), self.vocab_size), -np.inf, np.float32)
@@ -189,13 +189,13 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
 
   def adapt(
     self,
-    sets: core.FewShotTasks | core.TaskStream,
-    asked: core.QueryPoints,
-    kind: core.LabelSpec,
+    sets: adapting.FewShotTasks | adapting.TaskStream,
+    asked: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.FineTuneConfig = core.FINE_TUNE,
-  ) -> core.Adapted:
+    tuning: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
     """See core.Adaptable: one call a data set; steps make no difference.
 
     The class that is said has the score log 1.5, others log 0.5. All of a data
@@ -205,13 +205,13 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       InputError: a place has several labels, a prompt is too long, or data
         sets have no end.
     """
-    core.check_adapting(sets, asked, kind, steps, tuning)
-    if isinstance(sets, core.TaskStream):
+    adapting.check_adapting(sets, asked, kind, steps, tuning)
+    if isinstance(sets, adapting.TaskStream):
       raise core.InputError(
         'a language model is shown all labels in its prompt; expected data '
         'sets, and no stream of them'
       )
-    if isinstance(kind, core.Classes) and kind.heads > 1:
+    if isinstance(kind, adapting.Classes) and kind.heads > 1:
       raise core.InputError(
         f'a language model is asked for one label a place, not {kind.heads}'
       )
@@ -220,7 +220,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     ]
     # [D, M, P]: places that are asked about, in the order of the prompt.
     used = asked.places != core.DEAD
-    k = kind.k if isinstance(kind, core.Classes) else 0
+    k = kind.k if isinstance(kind, adapting.Classes) else 0
     shape = (1, k) if k else (kind.outputs,)
     outputs = np.zeros((*used.shape, *shape), np.float32)
     for d, answer in enumerate(self.ask(questions)):
@@ -234,13 +234,13 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       outputs[d][used[d]] = labels.reshape(-1, *shape)
     # All labels are in the prompt at once: steps make no difference.
     repeated = np.broadcast_to(outputs, (len(steps), *outputs.shape))
-    return core.Adapted(repeated, np.full(len(steps), np.nan))
+    return adapting.Adapted(repeated, np.full(len(steps), np.nan))
 
   def _labels(
     self,
-    sets: core.FewShotTasks,
-    asked: core.QueryPoints,
-    kind: core.LabelSpec,
+    sets: adapting.FewShotTasks,
+    asked: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
     d: int,
   ) -> Query:
     """The question of data set d."""
@@ -262,7 +262,9 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
         f'{len(unlabelled)} without are about {tokens:,} tokens in words; '
         f'expected at most {self._most:,} (most_told): fewer or shorter ones'
       )
-    each = (1, kind.k) if isinstance(kind, core.Classes) else (kind.outputs, 0)
+    each = (
+      (1, kind.k) if isinstance(kind, adapting.Classes) else (kind.outputs, 0)
+    )
     form = len(unlabelled), *each
     # Data sets that differ in labels alone are told apart by a hash.
     # 52 bits, as JSON numbers are exact up to 2^53.
@@ -274,7 +276,7 @@ def prompt(
   world: str,
   examples: Sequence[tuple[str, str]],
   unlabelled: Sequence[str],
-  kind: core.LabelSpec,
+  kind: adapting.LabelSpec,
 ) -> str:
   """The prompt of a data set.
 
@@ -286,7 +288,7 @@ def prompt(
   """
   shown = [f'{n}. {words}: {label}' for n, (words, label) in _counted(examples)]
   asked_of = [f'{n}. {words}' for n, words in _counted(unlabelled)]
-  if isinstance(kind, core.Classes):
+  if isinstance(kind, adapting.Classes):
     classes = [str(k) for k in range(kind.k)]
     form = f'{", ".join(classes[:-1])} or {classes[-1]}'
   else:

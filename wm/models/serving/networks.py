@@ -25,6 +25,7 @@ import numpy as np
 from flax import nnx
 
 from wm import core
+from wm.core import adapting
 from wm.models.nn import network, state_heads
 from wm.models.serving import adaptation, bucketing, sessions
 
@@ -107,13 +108,13 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
 
   def adapt(
     self,
-    sets: core.FewShotTasks | core.TaskStream,
-    asked: core.QueryPoints,
-    kind: core.LabelSpec,
+    sets: adapting.FewShotTasks | adapting.TaskStream,
+    asked: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.FineTuneConfig = core.FINE_TUNE,
-  ) -> core.Adapted:
+    tuning: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
     """See core.Adaptable: by gradient steps, on the first device."""
     with jax.default_device(self.devices[0]):
       # Adaptation runs side by side on one device, see `parallel_jit`.
@@ -358,7 +359,7 @@ def _tiles(
   for bucket, length in enumerate(buckets):
     members = np.flatnonzero((of_rows == bucket) & (lengths > 0))
     size = max(TILE_TOKENS // length, 1)
-    for part in core.chunks(len(members), 1, size):
+    for part in core.predictor.chunks(len(members), 1, size):
       rows = members[part]
       tile = (
         bucketing.padded(array[rows], lengths[rows], size, length)

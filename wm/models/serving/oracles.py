@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import adapting, basics
 from wm.models.serving.process import NextTokens, ProcessPredictor, all_tokens
 
 # Mass that a token on the way to the soonest completion has more than others.
@@ -42,10 +43,10 @@ def keys(
     hashed = np.zeros(at.shape, np.uint64)
     mixed = np.zeros(len(flat), np.uint64)
     for t in range(int(at.max(initial=core.DEAD)) + 1):
-      mixed = core.hash64(mixed, flat[:, t])
+      mixed = basics.hash64(mixed, flat[:, t])
       hashed = np.where(at == t, mixed[:, None], hashed)
   else:
-    states, legal = core.at_places(world, flat, at)
+    states, legal = adapting.at_places(world, flat, at)
     hashed = states.astype(np.uint64) if by == 'state' else legal
   return hashed.reshape(places.shape)
 
@@ -70,13 +71,13 @@ class LooksUp(core.Adaptable):
 
   def adapt(
     self,
-    sets: core.FewShotTasks | core.TaskStream,
-    asked: core.QueryPoints,
-    kind: core.LabelSpec,
+    sets: adapting.FewShotTasks | adapting.TaskStream,
+    asked: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
     steps: tuple[int, ...],
     seed: int,
-    tuning: core.FineTuneConfig = core.FINE_TUNE,
-  ) -> core.Adapted:
+    tuning: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
     """See core.Adaptable: the commonest class, or the mean, of a key's labels.
 
     Scores are log numbers of labels, each half of one more, so that they are
@@ -85,19 +86,19 @@ class LooksUp(core.Adaptable):
     labels get the mean of the data set. Steps make no difference, but for a
     stream: of that all sequences up to the step are looked up.
     """
-    core.check_adapting(sets, asked, kind, steps, tuning)
+    adapting.check_adapting(sets, asked, kind, steps, tuning)
     seed = self.coins(seed)
     queries = keys(self.world, self.by, asked.tokens, asked.places)
     many = range(len(queries))
     # One tally a data set: of the keys that are asked about, no others.
     notes = [_NOTES[type(kind)](queries[d], kind, seed, d) for d in many]
     answers, done = [], 0
-    for step in steps if isinstance(sets, core.TaskStream) else (1,):
+    for step in steps if isinstance(sets, adapting.TaskStream) else (1,):
       for number in range(done, step if self.learned else done):
         batch = sets
-        if isinstance(sets, core.TaskStream):
+        if isinstance(sets, adapting.TaskStream):
           batch = sets.batch(number, kind)
-        assert isinstance(batch, core.FewShotTasks)  # One or the other.
+        assert isinstance(batch, adapting.FewShotTasks)  # One or the other.
         labelled = keys(self.world, self.by, batch.tokens, batch.places)
         for note, key, place, labels in zip(
           notes, labelled, *batch[1:], strict=True
@@ -109,21 +110,21 @@ class LooksUp(core.Adaptable):
       done = step
     stacked = np.stack(answers).astype(np.float32)
     outputs = np.broadcast_to(stacked, (len(steps), *stacked.shape[1:]))
-    return core.Adapted(outputs, np.full(len(steps), np.nan))
+    return adapting.Adapted(outputs, np.full(len(steps), np.nan))
 
 
 class _Votes:
   """Counts of labels by class, for the keys that are asked about."""
 
   def __init__(
-    self, queries: np.ndarray, kind: core.Classes, seed: int, d: int
+    self, queries: np.ndarray, kind: adapting.Classes, seed: int, d: int
   ) -> None:
     """queries: [...] keys; seed, d: of coins."""
     self._seen, self._back = np.unique(queries, return_inverse=True)
     self._shape = (*queries.shape, kind.heads, kind.k)
     heads = np.arange(kind.heads)
     # [U, H]: a class for each key and head, the same in every call.
-    coins = core.hash64(seed, d, self._seen[:, None], heads)
+    coins = basics.hash64(seed, d, self._seen[:, None], heads)
     self._coin = (coins % np.uint64(kind.k)).astype(np.int64)
     self._votes = np.zeros((len(self._seen), kind.heads, kind.k))
 
@@ -146,7 +147,7 @@ class _Means:
   """Means of labels, for the keys that are asked about."""
 
   def __init__(
-    self, queries: np.ndarray, kind: core.Real, seed: int, d: int
+    self, queries: np.ndarray, kind: adapting.Real, seed: int, d: int
   ) -> None:
     """queries: [...] keys; seed, d: not used, there are no coins."""
     self._seen, self._back = np.unique(queries, return_inverse=True)
@@ -171,7 +172,7 @@ class _Means:
     return means[self._back].reshape(self._shape)
 
 
-_NOTES: dict[type, Any] = {core.Classes: _Votes, core.Real: _Means}
+_NOTES: dict[type, Any] = {adapting.Classes: _Votes, adapting.Real: _Means}
 
 
 def _match(
@@ -254,7 +255,7 @@ class WorldPredictor(ProcessPredictor):
 
     history: [R] uint64 before that token.
     """
-    return core.hash64(history, tokens)
+    return basics.hash64(history, tokens)
 
   def init(self, batch: int) -> np.ndarray:
     """See core.SequenceProcess."""
@@ -377,8 +378,8 @@ class NoisyOracle(WorldPredictor):
     # other, and which illegal token leaks.
     key = self.world.state_id(states) if self.by == 'state' else history
     if self.wrong and len(self._others.tokens):
-      swap = alive & (core.uniforms(self.seed, key, 1) < self.wrong)
-      other = core.hash64(self.seed, key[swap], 2) % len(self._others.tokens)
+      swap = alive & (basics.uniforms(self.seed, key, 1) < self.wrong)
+      other = basics.hash64(self.seed, key[swap], 2) % len(self._others.tokens)
       others = self._others.take(other.astype(np.int64))
       width = max(options.tokens.shape[1], others.tokens.shape[1])
       options, others = _widened(options, width), _widened(others, width)
@@ -393,7 +394,7 @@ class NoisyOracle(WorldPredictor):
     # Illegal tokens but padding; the nth of them is drawn without listing them.
     free = self.vocab_size - 1 - (options.tokens != core.DEAD).sum(-1)
     rows = np.flatnonzero(alive & (free > 0))
-    nth = core.hash64(self.seed, key[rows], 3) % free[rows].astype(np.uint64)
+    nth = basics.hash64(self.seed, key[rows], 3) % free[rows].astype(np.uint64)
     token = nth.astype(np.int64) + 1
     for option in options.tokens[rows].T:  # Ascending: each one moves it on.
       token += (option != core.DEAD) & (option <= token)

@@ -19,7 +19,7 @@ import transformers
 from safetensors.torch import load_file
 
 from wm import core
-from wm.core import plugins
+from wm.core import plugins, resources
 
 # Nothing is downloaded, and no code of the folder's is run.
 SAFE: dict[str, Any] = {'local_files_only': True, 'trust_remote_code': False}
@@ -258,7 +258,7 @@ def _network(
   # float32, whatever the files hold.
   sizes = [4 * parameter.numel() for parameter in shapes.parameters()]
   sizes += [buffer.nbytes for buffer in shapes.buffers()]
-  core.require_memory(sum(sizes), f'{name}, by config.json')
+  resources.require_memory(sum(sizes), f'{name}, by config.json')
   _check_floats(shapes, weights, name)
   network, report = type(shapes).from_pretrained(
     None,

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import traced
 
 if TYPE_CHECKING:
   import jax
@@ -148,10 +149,10 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
     room: int,
     accept: Any,
     sampler: Any,
-  ) -> tuple[core.Machine, int]:
+  ) -> tuple[traced.Machine, int]:
     """See core.Predictor.machine."""
     if self.recalls:
-      raise core.Untraceable(
+      raise traced.Untraceable(
         f'{type(self).__name__} has states of its own for every prefix: no '
         'table holds them'
       )
@@ -259,7 +260,7 @@ class ProcessSession(core.Session):
     out = np.full(row.size, core.DEAD, np.int32)
     # In parts: [B M, K] for all at once may be larger than memory.
     size = row.size if tokens.size else 0
-    for part in core.chunks(size, tokens.shape[1], BUDGET):
+    for part in core.predictor.chunks(size, tokens.shape[1], BUDGET):
       drawn = accept.draw(_of(log_probs, row[part]), uniform[part])
       taken = tokens[row[part], np.maximum(drawn, 0)]
       out[part] = np.where(drawn == core.DEAD, core.DEAD, taken)
@@ -334,7 +335,7 @@ def _levels(
   levels = []
   for _ in range(room):
     fresh = [states[:0]]
-    for part in core.chunks(len(states), predictor.vocab_size):
+    for part in core.predictor.chunks(len(states), predictor.vocab_size):
       before = states[part]
       # before [S, W] -> options [S, K] -> after [moves, W]: all listed tokens
       # are followed from all states at once.
@@ -352,7 +353,7 @@ def _levels(
       levels.append(level)
       fresh.append(unique[rows >= num_known])
       if len(row_of) > most:
-        raise core.Untraceable(
+        raise traced.Untraceable(
           f'these trials come to more than {most:,} states of the predictor, '
           'the most that a table for so many samples has'
         )

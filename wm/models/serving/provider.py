@@ -32,6 +32,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core
+from wm.core import basics, inputs
 from wm.runtime import compile_cache, files
 
 try:
@@ -108,7 +109,7 @@ class AnswerCache:
     self.path = pathlib.Path(where or folder()) / f'{name}-{mark}.jsonl'
     if where:
       files.check_folder('answers', str(where))
-    with core.reading(self.path.parent, 'a folder'):
+    with inputs.reading(self.path.parent, 'a folder'):
       self.path.parent.mkdir(parents=True, exist_ok=True)
     self._known: dict[Key, CallReply] = {}
     self._read = 0
@@ -283,7 +284,7 @@ def replies(
     InputError: inspect_ai is not installed; there is no such provider or model;
       it wants a key, or another one.
   """
-  place = core.one_line(settings.base_url or settings.model)
+  place = basics.one_line(settings.base_url or settings.model)
   messages = _messages(prompts, solutions) if solutions else prompts
   work = _Work(_model(settings), messages, each, place)
   _loop(os.getpid()).run(work.run(min(settings.connections, len(prompts))))
@@ -309,7 +310,7 @@ def _model(settings: CallSettings) -> Any:
     raise core.InputError(
       f"language models need inspect_ai: pip install -e '.[language]' ({error})"
     ) from error
-  with core.reading(f'model={settings.model!r}', 'a model of a provider'):
+  with inputs.reading(f'model={settings.model!r}', 'a model of a provider'):
     try:
       return models.get_model(
         settings.model,

@@ -231,7 +231,7 @@ class _Tile:
     for number, length in enumerate(bucket):
       members = np.flatnonzero(place == number)
       size = max(START_TOKENS // length, 1)
-      for part in core.chunks(len(members), 1, size):
+      for part in core.predictor.chunks(len(members), 1, size):
         chosen = members[part]
         # Rows past the tile's end fill the call up: they are dropped.
         where = np.full(size, len(self.prefix_len), np.int32)
@@ -484,15 +484,15 @@ class NetworkMachine:
     return MachineState(prefix, pages, log_probs, prefix_len, added)
 
   def draw(self, state: MachineState, uniform: jax.Array) -> jax.Array:
-    """[B, M] int32; see core.Machine."""
+    """[B, M] int32; see traced.Machine."""
     return self.sampler.draw(state.log_probs[::2], uniform)  # First prefixes.
 
   def vacuous(self, state: MachineState) -> jax.Array:
-    """[B, M] bool; see core.Machine."""
+    """[B, M] bool; see traced.Machine."""
     return ~self.accept.mask(state.log_probs[::2]).any(-1)
 
   def accepted(self, state: MachineState, tokens: jax.Array) -> jax.Array:
-    """[B, M] bool; see core.Machine."""
+    """[B, M] bool; see traced.Machine."""
     return accepts(self.accept, state.log_probs[1::2], tokens)
 
   def advance(self, state: MachineState, tokens: jax.Array) -> MachineState:

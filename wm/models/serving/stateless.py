@@ -22,7 +22,9 @@ class Stateless(core.Predictor):
     cheaper than all positions.
     """
     out = np.empty((len(tokens), self.vocab_size), np.float32)
-    for rows, log_probs in core.log_probs_by_rows(self, tokens, lengths):
+    for rows, log_probs in core.predictor.log_probs_by_rows(
+      self, tokens, lengths
+    ):
       # [R, L, V] at each row's last token: [R, 1, V].
       at = np.asarray(lengths[rows])[:, None, None] - 1
       out[rows] = np.take_along_axis(np.asarray(log_probs), at, 1)[:, 0]
@@ -171,7 +173,7 @@ class Accepting(Stateless, core.QueryModel):
     place = {question: n for n, question in enumerate(dict.fromkeys(questions))}
     answers = np.zeros(len(place), np.int8)
     unique = list(place)
-    for rows in core.chunks(len(unique), 1, QUESTIONS):
+    for rows in core.predictor.chunks(len(unique), 1, QUESTIONS):
       asked = unique[rows]
       got = self._accepts([p for p, _ in asked], [s for _, s in asked])
       answers[rows] = self._checked(got, len(asked))
@@ -194,7 +196,7 @@ class Accepting(Stateless, core.QueryModel):
     """[R, V] bool: tokens accepted after tokens[r, :lengths[r]]."""
     if self._next_mask is not None:
       return self._next_mask(tokens, lengths)
-    prefixes = core.histories(tokens, lengths)
+    prefixes = core.predictor.histories(tokens, lengths)
     # R x (V - 1) questions, the rows of the mask without padding.
     single = [(token,) for token in range(1, self.vocab_size)]
     answers = self.answers(
@@ -219,7 +221,9 @@ class Accepting(Stateless, core.QueryModel):
     row, at = np.nonzero(
       np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     )
-    for part in core.chunks(len(row), tokens.shape[1] + self.vocab_size):
+    for part in core.predictor.chunks(
+      len(row), tokens.shape[1] + self.vocab_size
+    ):
       out[row[part], at[part]] = self.last(tokens[row[part]], at[part] + 1)
     return out
 
@@ -262,6 +266,6 @@ class AcceptingSession(HistorySession):
     at = np.nonzero(tokens > core.PAD)
     asked = [(token,) for token in tokens[at].tolist()]
     accepted = np.zeros(tokens.shape, bool)
-    prefixes = core.histories(self._tokens[at], self._lengths[at])
+    prefixes = core.predictor.histories(self._tokens[at], self._lengths[at])
     accepted[at] = self._predictor.answers(prefixes, asked) == core.YES
     return accepted

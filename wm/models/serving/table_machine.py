@@ -1,4 +1,4 @@
-"""Tables of process predictors in compiled programs; see `core.Machine`."""
+"""Tables of process predictors in compiled programs; see `traced.Machine`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TableMachine:
   def restart(
     self, state: jax.Array, fresh: jax.Array, trial: jax.Array
   ) -> jax.Array:
-    """See core.Machine."""
+    """See traced.Machine."""
     # [B, 2] -> [B, 2, 1]: the M continuations of a prefix start in one row.
     start = self.start[trial][..., None]
     return jnp.where(fresh[:, None, None], start, state)
@@ -61,18 +61,18 @@ class TableMachine:
     return jnp.where(drawn.any(-1), self.table.tokens[row, place], core.DEAD)
 
   def vacuous(self, state: jax.Array) -> jax.Array:
-    """[B, M] bool; see core.Machine."""
+    """[B, M] bool; see traced.Machine."""
     return ~self.table.accepted[state[:, 0]].any(-1)
 
   def accepted(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
-    """[B, M] bool; see core.Machine."""
+    """[B, M] bool; see traced.Machine."""
     # A token that a row does not list is one that neither rule accepts.
     row = state[:, 1]
     equal = self.table.tokens[row] == tokens[..., None]
     return (equal & self.table.accepted[row]).any(-1) & (tokens != core.DEAD)
 
   def advance(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
-    """See core.Machine."""
+    """See traced.Machine."""
     # [B, M] -> [B, 1, M]: both prefixes of a slot append the same tokens.
     tokens = tokens[:, None]
     place = jnp.argmax(self.table.tokens[state] == tokens[..., None], axis=-1)

@@ -167,7 +167,7 @@ class TextReader:
   def _after(self, ids: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
     """[R, pieces] log-probabilities after texts [R, K] of `sizes` [R]."""
     parts = []
-    for rows in core.chunks(len(ids), 1, self.batch):
+    for rows in core.predictor.chunks(len(ids), 1, self.batch):
       logits = self.run(ids[rows], use_cache=False).logits
       parts.append(_last(logits, sizes[rows]))
     return torch.cat(parts)
@@ -203,7 +203,7 @@ class CachedTextReader(TextReader):
     if before is None:
       chunks = [
         self._cached(ids[rows], sizes[rows])
-        for rows in core.chunks(len(ids), 1, self.batch)
+        for rows in core.predictor.chunks(len(ids), 1, self.batch)
       ]
       parts, last = zip(*chunks, strict=True)
       parts = tuple(map(torch.cat, zip(*parts, strict=True)))
@@ -502,7 +502,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates):
     """See core.Predictor."""
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     log_probs = np.zeros((*tokens.shape, self.vocab_size), np.float32)
-    for part in core.chunks(len(tokens), 1, self.batch):
+    for part in core.predictor.chunks(len(tokens), 1, self.batch):
       # Spellings of several pieces need the model between the pieces.
       read = self._stepwise if self.spelled.unfinished else self._at_once
       log_probs[part] = read(tokens[part], lengths[part])
@@ -543,7 +543,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates):
     """See core.HiddenStates; at the last piece of each token."""
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     parts = []
-    for part in core.chunks(len(tokens), 1, self.batch):
+    for part in core.predictor.chunks(len(tokens), 1, self.batch):
       pieces, _, ends = self.written(tokens[part], lengths[part])
       layers = self.reader.all(pieces, hidden=True)
       if not -len(layers) <= layer < len(layers):
@@ -592,7 +592,9 @@ class PieceSession(core.Session):
     """See core.Session."""
     if self._found is None:
       parts = []
-      for rows in core.chunks(len(self._closing), 1, self._model.batch):
+      for rows in core.predictor.chunks(
+        len(self._closing), 1, self._model.batch
+      ):
         texts = self._rows.taken(rows)
         parts.append(self._model.next_tokens(texts, self._closing[rows]))
       log_probs = np.concatenate(parts)

@@ -99,7 +99,7 @@ class FromCallable(stateless.Stateless):
     for size in np.unique(padded):
       of_size = np.flatnonzero(padded == size)
       width = min(int(size), tokens.shape[1])
-      for part in core.chunks(len(of_size), 1, self.rows):
+      for part in core.predictor.chunks(len(of_size), 1, self.rows):
         rows = of_size[part]
         filled = bucketing.padded(
           tokens[rows], lengths[rows], self.rows, int(size)
@@ -274,7 +274,7 @@ class WithHidden(FromCallable, core.HiddenStates):
       values: that it gave.
     """
     length = self.padded(arrays[0].shape[1])
-    for rows in core.chunks(len(lengths), 1, self.rows):
+    for rows in core.predictor.chunks(len(lengths), 1, self.rows):
       tokens, *more = (
         bucketing.padded(np.asarray(x[rows]), lengths[rows], self.rows, length)
         for x in arrays

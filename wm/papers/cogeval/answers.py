@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from wm import core
+from wm.core import basics, inputs
 from wm.evaluation import comparisons, statistics
 from wm.evaluation.statistics import resample
 from wm.papers import declared
@@ -104,7 +105,7 @@ def read_table(path: pathlib.Path) -> pd.DataFrame:
   used = [*FACTORS, *heads, *columns]
   words = [name for name in used if name in _WORDS]
   renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | columns
-  with core.reading_file(path, 'a table of scores'):
+  with inputs.reading_file(path, 'a table of scores'):
     frame = pd.read_csv(
       path, usecols=used, dtype=dict.fromkeys(words, 'category')
     )
@@ -434,5 +435,5 @@ def pairs(
 
 def _signs(num: int, seed: int, draws: int) -> np.ndarray:
   """[B, G] float64 of -1 and 1, a pure function of the integers."""
-  bits = core.hash64(seed, np.arange(draws)[:, None], np.arange(num))
+  bits = basics.hash64(seed, np.arange(draws)[:, None], np.arange(num))
   return np.where(bits >> np.uint64(63), 1.0, -1.0)

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.papers import declared
 from wm.runtime import pages
 from wm.worlds.cognitive_graph import graphs, names, questions
@@ -169,7 +170,7 @@ class Speaker:
     sentences = list(sentences)
     if not self.seed:
       return sentences
-    order = np.argsort(core.hash64(self.seed, np.arange(len(sentences))))
+    order = np.argsort(basics.hash64(self.seed, np.arange(len(sentences))))
     return [sentences[k] for k in order]
 
   def _tuples(self) -> list[str]:

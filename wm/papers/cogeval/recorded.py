@@ -25,6 +25,7 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score
 
 from wm import core
+from wm.core import inputs
 from wm.language import eval_logs, pages
 from wm.language.pages import AnswersPage
 from wm.papers.cogeval import answers, prompts, regression
@@ -97,7 +98,7 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
     raise core.InputError(f'{path}: lacks columns {", ".join(lacking)}')
   take = operator.itemgetter(*(columns[name] for name in COLUMNS))
   for line, row in enumerate(table, start=2):
-    with core.reading(f'{path}: line {line}', 'a conversation'):
+    with inputs.reading(f'{path}: line {line}', 'a conversation'):
       values = take(row)
       if values[0] == AUDITED:
         conversations.append(_conversation(values[1:], texts))
@@ -111,8 +112,8 @@ def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     InputError: the file is missing or damaged; says where.
   """
   for line, text in enumerate(_lines(path), start=1):
-    with core.reading(f'{path}: line {line}', 'a conversation'):
-      row = core.parse_json(text)
+    with inputs.reading(f'{path}: line {line}', 'a conversation'):
+      row = inputs.parse_json(text)
       key_of(row)
     yield row
 
@@ -120,7 +121,7 @@ def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
 def _lines(path: pathlib.Path) -> Iterator[str]:
   """Lines of a compressed text file."""
   with (
-    core.reading_file(path, 'a file of conversations'),
+    inputs.reading_file(path, 'a file of conversations'),
     gzip.open(path, 'rt', encoding='utf-8', newline='') as file,
   ):
     yield from file

@@ -36,6 +36,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
+from wm.core import basics
 from wm.language import arguments, providers
 from wm.language.metrics import stderr
 from wm.papers.cogeval import prompts
@@ -194,7 +195,7 @@ def chosen(graph: str, condition: str, domain: str, number: int) -> Question:
   if steps is None:
     return Question(graph, condition, domain)
   pairs = exact.pairs(graphs.graph(graph), steps)
-  pick = int(core.hash64(number, steps)) % len(pairs)
+  pick = int(basics.hash64(number, steps)) % len(pairs)
   return Question(graph, condition, domain, *pairs[pick])
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, inputs, registry
 from wm.kernels import orbits
 from wm.runtime import pages
 
@@ -120,7 +120,7 @@ def _array(
   path: pathlib.Path, kinds: str, shape: tuple[int | None, ...]
 ) -> np.ndarray:
   """An array of a shape, None is any; floats as float64 of the same value."""
-  with core.reading_file(path, 'an array'):
+  with inputs.reading_file(path, 'an array'):
     array = np.load(path, allow_pickle=False)
   if not isinstance(array, np.ndarray):
     raise core.InputError(f'{path} holds several arrays; expected one')
@@ -198,7 +198,7 @@ def early(system: System, told: int, seed: int) -> System:
   half = len(system.force) // 2
   _enough(told, half, 'of the first half')
   order = np.argsort(
-    core.hash64(seed, STREAM, int(system.name), np.arange(half))
+    basics.hash64(seed, STREAM, int(system.name), np.arange(half))
   )
   return system.telling(np.sort(order[:told]))
 
@@ -212,7 +212,7 @@ def spread(system: System, told: int, seed: int) -> System:
   steps = len(system.force)
   _enough(told, steps, 'of a system')
   edges = np.linspace(0, steps, told + 1)
-  share = core.uniforms(seed, STREAM, int(system.name), np.arange(told))
+  share = basics.uniforms(seed, STREAM, int(system.name), np.arange(told))
   at = edges[:-1] + share * np.diff(edges)
   return system.telling(np.unique(at.astype(np.int64)))
 

@@ -18,6 +18,7 @@ import numpy as np
 from inspect_ai.log import EvalLog
 
 from wm import core
+from wm.core import inputs
 from wm.evaluation.fewshot import force_laws, formulas
 from wm.kernels import symbolic
 from wm.language import eval_logs, pages
@@ -462,7 +463,7 @@ def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:
   variant = ''
   for sample in log.samples or ():
     name = f'{log.location}: sample {sample.id}'
-    with core.reading(name, 'one of wm/forces'):
+    with inputs.reading(name, 'one of wm/forces'):
       system = tasks.restored(sample.metadata)
       score = (sample.scores or {})['forces_scorer']
       variant = sample.metadata['variant']

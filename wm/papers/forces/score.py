@@ -17,6 +17,7 @@ import numpy as np
 from scipy import optimize
 
 from wm import core
+from wm.core import inputs
 from wm.models.serving import replies
 from wm.papers.forces.questions import System
 
@@ -94,7 +95,7 @@ def load_answer(path: pathlib.Path, steps: int) -> ForceReply:
   Raises:
     InputError: the file is missing, or holds something else.
   """
-  answer = core.read_json(path)
+  answer = inputs.read_json(path)
   if not isinstance(answer, dict):
     raise core.InputError(
       f'{path}: {type(answer).__name__}; expected an object, step to force'

@@ -19,6 +19,7 @@ import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import statistics
 from wm.papers.mango import questions
 from wm.papers.mango import score as scoring
@@ -374,7 +375,7 @@ def _random(
   moves: Moves, asked: questions.MazeQuestion, seed: int
 ) -> list[AnswerMove]:
   place, path = asked.question.start, []
-  draws = core.hash64(
+  draws = basics.hash64(
     seed, int(asked.key[:15], 16), np.arange(max(asked.length, 1))
   )
   for draw in draws.tolist():

@@ -21,6 +21,7 @@ from inspect_ai.model import (
 )
 
 from wm import core
+from wm.core import inputs
 from wm.language import eval_logs
 from wm.language.pages import AnswersPage
 from wm.papers.mango import facts, questions
@@ -90,11 +91,11 @@ def read_lines(
     InputError: it is missing or damaged, or an object lacks such a text.
   """
   with (
-    core.reading_file(path, 'a file of recorded answers'),
+    inputs.reading_file(path, 'a file of recorded answers'),
     gzip.open(path, 'rt', encoding='utf-8') as file,
   ):
     for number, line in enumerate(file, 1):
-      record = core.parse_json(line)
+      record = inputs.parse_json(line)
       if not isinstance(record, dict):
         raise core.InputError(f'{path}, line {number}: no object')
       for name in needed:

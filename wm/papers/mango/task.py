@@ -31,6 +31,7 @@ from inspect_ai.solver import Solver, TaskState, generate, use_tools
 from inspect_ai.tool import Tool, ToolFunction, tool
 
 from wm import core
+from wm.core import basics
 from wm.language import arguments, providers
 from wm.language.metrics import stderr
 from wm.papers.mango import facts, questions
@@ -376,7 +377,7 @@ def game_samples(
     step = questions.cut(steps, counter, left, step)
     asked = questions.questions(maze, kind, step, source.easy)
   if source.num < len(asked) and source.num:
-    draws = core.hash64(source.seed, np.arange(len(asked)))
+    draws = basics.hash64(source.seed, np.arange(len(asked)))
     asked = [asked[k] for k in sorted(np.argsort(draws)[: source.num])]
   shown = questions.render(steps[: step + 1])
   return [

@@ -131,7 +131,7 @@ def questions(protocol: Protocol) -> list[SeatingQuestion]:
   """All questions; each is put once, however often it comes up."""
   world, drawn = protocol.world, protocol.drawn
   names, vocab = world.names, world.vocab
-  prefixes = core.histories(drawn.tokens, drawn.lengths)
+  prefixes = core.predictor.histories(drawn.tokens, drawn.lengths)
   listed_questions = []
   for n, prefix in enumerate(prefixes):
     words = [vocab[token] for token in prefix]

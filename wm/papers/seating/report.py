@@ -11,6 +11,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.scorer import SampleScore
 
 from wm import core
+from wm.core import inputs
 from wm.core.predictor import Tokens
 from wm.evaluation import statistics
 from wm.language import pages
@@ -202,7 +203,7 @@ def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
 def _run(log: EvalLog) -> ModelAnswers:
   args = log.eval.task_args or {}
   names = [field.name for field in dataclasses.fields(Protocol)]
-  with core.reading(log.location, 'a log of wm/seating'):
+  with inputs.reading(log.location, 'a log of wm/seating'):
     protocol = Protocol(**{name: args[name] for name in names if name in args})
     scores = [
       SampleScore(

@@ -52,7 +52,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from wm import core
-from wm.core import plugins
+from wm.core import inputs, plugins
 from wm.worlds.automaton import machine
 from wm.worlds.base import csv_file
 
@@ -83,7 +83,7 @@ def read(path: str) -> machine.Machine:
       f'{path}: unknown suffix {suffix!r}; available: {", ".join(readers)}'
     )
   what, reader = readers[suffix]
-  with core.reading_file(path, what):
+  with inputs.reading_file(path, what):
     return reader(path)
 
 
@@ -102,7 +102,7 @@ def _json(path: str) -> machine.Machine:
     return dict(pairs)
 
   text = Path(path).read_text('utf-8-sig')
-  held = core.parse_json(text, object_pairs_hook=unique)
+  held = inputs.parse_json(text, object_pairs_hook=unique)
   if not isinstance(held, dict):
     raise core.InputError(
       f'{path} holds {_kind(held)}; expected an object with {", ".join(KEYS)}'

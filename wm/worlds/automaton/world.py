@@ -34,6 +34,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.core.fields import field, field_error
 from wm.worlds.automaton import machine, picture, presets, readers
 from wm.worlds.base import table, verbal
@@ -74,7 +75,7 @@ class VerbalAutomaton(table.NamedTableWorld, core.Verbal):
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Symbols as they are, in quotes or numbered where lists ask for it."""
-    core.wording_of(self, telling)
+    core.verbal.wording_of(self, telling)
     symbols = self.given.symbols
     if not all(map(_PLAIN.fullmatch, symbols)):
       if all(map(_QUOTABLE.fullmatch, symbols)):
@@ -93,16 +94,16 @@ class VerbalAutomaton(table.NamedTableWorld, core.Verbal):
     num = len(delta)
     names = tuple(f'S{row}' for row in range(num))
     if telling.seed:
-      names = core.new_names(num, telling)
+      names = core.verbal.new_names(num, telling)
     final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
     spoken = self.token_names(telling)[-symbols:]
     return verbal.Table(delta, names, spoken), final
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     told, final = self._table(telling)
-    rows = core.shuffled(len(told.names), telling)
+    rows = core.verbal.shuffled(len(told.names), telling)
     end = ''
     if self.end != core.DEAD:
       names = [told.names[row] for row in final]
@@ -120,10 +121,10 @@ class VerbalAutomaton(table.NamedTableWorld, core.Verbal):
       end=end,
     )
 
-  def extent(self, telling: core.PromptStyle) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
     wording, (told, final) = (
-      core.wording_of(self, telling),
+      core.verbal.wording_of(self, telling),
       self._table(telling),
     )
 
@@ -170,7 +171,7 @@ class World(VerbalAutomaton, core.Described):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    return core.sequences_cost(self.length, 'length')
+    return resources.sequences_cost(self.length, 'length')
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -192,7 +193,7 @@ class World(VerbalAutomaton, core.Described):
     where = self.file or self.regex or self.preset or DEFAULT
     kept = machine.reduced(where, self.given, self.minimise)
     size = 16 * self.length * len(kept.delta)  # Counts of words and prefixes.
-    core.require_memory(size, f'{where} with length={self.length}')
+    resources.require_memory(size, f'{where} with length={self.length}')
     heads = kept.delta[0, int(self._ends) :]
     heads = heads[heads >= 0]
     if not heads.size:
@@ -293,7 +294,7 @@ class World(VerbalAutomaton, core.Described):
     mass = np.isfinite(logs) * 1.0
     if self.sampling == 'words':
       mass = np.exp(logs - logs.max())
-    uniform = core.uniforms(seed, numbers, WORD)
+    uniform = basics.uniforms(seed, numbers, WORD)
     left = _picked(np.broadcast_to(mass, (len(numbers), len(mass))), uniform)
     tokens = np.zeros((len(numbers), self.length), np.int32)
     tokens[np.arange(len(numbers)), left] = self.end
@@ -302,7 +303,7 @@ class World(VerbalAutomaton, core.Described):
       going = np.flatnonzero(left > k)
       heads = self.delta[rows[going], 1:]
       mass = words[left[going, None] - k - 1, heads] * (heads >= 0)
-      label = _picked(mass, core.uniforms(seed, numbers[going], SYMBOL, k))
+      label = _picked(mass, basics.uniforms(seed, numbers[going], SYMBOL, k))
       tokens[going, k] = label + 2
       rows[going] = heads[np.arange(len(going)), label]
     return tokens

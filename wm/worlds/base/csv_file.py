@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 from wm import core
+from wm.core import inputs
 
 
 def read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
@@ -16,7 +17,7 @@ def read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
       is too short or too long, or there is none.
   """
   with (
-    core.reading_file(path, 'a CSV file') as table,
+    inputs.reading_file(path, 'a CSV file') as table,
     table.open(encoding='utf-8-sig', newline='') as file,
   ):
     reader = csv.reader(file, strict=True)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import capabilities
 from wm.kernels import dfa
 from wm.worlds.base import games
 
@@ -155,7 +156,7 @@ def classes(world: core.World, most: int = MOST) -> Classes:
     told.append(int(block.max()) + 1)
   # Every legal sequence is in the language: rows are told apart by DEAD only.
   smallest = dfa.minimize(delta, np.zeros(len(delta), np.int32))
-  names = core.written(world, states)
+  names = capabilities.written(world, states)
   return Classes(names, smallest, told, int(smallest.max()) + 1)
 
 
@@ -174,7 +175,7 @@ def enumerated(world: core.World, most: int) -> tuple[np.ndarray, np.ndarray]:
   row = {int(world.state_id(start)[0]): 0}
   levels, tables = [start], []
   for level in levels:  # Grows by the states that are new.
-    for some in core.chunks(len(level), len(world.vocab), _BLOCK):
+    for some in core.predictor.chunks(len(level), len(world.vocab), _BLOCK):
       legal = world.legal(level[some])
       at, tokens = np.nonzero(legal)
       after = world.advance(level[some][at], tokens)

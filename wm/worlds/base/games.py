@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.core.fields import field
 from wm.worlds.base import table, uniform_play
 
@@ -146,7 +147,7 @@ class GameWorld(
 
   def hashes(self, states: np.ndarray) -> np.ndarray:
     """[B] uint64 of the positions; anything where dead."""
-    return core.hash64(*self.canonical(states).T)
+    return basics.hash64(*self.canonical(states).T)
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
     """[B] int64 hash of the position; DEAD if dead."""
@@ -183,10 +184,10 @@ class GameWorld(
     items = 8 // np.dtype(self.history_item).itemsize
     packed = np.zeros((num, -(-length // items) * items), self.history_item)
     packed[:, :length] = sequences.tokens
-    mixed = core.hash64(sequences.lengths)
+    mixed = basics.hash64(sequences.lengths)
     for word in packed.view(np.uint64).T:
       # No token is 0, so a word of zeros is padding, which is up to the batch.
-      mixed = np.where(word != 0, core.hash64(mixed, word), mixed)
+      mixed = np.where(word != 0, basics.hash64(mixed, word), mixed)
     return mixed
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
@@ -204,19 +205,21 @@ class GameWorld(
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """[num, W] states drawn as the field `states` says; none is over."""
     if self.states == 'recurring':
-      pick = core.hash64(seed, np.arange(num)) % np.uint64(len(self._pool.keys))
+      pick = basics.hash64(seed, np.arange(num)) % np.uint64(
+        len(self._pool.keys)
+      )
       return self._pool.states[pick.astype(np.int64)]
     low, high = self.plies
     tokens = np.zeros((num, self.max_len), np.int32)
     lengths = np.zeros(num, np.int32)
     pending, attempt = np.arange(num), 0
     while pending.size:
-      word = core.hash64(seed, PLIES, pending, attempt // REDRAW)
+      word = basics.hash64(seed, PLIES, pending, attempt // REDRAW)
       ply = (word % np.uint64(high - low + 1)).astype(np.int32) + low
       least = int(pending[0])
       games = self.play(
         int(pending[-1]) - least + 1,
-        int(core.hash64(seed, GAMES, attempt) >> np.uint64(2)),
+        int(basics.hash64(seed, GAMES, attempt) >> np.uint64(2)),
         least,
         random=True,
       )
@@ -292,7 +295,7 @@ class Pool(NamedTuple):
     self, world: GameWorld, states: np.ndarray, plies: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
     """Place [T] among the keys, and [T] bool: is the state one of them?"""
-    keys = core.hash64(world.state_id(states), plies)
+    keys = basics.hash64(world.state_id(states), plies)
     place = np.searchsorted(self.keys, keys)
     place = np.minimum(place, len(self.keys) - 1)
     return place, self.keys[place] == keys
@@ -300,7 +303,7 @@ class Pool(NamedTuple):
   def draw(self, place: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """[T, L] int32: games whose prefix is drawn uniformly from those there."""
     size = np.diff(self.offsets)[place].astype(np.uint64)
-    pick = core.hash64(seeds) % np.maximum(size, np.uint64(1))
+    pick = basics.hash64(seeds) % np.maximum(size, np.uint64(1))
     return self.moves[self.rows[self.offsets[place] + pick.astype(np.int64)]]
 
 
@@ -320,9 +323,9 @@ def make_pool(world: GameWorld) -> Pool:
   for k in range(head, int(lengths.max()) - 1):
     rows = np.flatnonzero(lengths > k + 1)
     states[rows] = world.advance(states[rows], tokens[rows, k])
-    mixed[rows] = core.hash64(mixed[rows], tokens[rows, k])
+    mixed[rows] = basics.hash64(mixed[rows], tokens[rows, k])
     ply = np.full(len(rows), k + 1 - head)
-    key = core.hash64(world.state_id(states[rows]), ply)
+    key = basics.hash64(world.state_id(states[rows]), ply)
     found.append((key, mixed[rows], rows, ply))
   key, prefix, row, ply = (np.concatenate(c) for c in zip(*found, strict=True))
   order = np.lexsort((row, prefix, key))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.kernels import dfa
 from wm.worlds.base.uniform_play import UniformPlay, check_split
 
@@ -30,7 +31,7 @@ def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
   check_split(split)
   if split == 'all':
     return np.ones(len(key), bool)
-  held = core.hash64(key, SALT) % np.uint64(HELDOUT) < parts
+  held = basics.hash64(key, SALT) % np.uint64(HELDOUT) < parts
   return held == (split == 'heldout')
 
 
@@ -82,7 +83,7 @@ def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
   tokens = np.zeros((len(numbers), world.max_len), np.int32)
   states = world.init(len(numbers))
   for k in range(world.max_len):
-    token = drawn(world.legal(states), core.uniforms(seed, numbers, k))
+    token = drawn(world.legal(states), basics.uniforms(seed, numbers, k))
     going = token != core.DEAD
     if not going.any():
       break
@@ -128,7 +129,7 @@ class Tabled(core.Finite):
   def automaton(self, states: np.ndarray) -> Automaton:
     """The table, and where in it the states [B, W] are."""
 
-  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+  def traced(self, states: np.ndarray) -> tuple[core.traced.Rules, Any]:
     """See core.Enumerable.traced; any state that is in the table will do."""
     from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
 
@@ -271,7 +272,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over the states that some prefix reaches."""
     rows = np.flatnonzero(self._arrivals[1:].any(0))
-    pick = core.hash64(seed, np.arange(num)) % np.uint64(len(rows))
+    pick = basics.hash64(seed, np.arange(num)) % np.uint64(len(rows))
     return rows[pick.astype(np.int64)].astype(np.int32)[:, None]
 
   @functools.cached_property
@@ -281,7 +282,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     Prefixes leave room for one more token. Ratios within a k are all that
     backward sampling needs, and scaling keeps them finite.
     """
-    core.require_memory(9 * self.max_len * len(self.checked), self.name)
+    resources.require_memory(9 * self.max_len * len(self.checked), self.name)
     ways = np.zeros((self.max_len, len(self.checked)))
     ways[0, 0] = 1.0
     sources, labels = np.nonzero(self.checked >= 0)
@@ -315,7 +316,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     edges = dfa.predecessors(self.checked)
     for t in np.flatnonzero(ok):
       row = rows[t]
-      draws = core.uniforms(seeds[t], np.arange(moves[t]))
+      draws = basics.uniforms(seeds[t], np.arange(moves[t]))
       for k in range(moves[t], 0, -1):
         into = slice(edges.indptr[row], edges.indptr[row + 1])
         mass = np.cumsum(self._ways[k - 1, edges.sources[into]])

@@ -15,6 +15,7 @@ import jinja2
 import numpy as np
 
 from wm import core
+from wm.core import verbal
 
 SAMPLED = 16  # Rows that the length of all is estimated from.
 
@@ -111,7 +112,7 @@ def by_row(
   lines = []
   for number in rows:
     labels = np.flatnonzero(table.delta[number] >= 0)
-    labels = labels[core.shuffled(len(labels), telling, stream=int(number))]
+    labels = labels[verbal.shuffled(len(labels), telling, stream=int(number))]
     steps = between.join(
       step.format(
         label=table.labels[label], there=table.names[table.delta[number, label]]
@@ -124,7 +125,7 @@ def by_row(
 
 def in_order(lines: Sequence[str], telling: core.PromptStyle) -> list[str]:
   """Lines in the order of the telling."""
-  return [lines[k] for k in core.shuffled(len(lines), telling)]
+  return [lines[k] for k in verbal.shuffled(len(lines), telling)]
 
 
 def extent(
@@ -132,7 +133,7 @@ def extent(
   tell: Callable[[np.ndarray], list[str]],
   name: str,
   frame: str,
-) -> core.Extent:
+) -> verbal.Extent:
   """How long all is, from a few rows.
 
   tell: rows -> lines. name: what rows are called. frame: what is said besides,
@@ -141,5 +142,5 @@ def extent(
   num = len(table.names)
   rows = np.linspace(0, num - 1, min(num, SAMPLED)).astype(int)
   few = [*tell(rows), *(f'{table.names[row]},' for row in rows)]
-  each = sum(map(core.text_tokens, few)) / len(rows)
-  return core.Extent(num, name, core.text_tokens(frame) + int(each * num))
+  each = sum(map(verbal.text_tokens, few)) / len(rows)
+  return verbal.Extent(num, name, verbal.text_tokens(frame) + int(each * num))

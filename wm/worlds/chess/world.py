@@ -27,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.core.fields import field
 from wm.kernels import chess as kernels
 from wm.worlds.base import games, svg, uniform_play, verbal
@@ -56,11 +56,11 @@ class VerbalChess(states.ChessLabels, core.Verbal):
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Moves as UCI writes them, or with a hyphen."""
-    return _spoken(self.vocabulary, core.wording_of(self, telling))
+    return _spoken(self.vocabulary, core.verbal.wording_of(self, telling))
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     return TEXTS.render(
       wording,
       fen=fen.format(self.origin),
@@ -336,13 +336,13 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
     found = []
     for one, two, board in zip(first, second, boards, strict=True):
       if not board:
-        found.append(core.product(self, one, two, depth))
+        found.append(core.boundary.product(self, one, two, depth))
         continue
       moves, lengths = kernels.boundary(one, two, depth)
       tokens = np.where(moves < 0, core.PAD, self._columns[moves])
       offsets = np.array([0, len(lengths)])
       found.append(core.Boundary(offsets, tokens.astype(np.int32), lengths))
-    return core.joined(found)
+    return core.boundary.joined(found)
 
   def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
@@ -484,6 +484,6 @@ _SALT = 0x1E47  # Apart from what the games themselves are drawn by.
 
 def human_lengths(seed: int, numbers: np.ndarray) -> np.ndarray:
   """[N] int32 plies, drawn for games by number: the same for each number."""
-  share = core.uniforms(seed, numbers, _SALT)
+  share = basics.uniforms(seed, numbers, _SALT)
   steps = np.arange(len(HUMAN)) / (len(HUMAN) - 1)
   return np.interp(share, steps, HUMAN).astype(np.int32)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.worlds.cognitive_graph import graphs
 
 
@@ -67,7 +68,7 @@ def letters(count: int, seed: int) -> list[str]:
   consonants = [k for k in singles if k not in 'EOU']
   pairs = [''.join(pair) for pair in itertools.permutations(consonants, 2)]
   known = singles if count <= len(singles) else pairs
-  order = np.argsort(core.hash64(seed, np.arange(len(known))))
+  order = np.argsort(basics.hash64(seed, np.arange(len(known))))
   return [known[k] for k in order[:count]]
 
 
@@ -104,7 +105,7 @@ def node_names(
     'objects': _enough(OBJECTS, len(places)),
   }[domain_name]
   if seed:
-    order = np.argsort(core.hash64(seed, np.arange(len(places))))
+    order = np.argsort(basics.hash64(seed, np.arange(len(places))))
     known = [known[k] for k in order]
   start = LOBBY if domain_name == 'ordRooms' else FIRST[domain_name]
   return {first: start, **dict(zip(places, known, strict=False))}

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.core.fields import field, field_error
 from wm.worlds.base import table, verbal
 from wm.worlds.cognitive_graph import drawing, graphs, names, planning
@@ -40,18 +41,18 @@ class VerbalGraph(table.NamedTableWorld, core.Verbal):
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """'end' and 'reward' as they are; nodes by number, or by new names."""
-    core.wording_of(self, telling)
+    core.verbal.wording_of(self, telling)
     if not telling.seed:
       return self.vocab
-    new = core.new_names(len(self.vocab) - planning.NODE0, telling)
+    new = core.verbal.new_names(len(self.vocab) - planning.NODE0, telling)
     return (*self.vocab[: planning.NODE0], *new)
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: every step, place by place or as pairs."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     spoken = self.token_names(telling)[planning.NODE0 :]
     nodes = np.array(self.graph.nodes)
-    order = nodes[core.shuffled(len(nodes), telling)]
+    order = nodes[core.verbal.shuffled(len(nodes), telling)]
     told = [
       (spoken[node], [spoken[head] for head in self.graph.after[node]])
       for node in order.tolist()
@@ -104,7 +105,7 @@ class World(VerbalGraph, core.Costed):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    return core.sequences_cost(self.moves, 'moves')
+    return resources.sequences_cost(self.moves, 'moves')
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -194,7 +195,7 @@ class World(VerbalGraph, core.Costed):
     ways = self._shortest(self.graph)
     if self.part == 'all':
       every = sorted(ways)
-      order = np.argsort(core.hash64(np.arange(len(every))))
+      order = np.argsort(basics.hash64(np.arange(len(every))))
       number = -(-len(every) // HELD)
       held = sorted(every[k] for k in order[:number])
       train = sorted(every[k] for k in order[number:])
@@ -228,7 +229,7 @@ class World(VerbalGraph, core.Costed):
   def split_key(self, sequences: core.Sequences) -> np.ndarray:
     """[N] uint64 of goal and start."""
     ends = sequences.tokens[:, :2].astype(np.int64)
-    return core.hash64(ends[:, 0], ends[:, 1])
+    return basics.hash64(ends[:, 0], ends[:, 1])
 
   # Sequences.
 
@@ -260,7 +261,7 @@ class World(VerbalGraph, core.Costed):
       going &= shares[:, -1] > 0
       if not going.any():
         break
-      mark = core.uniforms(seed, np.arange(num), k) * shares[:, -1]
+      mark = basics.uniforms(seed, np.arange(num), k) * shares[:, -1]
       pick = (shares > mark[:, None]).argmax(1)
       tokens[going, k] = options[np.arange(num), pick][going]
       memory = drawn.advance(memory, tokens[:, k])
@@ -304,7 +305,7 @@ class World(VerbalGraph, core.Costed):
     return self._drawn(self._reached, len(states), seed)
 
   def _drawn(self, rows: np.ndarray, num: int, seed: int) -> np.ndarray:
-    pick = core.hash64(seed, np.arange(num)) % np.uint64(len(rows))
+    pick = basics.hash64(seed, np.arange(num)) % np.uint64(len(rows))
     return rows[pick.astype(np.int64)].astype(np.int32)[:, None]
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.kernels import dfa
 from wm.kernels.maps import paths
 from wm.worlds.base import svg, table
@@ -103,7 +104,7 @@ class Journeys(table.Tabled, core.Finite):
     rows = np.where(placed, states[:, 0], core.DEAD)
     return rows, np.where(placed, states[:, 1], UNSTATED)
 
-  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+  def traced(self, states: np.ndarray) -> tuple[core.traced.Rules, Any]:
     """See core.Enumerable.traced: origin and destination are stated."""
     if self._asks(states).any():
       raise core.InputError(
@@ -236,12 +237,12 @@ class Journeys(table.Tabled, core.Finite):
     if published or not asks.any():
       return super().boundary(first, second, depth, published)
     parts = [
-      core.product(self, first[t], second[t], depth)
+      core.boundary.product(self, first[t], second[t], depth)
       if asks[t]
       else self.boundary(first[t : t + 1], second[t : t + 1], depth)
       for t in range(len(first))
     ]
-    return core.joined(parts)
+    return core.boundary.joined(parts)
 
   @staticmethod
   def _asks(states: np.ndarray) -> np.ndarray:
@@ -308,7 +309,7 @@ class Navigation(
     """(current, destination) uniform over pairs less than `prefix_limit` hops
     apart, and not the same."""
     before = self._pairs_from
-    pick = core.hash64(seed, np.arange(num)) % np.uint64(before[-1])
+    pick = basics.hash64(seed, np.arange(num)) % np.uint64(before[-1])
     pick = pick.astype(np.int64)
     rows = np.searchsorted(before, pick, side='right') - 1
     states = np.empty((num, 2), np.int32)
@@ -351,7 +352,7 @@ class Navigation(
         self._predecessors,
         rows[left],
         moves[left],
-        core.hash64(np.asarray(seeds)[left], attempt),
+        basics.hash64(np.asarray(seeds)[left], attempt),
       )
       origins[left] = starts
       labels[left, : walked.shape[1]] = walked

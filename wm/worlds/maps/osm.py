@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.worlds.maps import streets
 
 # Highways one may drive on, as OSMnx's network type 'drive' has them.
@@ -50,7 +51,7 @@ def read(path: str | Path) -> Any:
     raise core.InputError(
       f'{path}: unknown suffix {path.suffix!r}; expected .graphml, .osm or .xml'
     )
-  with core.reading_file(path, 'a street graph that OSMnx can read'):
+  with inputs.reading_file(path, 'a street graph that OSMnx can read'):
     if path.suffix == '.graphml':
       return library().io.load_graphml(path)
     return _from_xml(library(), path)
@@ -79,7 +80,7 @@ def convert(graph: Any, where: str) -> streets.StreetGraph:
   bearing, are left out and counted.
   """
   expected = 'integer node ids, x and y in degrees, and lengths in metres'
-  with core.reading(where, f'a street graph with {expected}'):
+  with inputs.reading(where, f'a street graph with {expected}'):
     nodes = sorted(graph.nodes)
     row = {node: n for n, node in enumerate(nodes)}
     ids = np.array([int(node) for node in nodes], np.int64)

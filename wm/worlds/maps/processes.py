@@ -40,6 +40,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.kernels.maps import paths
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Journeys
 
@@ -291,10 +292,10 @@ class PlannedRoutes(Routes):
     """[K, S, G] int8: the label to take from each row to each goal, or DEAD."""
     size, count = len(self._delta), len(goals)
     need = len(self._lengths) * size * count
-    core.require_memory(need, f'next streets to {count:,} destinations')
+    resources.require_memory(need, f'next streets to {count:,} destinations')
     out = np.empty((len(self._lengths), size, count), np.int8)
     for labels, lengths in zip(out, self._lengths, strict=True):
-      for part in core.chunks(count, 1, paths.GOALS):
+      for part in core.predictor.chunks(count, 1, paths.GOALS):
         found = paths.to_goals(self._delta, lengths, goals[part])[1]
         labels[:, part] = found.T
     return out
@@ -303,7 +304,7 @@ class PlannedRoutes(Routes):
     """[B, K] bool: weightings that count for pairs [B]."""
     table, place = self._tables(goals)
     usable = np.zeros((len(origins), len(table)), bool)
-    for part in core.chunks(len(origins), len(table) * self._high):
+    for part in core.predictor.chunks(len(origins), len(table) * self._high):
       found = [
         paths.follow(
           self._delta,
@@ -426,7 +427,7 @@ def _repeated(routes: np.ndarray) -> np.ndarray:
   for column in np.moveaxis(routes, -1, 0):
     if (column < 0).all():
       break
-    hashes = core.hash64(hashes, column)
+    hashes = basics.hash64(hashes, column)
   order = np.argsort(hashes, axis=0, kind='stable')
   ranked = np.take_along_axis(hashes, order, 0)
   again = np.zeros(hashes.shape, bool)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.kernels import dfa
 from wm.kernels.maps import paths
 
@@ -85,7 +86,7 @@ def permuted(first: int, num: int, size: int, seed: int) -> np.ndarray:
   index = np.arange(first, min(first + num, domain(size))).astype(np.uint64)
   left, right = index >> shift, index & mask
   for turn in range(6):
-    left, right = right, left ^ (core.hash64(seed, turn, right) & mask)
+    left, right = right, left ^ (basics.hash64(seed, turn, right) & mask)
   mixed = (left << shift) | right
   return mixed[mixed < np.uint64(size)].astype(np.int64)
 
@@ -268,9 +269,9 @@ def fresh(batches: Iterator[Routes]) -> Iterator[Routes]:
   """Marks usable routes that came before as 'duplicate'."""
   seen = np.zeros(0, np.uint64)
   for batch in batches:
-    hashes = core.hash64(batch.origins, batch.destinations)
+    hashes = basics.hash64(batch.origins, batch.destinations)
     for column in batch.labels.T:
-      hashes = core.hash64(hashes, column)
+      hashes = basics.hash64(hashes, column)
     usable = np.flatnonzero(batch.cause == '')
     values, firsts = np.unique(hashes[usable], return_index=True)
     again = np.ones(len(usable), bool)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.worlds.maps import streets
 
 # Farther from every intersection than this is not on the map. The longest
@@ -159,7 +160,7 @@ def _choose(path: str | Path, header: list[str]) -> list[int]:
 
 def _csv(path: str | Path) -> Iterator[np.ndarray]:
   with (
-    core.reading_file(path, 'a CSV file') as table,
+    inputs.reading_file(path, 'a CSV file') as table,
     table.open(encoding='utf-8-sig', newline='') as file,
   ):
     reader = csv.reader(file)
@@ -184,7 +185,7 @@ def _parquet(path: str | Path) -> Iterator[np.ndarray]:
       f"{path}: Parquet needs the extra 'maps' (pip install -e '.[maps]')"
     ) from error
   with (
-    core.reading_file(path, 'a readable Parquet file'),
+    inputs.reading_file(path, 'a readable Parquet file'),
     parquet.ParquetFile(path) as file,
   ):
     header = file.schema_arrow.names

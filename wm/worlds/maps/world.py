@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.core.fields import field, field_error
 from wm.core.predictor import Tokens
 from wm.worlds.base import table, verbal
@@ -77,10 +78,10 @@ class VerbalMaps(Journeys, core.Verbal):
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Directions in words, and the intersections' names or new ones."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     names = self.vocab[NODE0:]
     if telling.seed:
-      names = core.new_names(len(self.graph), telling)
+      names = core.verbal.new_names(len(self.graph), telling)
     return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
 
   def _table(self, telling: core.PromptStyle) -> verbal.Table:
@@ -91,8 +92,8 @@ class VerbalMaps(Journeys, core.Verbal):
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all intersections by name, and all streets."""
-    wording, table = core.wording_of(self, telling), self._table(telling)
-    rows = core.shuffled(len(table.names), telling)
+    wording, table = core.verbal.wording_of(self, telling), self._table(telling)
+    rows = core.verbal.shuffled(len(table.names), telling)
     return TEXTS.render(
       wording,
       num=len(rows),
@@ -112,9 +113,9 @@ class VerbalMaps(Journeys, core.Verbal):
     words = self.render_tokens(tokens, telling)
     return f'{words}. It is at, in this order: {", ".join(passed)}.'
 
-  def extent(self, telling: core.PromptStyle) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
-    wording, table = core.wording_of(self, telling), self._table(telling)
+    wording, table = core.verbal.wording_of(self, telling), self._table(telling)
 
     def tell(rows: np.ndarray) -> list[str]:
       return _TELL[wording](table, rows, telling)
@@ -175,7 +176,7 @@ class World(
     names, more = ['max_moves'], PLANNED * self.max_moves
     if self.traversal == 'noisy':
       names, more = [*names, 'weightings'], more + ROADS * self.weightings
-    return core.sequences_cost(self.max_moves, *names, more=more)
+    return resources.sequences_cost(self.max_moves, *names, more=more)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -222,14 +223,14 @@ class World(
     """[N] uint64 of origin and destination, by node id."""
     ends = sequences.tokens[:, :2] - NODE0
     ids = self.graph.ids[np.clip(ends, 0, len(self.graph) - 1)]
-    return core.hash64(ids[:, 0], ids[:, 1])
+    return basics.hash64(ids[:, 0], ids[:, 1])
 
   def _in_split(
     self, origins: np.ndarray, destinations: np.ndarray, split: str
   ) -> np.ndarray:
     """[N] bool: do pairs of rows belong to a split?"""
     ids = self.graph.ids
-    key = core.hash64(ids[origins], ids[destinations])
+    key = basics.hash64(ids[origins], ids[destinations])
     return table.in_split(key, split, round(self.heldout * table.HELDOUT))
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:

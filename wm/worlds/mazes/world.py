@@ -7,6 +7,7 @@ import functools
 from typing import ClassVar
 
 from wm import core
+from wm.core import resources
 from wm.core.fields import field, field_error
 from wm.worlds.mazes import layout, walkthrough
 from wm.worlds.text_game import maze, walks
@@ -50,7 +51,7 @@ class World(walks.Walks):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    return core.sequences_cost(self.length, 'length')
+    return resources.sequences_cost(self.length, 'length')
 
   def __post_init__(self) -> None:
     super().__post_init__()

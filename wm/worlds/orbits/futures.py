@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.kernels import orbits
 from wm.worlds.orbits import systems as random_systems
 
@@ -94,21 +95,21 @@ class Futures(core.Latent, core.Enumerable):
   def first_word(self) -> int:
     """The word of a state whose next token is an x."""
 
-  def forecast(self, some: np.ndarray, num: int) -> core.Rollout:
+  def forecast(self, some: np.ndarray, num: int) -> core.latent.Rollout:
     """See core.Latent.forecast: the bins of positions, exactly."""
     tokens = np.full((len(some), num), core.DEAD, np.int32)
     frame = np.zeros((len(some), num), np.int32)
     mine = np.flatnonzero(some[:, NUMBER] >= 0)
     mine = mine[some[mine, WORD] != core.DEAD]
     if not mine.size or not num:
-      return core.Rollout(tokens, frame)
+      return core.latent.Rollout(tokens, frame)
     found = self.chosen(some[mine])
     second = some[mine, WORD] != self.first_word
     tokens[mine], first = self._shown(found, found.row, second, num)
     place = np.arange(num)[None] + first[:, None]
     after = place // (2 * found.bodies[:, None])
     frame[mine] = after + (found.row % found.bodies == 0)[:, None]
-    return core.Rollout(tokens, frame)
+    return core.latent.Rollout(tokens, frame)
 
   def _shown(
     self, found: Chosen, row: np.ndarray, second: np.ndarray, num: int
@@ -162,7 +163,7 @@ class Futures(core.Latent, core.Enumerable):
     if mine.size:
       systems = self.chosen(some[mine])
       least = bounds[mine, 0].astype(np.int64)
-      more = core.uniforms(seeds[mine]) * (moves[mine] - least + 1)
+      more = basics.uniforms(seeds[mine]) * (moves[mine] - least + 1)
       frames = np.minimum(least + more.astype(np.int64), moves[mine])
       size = 2 * frames * systems.bodies
       shown, _ = self._shown(
@@ -188,8 +189,8 @@ class Futures(core.Latent, core.Enumerable):
     if not num:
       return others
     row = np.arange(num)
-    turn = (core.hash64(seed, 1, row) % DIRECTIONS).astype(np.int64)
-    low, high = BANDS[core.hash64(seed, 2, row) % len(BANDS)].T
+    turn = (basics.hash64(seed, 1, row) % DIRECTIONS).astype(np.int64)
+    low, high = BANDS[basics.hash64(seed, 2, row) % len(BANDS)].T
     level = np.arange(LEVELS)
     tried = np.repeat(some, len(level), axis=0)
     nudge = 1 + turn[:, None] * len(level) + level
@@ -198,7 +199,7 @@ class Futures(core.Latent, core.Enumerable):
     frames = np.where(self._stays(tried), frames, 0).reshape(num, -1)
     fits = (frames >= low[:, None]) & (frames <= high[:, None])
     # Of the pushes that fit, one by chance.
-    order = np.where(fits, core.uniforms(seed, 3, row[:, None], level), 2)
+    order = np.where(fits, basics.uniforms(seed, 3, row[:, None], level), 2)
     some_fit = fits.any(1)
     others[some_fit, NUDGE] = nudge[row, order.argmin(1)][some_fit]
     return others
@@ -400,7 +401,7 @@ def _systems(
   some = np.flatnonzero(nudge)
   if some.size:
     word = PUSH, numbers[some], (nudge[some] - 1) // LEVELS
-    turn = 2 * np.pi * core.uniforms(seeds[some], *word).astype(np.float64)
+    turn = 2 * np.pi * basics.uniforms(seeds[some], *word).astype(np.float64)
     share = STRONGEST * 2.0 ** (-0.5 * ((nudge[some] - 1) % LEVELS))
     part = found.take(some)
     # The last frame that is seen before it.

@@ -13,6 +13,7 @@ import functools
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.kernels import orbits
 from wm.kernels.orbits import particles
 from wm.worlds.orbits import futures
@@ -110,7 +111,7 @@ class Posterior(core.SequenceProcess):
     rows = np.flatnonzero(seen)
     if rows.size:
       self._observe(memory, rows, tokens[rows], word[rows])
-    memory[:, HASH] = core.hash64(word, tokens)[:, None].view(np.int32)
+    memory[:, HASH] = basics.hash64(word, tokens)[:, None].view(np.int32)
     memory[:, COUNT] += 1
     memory[~(ok | seen)] = core.DEAD
     return memory
@@ -147,7 +148,7 @@ class Posterior(core.SequenceProcess):
     bins[np.arange(len(rows)), place] = tokens - self._first
     clouds = self._opened(memory[rows])
     alive = memory[rows, ALIVE].astype(np.int64)
-    seeds = core.hash64(self._seed, word, tokens) >> np.uint64(32)
+    seeds = basics.hash64(self._seed, word, tokens) >> np.uint64(32)
     particles.observe(
       *(clouds, alive, bins, place, self._priors(memory[rows, STEP])),
       *(self._sweeps, self._grid, seeds.astype(np.uint32)),

@@ -27,6 +27,7 @@ import numpy as np
 from scipy import special
 
 from wm import core
+from wm.core import basics
 from wm.kernels import orbits
 from wm.worlds.base import csv_file
 
@@ -98,7 +99,7 @@ class Options(NamedTuple):
 
 def _uniform(*words: np.ndarray | int) -> np.ndarray:
   """Uniform float64 in (0, 1), a function of the words."""
-  top = (core.hash64(*words) >> np.uint64(12)).astype(np.float64)
+  top = (basics.hash64(*words) >> np.uint64(12)).astype(np.float64)
   return (top + 0.5) * 2.0**-52
 
 

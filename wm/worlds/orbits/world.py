@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.core.fields import field, field_error
 from wm.kernels import orbits
 from wm.worlds.base import table
@@ -96,7 +97,7 @@ class World(futures.Futures):
     """See core.Bounded."""
     del world
     rows = 2 * (self.rows + self.ahead), 'rows', 'ahead', 'bins'
-    return core.sequences_cost(*rows, vocab=self.bins)
+    return resources.sequences_cost(*rows, vocab=self.bins)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -184,7 +185,7 @@ class World(futures.Futures):
     found = some[:, futures.WORD].astype(np.int64)
     known = np.flatnonzero(some[:, futures.NUMBER] >= 0)
     if known.size:
-      hashed = core.hash64(*some[known].T) >> np.uint64(1)
+      hashed = basics.hash64(*some[known].T) >> np.uint64(1)
       found[known] = hashed.astype(np.int64)
     return found
 
@@ -295,7 +296,7 @@ class World(futures.Futures):
     place = np.clip(np.nan_to_num(place), 0, self.bins - 1)
     return (place + self.first_bin).astype(np.int32)
 
-  def trajectory(self, sequences: core.Sequences) -> core.Trajectory:
+  def trajectory(self, sequences: core.Sequences) -> core.latent.Trajectory:
     """See core.Latent; `first_sun` and `radial_velocity` change states only."""
     drawn = self._drawn(sequences)
     rows = self.rows - 1
@@ -313,7 +314,7 @@ class World(futures.Futures):
       unit = seen[..., :2] / np.linalg.norm(seen[..., :2], axis=-1)[..., None]
       radial = (state[..., 2:4] * unit).sum(-1, keepdims=True)
       state[..., 2:4] -= 2 * radial * unit
-    return core.Trajectory(
+    return core.latent.Trajectory(
       place,
       body.astype(np.int32),
       frame.astype(np.int32),

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.kernels import othello as kernels
 
 HEADER, RECORD, MOVES = 16, 68, 60  # Bytes.
@@ -137,7 +138,7 @@ def read(path: str, size: int = 8) -> Records:
 def _file(path: pathlib.Path, name: str, size: int) -> _Games:
   """The games of a file, `name` where it is one of a folder `path`."""
   path = path / name
-  with core.reading_file(path, 'a file of games'):
+  with inputs.reading_file(path, 'a file of games'):
     data = path.read_bytes()
     wthor = path.suffix.lower() == '.wtb'
     games = _wthor(data, path, size) if wthor else _text(data, size)

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.core.fields import field, field_error
 from wm.kernels import othello as kernels
 from wm.worlds.base import games, svg, table, uniform_play, verbal
@@ -49,7 +50,7 @@ class VerbalOthello(labels.Counted, core.Verbal):
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     discs = self.labels(self.init(1))[0, :-1].reshape(self.size, self.size)
     places = {
       side: [f'{"abcdefgh"[c]}{r + 1}' for r, c in np.argwhere(discs == side)]
@@ -184,7 +185,7 @@ class World(VerbalOthello, games.GameWorld):
       columns[:, token : token + num] = grid[:, bit : bit + num]
     return legal
 
-  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+  def traced(self, states: np.ndarray) -> tuple[core.traced.Rules, Any]:
     """See core.Enumerable.traced; any state will do."""
     from wm.kernels.othello import vmap  # Deferred: it imports JAX.
 
@@ -207,7 +208,7 @@ class World(VerbalOthello, games.GameWorld):
 
   def hashes(self, states: np.ndarray) -> np.ndarray:
     """[B] uint64 of discs and side to move."""
-    return core.hash64(*self._position(states))
+    return basics.hash64(*self._position(states))
 
   @property
   def heads(self) -> core.Heads:
@@ -288,7 +289,7 @@ class World(VerbalOthello, games.GameWorld):
       return super().sample(num, seed, split)
     squares = opening_squares(self.openings, self.vocab)
     moves = opening_orders(self, squares)
-    kept = np.argsort(core.hash64(seed, np.arange(len(moves))))[:num]
+    kept = np.argsort(basics.hash64(seed, np.arange(len(moves))))[:num]
     tokens = np.zeros((len(kept), self.max_len), np.int32)
     tokens[:, : len(squares)] = moves[kept]
     lengths = np.full(len(kept), len(squares), np.int32)
@@ -320,7 +321,7 @@ class World(VerbalOthello, games.GameWorld):
   ) -> core.Boundary:
     """Boundaries of pairs of states, by compiled product search."""
     pairs = zip(*self._position(first), *self._position(second), strict=True)
-    return core.joined(
+    return core.boundary.joined(
       [
         kernels.boundary(tuple(pair[:3]), tuple(pair[3:]), depth, self.size)
         for pair in pairs
@@ -418,7 +419,7 @@ class Recorded(World):
     """Recorded games without duplicates, in an order by seed."""
     found = self._records.sequences
     rows = np.flatnonzero(table.in_split(self.split_key(found), split))
-    order = np.argsort(core.hash64(seed, rows), kind='stable')
+    order = np.argsort(basics.hash64(seed, rows), kind='stable')
     taken = found.take(rows[order[:num]])
     return dataclasses.replace(taken, counts={}, distinct=True)
 

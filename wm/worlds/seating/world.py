@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics, resources
 from wm.core.fields import field
 from wm.kernels import dfa
 from wm.worlds.base import svg, table, verbal
@@ -75,12 +76,15 @@ class VerbalSeating(table.TableWorld, core.Verbal):
     """What people are called."""
     names = self.names
     if telling.seed:
-      names = core.new_names(len(names), telling)
+      names = core.verbal.new_names(len(names), telling)
     return dict(zip(self.names, names, strict=True))
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Statements as sentences, without a full stop."""
-    wording, called = core.wording_of(self, telling), self._called(telling)
+    wording, called = (
+      core.verbal.wording_of(self, telling),
+      self._called(telling),
+    )
     found = ['<pad>']
     for token in self.vocab[1:]:
       if '@' in token:
@@ -97,7 +101,7 @@ class VerbalSeating(table.TableWorld, core.Verbal):
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal; people have new names, or are told in another order."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     names = verbal.in_order(list(self._called(telling).values()), telling)
     return TEXTS.render(
       wording,
@@ -134,7 +138,7 @@ class World(
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    return core.sequences_cost(self.length, 'length')
+    return resources.sequences_cost(self.length, 'length')
 
   @property
   def names(self) -> tuple[str, ...]:
@@ -213,7 +217,7 @@ class World(
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """After `least` to `most` random valid statements, uniform each."""
     trial = np.arange(num)
-    share = core.uniforms(seed, trial, NUMBER)
+    share = basics.uniforms(seed, trial, NUMBER)
     span = self.most - self.least + 1
     count = self.least + np.minimum((share * span).astype(int), span - 1)
     states = self.init(num)
@@ -226,7 +230,7 @@ class World(
     self, states: np.ndarray, seed: int, trial: np.ndarray, k: int
   ) -> tuple[np.ndarray, np.ndarray]:
     """States [R, W] after one random valid statement [R] each."""
-    uniform = core.uniforms(seed, trial, STATEMENT, k)
+    uniform = basics.uniforms(seed, trial, STATEMENT, k)
     tokens = table.drawn(self.legal(states), uniform)
     return self.advance(states, tokens), tokens
 
@@ -247,7 +251,7 @@ class World(
       )
       columns.append(column)
     tokens = np.stack(columns, -1) if columns else np.zeros((num, 0), np.int32)
-    person = core.hash64(seed, trial, PERSON) % np.uint64(self.people)
+    person = basics.hash64(seed, trial, PERSON) % np.uint64(self.people)
     person = person.astype(np.int32)
     seats = [
       self.arrangements(s)[0, p] for s, p in zip(states, person, strict=True)
@@ -305,7 +309,7 @@ class World(
     sources = self._edges.sources[into]
     mass = np.where(sources != row, self._ways[moves - 1, sources], 0.0)
     total = np.cumsum(mass)
-    uniform = core.uniforms(seed, LAST, 0)
+    uniform = basics.uniforms(seed, LAST, 0)
     pick = np.searchsorted(total, uniform * total[-1], side='right')
     pick = min(pick, np.flatnonzero(mass)[-1])
     return sources[pick], self._edges.labels[into][pick] + 1

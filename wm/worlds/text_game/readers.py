@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.worlds.text_game import maze
 from wm.worlds.text_game import maze as mazes
 
@@ -148,8 +149,8 @@ def _json(files: Mapping[str, str], kind: str, where: str) -> list[Any]:
   """The list in a JSON file."""
   if kind not in files:
     raise core.InputError(f'{where}.{kind} is missing')
-  with core.reading(f'{where}.{kind}', 'JSON'):
-    found = core.parse_json(files[kind])
+  with inputs.reading(f'{where}.{kind}', 'JSON'):
+    found = inputs.parse_json(files[kind])
   if not isinstance(found, list):
     raise core.InputError(f'{where}.{kind} is no list')
   return found
@@ -233,7 +234,7 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
 
 def _lines(text: str, where: str) -> list[list[str]]:
   """Lines of a CSV file without its head."""
-  with core.reading(where, 'a CSV file'):
+  with inputs.reading(where, 'a CSV file'):
     return list(csv.reader(text.splitlines()[1:]))
 
 
@@ -301,9 +302,9 @@ def texts(folder: str | os.PathLike[str], game: str) -> Mapping[str, str]:
 
 
 def _text(data: bytes | pathlib.Path, where: str) -> str:
-  with core.reading(where, 'UTF-8 text'):
+  with inputs.reading(where, 'UTF-8 text'):
     if isinstance(data, pathlib.Path):
-      with core.reading_file(data, 'UTF-8 text') as path:
+      with inputs.reading_file(data, 'UTF-8 text') as path:
         if path.stat().st_size > LARGEST:
           raise core.InputError(f'{where} has more than {LARGEST:,} bytes')
         data = path.read_bytes()
@@ -315,7 +316,7 @@ def _files(
 ) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
   """(game, kind) -> the file, or its bytes."""
   path = pathlib.Path(folder)
-  with core.reading(path, 'a folder of games'):
+  with inputs.reading(path, 'a folder of games'):
     if path.is_file():
       status = path.stat()
       return _packed(str(path), status.st_mtime_ns, status.st_size)
@@ -340,7 +341,10 @@ def _packed(
   """As `_files`, of an archive; modified, size: tell its versions apart."""
   found: dict[tuple[str, str], bytes | pathlib.Path] = {}
   total = 0
-  with core.reading(path, 'a readable archive'), tarfile.open(path) as archive:
+  with (
+    inputs.reading(path, 'a readable archive'),
+    tarfile.open(path) as archive,
+  ):
     for member in archive:
       *_, game, name = ['', '', *member.name.split('/')]
       if not member.isfile() or not name.startswith(f'{game}.'):

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import resources
 from wm.kernels import simple_paths as kernels
 from wm.worlds.text_game import maze as mazes
 
@@ -147,7 +148,9 @@ def routes(found: Destinations, nodes: int, easy: str = 'some') -> Routes:
     raise core.InputError(
       f'routes are easy by {easy!r}; available: {", ".join(RULES)}'
     )
-  core.require_memory(24 * nodes * nodes, f'routes between {nodes:,} places')
+  resources.require_memory(
+    24 * nodes * nodes, f'routes between {nodes:,} places'
+  )
   walks = found.paths
   pair = walks.source.astype(np.int64) * nodes + walks.target
   places, count = nodes * nodes, np.bincount(pair, minlength=nodes * nodes)

@@ -59,7 +59,7 @@ class VerbalMaze(table.NamedTableWorld, core.Verbal):
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Actions as the game has them; 'action7' where a list cannot hold them."""
-    core.wording_of(self, telling)
+    core.verbal.wording_of(self, telling)
     names = [self.maze.actions[action] for action in self.sets.actions]
     numbered = [f'action{number}' for number in range(1, len(names) + 1)]
     plain = all(name not in names for name in numbered)
@@ -75,12 +75,12 @@ class VerbalMaze(table.NamedTableWorld, core.Verbal):
     """Names of places, new ones for a seed, in quotes."""
     names = self.maze.places
     if telling.seed:
-      names = core.new_names(len(names), telling)
+      names = core.verbal.new_names(len(names), telling)
     return [json.dumps(name, ensure_ascii=False) for name in names]
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all places by name, and all ways."""
-    wording = core.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, telling)
     called, spoken = self._called(telling), self.token_names(telling)
     label = dict(zip(self.sets.actions, spoken[1:], strict=True))
     leads: dict[int, dict[str, list[str]]] = {}
@@ -88,7 +88,7 @@ class VerbalMaze(table.NamedTableWorld, core.Verbal):
       leads.setdefault(v, {})
       leads.setdefault(u, {}).setdefault(label[a], []).append(called[v])
     told = [(called[u], leads[u]) for u in leads]
-    told = [told[k] for k in core.shuffled(len(told), telling)]
+    told = [told[k] for k in core.verbal.shuffled(len(told), telling)]
     tell = _ways if wording == 'ways' else _rooms
     outcomes = [to for ways in leads.values() for to in ways.values()]
     several = any(len(to) > 1 for to in outcomes)
@@ -115,10 +115,12 @@ class VerbalMaze(table.NamedTableWorld, core.Verbal):
     moves = self.render_tokens(tokens, telling)
     return f'{moves}. On the way: {", ".join(names)}.'
 
-  def extent(self, telling: core.PromptStyle) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
     num = int(mazes.seen(self.maze).sum())
-    return core.Extent(num, 'places', core.text_tokens(self.rules(telling)))
+    return core.verbal.Extent(
+      num, 'places', core.verbal.text_tokens(self.rules(telling))
+    )
 
 
 _Told = list[tuple[str, dict[str, list[str]]]]
@@ -131,7 +133,7 @@ def _ways(told: _Told, telling: core.PromptStyle) -> list[str]:
     for here, ways in told
     for action, there in ways.items()
   ]
-  return [lines[k] for k in core.shuffled(len(lines), telling)]
+  return [lines[k] for k in core.verbal.shuffled(len(lines), telling)]
 
 
 def _rooms(told: _Told, telling: core.PromptStyle) -> list[str]:
@@ -139,7 +141,7 @@ def _rooms(told: _Told, telling: core.PromptStyle) -> list[str]:
   lines = []
   for number, (here, ways) in enumerate(told):
     steps = [f'{a} goes to {" or ".join(to)}' for a, to in ways.items()]
-    order = core.shuffled(len(steps), telling, stream=number)
+    order = core.verbal.shuffled(len(steps), telling, stream=number)
     listed = ', '.join(steps[k] for k in order) or 'no move goes on'
     lines.append(f'In {here}: {listed}.')
   return lines
