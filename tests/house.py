@@ -33,44 +33,38 @@ VAGUE = frozenset(
   )
 )
 
-_TRAINING = """
-import wm
-world = 'maps(rows=4, columns=4)'
-wm.sample(world, OUT + '/run', wm.Sampling(num=60, num_heldout=10))
-run = lambda: wm.train(
-  world, 'transformer(layers=1, width=16, heads=1)', OUT + '/run',
-  wm.Training(steps=4, batch=8, eval_every=2, save_every=2))
-"""
-_SCORING = """
-trained = run()
-run = lambda: wm.score(trained, ['compression(trials=8)', 'next_token(num=8)'])
-"""
-_REPORT = """
-run()
-wm.reconstruct(trained, OUT + '/run', num=100)
-run = lambda: wm.report(OUT + '/run')
-"""
-CALLS = {
-  'training': _TRAINING,
-  'scoring': _TRAINING + _SCORING,
-  'report': _TRAINING + _SCORING + _REPORT,
-}
+CALLS = 'training', 'scoring', 'report'
 
-# What a call runs, without what imports run: a module, a decorator, a class.
+# The files that each call runs, without what imports run: a module, a
+# decorator, a class.
 _TRACED = """
 import sys, tempfile, threading
-OUT = tempfile.mkdtemp()
-{calls}
-files = set()
-def starts(frame, event, argument):
-  code = frame.f_code
-  if event == 'call' and code.co_flags & 2:  # A function, not a module.
-    files.add(code.co_filename)
-threading.setprofile(starts)
-sys.setprofile(starts)
-run()
-sys.setprofile(None)
-print('FILES', *sorted(f for f in files if f.startswith({wm!r})))
+import wm
+
+def traced(call, run):
+  files = set()
+  def starts(frame, event, argument):
+    code = frame.f_code
+    if event == 'call' and code.co_flags & 2:  # A function, not a module.
+      files.add(code.co_filename)
+  threading.setprofile(starts)
+  sys.setprofile(starts)
+  result = run()
+  sys.setprofile(None)
+  threading.setprofile(None)
+  print('FILES', call, *sorted(f for f in files if f.startswith(sys.argv[1])))
+  return result
+
+out = tempfile.mkdtemp()
+world = 'maps(rows=4, columns=4)'
+wm.sample(world, out + '/run', wm.Sampling(num=60, num_heldout=10))
+model = traced('training', lambda: wm.train(
+  world, 'transformer(layers=1, width=16, heads=1)', out + '/run',
+  wm.Training(steps=4, batch=8, eval_every=2, save_every=2)))
+metrics = ['compression(trials=8)', 'next_token(num=8)']
+traced('scoring', lambda: wm.score(model, metrics))
+wm.reconstruct(model, out + '/run', num=100)
+traced('report', lambda: wm.report(out + '/run'))
 """
 
 
@@ -294,20 +288,24 @@ def vague_names(tree: Tree) -> list[str]:
   return lines
 
 
-def runs(call: str, root: pathlib.Path) -> list[str]:
-  """Files of wm that a call runs."""
-  code = _TRACED.format(calls=CALLS[call], wm=f'{root}/wm/')
+@functools.cache
+def runs(root: pathlib.Path) -> dict[str, list[str]]:
+  """Call -> files of wm that it runs."""
   done = subprocess.run(
-    [sys.executable, '-c', code],
+    [sys.executable, '-c', _TRACED, f'{root}/wm/'],
     cwd=root,
     capture_output=True,
     text=True,
     check=False,
   )
-  lines = [x for x in done.stdout.splitlines() if x.startswith('FILES ')]
-  if done.returncode or not lines:
-    raise RuntimeError(f'{call}: {done.stderr[-2000:]}')
-  return [str(pathlib.Path(f).relative_to(root)) for f in lines[0].split()[1:]]
+  if done.returncode:
+    raise RuntimeError(done.stderr[-2000:])
+  lines = (x.split() for x in done.stdout.splitlines())
+  return {
+    words[1]: [str(pathlib.Path(file).relative_to(root)) for file in words[2:]]
+    for words in lines
+    if words[:1] == ['FILES']
+  }
 
 
 MEASURES: dict[str, Callable[[Tree], list[str]]] = {
@@ -322,7 +320,7 @@ MEASURES: dict[str, Callable[[Tree], list[str]]] = {
   'comments_per_100': comments_per_100,
   'vague_names': vague_names,
   **{
-    f'files_of_{call}': lambda tree, call=call: runs(call, tree.root)
+    f'files_of_{call}': lambda tree, call=call: runs(tree.root)[call]
     for call in CALLS
   },
 }
