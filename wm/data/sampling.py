@@ -79,10 +79,10 @@ def stored(
   Raises:
     InputError: the folder holds none, or those of another vocabulary.
   """
-  kept = stores.open(folder)
-  check_vocab(kept, world)
-  order = np.argsort(basics.hash64(seed, np.arange(len(kept))), kind='stable')
-  return core.Sequences(*kept.take(np.sort(order[:num])))
+  store = stores.open(folder)
+  check_vocab(store, world)
+  order = np.argsort(basics.hash64(seed, np.arange(len(store))), kind='stable')
+  return core.Sequences(*store.take(np.sort(order[:num])))
 
 
 @locks.alone('sample')
@@ -112,13 +112,13 @@ def make_dataset(
   _check_room(world, out, num + num_heldout, seed)
   with whole(out, 'sample'):
     files.claim(out, 'sample', run)
-    made = {
+    manifests = {
       split: _make_split(world, out / 'data' / split, size, seed, split)
       for split, size in zip(SPLITS, (num, num_heldout), strict=True)
     }
     if options.text:
       _write_text(world, out / 'data')
-  return made
+  return manifests
 
 
 @contextlib.contextmanager
@@ -186,13 +186,15 @@ def _make_split(
   world: core.World, folder: Path, num: int, seed: int, split: str
 ) -> dict[str, Any]:
   """Makes the store of a split, unless it is complete; its manifest."""
-  wanted = describe(world, seed, split, num)
+  description = describe(world, seed, split, num)
   if folder.exists():
     manifest = stores.open(folder).manifest
-    files.same(folder, split, wanted, {k: manifest.get(k) for k in wanted})
+    files.same(
+      folder, split, description, {k: manifest.get(k) for k in description}
+    )
     return manifest
   tokens = stores.SHARD_TOKENS
-  with stores.Writer(folder, wanted, shard_tokens=tokens) as writer:
+  with stores.Writer(folder, description, shard_tokens=tokens) as writer:
     with progress.Progress(
       f'sample {split}', num, 'sequences', done=writer.rows
     ) as shown:
@@ -223,13 +225,13 @@ def _chunks(
         f'{registry.spec(world)}: sample gives {type(chunk).__name__}; '
         'expected core.Sequences'
       )
-    given = len(chunk)
+    num_drawn = len(chunk)
     if chunk.distinct:
       seen = seen or _Seen(writer)
       chunk = seen.new(chunk)
     if len(chunk):
       yield chunk
-    if given < asked or not len(chunk):
+    if num_drawn < asked or not len(chunk):
       return
 
 

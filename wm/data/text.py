@@ -51,10 +51,10 @@ def read(path: str | Path, world: core.World) -> core.Sequences:
     InputError: no such file, not text, no sequences in it, or an unknown
       token, with its line number.
   """
-  found = parse(_lines(Path(path)), 1, path, world)
-  if not len(found):
+  sequences = parse(_lines(Path(path)), 1, path, world)
+  if not len(sequences):
     raise core.InputError(f'{path} holds no sequences')
-  return found
+  return sequences
 
 
 def characters(path: str | Path) -> int:
@@ -68,9 +68,9 @@ def characters(path: str | Path) -> int:
 def batches(path: str | Path, size: int) -> Iterator[tuple[int, list[str]]]:
   """Yields `size` lines at a time, and the number of their first."""
   lines, first = _lines(Path(path)), 1
-  while some := list(itertools.islice(lines, size)):
-    yield first, some
-    first += len(some)
+  while batch := list(itertools.islice(lines, size)):
+    yield first, batch
+    first += len(batch)
 
 
 def parse(

@@ -111,8 +111,8 @@ def _make(
     stores.Writer(folder, about, shard_tokens=tokens) as writer,
     progress.Progress(f'ingest {split}', size, 'B') as shown,
   ):
-    for read, some in _chunks(world, paths, writer.chunks):
-      writer.add(keep.of(some))
+    for read, sequences in _chunks(world, paths, writer.chunks):
+      writer.add(keep.of(sequences))
       shown.reach(read, size, f'{writer.rows:,} sequences')
     if not writer.rows:
       raise core.InputError(
@@ -133,9 +133,9 @@ def _chunks(
       if done:
         done -= 1
         continue
-      some = text.parse(lines, first, path, world)
-      blank = {'blank': len(lines) - len(some)}
-      yield read, dataclasses.replace(some, counts=blank)
+      sequences = text.parse(lines, first, path, world)
+      blank = {'blank': len(lines) - len(sequences)}
+      yield read, dataclasses.replace(sequences, counts=blank)
 
 
 class _Keep(NamedTuple):
@@ -151,13 +151,13 @@ class _Keep(NamedTuple):
   split: str
   taken: np.ndarray
 
-  def of(self, some: core.Sequences) -> core.Sequences:
+  def of(self, sequences: core.Sequences) -> core.Sequences:
     """The lines that are kept; `counts` has causes of the others."""
-    world, lengths = self.world, some.lengths
+    world, lengths = self.world, sequences.lengths
     start = world.init(len(lengths))
-    steps, _ = world.walk(start, some.tokens, lengths)
-    last = some.tokens[np.arange(len(lengths)), lengths - 1]
-    key = world.split_key(some)
+    steps, _ = world.walk(start, sequences.tokens, lengths)
+    last = sequences.tokens[np.arange(len(lengths)), lengths - 1]
+    key = world.split_key(sequences)
     causes = {
       'illegal': steps < lengths,
       'too long': lengths > world.max_len,
@@ -165,9 +165,9 @@ class _Keep(NamedTuple):
       'of the other split': np.isin(key, self.taken)
       | ~table.in_split(key, self.split),
     }
-    counts, left = dict(some.counts), np.ones(len(lengths), bool)
-    for cause, found in causes.items():
-      counts[cause] = int((left & found).sum())
-      left &= ~found
+    counts, left = dict(sequences.counts), np.ones(len(lengths), bool)
+    for cause, mask in causes.items():
+      counts[cause] = int((left & mask).sum())
+      left &= ~mask
     counts = {cause: count for cause, count in counts.items() if count}
-    return dataclasses.replace(some.take(left), counts=counts)
+    return dataclasses.replace(sequences.take(left), counts=counts)

@@ -65,10 +65,10 @@ def told(out: str | None = None) -> Iterator[None]:
     if code not in (*_PLAIN, *_FEW):
       raise
     place = error.filename or out
-    said = error.strerror or str(error)
+    message = error.strerror or str(error)
     if code in _FEW:
-      said += ' (`ulimit -n` says how many may be)'
-    fail(f'{said}: {place}' if place else said)
+      message += ' (`ulimit -n` says how many may be)'
+    fail(f'{message}: {place}' if place else message)
   except Failed as error:
     fail(str(error))
   except MemoryError as error:

@@ -38,9 +38,9 @@ def check_folder(name: str, path: str) -> None:
   except (FileNotFoundError, PermissionError):
     return  # It can be made, or who makes it says why not.
   except (OSError, ValueError) as error:
-    given = path if len(path) < 80 else f'{path[:80]}...'
+    shown = path if len(path) < 80 else f'{path[:80]}...'
     why = getattr(error, 'strerror', None) or str(error)
-    raise core.InputError(f'{name}={given!r}: {why}') from error
+    raise core.InputError(f'{name}={shown!r}: {why}') from error
   if other:
     raise core.InputError(f'{name}={path} is a file; expected a folder')
 
@@ -135,8 +135,8 @@ def _sweep(path: Path) -> None:
   """Removes temporary files of `path` whose process has ended."""
   for left in path.parent.glob(f'.{glob.escape(path.name)}.*.tmp'):
     *host, number = left.name[len(path.name) + 2 : -len('.tmp')].split('.')
-    here = not host or '.'.join(host) == socket.gethostname()
-    if here and number.isdigit() and not _lives(int(number)):
+    local = not host or '.'.join(host) == socket.gethostname()
+    if local and number.isdigit() and not _lives(int(number)):
       with contextlib.suppress(OSError):
         _remove(left)
 
@@ -202,16 +202,16 @@ def record(
   for name, kind in {**needed, **(optional or {})}.items():
     if name not in value:
       continue
-    given = value[name]
-    fits = isinstance(given, kind)
-    if isinstance(given, bool):  # An int to Python, and never meant as one.
+    item = value[name]
+    fits = isinstance(item, kind)
+    if isinstance(item, bool):  # An int to Python, and never meant as one.
       fits = kind is bool
-    elif isinstance(given, float):
-      fits = fits and math.isfinite(given)
+    elif isinstance(item, float):
+      fits = fits and math.isfinite(item)
     if not fits:
-      wanted = getattr(kind, '__name__', str(kind))
+      expected = getattr(kind, '__name__', str(kind))
       raise core.InputError(
-        f'{where}: {name} is {given!r:.60}; expected {wanted}'
+        f'{where}: {name} is {item!r:.60}; expected {expected}'
       )
   return value
 
@@ -280,10 +280,10 @@ def same(
       )
 
 
-def _differ(one: Any, other: Any) -> bool:
-  if isinstance(one, dict) and isinstance(other, dict):
-    return any(one[key] != other[key] for key in one.keys() & other.keys())
-  return one != other
+def _differ(new: Any, old: Any) -> bool:
+  if isinstance(new, dict) and isinstance(old, dict):
+    return any(new[key] != old[key] for key in new.keys() & old.keys())
+  return new != old
 
 
 def claimed(

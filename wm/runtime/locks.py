@@ -74,7 +74,7 @@ def writer(
     Held: another process has the lock; an InputError.
   """
   path = Path(folder) / f'.{stage}{part and "-"}{part}.lock'
-  made = _make(path.parent)
+  created = _make(path.parent)
   held = _acquire(path)
   while held is None:
     if not wait:
@@ -89,7 +89,7 @@ def writer(
     yield
   finally:
     _release(path, held)
-    for place in reversed(made):
+    for place in reversed(created):
       with contextlib.suppress(OSError):  # What is written keeps it.
         place.rmdir()
 

@@ -47,7 +47,7 @@ def macros(package: str, template: str) -> Any:
 
 @functools.cache
 def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
-  made = jinja2.Environment(
+  environment = jinja2.Environment(
     loader=jinja2.PackageLoader(package, folder),
     autoescape=jinja2.select_autoescape(['html'], default=False),
     undefined=jinja2.StrictUndefined,
@@ -55,13 +55,13 @@ def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
     lstrip_blocks=True,
     keep_trailing_newline=True,
   )
-  made.filters['data_uri'] = _data_uri
-  made.filters['markdown'] = markdown
-  made.policies['json.dumps_kwargs'] = {
+  environment.filters['data_uri'] = _data_uri
+  environment.filters['markdown'] = markdown
+  environment.policies['json.dumps_kwargs'] = {
     'separators': (',', ':'),
     'allow_nan': False,
   }
-  return made
+  return environment
 
 
 def _data_uri(content: bytes | str, kind: str) -> str:

@@ -49,15 +49,15 @@ def active() -> bool:
 
 def digest(things: Iterable[Any]) -> str:
   """Hash of arrays, by type, shape and content, and of other things' repr."""
-  found = hashlib.sha256()
+  hasher = hashlib.sha256()
   for thing in things:
     if isinstance(thing, np.ndarray):
-      found.update(f'{thing.dtype.str}{thing.shape}'.encode())
-      found.update(np.ascontiguousarray(thing).data)
+      hasher.update(f'{thing.dtype.str}{thing.shape}'.encode())
+      hasher.update(np.ascontiguousarray(thing).data)
     else:
-      found.update(repr(thing).encode())
-    found.update(b'\0')
-  return found.hexdigest()
+      hasher.update(repr(thing).encode())
+    hasher.update(b'\0')
+  return hasher.hexdigest()
 
 
 def part(
@@ -77,7 +77,7 @@ def part(
     with np.load(path, allow_pickle=False) as file:
       return tuple(file[f'arr_{k}'] for k in range(len(file.files)))
   except (FileNotFoundError, zipfile.BadZipFile, ValueError, EOFError):
-    found = make()
+    arrays = make()
   with files.replacing(path) as temporary, open(temporary, 'wb') as file:
-    np.savez(file, *found)
-  return found
+    np.savez(file, *arrays)
+  return arrays

@@ -80,19 +80,19 @@ class Progress:
   def __str__(self) -> str:
     spent = time.monotonic() - self._start
     new = self.done - self._first
-    found = []
+    parts = []
     if self.total is not None:
-      found.append(f'{self.done:,}/{self.total:,} {self.unit}')
+      parts.append(f'{self.done:,}/{self.total:,} {self.unit}')
     elif self.done:
-      found.append(f'{self.done:,} {self.unit}')
+      parts.append(f'{self.done:,} {self.unit}')
     if new:
-      found.append(f'{new / max(spent, 1e-9):,.3g}/s')
+      parts.append(f'{new / max(spent, 1e-9):,.3g}/s')
     if new and self.total is not None:
       left = (self.total - self.done) * spent / new
-      found.append(f'{_clock(left)} left')
+      parts.append(f'{_clock(left)} left')
     if not new:
-      found.append(f'{_clock(spent)} so far')
-    return f'{self.what}: ' + ', '.join(found + [self.note] * bool(self.note))
+      parts.append(f'{_clock(spent)} so far')
+    return f'{self.what}: ' + ', '.join(parts + [self.note] * bool(self.note))
 
   def close(self) -> None:
     """Ends the work; the bar stays as it is."""

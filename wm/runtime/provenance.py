@@ -128,10 +128,10 @@ class Reader:
         continue
       more = thing.code() if isinstance(thing, core.Model) else ()
       for root in (thing, *more):
-        found = self._roots(root)
-        if not found:
+        modules = self._roots(root)
+        if not modules:
           unknown.append(f'the source of {_label(root)} is not found')
-        roots += found
+        roots += modules
       if isinstance(thing, core.Model):
         unknown.append(thing.undeclared_inputs())
     unknown += self._close(roots, inputs)
@@ -142,13 +142,13 @@ class Reader:
 
     before: names of the modules that were loaded then.
     """
-    inputs, known = dict(origin.inputs), set(origin.inputs.values())
+    inputs, hashes = dict(origin.inputs), set(origin.inputs.values())
     for name in sorted(sys.modules.keys() - before):
       file = getattr(sys.modules[name], '__file__', None)
       if not file or not plugins.is_own(file):
         continue
       path = Path(file)
-      if self._hash(path) not in known:
+      if self._hash(path) not in hashes:
         module = _Module(tuple(name.split('.')), path, path.parent)
         _note(inputs, module.name, self._hash(path))
     return origin._replace(inputs=inputs)
@@ -164,9 +164,9 @@ class Reader:
         return self._find(tuple(thing.split('.')), base)
       parts: tuple[str, ...] = (path.stem,)
     else:
-      made = thing if isinstance(thing, type) else type(thing)
-      file = getattr(sys.modules.get(made.__module__), '__file__', None)
-      path, parts = Path(file or ''), tuple(made.__module__.split('.'))
+      kind = thing if isinstance(thing, type) else type(thing)
+      file = getattr(sys.modules.get(kind.__module__), '__file__', None)
+      path, parts = Path(file or ''), tuple(kind.__module__.split('.'))
     if not path.is_file():
       return []
     path = path.resolve()
@@ -184,7 +184,7 @@ class Reader:
     Yields:
       What is wrong with one: that this process runs an older version of it.
     """
-    own = {'wm', *(module.parts[0] for module in roots)}
+    packages = {'wm', *(module.parts[0] for module in roots)}
     todo, seen = list(roots), set()
     while todo:
       module = todo.pop()
@@ -193,7 +193,7 @@ class Reader:
       seen.add(module.path)
       top = module.parts[0]
       version = (
-        '' if top in own or not _installed(module.path) else _version(top)
+        '' if top in packages or not _installed(module.path) else _version(top)
       )
       if version:
         for package in (top, _BELOW.get(top)):
@@ -220,16 +220,16 @@ class Reader:
 
   def _imported(self, module: _Module) -> list[tuple[str, ...]]:
     if module.path not in self._imports:
-      found = []
+      modules = []
       if module.path.suffix == '.py':
         for level, name in _imports(module.path.read_bytes()):
           parts = tuple(name.split('.')) if name else ()
           if level == 0:
-            found.append(parts)
+            modules.append(parts)
           elif level <= len(module.package):
             above = module.package[: len(module.package) - level + 1]
-            found.append((*above, *parts))
-      self._imports[module.path] = list(dict.fromkeys(found))
+            modules.append((*above, *parts))
+      self._imports[module.path] = list(dict.fromkeys(modules))
     return self._imports[module.path]
 
   def _find(self, parts: tuple[str, ...], base: Path) -> list[_Module]:
@@ -281,9 +281,9 @@ def difference(old: dict[str, str], new: dict[str, str]) -> str:
   if not names:
     return ''
   more = len(names) - _NAMED
-  told = names[:_NAMED] + ([f'{more} more'] if more > 0 else [])
-  first = ', '.join(told[:-1])
-  return (f'{first} and {told[-1]}' if first else told[-1]) + ' changed'
+  shown = names[:_NAMED] + ([f'{more} more'] if more > 0 else [])
+  first = ', '.join(shown[:-1])
+  return (f'{first} and {shown[-1]}' if first else shown[-1]) + ' changed'
 
 
 def _label(thing: Any) -> str:
@@ -305,8 +305,8 @@ def _paths(value: Any) -> Iterator[str]:
     if value and os.path.exists(value):  # False, too, where it is no path.
       yield value
   elif isinstance(value, list | tuple | set | frozenset):
-    for one in value:
-      yield from _paths(one)
+    for item in value:
+      yield from _paths(item)
   elif isinstance(value, dict):
     yield from _paths([*value.keys(), *value.values()])
 
@@ -330,19 +330,19 @@ def _imports(source: bytes) -> tuple[tuple[int, str], ...]:
     tree = ast.parse(source)
   except (SyntaxError, ValueError):
     return ()
-  found: list[tuple[int, str]] = []
+  names: list[tuple[int, str]] = []
   for node in ast.walk(tree):
     if isinstance(node, ast.Import):
-      found += [(0, alias.name) for alias in node.names]
+      names += [(0, alias.name) for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
       head = f'{node.module}.' if node.module else ''
-      found += [(node.level, head + a.name) for a in node.names]
+      names += [(node.level, head + a.name) for a in node.names]
     elif isinstance(node, ast.Call):
       function = node.func
       name = getattr(function, 'attr', getattr(function, 'id', ''))
       values = node.args[:1] if name in ('import_module', '__import__') else []
-      found += [(0, v) for v in map(_text, values) if v]
-  return tuple(dict.fromkeys(found))
+      names += [(0, v) for v in map(_text, values) if v]
+  return tuple(dict.fromkeys(names))
 
 
 def _text(node: ast.expr) -> str:

@@ -82,13 +82,13 @@ def farewell(code: Exit, again: bool) -> None:
   """
   for act in _LAST:
     act()
-  said = code.name.lower()
+  line = code.name.lower()
   if again:
-    said += '; run the same command again to go on'
+    line += '; run the same command again to go on'
   if os.isatty(2):
-    said = f'\n{said}'  # Below the bar.
+    line = f'\n{line}'  # Below the bar.
   with contextlib.suppress(OSError):
-    os.write(2, f'{said}\n'.encode())
+    os.write(2, f'{line}\n'.encode())
 
 
 def install(again: Callable[[], bool]) -> None:

@@ -39,8 +39,8 @@ def fix(num: int) -> int:
 
 def number() -> int:
   """Threads that XLA has or would start with; more devices have as many."""
-  given = (os.environ.get(name, '') for name in _VARIABLES)
-  return next((int(text) for text in given if text.isdecimal()), 0) or cores()
+  values = (os.environ.get(name, '') for name in _VARIABLES)
+  return next((int(text) for text in values if text.isdecimal()), 0) or cores()
 
 
 def cores() -> int:

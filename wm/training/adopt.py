@@ -51,34 +51,34 @@ def gpt2(
     by_mingpt = gpt2_import.is_mingpt(weights)
     if by_mingpt:
       weights = gpt2_import.from_mingpt(weights, place.max_len)
-      known = gpt2_import.infer(weights, mlp=gpt2_import.MINGPT_MLP)
+      network_model = gpt2_import.infer(weights, mlp=gpt2_import.MINGPT_MLP)
     else:
       weights = gpt2_import.bare(weights, path)
-      known = gpt2_import.infer(weights)
+      network_model = gpt2_import.infer(weights)
   if model is not None:
-    made: core.Model = registry.resolve('model', model)
-    if not isinstance(made, type(known)):
+    chosen: core.Model = registry.resolve('model', model)
+    if not isinstance(chosen, type(network_model)):
       raise core.InputError(f'{model!r} is no transformer(...)')
-    made.check_world(place)
-    known = made
-  shape = network.NetworkSpec(known, len(place.vocab), place.max_len)
+    chosen.check_world(place)
+    network_model = chosen
+  shape = network.NetworkSpec(network_model, len(place.vocab), place.max_len)
   ids = np.arange(len(place.vocab))
   if vocab is not None or not by_mingpt:
     ids = _ids(place, vocab)
-  with inputs.reading(path, f'weights of {registry.spec(known)}'):
+  with inputs.reading(path, f'weights of {registry.spec(network_model)}'):
     params = gpt2_import.params(weights, shape, ids)
-  files.claim(out, config.STAGE, _describe(path, place, known))
-  kept = checkpoints.Checkpoints(out, read_only=False)
+  files.claim(out, config.STAGE, _describe(path, place, network_model))
+  store = checkpoints.Checkpoints(out, read_only=False)
   try:
-    if kept.last() is None:
+    if store.last() is None:
       start = state.State(state.flatten(params), {'count': jnp.zeros(())})
-      kept.save(0, start, run_log.fresh())
-      kept.wait()
-    folder = str(kept.folder / str(kept.last()))
+      store.save(0, start, run_log.fresh())
+      store.wait()
+    folder = str(store.folder / str(store.last()))
   finally:
-    kept.close()
+    store.close()
   return {
-    'model': registry.spec(known),
+    'model': registry.spec(network_model),
     'world': registry.spec(place),
     'parameters': shape.num_params,
     'checkpoint': folder,

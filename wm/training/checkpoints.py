@@ -37,8 +37,8 @@ _DATED = ('_CHECKPOINT_METADATA', 'commit_success.txt')
 
 def _hashes(folder: pathlib.Path) -> dict[str, str]:
   """Hash of each file of a checkpoint, but for those that do not matter."""
-  found = sorted(path for path in folder.rglob('*') if path.is_file())
-  names = [str(path.relative_to(folder)) for path in found]
+  paths = sorted(path for path in folder.rglob('*') if path.is_file())
+  names = [str(path.relative_to(folder)) for path in paths]
   return {
     name: files.sha256(folder / name)
     for name in names
@@ -192,11 +192,11 @@ class Checkpoints:
     with self._whole(step):
       if not (folder / HASHES).exists():
         raise ValueError(f'it has no {HASHES}')
-      hashes, found = files.read_json(folder / HASHES), _hashes(folder)
+      hashes, actual = files.read_json(folder / HASHES), _hashes(folder)
       if not isinstance(hashes, dict):
         raise ValueError(f'{HASHES} is no record of hashes')
-      for name in sorted(hashes.keys() | found.keys()):
-        if hashes.get(name) != found.get(name):
+      for name in sorted(hashes.keys() | actual.keys()):
+        if hashes.get(name) != actual.get(name):
           raise ValueError(f'the hash of {name} is wrong')
     self._verified.add(step)
 
@@ -238,9 +238,9 @@ class Checkpoints:
   def _fits(self, step: int, item: str, abstract: state_lib.Shapes) -> None:
     """Raises InputError where names or shapes are not the model's."""
     with self._whole(step):
-      found = self._manager.item_metadata(step)[item].tree
-    for path in sorted(found.keys() | abstract.keys()):
-      have = tuple(found[path].shape) if path in found else 'nothing'
+      saved = self._manager.item_metadata(step)[item].tree
+    for path in sorted(saved.keys() | abstract.keys()):
+      have = tuple(saved[path].shape) if path in saved else 'nothing'
       want = tuple(abstract[path].shape) if path in abstract else 'nothing'
       if have != want:
         raise core.InputError(

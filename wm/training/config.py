@@ -74,22 +74,22 @@ def open_data(
     InputError: none there, damaged, of another world, too long for this one,
       or held-out empty.
   """
-  found = []
+  splits = []
   for split in ('train', 'heldout'):
     store = stores.open(pathlib.Path(data or out / 'data') / split)
     store.verify()
     sampling.check_vocab(store, world)
-    made, wanted = store.manifest['world'], registry.spec(world)
-    if made != wanted and not data:
+    recorded, expected = store.manifest['world'], registry.spec(world)
+    if recorded != expected and not data:
       raise core.InputError(
-        f'{store.folder} holds sequences of {made}, not of {wanted}'
+        f'{store.folder} holds sequences of {recorded}, not of {expected}'
       )
     if not len(store):
       raise core.InputError(f'{store.folder} holds no sequences')
     if store.lengths.max() > world.max_len:
       raise core.InputError(
         f'{store.folder} holds sequences of {store.lengths.max()} tokens; '
-        f'those of {wanted} have {world.max_len} at most'
+        f'those of {expected} have {world.max_len} at most'
       )
-    found.append(store)
-  return found[0], found[1]
+    splits.append(store)
+  return splits[0], splits[1]

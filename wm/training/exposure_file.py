@@ -43,13 +43,13 @@ def record(
   """
   folder = pathlib.Path(data or out / 'data')
   splits = [folder / split for split in ('train', 'heldout')]
-  told = {key: summary[key] for key in ('step', 'best_step', 'tokens')}
+  totals = {key: summary[key] for key in ('step', 'best_step', 'tokens')}
   made_from = {
     'world': registry.spec(world),
     'world_version': world.version,
     'most_tokens': exposure.MOST,
     'data': [files.sha256(split / 'manifest.json') for split in splits],
-    **told,
+    **totals,
   }
   path = out / FILE
   if path.exists():
@@ -59,7 +59,7 @@ def record(
   train, heldout = (stores.open(split) for split in splits)
   seen = exposure.measure(world, train, heldout)
   predicted = seen['tokens'] - seen['sequences']
-  made = {
+  result = {
     'made_from': made_from,
     **seen,
     'epochs': summary['tokens'] / predicted if predicted else None,
@@ -67,8 +67,8 @@ def record(
     'heldout_loss': summary['best_loss_moves'],
     'training_loss': training_loss(out, summary['best_step']),
   }
-  files.write_json(path, made)
-  return made
+  files.write_json(path, result)
+  return result
 
 
 def training_loss(out: pathlib.Path, step: int | None) -> float | None:

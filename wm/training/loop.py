@@ -156,8 +156,8 @@ def _check_processes(training: Training) -> None:
       f'{training.num_processes - 1}'
     )
   place = re.fullmatch(r'\S+:(\d{1,5})', training.coordinator or '')
-  wanted = training.num_processes > 1 or training.coordinator is not None
-  if wanted and not (place and 0 < int(place[1]) < 1 << 16):
+  distributed = training.num_processes > 1 or training.coordinator is not None
+  if distributed and not (place and 0 < int(place[1]) < 1 << 16):
     raise core.InputError(
       f'--coordinator={training.coordinator}: expected host:port of process 0 '
       f'of the {training.num_processes}'
@@ -250,7 +250,7 @@ class Trainer:
 
     start: reading of the clock from which the first step is timed.
     """
-    kept = checkpoints_lib.Checkpoints(out, read_only=False)
+    checkpoints = checkpoints_lib.Checkpoints(out, read_only=False)
     batches = prefetch_lib.Prefetch(
       curriculum.Curriculum(
         self.batches, self.training, self.max_len, self.prompt_len
@@ -261,29 +261,30 @@ class Trainer:
     )
 
     def blame(step: int) -> str:
-      kept.wait()
-      good = f'{kept.folder / str(kept.last())}' if kept.last() else 'none'
+      checkpoints.wait()
+      last = checkpoints.last()
+      good = str(checkpoints.folder / str(last)) if last else 'none'
       return f'batch {batches.digest(step)}; last good checkpoint: {good}'
 
     try:
-      state, record = self.begin(kept)
+      state, record = self.begin(checkpoints)
       log = run_log.RunLog(
         self.training, out, record, blame, start, self.objective
       )
       with batches, log:
-        self._steps(state, kept, batches, log)
+        self._steps(state, checkpoints, batches, log)
         return {'parameters': self.shape.num_params, **log.summary()}
     finally:
-      kept.close()
+      checkpoints.close()
 
   def begin(
-    self, kept: checkpoints_lib.Checkpoints
+    self, checkpoints: checkpoints_lib.Checkpoints
   ) -> tuple[state_lib.State, dict[str, Any]]:
     """The state and the record of the last checkpoint, or new ones."""
-    step = kept.last()
+    step = checkpoints.last()
     if step is not None:
-      return kept.state(step, self.abstract), kept.progress(step)
-    kept.need(self.abstract)
+      return checkpoints.state(step, self.abstract), checkpoints.progress(step)
+    checkpoints.need(self.abstract)
     if self.training.start is not None:
       params = restore.params(self.training.start, self.abstract.params)
       state = state_lib.begun(params, self.optimizer, self.abstract)
@@ -296,7 +297,7 @@ class Trainer:
   def _steps(
     self,
     state: state_lib.State,
-    kept: checkpoints_lib.Checkpoints,
+    checkpoints: checkpoints_lib.Checkpoints,
     batches: prefetch_lib.Prefetch,
     log: run_log.RunLog,
   ) -> None:
@@ -316,9 +317,9 @@ class Trainer:
           log.settle()
           better = evaluate and log.evaluated(self.evaluate(state.params))
           if save or better:
-            kept.save(done, state, log.record)
+            checkpoints.save(done, state, log.record)
         if stop:
-          kept.wait()
+          checkpoints.wait()
           raise stopping.Stopped(stopping.requested() or stopping.Exit.STOPPED)
 
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
@@ -348,18 +349,18 @@ def _fit(
     model.save(predictor, path)
   tokens = int(data[0].manifest['tokens']) - len(data[0])
   seconds = time.perf_counter() - start
-  found = run_log.means(_fitted_sums(predictor, world, data[1]))
+  heldout = run_log.means(_fitted_sums(predictor, world, data[1]))
   log = run_log.Writer(out, -1)
-  log.write(0, **{f'heldout_{key}': x for key, x in found.items()})
+  log.write(0, **{f'heldout_{key}': x for key, x in heldout.items()})
   log.close()
   return {
     'parameters': model.size(predictor),
     'step': 0,
-    'heldout_loss': _finite(found['loss']),
-    'heldout_loss_moves': _finite(found['loss_moves']),
+    'heldout_loss': _finite(heldout['loss']),
+    'heldout_loss_moves': _finite(heldout['loss_moves']),
     'best_step': 0,
-    'best_loss': _finite(found['loss']),
-    'best_loss_moves': _finite(found['loss_moves']),
+    'best_loss': _finite(heldout['loss']),
+    'best_loss_moves': _finite(heldout['loss_moves']),
     'tokens': tokens,
     'seconds': seconds,
     'tokens_per_s': tokens / seconds,

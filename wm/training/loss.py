@@ -90,10 +90,10 @@ class Objective(abc.ABC):
     """[4] float32, see SUMS; 'moves' are the tokens after the prompt."""
     real_BT = judged.real(lengths_B)
     move_BT = real_BT & (judged.place >= self.prompt_len)[None, :]
-    found = []
+    totals = []
     for mask_BT in (real_BT, move_BT):
-      found += [jnp.where(mask_BT, judged.loss, 0).sum(), mask_BT.sum()]
-    return jnp.stack([value.astype(jnp.float32) for value in found])
+      totals += [jnp.where(mask_BT, judged.loss, 0).sum(), mask_BT.sum()]
+    return jnp.stack([value.astype(jnp.float32) for value in totals])
 
   def evaluation(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
     """[4 + M + W + 1] float32: `sums`, those of `more` over all tokens and of

@@ -78,17 +78,17 @@ def matrix_axes(
   counts maps that lie side by side (queries, keys and values): each is a
   matrix of its own. The head is left out: it is no map between hidden states.
   """
-  found = {}
+  axes = {}
   for path, module in nnx.iter_graph(shape.network):
     if not isinstance(module, layers.Linear) or path[-1] == 'head':
       continue
     outputs = min(len(module.outputs), 2)
     last = len(module.outputs)
-    found['.'.join(map(str, (*path, 'kernel')))] = contrib.MuonDimensionNumbers(
+    axes['.'.join(map(str, (*path, 'kernel')))] = contrib.MuonDimensionNumbers(
       tuple(range(-last - len(module.inputs), -last)),
       tuple(range(-outputs, 0)),
     )
-  return found
+  return axes
 
 
 def rules(
@@ -170,8 +170,8 @@ def guarded(
     good = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(grads))
     changes, after = inner.update(grads, state, params, loss=loss, **extra)
     changes = jax.tree.map(lambda x: jnp.where(good, x, 0), changes)
-    kept = jax.tree.map(lambda x, y: jnp.where(good, x, y), after, state)
-    return changes, kept
+    new_state = jax.tree.map(lambda x, y: jnp.where(good, x, y), after, state)
+    return changes, new_state
 
   return optax.GradientTransformationExtraArgs(inner.init, update)
 
@@ -230,9 +230,9 @@ def latest(params: Any, state: Any) -> Any:
 
 def num_updates(state: Any) -> jax.Array:
   """[] int32: updates made so far, by an optimizer's state."""
-  found = jax.tree.leaves(
+  counts = jax.tree.leaves(
     state, is_leaf=lambda x: isinstance(x, optax.ScaleByScheduleState)
   )
   return next(
-    x.count for x in found if isinstance(x, optax.ScaleByScheduleState)
+    x.count for x in counts if isinstance(x, optax.ScaleByScheduleState)
   )

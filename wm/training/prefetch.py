@@ -39,15 +39,16 @@ def place(
     labels of its own rows only.
   """
   rows = NamedSharding(mesh, PartitionSpec('data'))
-  made: dict[tuple[int, int], np.ndarray] = {}
+  cache: dict[tuple[int, int], np.ndarray] = {}
 
   def labels(index: tuple[slice, ...]) -> np.ndarray:
     part = slice(*index[0].indices(len(tokens)))
-    if (part.start, part.stop) not in made:
+    if (part.start, part.stop) not in cache:
       assert world is not None  # Only then does a batch have labels.
-      found = world.sequence_labels(tokens[part], lengths[part])
-      made[part.start, part.stop] = found
-    return made[part.start, part.stop]
+      cache[part.start, part.stop] = world.sequence_labels(
+        tokens[part], lengths[part]
+      )
+    return cache[part.start, part.stop]
 
   def put(shape: tuple[int, ...], part: Callable[..., np.ndarray]) -> jax.Array:
     return jax.make_array_from_callback(shape, rows, part)

@@ -47,10 +47,10 @@ def load(
       f'no checkpoint is called {which!r}; available: {", ".join(WHICH)}'
     )
   about = _about(run)
-  wanted = None if model is None else registry.resolve('model', model)
+  chosen = None if model is None else registry.resolve('model', model)
   threads.fix(about.get('threads', Training.threads))
   trained = registry.make('model', about['model'])
-  if wanted not in (None, trained):
+  if chosen not in (None, trained):
     raise core.InputError(
       f'the model {model!r} does not fit the checkpoint in {run}, which is of '
       f'{about["model"]}'
@@ -62,11 +62,11 @@ def load(
       f'{registry.spec(world)} has another'
     )
   while True:
-    there = _checkpoints(run)
+    steps = _checkpoints(run)
     try:
       predictor, info = _predictor(run, which, world, trained, about)
     except core.InputError:
-      if _checkpoints(run) == there:
+      if _checkpoints(run) == steps:
         raise
       continue  # A training that goes on took away what was being read.
     return predictor, {**info, 'run': about}
@@ -74,8 +74,8 @@ def load(
 
 def _checkpoints(run: pathlib.Path) -> set[str]:
   """Names of those that are whole."""
-  found = {path.name for path in (run / 'checkpoints').glob('*')}
-  return {name for name in found if name.isdigit()}
+  names = {path.name for path in (run / 'checkpoints').glob('*')}
+  return {name for name in names if name.isdigit()}
 
 
 def _about(run: pathlib.Path) -> dict[str, Any]:
@@ -110,11 +110,11 @@ def digest(run: str | pathlib.Path, model: str, vocab_sha256: str) -> str:
       raise core.InputError(
         f'start={str(run)!r} has {name} {about[name]!r}; expected {ours!r}'
       )
-  kept, step = _opened(run)
+  store, step = _opened(run)
   try:
-    return kept.digest(step)
+    return store.digest(step)
   finally:
-    kept.close()
+    store.close()
 
 
 def params(run: str | pathlib.Path, abstract: Any) -> Any:
@@ -123,18 +123,18 @@ def params(run: str | pathlib.Path, abstract: Any) -> Any:
   Raises:
     InputError: no checkpoint there, or it does not fit; see `digest`.
   """
-  kept, step = _opened(run)
+  store, step = _opened(run)
   try:
-    return kept.params(step, abstract)
+    return store.params(step, abstract)
   finally:
-    kept.close()
+    store.close()
 
 
 def _opened(run: str | pathlib.Path) -> tuple[Any, int]:
   from wm.training import checkpoints
 
-  kept = checkpoints.Checkpoints(run, read_only=True)
-  return kept, _step(kept, 'best')
+  store = checkpoints.Checkpoints(run, read_only=True)
+  return store, _step(store, 'best')
 
 
 def _predictor(
@@ -162,9 +162,9 @@ def _predictor(
   from wm.training import checkpoints
   from wm.training import state as state_lib
 
-  kept = checkpoints.Checkpoints(run, read_only=True)
+  store = checkpoints.Checkpoints(run, read_only=True)
   try:
-    step = _step(kept, which)
+    step = _step(store, which)
     by_state, max_len = about.get('objective') == 'state', about['max_len']
     outputs = 0
     if by_state:
@@ -177,12 +177,12 @@ def _predictor(
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
       for path, leaf in state_lib.shapes(shape).items()
     }
-    params = state_lib.tree(shape, kept.params(step, abstract))
+    params = state_lib.tree(shape, store.params(step, abstract))
     max_len = network.max_supported_length(shape, world.max_len)
-    heldout = kept.progress(step).get('heldout')
-    digest = kept.digest(step)
+    heldout = store.progress(step).get('heldout')
+    digest = store.digest(step)
   finally:
-    kept.close()
+    store.close()
   if heldout is not None and heldout['step'] != step:
     heldout = None
   predictor: core.TokenReader
@@ -193,20 +193,20 @@ def _predictor(
       model, params, len(world.vocab), world.end, max_len
     )
   info = {'step': step, 'heldout': heldout, 'sha256': digest}
-  return predictor, {**info, 'checkpoint': str(kept.folder / str(step))}
+  return predictor, {**info, 'checkpoint': str(store.folder / str(step))}
 
 
-def _step(kept: Any, which: str) -> int:
+def _step(store: Any, which: str) -> int:
   """Step of the best or last checkpoint."""
-  step = kept.last()
+  step = store.last()
   if step is None:
-    raise core.InputError(f'no checkpoint in {kept.folder}')
+    raise core.InputError(f'no checkpoint in {store.folder}')
   if which == 'best':
-    best = kept.progress(step)['best']
+    best = store.progress(step)['best']
     step = best['step'] if best else step
-  if step not in kept.steps():
+  if step not in store.steps():
     raise core.InputError(
-      f'checkpoint {kept.folder / str(step)} is gone; available: '
-      + ', '.join(str(other) for other in kept.steps())
+      f'checkpoint {store.folder / str(step)} is gone; available: '
+      + ', '.join(str(other) for other in store.steps())
     )
   return step

@@ -280,24 +280,24 @@ class RunLog:
 
     Returns whether they are the best so far, by the loss after the prompt.
     """
-    found = means(sums[: len(step_lib.SUMS)].tolist()) | self._aim.means(sums)
-    if not math.isfinite(found['loss']):
+    heldout = means(sums[: len(step_lib.SUMS)].tolist()) | self._aim.means(sums)
+    if not math.isfinite(heldout['loss']):
       if self._skips:
         return False
       raise LossError(
-        f'held-out loss {found["loss"]} at step {self.step}; '
+        f'held-out loss {heldout["loss"]} at step {self.step}; '
         f'{self.blame(self.step - 1)}'
       )
     if self._writer:
-      named = {f'heldout_{key}': value for key, value in found.items()}
+      named = {f'heldout_{key}': value for key, value in heldout.items()}
       self._writer.write(self.step, **named, heldout_tokens=int(sums[1]))
     if self._shown:
-      self._shown.log(f'held-out loss {found["loss"]:.4f}')
-    self.record['heldout'] = {'step': self.step, **found}
+      self._shown.log(f'held-out loss {heldout["loss"]:.4f}')
+    self.record['heldout'] = {'step': self.step, **heldout}
     # A prompt is given, not predicted; and a model that learns which prompts
     # there are gives none that is held out.
     best = self.record['best']
-    if best is not None and found['loss_moves'] >= best['loss_moves']:
+    if best is not None and heldout['loss_moves'] >= best['loss_moves']:
       return False
     self.record['best'] = self.record['heldout']
     return True

@@ -78,23 +78,23 @@ def merge(shape: network.NetworkSpec, params: Arrays) -> network.Network:
 def mesh(data: int, model: int) -> Mesh:
   """Devices as ('data', 'model'); data=0 takes all; raises InputError."""
   devices = jax.device_count()
-  wanted = (data or devices // model) * model
-  if not wanted or wanted > devices:
+  num_devices = (data or devices // model) * model
+  if not num_devices or num_devices > devices:
     raise core.InputError(
       f'a mesh of {data or "all"} x {model} devices does not fit the '
       f'{devices} there are'
     )
-  if jax.process_count() > 1 and wanted != devices:
+  if jax.process_count() > 1 and num_devices != devices:
     raise core.InputError(
-      f'a mesh of {wanted // model} x {model} devices leaves out some of the '
-      f'{devices} of {jax.process_count()} processes'
+      f'a mesh of {num_devices // model} x {model} devices leaves out some of '
+      f'the {devices} of {jax.process_count()} processes'
     )
   auto = jax.sharding.AxisType.Auto
   return jax.make_mesh(
-    (wanted // model, model),
+    (num_devices // model, model),
     ('data', 'model'),
     axis_types=(auto, auto),
-    devices=jax.devices()[:wanted],
+    devices=jax.devices()[:num_devices],
   )
 
 

@@ -45,13 +45,13 @@ def _zstandard(path: pathlib.Path) -> tuple[Callable[[], Any], type]:
   """Maker of decompressors, and their error: Python's own, or the package."""
   try:
     # By name: only Python 3.14 and later have it.
-    own = importlib.import_module('compression.zstd')
+    zstd = importlib.import_module('compression.zstd')
   except ImportError:
-    own = None
-  if own is not None:
-    options = {own.DecompressionParameter.window_log_max: _WINDOW_LOG}
-    return functools.partial(own.ZstdDecompressor, options=options), (
-      own.ZstdError
+    zstd = None
+  if zstd is not None:
+    options = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
+    return functools.partial(zstd.ZstdDecompressor, options=options), (
+      zstd.ZstdError
     )
   try:
     import zstandard
@@ -60,8 +60,8 @@ def _zstandard(path: pathlib.Path) -> tuple[Callable[[], Any], type]:
       f'{path} is compressed with Zstandard; install the package zstandard '
       "(pip install -e '.[games]'), or unpack it first"
     ) from error
-  made = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
-  return made.decompressobj, zstandard.ZstdError
+  decompressor = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
+  return decompressor.decompressobj, zstandard.ZstdError
 
 
 def _unpacker(
@@ -129,7 +129,7 @@ class Source:
 
   def _unpacked(self, file: BinaryIO, kind: str) -> Iterator[bytes]:
     make, errors = _unpacker(kind, self.path)
-    member, given = make(), 0
+    member, num_bytes = make(), 0
     while piece := file.read(_PIECE):
       self.read += len(piece)
       while piece:
@@ -141,13 +141,13 @@ class Source:
         try:
           text = member.decompress(piece)
         except errors:
-          self.damage = f'corrupt {kind} data after {given:,} bytes of text'
+          self.damage = f'corrupt {kind} data after {num_bytes:,} bytes of text'
           return
-        given += len(text)
+        num_bytes += len(text)
         piece = member.unused_data if member.eof else b''
         yield text
     if not member.eof and self.read:
-      self.damage = f'truncated {kind} data after {given:,} bytes of text'
+      self.damage = f'truncated {kind} data after {num_bytes:,} bytes of text'
 
 
 def _lines(part: bytes, first: bool) -> bytes:

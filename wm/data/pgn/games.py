@@ -136,8 +136,8 @@ def check(source: pgn_files.Source) -> None:
   games, damage = block.games, source.damage
   if games[:, pgn.TAGS].any():
     return
-  found = pgn.read(block.text, games[:, pgn.MOVES], games[:, pgn.END])
-  if found.lengths.any():
+  parsed = pgn.read(block.text, games[:, pgn.MOVES], games[:, pgn.END])
+  if parsed.lengths.any():
     return
   start = bytes(block.text[:200]).split(b'\n')[0][:60]
   says = f'; it starts {start.decode("latin-1")!r}' if start.strip() else ''
@@ -162,20 +162,20 @@ def read(block: Block, least: int, most: int) -> Read:
   causes, words = _by_tags(block), {}
   asked = np.flatnonzero(causes == 0)
   spans = block.games[asked]
-  found = pgn.read(block.text, spans[:, pgn.MOVES], spans[:, pgn.END])
+  parsed = pgn.read(block.text, spans[:, pgn.MOVES], spans[:, pgn.END])
   plies = np.zeros(len(causes), np.int32)
-  plies[asked] = found.lengths
-  for k in np.flatnonzero(found.errors).tolist():
-    first, last = found.words[k].tolist()
+  plies[asked] = parsed.lengths
+  for k in np.flatnonzero(parsed.errors).tolist():
+    first, last = parsed.words[k].tolist()
     words[int(asked[k])] = word = block.text[first:last]
-    cause = f'{chess_san.ERRORS[found.errors[k]]} move'
+    cause = f'{chess_san.ERRORS[parsed.errors[k]]} move'
     if word.rstrip(b'+#!?') in _NULL:
       cause = 'null move'
     causes[asked[k]] = _CODE[cause]
   causes[(causes == 0) & (plies < least)] = _CODE['too short']
-  kept = causes[asked] == 0
-  moves = found.moves[np.repeat(kept, found.lengths)]
-  return _kept(block, asked[kept], moves, plies, most)._replace(
+  valid = causes[asked] == 0
+  moves = parsed.moves[np.repeat(valid, parsed.lengths)]
+  return _kept(block, asked[valid], moves, plies, most)._replace(
     causes=causes, examples=_examples(block, causes, plies, words)
   )
 
@@ -186,8 +186,8 @@ def _by_tags(block: Block) -> np.ndarray:
   flags = games[:, pgn.FLAGS]
   causes = np.zeros(len(games), np.int8)
   causes[flags & pgn.OPEN > 0] = _CODE['unclosed comment']
-  told = games[:, [pgn.VARIANT + 1, pgn.FEN + 1, pgn.SETUP + 1]].any(1)
-  for row in np.flatnonzero(told).tolist():
+  tagged = games[:, [pgn.VARIANT + 1, pgn.FEN + 1, pgn.SETUP + 1]].any(1)
+  for row in np.flatnonzero(tagged).tolist():
     causes[row] = _position(games[row].tolist(), text) or causes[row]
   causes[flags & pgn.BROKEN > 0] = _CODE['broken tag']
   if block.cut:
@@ -234,8 +234,8 @@ def _kept(
     site = block.text[game[pgn.SITE] : game[pgn.SITE + 1]]
     headers = block.text[game[pgn.START] : game[pgn.MOVES]]
     tokens = start + raw[first:end]
-    known = identity.identity(site, headers, tokens)
-    heldout[k] = identity.is_heldout(known)
+    key = identity.identity(site, headers, tokens)
+    heldout[k] = identity.is_heldout(key)
     digest = hashlib.blake2b(raw[first:cut], digest_size=8).digest()
     hashes[k] = int.from_bytes(digest, 'little')
   place = np.arange(len(moves)) - np.repeat(firsts, lengths)

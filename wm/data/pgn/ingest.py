@@ -100,9 +100,9 @@ def _make(
   if not (out / 'ingest.run.json').exists():
     _check(out, sources)
   files.claim(out, STAGE, run)
-  made = _complete(out)
-  if made:
-    return made
+  manifests = _complete(out)
+  if manifests:
+    return manifests
   parts = out / 'data' / 'ingest.partial'
   parts.mkdir(parents=True, exist_ok=True)
   blocks = _read(world, sources, parts, shard, most)
@@ -110,14 +110,16 @@ def _make(
     return None
   try:
     with locks.writer(out, STAGE, 'join'):
-      made = _complete(out) or ingest_join.join(world, out, parts, run, blocks)
+      manifests = _complete(out) or ingest_join.join(
+        world, out, parts, run, blocks
+      )
       shutil.rmtree(parts, ignore_errors=True)
   except ingest_join.NothingLeft:
     _retract(out)
     raise
   except locks.Held:
     return None
-  return made
+  return manifests
 
 
 def _check(out: Path, sources: list[pgn_files.Source]) -> None:
@@ -156,28 +158,28 @@ def _read(
 ) -> int:
   """Reads the blocks of one process; how many there are, 0 if some lack."""
   number = games = before = 0
-  there = (0, 0)
+  counts = (0, 0)
   size = sum(source.size for source in sources)
   with progress.Progress('ingest', size, 'B') as shown:
     for file, source in enumerate(sources):
       for block in pgn.blocks(source, file):
-        there = ingest_join.reach(parts, most, there)
-        if most and there[1] >= most:
-          return there[0]
+        counts = ingest_join.reach(parts, most, counts)
+        if most and counts[1] >= most:
+          return counts[0]
         path = ingest_join.path_of(parts, number)
         if number % shard[1] == shard[0] and not path.exists():
           ingest_join.write(path, pgn.read(block, world.least, world.length))
         number, games = number + 1, games + len(block.games)
         shown.reach(before + source.read, size, f'{games:,} games')
       before += source.size
-  blocks, found = ingest_join.reach(parts, most, there)
-  return blocks if blocks == number or (most and found >= most) else 0
+  blocks, num_games = ingest_join.reach(parts, most, counts)
+  return blocks if blocks == number or (most and num_games >= most) else 0
 
 
 def parse_shard(text: str) -> tuple[int, int]:
   """(i, n) of 'i/n', 0 <= i < n; raises InputError."""
-  found = re.fullmatch(r'(\d{1,6})/(\d{1,6})', text)
-  shard = (int(found[1]), int(found[2])) if found else (0, 0)
+  match = re.fullmatch(r'(\d{1,6})/(\d{1,6})', text)
+  shard = (int(match[1]), int(match[2])) if match else (0, 0)
   if not shard[0] < shard[1]:
     raise core.InputError(
       f'--shard={text}; expected i/n with i from 0 to n - 1, as 0/4 to 3/4'
@@ -187,19 +189,19 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 def lines(report: dict[str, Any]) -> list[str]:
   """What became of the games of an ingestion, for people to read."""
-  said = [
+  text_lines = [
     f'{report["games"]:,} games, {report["kept"]:,} kept; left out: '
     + (ingest_join.told(report['rejected']) or 'none')
   ]
   if report['cut']:
-    said.append(f'{report["cut"]:,} longer games cut: {report["world"]}')
+    text_lines.append(f'{report["cut"]:,} longer games cut: {report["world"]}')
   for cause, examples in report['examples'].items():
     if cause != 'too short':
-      said += [f'  {cause}: {_example(one)}' for one in examples]
-  return said
+      text_lines += [f'  {cause}: {_example(example)}' for example in examples]
+  return text_lines
 
 
-def _example(one: dict[str, Any]) -> str:
-  ply = f', ply {one["ply"]}' if one['word'] and one['ply'] else ''
-  word = f': {one["word"]}' if one['word'] else ''
-  return f'{one["file"]}, game {one["game"]}{ply}{word}'
+def _example(example: dict[str, Any]) -> str:
+  ply = f', ply {example["ply"]}' if example['word'] and example['ply'] else ''
+  word = f': {example["word"]}' if example['word'] else ''
+  return f'{example["file"]}, game {example["game"]}{ply}{word}'

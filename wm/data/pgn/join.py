@@ -37,7 +37,7 @@ def path_of(parts: Path, block: int) -> Path:
   return parts / f'{block:08d}.npz'
 
 
-def reach(parts: Path, most: int, there: tuple[int, int]) -> tuple[int, int]:
+def reach(parts: Path, most: int, counts: tuple[int, int]) -> tuple[int, int]:
   """Counts the blocks that are there without a gap, up to `most` games.
 
   Args:
@@ -48,16 +48,16 @@ def reach(parts: Path, most: int, there: tuple[int, int]) -> tuple[int, int]:
   Returns:
     Blocks, and games in them.
   """
-  blocks, games = there
+  blocks, games = counts
   while not (most and games >= most) and path_of(parts, blocks).exists():
     games += len(_load(parts, blocks, 'lengths')[0])
     blocks += 1
   return blocks, games
 
 
-def write(path: Path, found: pgn.Read) -> None:
+def write(path: Path, games: pgn.Read) -> None:
   """Writes what was read of a block, whole or not at all."""
-  arrays = found._asdict()
+  arrays = games._asdict()
   about = {name: arrays.pop(name) for name in ('file', 'damage', 'examples')}
   text = np.frombuffer(json.dumps(about).encode(), np.uint8)
   causes = np.bincount(arrays.pop('causes'), minlength=len(pgn.CAUSES))
@@ -101,13 +101,13 @@ def join(
     raise NothingLeft(
       f'no game is left of {report["games"]}: {told(report["rejected"])}'
     )
-  made = {}
+  manifests = {}
   for split in sampling.SPLITS:
     num = report['splits'][split]
     about = {**sampling.describe(world, 0, split, num), 'ingest': report}
     rows = _rows(world, parts, blocks, drop, split == 'heldout')
-    made[split] = stores.write(out / 'data' / split, rows, about)
-  return made
+    manifests[split] = stores.write(out / 'data' / split, rows, about)
+  return manifests
 
 
 def told(counts: dict[str, int]) -> str:
@@ -124,19 +124,19 @@ def _report(
   damage, at, cut, held = {}, 0, 0, 0
   for block in range(blocks):
     names = ('causes', 'cut', 'heldout', 'about')
-    found, longer, heldout, text = _load(parts, block, *names)
-    causes, cut = causes + found, cut + int(longer)
+    block_causes, longer, heldout, text = _load(parts, block, *names)
+    causes, cut = causes + block_causes, cut + int(longer)
     held += int((heldout & (drop[at : at + len(heldout)] == KEPT)).sum())
     at += len(heldout)
     about = json.loads(text.tobytes())
     file = run['files'][about['file']][0]
     if about['damage']:
       damage[file] = about['damage']
-    for one in about['examples']:
-      shown = examples.setdefault(one.pop('cause'), [])
+    for example in about['examples']:
+      shown = examples.setdefault(example.pop('cause'), [])
       if len(shown) < pgn.SHOWN:
-        shown.append({'file': file, **one})
-  kept = int((drop == KEPT).sum())
+        shown.append({'file': file, **example})
+  num_kept = int((drop == KEPT).sum())
   rejected = dict(zip(pgn.CAUSES[1:], causes[1:].tolist(), strict=True))
   rejected['duplicate'] = int((drop == DUPLICATE).sum())
   rejected['duplicate across splits'] = int((drop == ACROSS).sum())
@@ -144,8 +144,8 @@ def _report(
   return {
     **run,
     'games': int(causes.sum()),
-    'kept': kept,
-    'splits': {'train': kept - held, 'heldout': held},
+    'kept': num_kept,
+    'splits': {'train': num_kept - held, 'heldout': held},
     'rejected': {cause: n for cause, n in rejected.items() if n},
     'cut': cut,
     'examples': examples,
@@ -165,13 +165,13 @@ def _duplicates(parts: Path, blocks: int) -> np.ndarray:
   turns = -(-len(drop) // HASHES)
   firsts = np.cumsum([0, *sizes])
   for turn in range(turns):
-    found = [
+    blocks_hashes = [
       _some(hashes, heldout, int(firsts[k]), turn, turns)
       for k in range(blocks)
       for hashes, heldout in [_load(parts, k, 'hashes', 'heldout')]
     ]
     hashes, place, heldout = (
-      np.concatenate(x) for x in zip(*found, strict=True)
+      np.concatenate(x) for x in zip(*blocks_hashes, strict=True)
     )
     order = np.argsort(hashes, kind='stable')
     same = np.zeros(len(order), bool)
@@ -204,7 +204,7 @@ def _rows(
     lengths = lengths[picked]
     ends = np.cumsum(lengths, dtype=np.int64)
     for first in range(0, len(lengths), ROWS):
-      some = lengths[first : first + ROWS]
+      sizes = lengths[first : first + ROWS]
       start = ends[first] - lengths[first]
-      part = moves[start : start + some.sum()]
-      yield world.from_moves(part, some)
+      part = moves[start : start + sizes.sum()]
+      yield world.from_moves(part, sizes)

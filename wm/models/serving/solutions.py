@@ -88,9 +88,9 @@ def _labels(
   state's place in it; numbers are means, of all labels where there are none.
   """
   _, _, text = question.prompt.rpartition(llm_predictor.SHOWN)
-  shown, _, wanted = text.partition(llm_predictor.WANTED)
+  shown, _, truth = text.partition(llm_predictor.WANTED)
   pairs = [line.rpartition(': ') for line in _LABELLED.findall(shown)]
-  asked = _LABELLED.findall(wanted)
+  asked = _LABELLED.findall(truth)
   ((_, _, classes),) = question.suffixes
   states = _states(world, names, [words for words, _, _ in pairs] + asked)
   labels = collections.defaultdict(list)
