@@ -238,8 +238,8 @@ class top_p(Accept):
     order = xp.argsort(-log_probs, axis=-1, **kind)
     probs = xp.exp(xp.take_along_axis(log_probs, order, axis=-1))
     before = xp.cumsum(probs, axis=-1) - probs
-    kept = before < np.float32(self.mass)
-    return xp.take_along_axis(kept, rank, axis=-1)
+    inside = before < np.float32(self.mass)
+    return xp.take_along_axis(inside, rank, axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)

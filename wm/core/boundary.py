@@ -46,11 +46,11 @@ class Boundary(NamedTuple):
 
   def firsts(self) -> tuple[np.ndarray, np.ndarray]:
     """Tokens [T, K] and lengths [T] of each pair's first; 0 where none."""
-    some = self.sizes > 0
-    at = self.offsets[:-1][some]
-    tokens = np.zeros((len(some), self.tokens.shape[1]), np.int32)
-    lengths = np.zeros(len(some), np.int32)
-    tokens[some], lengths[some] = self.tokens[at], self.lengths[at]
+    nonempty = self.sizes > 0
+    at = self.offsets[:-1][nonempty]
+    tokens = np.zeros((len(nonempty), self.tokens.shape[1]), np.int32)
+    lengths = np.zeros(len(nonempty), np.int32)
+    tokens[nonempty], lengths[nonempty] = self.tokens[at], self.lengths[at]
     return tokens, lengths
 
   def listed(self) -> list[list[tuple[int, ...]]]:
@@ -66,13 +66,13 @@ def stacked(blocks: Sequence[Sequence[np.ndarray]]) -> Boundary:
 
   blocks: of each pair, arrays [n, k] of suffixes of one length k, in order.
   """
-  flat = [np.asarray(block) for some in blocks for block in some]
+  flat = [np.asarray(block) for group in blocks for block in group]
   sizes = [len(block) for block in flat]
   widths = [block.shape[1] for block in flat]
   tokens = np.zeros((sum(sizes), max(widths, default=0)), np.int32)
   for stop, block in zip(itertools.accumulate(sizes), flat, strict=True):
     tokens[stop - len(block) : stop, : block.shape[1]] = block
-  each = [sum(len(block) for block in some) for some in blocks]
+  each = [sum(len(block) for block in group) for group in blocks]
   return Boundary(
     np.cumsum([0, *each], dtype=np.int64),
     tokens,
@@ -103,16 +103,16 @@ def product(
   Pairs of states are kept while a token is legal at both; shorter suffixes
   first, then in order of tokens. Work grows with the interior to that depth.
   """
-  found: list[np.ndarray] = []
+  suffixes: list[np.ndarray] = []
   if world.state_id(first[None])[0] == world.state_id(second[None])[0]:
     depth = 0
   firsts, seconds = first[None], second[None]
   paths = np.zeros((1, 0), np.int32)
   for _ in range(depth):
-    one, two = world.legal(firsts), world.legal(seconds)
-    rows, tokens = np.nonzero(one & ~two)
-    found.append(np.column_stack([paths[rows], tokens]))
-    rows, tokens = np.nonzero(one & two)
+    legal, legal_2 = world.legal(firsts), world.legal(seconds)
+    rows, tokens = np.nonzero(legal & ~legal_2)
+    suffixes.append(np.column_stack([paths[rows], tokens]))
+    rows, tokens = np.nonzero(legal & legal_2)
     if not rows.size:
       break
     # Both states, before and after, and the tokens so far.
@@ -125,7 +125,7 @@ def product(
     paths = np.column_stack([paths[rows], tokens])
     apart = world.state_id(firsts) != world.state_id(seconds)
     firsts, seconds, paths = firsts[apart], seconds[apart], paths[apart]
-  return stacked([found])
+  return stacked([suffixes])
 
 
 def products(
@@ -148,12 +148,12 @@ def pair_sizes(
   ways = np.ones(1, object)
   outer, inner = [], []
   for _ in range(depth):
-    one, two = map(world.legal, states)
-    outer.append(int(sum(ways * (one & ~two).sum(1).astype(object))))
-    rows, tokens = np.nonzero(one & two)
+    legal, legal_2 = map(world.legal, states)
+    outer.append(int(sum(ways * (legal & ~legal_2).sum(1).astype(object))))
+    rows, tokens = np.nonzero(legal & legal_2)
     inner.append(int(sum(ways[rows])))
-    after = np.stack([world.advance(some[rows], tokens) for some in states])
-    ids = np.stack([world.state_id(some) for some in after], axis=-1)
+    after = np.stack([world.advance(side[rows], tokens) for side in states])
+    ids = np.stack([world.state_id(side) for side in after], axis=-1)
     _, place, back = np.unique(
       ids, axis=0, return_index=True, return_inverse=True
     )

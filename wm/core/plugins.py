@@ -92,11 +92,11 @@ def loaded(path: str, label: str) -> types.ModuleType:
 
   So a class of it stays the same class.
   """
-  known = sys.modules.get(path)
-  if known is not None:
+  module = sys.modules.get(path)
+  if module is not None:
     mark = _mark(path, _read(path, label))
-    if known.__spec__ and known.__spec__.loader_state == mark:
-      return known
+    if module.__spec__ and module.__spec__.loader_state == mark:
+      return module
   return load(path, label)
 
 

@@ -121,18 +121,18 @@ def truths(world: World, questions: Sequence[Query]) -> list[Any]:
 
   As of `Answer.value`; of ALL_NEXT in order of id.
   """
-  found: list[Any] = [None] * len(questions)
+  answers: list[Any] = [None] * len(questions)
   rows = [k for k, q in enumerate(questions) if q.kind in _TRUTHS]
   states = _reached(world, [questions[k].prefix for k in rows])
   legal = world.legal(states)
   legal[:, PAD] = False
   for kind, truth in _TRUTHS.items():
-    some = [n for n, k in enumerate(rows) if questions[k].kind == kind]
-    asked = [questions[rows[n]].suffixes for n in some]
-    values: list[Any] = truth(world, states[some], legal[some], asked)
-    for n, value in zip(some, values, strict=True):
-      found[rows[n]] = value
-  return found
+    places = [n for n, k in enumerate(rows) if questions[k].kind == kind]
+    asked = [questions[rows[n]].suffixes for n in places]
+    values: list[Any] = truth(world, states[places], legal[places], asked)
+    for n, value in zip(places, values, strict=True):
+      answers[rows[n]] = value
+  return answers
 
 
 def table(rows: Sequence[Tokens]) -> tuple[np.ndarray, np.ndarray]:
@@ -167,11 +167,11 @@ def _one(
   world: World, states: np.ndarray, legal: np.ndarray, asked: list
 ) -> list[int]:
   """Place of the only legal choice; DEAD where it is not the only one."""
-  found = []
+  answers = []
   for row, choices in zip(legal, asked, strict=True):
     right = [k for k, (token,) in enumerate(choices) if row[token]]
-    found.append(right[0] if len(right) == 1 else DEAD)
-  return found
+    answers.append(right[0] if len(right) == 1 else DEAD)
+  return answers
 
 
 _TRUTHS: dict[str, Any] = {YES_NO: _legal, ALL_NEXT: _next, ONE_NEXT: _one}

@@ -44,11 +44,11 @@ LONGEST = 10_000  # Characters of a spec; the parser's stack has limits.
 _TYPES = {'bool': bool, 'int': int, 'float': float, 'str': str, 'tuple': tuple}
 
 
-def suggest(name: str, known: list[str]) -> str:
+def suggest(name: str, available: list[str]) -> str:
   """'available: ...; did you mean ...?', for an unknown name."""
-  near = difflib.get_close_matches(name, known, n=1)
+  near = difflib.get_close_matches(name, available, n=1)
   hint = f'; did you mean {near[0]!r}?' if near else ''
-  return f'available: {", ".join(known)}{hint}'
+  return f'available: {", ".join(available)}{hint}'
 
 
 def _home(kind: str) -> tuple[str, str | None]:
@@ -70,12 +70,12 @@ def names(kind: str) -> list[str]:
       for name, value in vars(module).items()
       if dataclasses.is_dataclass(value) and isinstance(value, type)
     )
-  found = []
+  plug_ins = []
   for info in pkgutil.iter_modules(module.__path__):
     plug_in = importlib.import_module(f'{package}.{info.name}')
     if hasattr(plug_in, attribute):
-      found.append(info.name)
-  return sorted(found)
+      plug_ins.append(info.name)
+  return sorted(plug_ins)
 
 
 def find(kind: str, name: str) -> type[Any]:
@@ -125,7 +125,7 @@ def _in_file(kind: str, name: str) -> type:
   cls = getattr(module, attribute, None)
   base = BASES[kind]
   if not (isinstance(cls, type) and issubclass(cls, base)):
-    known = [
+    classes = [
       key
       for key, value in vars(module).items()
       if isinstance(value, type)
@@ -134,7 +134,7 @@ def _in_file(kind: str, name: str) -> type:
     ]
     raise core.InputError(
       f'{path} has no {kind} {attribute!r}, a class that inherits '
-      f'wm.core.{base.__name__}; {suggest(attribute, known or ["none"])}'
+      f'wm.core.{base.__name__}; {suggest(attribute, classes or ["none"])}'
     )
   if cls.__module__ != path or cls.__name__ != attribute:
     raise core.InputError(
@@ -166,10 +166,10 @@ def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     raise core.InputError(f'{wrong}, at most {LONGEST} characters')
   name, bracket, rest = text.strip().partition('(')
   name = name.strip()
-  own = is_file(name)
+  in_file = is_file(name)
   try:
     with warnings.catch_warnings(action='ignore'):  # Of odd literals.
-      source = f'_{bracket}{rest}' if own else text.strip()
+      source = f'_{bracket}{rest}' if in_file else text.strip()
       node = ast.parse(source, mode='eval').body
     if isinstance(node, ast.Name):
       return name, [], {}
@@ -192,7 +192,7 @@ def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
   for value in (*args, *(value for _, value in pairs)):
     if bad := _unusable(value):
       raise core.InputError(f'bad spec {short!r}: {bad}')
-  return (name if own else node.func.id), args, dict(pairs)
+  return (name if in_file else node.func.id), args, dict(pairs)
 
 
 def _unusable(value: Any) -> str:
@@ -224,7 +224,7 @@ def accepts(value: Any, field: dataclasses.Field) -> bool:
     types = [_TYPES[name] for name in named if name in _TYPES]
     if value is None or not types:
       return value is not None or default is None
-    return any(_is_of(value, one) for one in types)
+    return any(_is_of(value, type_) for type_ in types)
   return _is_of(value, type(default))
 
 
@@ -332,37 +332,37 @@ def _given(
       f'{kind} {text!r} has {len(args)} positional values; {name} has '
       f'{len(fields)} fields: {", ".join(fields)}'
     )
-  given = dict(zip(fields, args, strict=False))
+  values = dict(zip(fields, args, strict=False))
   for key, value in keywords.items():
     if key not in fields:
       raise core.InputError(
         f'{kind} {name!r} has no field {key!r}; '
         + suggest(key, list(fields) or ['none'])
       )
-    if key in given:
+    if key in values:
       raise core.InputError(f'{kind} {text!r} sets {key!r} twice')
-    given[key] = value
-  for key, value in given.items():
+    values[key] = value
+  for key, value in values.items():
     if not accepts(value, fields[key]):
-      default, kept = fields[key].default, plugins.shortened(repr(value))
+      default, shown = fields[key].default, plugins.shortened(repr(value))
       expected = f'the type of its default {default!r}'
       if default is None or default is dataclasses.MISSING:
         expected = f'type {fields[key].type}'
       raise core.InputError(
-        f'{kind} {name!r}: {key}={kept} is not of {expected}'
+        f'{kind} {name!r}: {key}={shown} is not of {expected}'
       )
   missing = [
     key
     for key, field in fields.items()
     if field.default is dataclasses.MISSING
     and field.default_factory is dataclasses.MISSING
-    and key not in given
+    and key not in values
   ]
   if missing:
     raise core.InputError(
       f'{kind} {text!r} needs a value for {", ".join(missing)}'
     )
-  return given
+  return values
 
 
 def spec(thing: Any) -> str:

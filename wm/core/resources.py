@@ -50,9 +50,9 @@ class Cost(NamedTuple):
 
   def __str__(self) -> str:
     """As tables and errors say it: '3.0 GB of memory, 5 minutes'."""
-    said = [f'{_gigabytes(self.memory)} of memory']
-    said += [_time(self.seconds)] if self.seconds else []
-    return ', '.join(said)
+    parts = [f'{_gigabytes(self.memory)} of memory']
+    parts += [_time(self.seconds)] if self.seconds else []
+    return ', '.join(parts)
 
 
 class Bounded:
@@ -105,8 +105,8 @@ def require(thing: Bounded, world: Any = None) -> None:
   if _fits(cost):
     return
   names = _to_lower(thing, world, cost.fields)
-  given = ', '.join(f'{name}={getattr(thing, name)}' for name in names)
-  what = f'{plug_in_name(type(thing))}({given})'
+  settings = ', '.join(f'{name}={getattr(thing, name)}' for name in names)
+  what = f'{plug_in_name(type(thing))}({settings})'
   lower = f'; lower {" or ".join(names)}' if names else ''
   _need(cost.memory, memory(), 'memory', what, lower)
   raise InputError(

@@ -141,13 +141,13 @@ def number_of_walks(telling: PromptStyle) -> int:
   """
   if telling.told == RULES:
     return 0
-  found = _WALKS.fullmatch(telling.told.replace(' ', ''))
-  if not found or not int(found[1]):
+  match = _WALKS.fullmatch(telling.told.replace(' ', ''))
+  if not match or not int(match[1]):
     raise InputError(
       f"told={telling.told!r}; expected 'rules', or 'walks(n)' with n from 1 "
       'to 999999'
     )
-  return int(found[1])
+  return int(match[1])
 
 
 def render_description(
@@ -178,13 +178,13 @@ def render_description(
     )
   wording_of(world, telling)
   num = number_of_walks(telling)
-  found = description_extent(world, telling)
-  if found.tokens > most:
-    fits = int(found.parts * most / found.tokens)
+  extent = description_extent(world, telling)
+  if extent.tokens > most:
+    fits = int(extent.parts * most / extent.tokens)
     raise InputError(
-      f'{world.name}: {found.parts:,} {found.name} in words are about '
-      f'{found.tokens:,} tokens; expected at most {most:,}, room for about '
-      f'{fits:,} {found.name}'
+      f'{world.name}: {extent.parts:,} {extent.name} in words are about '
+      f'{extent.tokens:,} tokens; expected at most {most:,}, room for about '
+      f'{fits:,} {extent.name}'
     )
   if not num:
     return world.rules(telling)
@@ -225,31 +225,30 @@ def changed(before: str, after: str) -> str:
   )
 
 
-def so_far(told: str, prefix: str) -> str:
+def so_far(description: str, prefix: str) -> str:
   """What every question begins with; prefix: in words, '' for none."""
-  return f'{told}\n\nSo far: {prefix or NOTHING}.\n'
+  return f'{description}\n\nSo far: {prefix or NOTHING}.\n'
 
 
-def yes_or_no(told: str, prefix: str, suffix: str) -> str:
+def yes_or_no(description: str, prefix: str, suffix: str) -> str:
   """Prompt: can what was so far go on with all of the suffix?"""
-  return (
-    f'{so_far(told, prefix)}Can it go on with: {suffix}?\nAnswer yes or no.'
-  )
+  before = so_far(description, prefix)
+  return f'{before}Can it go on with: {suffix}?\nAnswer yes or no.'
 
 
-def all_next(told: str, prefix: str) -> str:
+def all_next(description: str, prefix: str) -> str:
   """Prompt: every single token that can come next."""
   return (
-    f'{so_far(told, prefix)}What can come next? List every possible next '
-    'element, separated by semicolons, after "Answer:". If there is none, '
+    f'{so_far(description, prefix)}What can come next? List every possible '
+    'next element, separated by semicolons, after "Answer:". If there is none, '
     f'write {NOTHING}.'
   )
 
 
-def one_next(told: str, prefix: str, choices: Sequence[str]) -> str:
+def one_next(description: str, prefix: str, choices: Sequence[str]) -> str:
   """Prompt: which one of some tokens can come next?"""
   return (
-    f'{so_far(told, prefix)}Exactly one of these can come next: '
+    f'{so_far(description, prefix)}Exactly one of these can come next: '
     f'{"; ".join(choices)}.\nWhich one? Write it after "Answer:".'
   )
 
@@ -276,7 +275,7 @@ def _new_names(num: int, seed: int) -> tuple[str, ...]:
   size, middles = len(first) * len(last), 0
   while size < num:
     size, middles = size * len(first), middles + 1
-  found = []
+  names = []
   order = np.argsort(hash64(seed, NAMES, np.arange(size)), kind='stable')
   for number in order[:num].tolist():
     number, end = divmod(number, len(last))
@@ -284,5 +283,5 @@ def _new_names(num: int, seed: int) -> tuple[str, ...]:
     for _ in range(middles + 1):
       number, part = divmod(number, len(first))
       name = first[part] + name
-    found.append(name.capitalize())
-  return tuple(found)
+    names.append(name.capitalize())
+  return tuple(names)

@@ -35,8 +35,8 @@ def checked(call: F) -> F:
 
   @functools.wraps(call)
   def listed(*args: Any, **keywords: Any) -> Any:
-    given = signature.bind(*args, **keywords).arguments
-    for name, value in given.items():
+    arguments = signature.bind(*args, **keywords).arguments
+    for name, value in arguments.items():
       _check(call.__name__, signature.parameters[name], value, hints.get(name))
     return call(*args, **keywords)
 

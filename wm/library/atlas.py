@@ -27,12 +27,12 @@ _SAMPLES = 'samples.txt', 'samples.origin.json'
 
 def parse_limits(text: str) -> tuple[int, float]:
   """(8, 0.5) of '8, 0.5': edges out of a node, miles; InputError."""
-  found = re.fullmatch(r'\s*(\d{1,4})\s*,\s*(\d{1,4}(?:\.\d*)?|\.\d+)\s*', text)
-  if not found:
+  match = re.fullmatch(r'\s*(\d{1,4})\s*,\s*(\d{1,4}(?:\.\d*)?|\.\d+)\s*', text)
+  if not match:
     raise core.InputError(
       f"bad limits {text!r}: expected 'DEGREE, MILES', as '4, 0.5'"
     )
-  return int(found[1]), float(found[2])
+  return int(match[1]), float(match[2])
 
 
 def atlas(
@@ -69,25 +69,26 @@ def atlas(
     InputError: bad rows or limits, or a folder that holds something else.
   """
   place, options = pathlib.Path(out), options or Reconstruction()
-  found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
-  if len({row.name for row in found}) < len(found):
+  parsed = [Row.parse(row) if isinstance(row, str) else row for row in rows]
+  if len({row.name for row in parsed}) < len(parsed):
     raise core.InputError('two rows have one name')
   settings = [
     dataclasses.replace(options, max_degree=degree, max_miles=miles)
     for degree, miles in limits
   ]
-  for row in found:  # What is bad of a row shows before the first is done.
+  for row in parsed:  # What is bad of a row shows before the first is done.
     registry.resolve('world', row.trained_on or world)
-  if all(['samples' in _source(row) for row in found]):
+  if all(['samples' in _source(row) for row in parsed]):
     calls.unsampled('rows of files alone', num, pairs)
   sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'log': log}
   with locks.writer(place, 'atlas'):
     runs: list[collect.Run] = []
-    for row in found:
-      for one in settings:
-        cell = place / f'{one.max_degree}_{one.max_miles:g}mi' / row.name
-        log(f'== {row.name}: degree {one.max_degree}, {one.max_miles:g} miles')
-        runs.append(_map(row, world, cell, one, runs, sampled))
+    for row in parsed:
+      for setting in settings:
+        degree, miles = setting.max_degree, setting.max_miles
+        log(f'== {row.name}: degree {degree}, {miles:g} miles')
+        cell = place / f'{degree}_{miles:g}mi' / row.name
+        runs.append(_map(row, world, cell, setting, runs, sampled))
     table = mapped.map_table(runs)
     assert table is not None
     files.write_text(place / 'maps.md', table.markdown())

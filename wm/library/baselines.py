@@ -113,10 +113,10 @@ def added(
       else:
         asked.append(_Asked(name, row.name, ceiling, row.world))
   asked = [
-    one
-    for one in asked
+    baseline
+    for baseline in asked
     if not all(
-      needs.lacks(metric, one.model.gives[0], type(one.world))
+      needs.lacks(metric, baseline.model.gives[0], type(baseline.world))
       for metric in metrics
     )
   ]
@@ -155,36 +155,36 @@ def _without_copies(
   """Those that neither a row nor an earlier one is already."""
   taken = [(row.model, row.world) for row in rows if not row.trained]
   left = []
-  for one in asked:
-    exact = one.name in CEILINGS
-    spec, world = registry.spec(one.model), registry.spec(one.world)
+  for baseline in asked:
+    exact = baseline.name in CEILINGS
+    spec, world = registry.spec(baseline.model), registry.spec(baseline.world)
     if not any(
       registry.spec(model) == spec
       and (
         registry.spec(other) == world
-        or (not exact and same_rules(other, one.world))
+        or (not exact and same_rules(other, baseline.world))
       )
       for model, other in taken
     ):
-      left.append(one)
-      taken.append((one.model, one.world))
+      left.append(baseline)
+      taken.append((baseline.model, baseline.world))
   return left
 
 
 def _named(asked: Sequence[_Asked], rows: Sequence[Scored]) -> list[Scored]:
   """Baselines under names that no row has."""
-  names = [one.name for one in asked]
+  names = [baseline.name for baseline in asked]
   taken = {row.name for row in rows}
-  made = []
-  for one in asked:
-    name = one.name
+  renamed = []
+  for baseline in asked:
+    name = baseline.name
     if names.count(name) > 1 or name in taken:
-      name = f'{name}_{one.row}'
+      name = f'{name}_{baseline.row}'
     while name in taken:
       name += '_'
     taken.add(name)
-    made.append(Scored(name, one.model, one.world))
-  return made
+    renamed.append(Scored(name, baseline.model, baseline.world))
+  return renamed
 
 
 def refused(model: core.Model, world: core.World) -> str:

@@ -62,10 +62,10 @@ def sample(
     InputError: the world cannot be sampled, or `out` holds another run.
   """
   world = registry.resolve('world', world)
-  made = sampling.make_dataset(world, out, options or Sampling())
-  if facts := made['train']['world_facts']:
+  manifests = sampling.make_dataset(world, out, options or Sampling())
+  if facts := manifests['train']['world_facts']:
     log(', '.join(f'{name} {number}' for name, number in facts.items()))
-  log_splits(out, made, log)
+  log_splits(out, manifests, log)
   return opened(out)
 
 
@@ -75,9 +75,9 @@ def opened(out: Path) -> dict[str, stores.Store]:
   return {split: stores.open(data / split) for split in sampling.SPLITS}
 
 
-def log_splits(out: Path, made: dict[str, Any], log: Log) -> None:
+def log_splits(out: Path, manifests: dict[str, Any], log: Log) -> None:
   """Tells how much each split has, and what was left out of it."""
-  for split, manifest in made.items():
+  for split, manifest in manifests.items():
     dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
     log(
       f'{out}/data/{split}: {manifest["rows"]} sequences, '
@@ -109,18 +109,18 @@ def ingest(
   """
   part = ingest_lib.parse_shard(shard)
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
-  made = ingest_lib.make_dataset(
+  manifests = ingest_lib.make_dataset(
     registry.resolve('world', world), [str(f) for f in files], out, part, games
   )
-  if made is None:
+  if manifests is None:
     log(f'shard {shard} is done; others are not yet')
     return None
-  found = made['train']['ingest']
-  for name, what in found['damage'].items():
+  report = manifests['train']['ingest']
+  for name, what in report['damage'].items():
     progress.say(f'warning: {name}: {what}')
-  for line in ingest_lib.lines(found):
+  for line in ingest_lib.lines(report):
     log(line)
-  log_splits(out, made, log)
+  log_splits(out, manifests, log)
   return opened(out)
 
 
@@ -153,8 +153,8 @@ def train(
   summary = loop.train(world, model, out, training)
   pool.recover(out, 'train')
   if training.process_id == 0:  # It writes for all.
-    made = registry.resolve('world', world)
-    exposure_file.record(made, pathlib.Path(out), training.data, summary)
+    trained_on = registry.resolve('world', world)
+    exposure_file.record(trained_on, pathlib.Path(out), training.data, summary)
   log(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
 
@@ -172,22 +172,22 @@ def metrics_of(
     InputError: bad specs, or no metric has one of `fields`.
   """
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  made: list[Any] = [registry.resolve('metric', one) for one in several]
-  known = [{field.name for field in dataclasses.fields(one)} for one in made]
-  _, unnamed, given = registry.parse(f'fields({fields or ""})')
-  unknown = [repr(one) for one in unnamed]
-  unknown += [name for name in given if name not in set().union(*known)]
+  chosen: list[Any] = [registry.resolve('metric', m) for m in several]
+  names_of = [{field.name for field in dataclasses.fields(m)} for m in chosen]
+  _, unnamed, values = registry.parse(f'fields({fields or ""})')
+  unknown = [repr(value) for value in unnamed]
+  unknown += [name for name in values if name not in set().union(*names_of)]
   if unknown:
     raise core.InputError(
       f'fields={fields!r}: no metric here has a field {unknown[0]}; available: '
-      + ', '.join(sorted(set().union(*known)))
+      + ', '.join(sorted(set().union(*names_of)))
     )
-  given |= {} if loop is None else {'loop': loop}
+  values |= {} if loop is None else {'loop': loop}
   if accept is not None:
-    given['accept'] = registry.spec(registry.resolve('accept', accept))
+    values['accept'] = registry.spec(registry.resolve('accept', accept))
   return [
-    dataclasses.replace(one, **{k: x for k, x in given.items() if k in names})
-    for one, names in zip(made, known, strict=True)
+    dataclasses.replace(m, **{k: x for k, x in values.items() if k in names})
+    for m, names in zip(chosen, names_of, strict=True)
   ]
 
 
@@ -228,26 +228,26 @@ def score(
     InputError: bad specs, or `out` holds scores of another run.
   """
   asked = metrics_of(metrics, accept, loop, fields)
-  found = loading.load_predictor(
+  loaded = loading.load_predictor(
     source, world, checkpoint=checkpoint, model=model, seed=seed
   )
   if out is None and isinstance(source, Run):
     out = source.folder
   with tempfile.TemporaryDirectory() as temporary, threads.one_blas():
     entries = scoring.run(
-      found.predictor,
-      found.world,
+      loaded.predictor,
+      loaded.world,
       asked,
       seed=seed,
-      model_name=name or found.name,
+      model_name=name or loaded.name,
       out=temporary if out is None else out,
-      extra=found.about,
-      origin=found.origin,
+      extra=loaded.about,
+      origin=loaded.origin,
       max_calls=max_calls,
       log=log,
     )
   log(scoring.table(entries))
-  for line in found.predictor.diagnostics():
+  for line in loaded.predictor.diagnostics():
     log(line)
   if out is not None:
     pool.recover(out, 'score')
@@ -306,22 +306,22 @@ def reconstruct(
   else:
     if source is None:
       raise core.InputError('source or samples is needed')
-    found = loading.load_predictor(
+    loaded = loading.load_predictor(
       source, world, checkpoint=checkpoint, model=model, seed=options.seed
     )
-    if not isinstance(found.predictor, core.Predictor):
-      raise core.InputError(f'{found.name} names states, and no next tokens')
+    if not isinstance(loaded.predictor, core.Predictor):
+      raise core.InputError(f'{loaded.name} names states, and no next tokens')
     summary = recon.from_model(
-      found.world,
-      found.predictor,
+      loaded.world,
+      loaded.predictor,
       out,
       options,
-      name=name or found.name,
+      name=name or loaded.name,
       num=num,
       accept=registry.resolve('accept', accept),
       pairs=pairs,
-      about=found.about,
-      origin=found.origin,
+      about=loaded.about,
+      origin=loaded.origin,
       log=log,
     )
   for fact, value in recon.facts(summary):

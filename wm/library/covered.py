@@ -71,23 +71,23 @@ def coverage(
   Raises:
     InputError: a folder without sequences, or of another vocabulary.
   """
-  given = [folders] if isinstance(folders, str | pathlib.Path) else [*folders]
-  if not given:
+  places = [folders] if isinstance(folders, str | pathlib.Path) else [*folders]
+  if not places:
     raise core.InputError('expected a folder of stored sequences')
-  kept = [stores.open(folder) for folder in given]
-  spec = str(kept[0].manifest['world'])
+  opened = [stores.open(folder) for folder in places]
+  spec = str(opened[0].manifest['world'])
   world = registry.make('world', spec)
   counts, prompts = [], np.zeros(len(world.vocab), bool)
-  for store in kept:
+  for store in opened:
     sampling.check_vocab(store, world)
-    count, there = _counts(store, world)
+    count, in_prompts = _counts(store, world)
     counts.append(count)
-    prompts |= there
-  known = np.any(counts, axis=0)
-  possible = known | ~prompts
+    prompts |= in_prompts
+  occurring = np.any(counts, axis=0)
+  possible = occurring | ~prompts
   possible[core.PAD] = False
   first = counts[0] > 0
-  found = [
+  results = [
     Coverage(
       str(folder),
       *(str(store.manifest['world']), len(store), int(count.sum())),
@@ -95,15 +95,15 @@ def coverage(
       int(((count > 0) & ~first).sum()),
       float(count[~first].sum() / max(count.sum(), 1)),
     )
-    for folder, store, count in zip(given, kept, counts, strict=True)
+    for folder, store, count in zip(places, opened, counts, strict=True)
   ]
-  for one in found:
-    log(one.line())
+  for result in results:
+    log(result.line())
   if out is not None:
-    rows: list[dict[str, Any]] = [one._asdict() for one in found]
+    rows: list[dict[str, Any]] = [result._asdict() for result in results]
     files.write_json(pathlib.Path(out) / NAME, rows)
     log(f'written: {out}/{NAME}')
-  return found
+  return results
 
 
 def _counts(
@@ -112,10 +112,10 @@ def _counts(
   """[V] int64, how often each token follows the prompts; [V] bool: in them."""
   size = len(world.vocab)
   total, prompts = np.zeros(size, np.int64), np.zeros(size, bool)
-  for some in store.chunks():
-    place = np.arange(some.tokens.shape[1])
-    real = place < some.lengths[:, None]
+  for chunk in store.chunks():
+    place = np.arange(chunk.tokens.shape[1])
+    real = place < chunk.lengths[:, None]
     after = real & (place >= world.prompt_len)
-    total += np.bincount(some.tokens[after], minlength=size)
-    prompts[np.unique(some.tokens[real & ~after])] = True
+    total += np.bincount(chunk.tokens[after], minlength=size)
+    prompts[np.unique(chunk.tokens[real & ~after])] = True
   return total, prompts

@@ -48,8 +48,9 @@ class Apart(NamedTuple):
   def suffixes(self) -> list[str]:
     """The suffixes of the boundary in words, the shortest first."""
     pair = self.first[None], self.second[None]
-    (found,) = self.world.boundary(*pair, self.depth).listed()
-    return [' '.join(self.world.vocab[k] for k in one) for one in found]
+    (suffixes,) = self.world.boundary(*pair, self.depth).listed()
+    vocab = self.world.vocab
+    return [' '.join(vocab[k] for k in suffix) for suffix in suffixes]
 
   def draw(self, out: Path) -> pathlib.Path:
     """Writes `picture` to OUT/boundary.svg."""
@@ -71,13 +72,13 @@ def _enumerable(world: core.World | str, depth: int) -> Any:
 
   Raises InputError where the numbers to a depth do not fit into memory.
   """
-  made = registry.resolve('world', world)
-  digits = depth**2 * len(made.vocab).bit_length() // 16
-  resources.require_memory(digits, f'{made.name}: numbers to depth={depth}')
+  truth = registry.resolve('world', world)
+  digits = depth**2 * len(truth.vocab).bit_length() // 16
+  resources.require_memory(digits, f'{truth.name}: numbers to depth={depth}')
   for kind in (core.Written, core.Enumerable):
-    if not isinstance(made, kind):
-      raise core.InputError(f'{made.name} is not {kind.__name__.lower()}')
-  return made
+    if not isinstance(truth, kind):
+      raise core.InputError(f'{truth.name} is not {kind.__name__.lower()}')
+  return truth
 
 
 def boundary(
@@ -93,11 +94,11 @@ def boundary(
       that lead to them.
     depth: longest suffix, in tokens.
   """
-  made = _enumerable(world, depth)
-  one, two = exact.locate(made, first), exact.locate(made, second)
-  numbers = exact.sizes(made, one, two, depth)
+  truth = _enumerable(world, depth)
+  state, other = (exact.locate(truth, text) for text in (first, second))
+  numbers = exact.sizes(truth, state, other, depth)
   sizes = list(zip(range(1, depth + 1), *numbers, strict=True))
-  return Apart(made, one, two, depth, sizes)
+  return Apart(truth, state, other, depth, sizes)
 
 
 def model_boundary(
@@ -134,17 +135,19 @@ def model_boundary(
     InputError: no sequence leads to a state, the sequences leave no room for
       `depth` tokens, or the model accepts more than `most`.
   """
-  made = _enumerable(world, depth)
-  found = loading.load_predictor(
-    source, made, checkpoint=checkpoint, model=model, seed=seed
+  truth = _enumerable(world, depth)
+  loaded = loading.load_predictor(
+    source, truth, checkpoint=checkpoint, model=model, seed=seed
   )
-  if not isinstance(found.predictor, core.Predictor):
-    raise core.InputError(f'{found.name} names states, and no next tokens')
+  if not isinstance(loaded.predictor, core.Predictor):
+    raise core.InputError(f'{loaded.name} names states, and no next tokens')
   rule = registry.resolve('accept', accept)
   texts = (first, second)
-  states = np.stack([exact.locate(made, text) for text in texts])
+  states = np.stack([exact.locate(truth, text) for text in texts])
   return exhaustive.compare_boundaries(
-    made, found.predictor, texts, states, depth, rule, seed=seed, most=most
+    *(truth, loaded.predictor, texts, states, depth, rule),
+    seed=seed,
+    most=most,
   )
 
 
@@ -177,14 +180,14 @@ def recovery(
     InputError: sequences cannot have `depth` tokens, or there are more than
       `most`.
   """
-  found = loading.load_predictor(
+  loaded = loading.load_predictor(
     source, world, checkpoint=checkpoint, model=model, seed=seed
   )
-  if not isinstance(found.predictor, core.Predictor):
-    raise core.InputError(f'{found.name} names states, and no next tokens')
-  rule = membership.rule(found.predictor, registry.resolve('accept', accept))
+  if not isinstance(loaded.predictor, core.Predictor):
+    raise core.InputError(f'{loaded.name} names states, and no next tokens')
+  rule = membership.rule(loaded.predictor, registry.resolve('accept', accept))
   return exhaustive.recovery(
-    found.world, found.predictor, depth, rule, most=most
+    loaded.world, loaded.predictor, depth, rule, most=most
   )
 
 
@@ -202,9 +205,9 @@ def count(
   Yields:
     A count as soon as it is known.
   """
-  made = _enumerable(world, depth)
-  start = exact.opening(made) if state is None else exact.locate(made, state)
-  yield from exact.counts(made, start, depth)
+  truth = _enumerable(world, depth)
+  start = exact.opening(truth) if state is None else exact.locate(truth, state)
+  yield from exact.counts(truth, start, depth)
 
 
 def classes(world: core.World | str, most: Count = exact.MOST) -> exact.Classes:

@@ -57,35 +57,35 @@ def film(
       tokens, is too short or cannot be tuned, or a prefix that is not within
       the sequences.
   """
-  found = loading.load_predictor(
+  loaded = loading.load_predictor(
     source, world, checkpoint=checkpoint, model=model, seed=seed
   )
-  place, predictor = found.world, found.predictor
+  place, predictor = loaded.world, loaded.predictor
   if not core.can(place, core.Latent.trajectory):
     raise core.InputError(f'{place.name} has no moving bodies to film')
   if not isinstance(predictor, core.Predictor):
-    raise core.InputError(f'{found.name} names states, and no next tokens')
+    raise core.InputError(f'{loaded.name} names states, and no next tokens')
   if systems < 1:
     raise core.InputError(f'systems={systems}; expected at least 1')
   resources.require_sequences(place, systems, f'systems={systems}')
-  metric = None if forces is None else film_forces.asked(forces, found)
+  metric = None if forces is None else film_forces.asked(forces, loaded)
   shown = place.sample(systems, seed, split='heldout')
   if not membership.fits(predictor, shown.lengths).all():
     raise core.InputError(
-      f'{found.name} reads up to {predictor.max_len} tokens; expected '
+      f'{loaded.name} reads up to {predictor.max_len} tokens; expected '
       f'{int(shown.lengths.max())}, as {place.name} has'
     )
   takes = _takes(predictor, place, shown, prefix)
   path = pathlib.Path(out) / 'film.html'
   if metric is not None:
-    both = film_forces.told(found, shown, metric, seed, path.parent)
+    both = film_forces.told(loaded, shown, metric, seed, path.parent)
     takes = [
-      take.with_forces(true, said)
-      for take, true, said in zip(takes, *both, strict=True)
+      take.with_forces(true, predicted)
+      for take, true, predicted in zip(takes, *both, strict=True)
     ]
   page = films.render(
     takes,
-    title=f'Orbits by {found.name}',
+    title=f'Orbits by {loaded.name}',
     lead=f'{len(takes)} held-out systems of {registry.spec(place)}',
     forces='' if metric is None else _tuned(metric),
   )
@@ -113,10 +113,10 @@ def _takes(
   motion = world.trajectory(shown)
   rows = motion.position.shape[1]
   seen = paths.seen(world, shown)
-  said = paths.forced(predictor, world, shown).likely
+  predicted = paths.forced(predictor, world, shown).likely
   takes: dict[int, films.Take] = {}
   for bodies in np.unique(motion.bodies):
-    some = np.flatnonzero(motion.bodies == bodies)
+    shown_rows = np.flatnonzero(motion.bodies == bodies)
     frames = rows // bodies
     start = prefix or frames // 2
     if not 2 <= start < frames:
@@ -124,13 +124,13 @@ def _takes(
         f'prefix={start} of {frames} frames; expected 2 to {frames - 1}'
       )
     used = frames * bodies
-    alone = np.full((len(some), used, 2), np.nan)
+    alone = np.full((len(shown_rows), used, 2), np.nan)
     first = start * bodies
     alone[:, first:] = paths.rolled(
-      *(predictor, world, shown.take(some), int(first), int(used - first))
+      *(predictor, world, shown.take(shown_rows), int(first), int(used - first))
     )
-    for own, n in zip(alone, some, strict=True):
-      four = (motion.position[n], seen[n], said[n], own)
+    for rolled, n in zip(alone, shown_rows, strict=True):
+      four = (motion.position[n], seen[n], predicted[n], rolled)
       cut = [path[:used].reshape(frames, bodies, 2) for path in four]
       step = float(motion.step[n])
       name = _name(motion.state[n], int(bodies), step)

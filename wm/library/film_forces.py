@@ -18,7 +18,7 @@ FILE = 'film_forces.npz'
 VECTORS = 'acceleration_vector', 'force_vector'
 
 
-def asked(forces: core.Metric | str, found: Loaded) -> force_law.Metric:
+def asked(forces: core.Metric | str, loaded: Loaded) -> force_law.Metric:
   """What the model is tuned by: a metric, its spec, or a target's name.
 
   Raises:
@@ -27,26 +27,26 @@ def asked(forces: core.Metric | str, found: Loaded) -> force_law.Metric:
   """
   if forces in VECTORS:
     forces = force_law.Metric(num=1, targets=(str(forces),))
-  made = registry.resolve('metric', forces) if '(' in str(forces) else None
+  metric = registry.resolve('metric', forces) if '(' in str(forces) else None
   if (
-    not isinstance(made, force_law.Metric)
-    or made.num != 1
-    or made.targets not in [(name,) for name in VECTORS]
+    not isinstance(metric, force_law.Metric)
+    or metric.num != 1
+    or metric.targets not in [(name,) for name in VECTORS]
   ):
     raise core.InputError(
       f'forces={forces!s} was given; expected {" or ".join(VECTORS)}, or a '
       'force_law(num=1, targets=(..,)) of one of the two'
     )
-  if not isinstance(found.predictor, core.Adaptable):
+  if not isinstance(loaded.predictor, core.Adaptable):
     raise core.InputError(
-      f'{found.name} cannot be tuned to tell forces; expected a model that can '
-      'be adapted, such as a network'
+      f'{loaded.name} cannot be tuned to tell forces; expected a model that '
+      'can be adapted, such as a network'
     )
-  return made
+  return metric
 
 
 def told(
-  found: Loaded,
+  loaded: Loaded,
   shown: core.Sequences,
   metric: force_law.Metric,
   seed: int,
@@ -66,24 +66,24 @@ def told(
     seed: of what it is tuned on.
     out: folder of the film.
   """
-  world, predictor = found.world, found.predictor
+  world, predictor = loaded.world, loaded.predictor
   assert core.can(world, core.Latent.trajectory)  # By the film itself.
   assert isinstance(predictor, core.Adaptable)  # By `asked`.
-  origin = provenance.Reader().of(metric, world, found.origin.inputs)
-  known = not (origin.unknown or found.origin.unknown)
+  origin = provenance.Reader().of(metric, world, loaded.origin.inputs)
+  cached = not (origin.unknown or loaded.origin.unknown)
   mark = partial_results.digest(
     [
       *(registry.spec(metric), registry.spec(world), seed, shown.tokens),
       sorted(origin.inputs.items()),
     ]
   )
-  said = _kept(out / FILE, mark) if known else None
-  if said is None:
-    said = _tuned(predictor, world, shown, metric, seed)
-    if known:
-      _keep(out / FILE, mark, said)
+  forces = _kept(out / FILE, mark) if cached else None
+  if forces is None:
+    forces = _tuned(predictor, world, shown, metric, seed)
+    if cached:
+      _keep(out / FILE, mark, forces)
   true = force_tasks.labels(metric.targets[0], world.trajectory(shown).state)
-  return true, said
+  return true, forces
 
 
 def _tuned(
@@ -94,16 +94,16 @@ def _tuned(
   seed: int,
 ) -> np.ndarray:
   """[N, R, 2] what the model says at all rows, tuned as it is to be scored."""
-  some = force_tasks.Shown.of(world, shown)
-  rows = force_tasks.chosen(some.planet, some.planet.shape[2], seed)
+  planets = force_tasks.Shown.of(world, shown)
+  rows = force_tasks.chosen(planets.planet, planets.planet.shape[2], seed)
   task = metric.task(world, seed)._replace(
-    tested=some, asked=force_tasks.Points.of(some, rows)
+    tested=planets, asked=force_tasks.Points.of(planets, rows)
   )
-  said = metric.said(task, metric.targets[0], predictor, seed)[-1, 0]
-  found = np.full((*some.planet.shape[1:], said.shape[-1]), np.nan)
+  predicted = metric.said(task, metric.targets[0], predictor, seed)[-1, 0]
+  forces = np.full((*planets.planet.shape[1:], predicted.shape[-1]), np.nan)
   system, place = np.nonzero(rows[0] != core.DEAD)
-  found[system, rows[0, system, place]] = said[system, place]
-  return found
+  forces[system, rows[0, system, place]] = predicted[system, place]
+  return forces
 
 
 def _kept(path: pathlib.Path, mark: str) -> np.ndarray | None:
@@ -121,7 +121,7 @@ def _kept(path: pathlib.Path, mark: str) -> np.ndarray | None:
     return None
 
 
-def _keep(path: pathlib.Path, mark: str, said: np.ndarray) -> None:
+def _keep(path: pathlib.Path, mark: str, forces: np.ndarray) -> None:
   path.parent.mkdir(parents=True, exist_ok=True)
   with files.replacing(path) as temporary, open(temporary, 'wb') as file:
-    np.savez(file, mark=np.array(mark), said=said)
+    np.savez(file, mark=np.array(mark), said=forces)

@@ -93,29 +93,29 @@ def load_predictor(
     return source
   if isinstance(source, Run):
     source = source.folder
-  given = None if world is None else registry.resolve('world', world)
+  used_in = None if world is None else registry.resolve('world', world)
   if isinstance(source, os.PathLike) or (
     isinstance(source, str) and os.path.isdir(source)
   ):
-    return _trained(pathlib.Path(source), given, checkpoint, model)
-  if given is None:
+    return _trained(pathlib.Path(source), used_in, checkpoint, model)
+  if used_in is None:
     raise core.InputError(f'world is needed to use {source!r} in')
   if isinstance(source, core.TokenReader):
     label = type(source).__name__
     unknown = provenance.UNKNOWN
-    return Loaded(source, given, label, {'model_spec': label}, unknown)
+    return Loaded(source, used_in, label, {'model_spec': label}, unknown)
   if checkpoint not in UNTRAINED:
     raise core.InputError(
       f'checkpoint={checkpoint!r} of an untrained model; expected none'
     )
-  made: core.Model = registry.resolve('model', source)
-  return _untrained(made, given, seed)
+  resolved: core.Model = registry.resolve('model', source)
+  return _untrained(resolved, used_in, seed)
 
 
 def is_trained(model: core.Model | str) -> bool:
   """Does it need training before it can be used?"""
-  made = registry.resolve('model', model)
-  return isinstance(made, core.Trainable | core.Fittable)
+  resolved = registry.resolve('model', model)
+  return isinstance(resolved, core.Trainable | core.Fittable)
 
 
 def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
@@ -126,9 +126,9 @@ def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
     _know_providers()
   about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
   origin, before = reader.of(world, model), {*sys.modules}
-  found = user.predictor(model, world, seed)
+  predictor = user.predictor(model, world, seed)
   origin = reader.with_loaded(origin, before)
-  return Loaded(found, world, model.name, about, origin)
+  return Loaded(predictor, world, model.name, about, origin)
 
 
 def _know_providers() -> None:
@@ -151,7 +151,7 @@ def _trained(
   reader = provenance.Reader()
   world = world or restore.world_of(folder)
   code = reader.of(world, restore.__name__)  # Hashed before it is read.
-  found, info = restore.load(folder, which, world, model)
+  predictor, info = restore.load(folder, which, world, model)
   run = info['run']
   about = {
     'model_spec': run['model'],
@@ -161,9 +161,9 @@ def _trained(
     'recipe': _mark({k: x for k, x in run.items() if k != 'seed'}),
     'training_seed': run.get('seed'),
   }
-  made = registry.make('model', run['model'])
-  origin = reader.of(made, code.inputs, {'checkpoint': info['sha256']})
-  return Loaded(found, world, made.name, about, origin)
+  resolved = registry.make('model', run['model'])
+  origin = reader.of(resolved, code.inputs, {'checkpoint': info['sha256']})
+  return Loaded(predictor, world, resolved.name, about, origin)
 
 
 def _mark(value: dict[str, Any]) -> str:

@@ -53,7 +53,7 @@ def partners(rows: Sequence[Row]) -> dict[str, str]:
   matched = [row for row in rows if {'match', 'to'} & row.settings.keys()]
   names = [row.name for row in matched]
   free = [name for name in trained if name not in names]
-  found = {}
+  partner = {}
   for row in matched:
     _check(row)
     other = row.settings.get('to') or next(iter(free), '')
@@ -69,10 +69,10 @@ def partners(rows: Sequence[Row]) -> dict[str, str]:
         f'row {row.name!r}: match={row.settings["match"]!r}, and {other!r} is '
         'not trained by steps'
       )
-    found[row.name] = other
-  for name in found:
-    _check_circle(name, found)
-  return found
+    partner[row.name] = other
+  for name in partner:
+    _check_circle(name, partner)
+  return partner
 
 
 def _check(row: Row) -> None:
@@ -84,7 +84,7 @@ def _check(row: Row) -> None:
       available = registry.suggest(kind, [*DECIDES])
       raise core.InputError(f'{what} names {kind!r}; {available}')
     setting = DECIDES[kind]
-    if [DECIDES[one] for one in kinds].count(setting) > 1:
+    if [DECIDES[other] for other in kinds].count(setting) > 1:
       raise core.InputError(f'{what} decides {setting} twice')
     if setting in row.settings:
       raise core.InputError(
@@ -173,13 +173,13 @@ def _log(
 ) -> None:
   """Tells the numbers of a match, and which are open."""
   left = open_settings(resolved)
-  known = [
+  numbers = [
     f'{setting}={resolved.settings[setting]}'
     for setting in decided(row, other)
     if setting not in left
   ]
-  if known:
-    log(f'{row.name}: matched to {other}: {", ".join(known)}')
+  if numbers:
+    log(f'{row.name}: matched to {other}: {", ".join(numbers)}')
   if left:
     log(
       f'{row.name}: matched to {other}, whose data are not sampled yet: '
@@ -220,8 +220,8 @@ def _resolved(
     num_is_open = len(kinds) > 1 and 'num' not in settings
     if mine := None if num_is_open else data(now()):
       flops = [
-        step_flops(one, one.own(stages[1]), counts)
-        for one, counts in ((other, theirs), (now(), mine))
+        step_flops(member, member.own(stages[1]), counts)
+        for member, counts in ((other, theirs), (now(), mine))
       ]
       settings['steps'] = max(round(steps * flops[0] / flops[1]), 1)
   still = [kind for kind in kinds if DECIDES[kind] not in settings]

@@ -56,32 +56,32 @@ def _units(
   dry_run: sample nothing.
   """
   sampling, training, reconstruction = options
-  given = (
+  usual = (
     sampling or Sampling(),
     training or Training(),
     reconstruction or Reconstruction(),
   )
-  found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
+  every = [Row.parse(row) if isinstance(row, str) else row for row in rows]
   # What is bad of one shows before the first.
-  checked = rows_lib.rows_of(found, world)
+  checked = rows_lib.rows_of(every, world)
   if baselines:
     asked = calls.metrics_of(same['metrics'])
-    more, _ = study.baselines_of(checked, given[1], asked)
+    more, _ = study.baselines_of(checked, usual[1], asked)
     checked += (more := _possible(more))
-    found += more
-  names = [row.name for row in found]
+    every += more
+  names = [row.name for row in every]
   if unknown := [name for name in only if name not in names]:
     available = registry.suggest(unknown[0], names)
     raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
-  plain = {row.name: _plain(row, world) for row in found}
-  number = {row.name: row.settings.get('seeds', len(seeds)) for row in found}
-  made: list[Unit] = []
+  plain = {row.name: _plain(row, world) for row in every}
+  number = {row.name: row.settings.get('seeds', len(seeds)) for row in every}
+  units: list[Unit] = []
   for place in range(max(number.values())):
     seed = seeds.start + place
     asked_for = [name for name in only or names if place < number[name]]
-    stages = [dataclasses.replace(one, seed=seed) for one in given]
-    made += _of_seed(checked, asked_for, stages, plain, dry_run, log, same)
-  return made
+    stages = [dataclasses.replace(stage, seed=seed) for stage in usual]
+    units += _of_seed(checked, asked_for, stages, plain, dry_run, log, same)
+  return units
 
 
 def _of_seed(
@@ -101,7 +101,7 @@ def _of_seed(
   }
 
   def unit(row: Row) -> Unit:
-    mine = [row.own(one) for one in stages]
+    mine = [row.own(stage) for stage in stages]
     more = same | {
       'matched': matched.get(row.name, {}),
       'left_open': matching.open_settings(row),
@@ -157,9 +157,9 @@ def _at_hand(unit: Unit) -> exposure.Counts | None:
 
 def _possible(rows: Sequence[Row]) -> list[Row]:
   """Baselines that their worlds do not refuse."""
-  made: list[tuple[Row, Any, Any]]
-  made = [(row, row.model, row.scored_in) for row in rows]
-  return [row for row, *one in made if not baselines_lib.refused(*one)]
+  pairs: list[tuple[Row, Any, Any]]
+  pairs = [(row, row.model, row.scored_in) for row in rows]
+  return [row for row, *pair in pairs if not baselines_lib.refused(*pair)]
 
 
 @takes(Units)
@@ -223,9 +223,9 @@ def miniature(
       not committed.
     Stopped: a signal came; what is done is kept.
   """
-  kept = pathlib.Path(results or pathlib.Path(out, 'results'))
+  place = pathlib.Path(results or pathlib.Path(out, 'results'))
   if not (dry_run or allow_dirty):  # Before anything is sampled.
-    _check_committed(kept, _code(rows, world, _texts(metrics, accept, fields)))
+    _check_committed(place, _code(rows, world, _texts(metrics, accept, fields)))
   todo = _units(
     rows,
     world,
@@ -238,7 +238,7 @@ def miniature(
     num_samples=num_samples,
     metrics=_texts(metrics, accept, fields),
     out=str(out),
-    results=str(kept),
+    results=str(place),
     first_seed=first_seed,
     allow_dirty=allow_dirty,
   )
@@ -247,18 +247,18 @@ def miniature(
       if unit.folder.exists() or unit.path.exists():
         unit.clear()
       unit.path.unlink(missing_ok=True)
-  by_name = {one.name: one for one in todo}
-  standing = [one for one in todo if one.stands()]
-  log(f'{kept}: {len(standing)} of {len(todo)} units stand{_refused(todo)}')
+  by_name = {unit.name: unit for unit in todo}
+  standing = [unit for unit in todo if unit.stands()]
+  log(f'{place}: {len(standing)} of {len(todo)} units stand{_refused(todo)}')
   if dry_run:
-    for one in todo:
-      log(one.said())
+    for unit in todo:
+      log(unit.said())
     return []
-  for one in standing:
-    one.renew()
-  jobs_of = [_job(one) for one in todo]
+  for unit in standing:
+    unit.renew()
+  jobs_of = [_job(unit) for unit in todo]
   pool.Pool().work(jobs_of, jobs, lambda job: by_name[job.name].said(), log)
-  return [one.said() for one in todo if not one.stands()]
+  return [unit.said() for unit in todo if not unit.stands()]
 
 
 def _refused(units: Sequence[Unit]) -> str:

@@ -45,10 +45,10 @@ def ingest_text(
     InputError: an unusable file, an unknown token with its line, no sequence
       left, or `out` holds other data.
   """
-  made = text_ingest.make_dataset(
+  manifests = text_ingest.make_dataset(
     registry.resolve('world', world), _list(files), _list(heldout), out
   )
-  calls.log_splits(out, made, log)
+  calls.log_splits(out, manifests, log)
   return calls.opened(out)
 
 

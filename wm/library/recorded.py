@@ -37,10 +37,10 @@ def recorded(
   eval_logs = _eval_logs()
 
   place = pathlib.Path(out)
-  found = eval_logs.rescore(paper, data)
-  page = eval_logs.save(found, place / 'report')
-  names = ', '.join(f'{name}.csv' for name in found.rows)
-  log(found.lead)
+  rescored = eval_logs.rescore(paper, data)
+  page = eval_logs.save(rescored, place / 'report')
+  names = ', '.join(f'{name}.csv' for name in rescored.rows)
+  log(rescored.lead)
   log(f'report: {page}')
   log(f'        {page.with_suffix(".md").name}, scores.json, {names}')
   if logs:

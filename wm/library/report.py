@@ -51,10 +51,10 @@ def report(
       raise core.InputError('out is needed for a report of several runs')
     (out,) = several
   place = _place(out, several)
-  found = [logs.paths(path) for path in several]
-  if any(found):
-    runs = [one for one, none in zip(several, found, strict=True) if not none]
-    paths = [path for some in found for path in some]
+  log_paths = [logs.paths(path) for path in several]
+  if any(log_paths):
+    runs = [f for f, of_f in zip(several, log_paths, strict=True) if not of_f]
+    paths = [path for group in log_paths for path in group]
     reported = logs.report(paths, place, log, alone=not runs)
     several = [*runs, *reported.results]
     if not several:

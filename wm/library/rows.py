@@ -67,8 +67,8 @@ class Row:
       expected = "expected 'NAME: MODEL' or 'NAME: MODEL on WORLD'"
       raise core.InputError(f'bad row {text!r}: {expected}')
     name, model, used_in, trained_on, after, settings = match.groups()
-    _, bare, given = registry.parse(f'row({settings or ""})')
-    for key, value in given.items():
+    _, bare, values = registry.parse(f'row({settings or ""})')
+    for key, value in values.items():
       if key not in SETTINGS:
         available = registry.suggest(key, [*SETTINGS])
         raise core.InputError(
@@ -86,13 +86,13 @@ class Row:
       raise core.InputError(
         f"bad row {text!r}: expected 'with NAME=VALUE, ...'"
       )
-    return cls(name, model, trained_on, used_in or after, given)
+    return cls(name, model, trained_on, used_in or after, values)
 
-  def own(self, given: Any) -> Any:
+  def own(self, stage: Any) -> Any:
     """Options of a stage, with this row's settings."""
-    known = {field.name for field in dataclasses.fields(given)}
-    mine = {k: x for k, x in self.settings.items() if k in known}
-    return dataclasses.replace(given, **mine)
+    field_names = {field.name for field in dataclasses.fields(stage)}
+    mine = {k: x for k, x in self.settings.items() if k in field_names}
+    return dataclasses.replace(stage, **mine)
 
 
 def rows_of(
@@ -102,10 +102,10 @@ def rows_of(
 
   runs: may a model be the folder of a run? It stays text.
   """
-  found: list[Row] = []
-  for given in rows:
-    row = Row.parse(given) if isinstance(given, str) else given
-    if row.name in [other.name for other in found]:
+  resolved: list[Row] = []
+  for entry in rows:
+    row = Row.parse(entry) if isinstance(entry, str) else entry
+    if row.name in [other.name for other in resolved]:
       raise core.InputError(f'two rows are named {row.name!r}')
     trained_on = row.trained_on
     if trained_on is not None:
@@ -114,8 +114,8 @@ def rows_of(
     model = _model(row, runs)
     if trained_on is not None:
       _check_trained(row.name, model, trained_on, scored_in)
-    found.append(Row(row.name, model, trained_on, scored_in, row.settings))
-  return found
+    resolved.append(Row(row.name, model, trained_on, scored_in, row.settings))
+  return resolved
 
 
 def _check_trained(

@@ -77,42 +77,42 @@ def study(
   Raises:
     InputError: bad specs, or a folder that holds something else.
   """
-  place, found = pathlib.Path(out), rows_of(rows, world, runs=True)
-  if _REPORT in [row.name for row in found]:
+  place, resolved = pathlib.Path(out), rows_of(rows, world, runs=True)
+  if _REPORT in [row.name for row in resolved]:
     raise core.InputError(
       f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
     )
-  matching.partners(found)  # What is bad shows before a folder is made.
+  matching.partners(resolved)  # What is bad shows before a folder is made.
   asked = calls.metrics_of(metrics, accept, fields=fields)
-  given: tuple[Any, ...] = (
+  options: tuple[Any, ...] = (
     sampling or Sampling(),
     training or Training(),
     reconstruction or Reconstruction(),
   )
-  stages = [dataclasses.replace(one, seed=seed) for one in given]
+  stages = [dataclasses.replace(stage, seed=seed) for stage in options]
   with locks.writer(place, 'study'):
-    found = matching.resolve(
-      found,
+    resolved = matching.resolve(
+      resolved,
       stages[:2],
       lambda row: counts(row, place / row.name, stages, log),
       log,
     )
     if jobs > 1:
-      _train(found, place, stages, jobs, log)
-    for row in found:
+      _train(resolved, place, stages, jobs, log)
+    for row in resolved:
       done(row, asked, place / row.name, stages, num_samples, log)
     more: list[Row] = []
     notes: list[str] = []
     if baselines:
-      more, notes = baselines_of(found, stages[1], asked)
+      more, notes = baselines_of(resolved, stages[1], asked)
     for row in more:
       try:
         done(row, asked, place / row.name, stages, num_samples, log)
-        found.append(row)
+        resolved.append(row)
       except core.InputError as error:  # The rows are reported without it.
         notes.append(f'No {row.name}: {error}')
     log('== report')
-    folders = [place / row.name for row in found]
+    folders = [place / row.name for row in resolved]
     return report.report(folders, place, notes=notes, log=log)
 
 
@@ -135,7 +135,7 @@ def baselines_of(
       baselines_lib.Scored(row.name, model, row.scored_in, trained, names)
     )
   more, reasons = baselines_lib.added(scored, metrics)
-  return [Row(one.name, one.model, None, one.world) for one in more], reasons
+  return [Row(b.name, b.model, None, b.world) for b in more], reasons
 
 
 def _train(
@@ -162,7 +162,7 @@ def _train(
     }
     waiting.append(_job(row.name, order, training.steps))
   log(f'== train {jobs} at a time; each says how far it is in train.log')
-  pool.Pool().work(waiting, jobs, lambda one: str(one.folder), log)
+  pool.Pool().work(waiting, jobs, lambda job: str(job.folder), log)
 
 
 def _job(name: str, order: dict[str, Any], steps: int) -> pool.Job:
@@ -201,7 +201,7 @@ def _sampled(
   shared: Path | None = None,
 ) -> Training:
   """Samples what a row is trained on; the options of its training."""
-  sampling, training, _ = [row.own(one) for one in stages]
+  sampling, training, _ = [row.own(stage) for stage in stages]
   if training.data is not None:
     return training
   assert isinstance(row.trained_on, core.World)  # By `rows_of`.
@@ -253,7 +253,7 @@ def done(
   Returns:
     The entries of the scores, and the summary of the map, {} without one.
   """
-  _, training, reconstruction = [row.own(one) for one in stages]
+  _, training, reconstruction = [row.own(stage) for stage in stages]
   threads.fix(training.threads)  # Before a row that is not trained starts JAX.
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model

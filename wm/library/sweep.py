@@ -41,12 +41,12 @@ def runs_of(
   if isinstance(grid, Mapping):
     grid = [grid_lib.axis(name, values) for name, values in grid.items()]
   data = pathlib.Path(given.get('data') or pathlib.Path(out) / 'data')
-  known = settings()
+  defaults = settings()
   for name in {**given, **{axis.name: None for axis in grid}}:
-    if name not in (*known, grid_lib.FILE):
+    if name not in (*defaults, grid_lib.FILE):
       raise core.InputError(
         f'no setting of a run is called {name!r}; '
-        + registry.suggest(name, [*known])
+        + registry.suggest(name, [*defaults])
       )
   trust.allow(*registry.files([dict(given), *map(_values, grid)]))
   before = standings.winners(winners_of, top) if winners_of else None
@@ -54,7 +54,7 @@ def runs_of(
     for kind in ('world', 'model'):
       registry.make(kind, str(run.flags[kind]))
   fixed = {**given, 'data': str(data.resolve())}
-  return grid_lib.runs(grid, fixed, known, before)
+  return grid_lib.runs(grid, fixed, defaults, before)
 
 
 def _values(axis: grid_lib.Axis) -> list[Any]:
@@ -102,8 +102,8 @@ def sweep(
     raise core.InputError(
       'there is no run: the grid, or --winners_of, has none'
     )
-  made = sweep_lib.Sweep(place, todo, per, _train, keep, devices)
-  made.check()
+  sweeping = sweep_lib.Sweep(place, todo, per, _train, keep, devices)
+  sweeping.check()
   _check(todo)
   if scoring:  # What is bad of it shows here, not after the training.
     calls.metrics_of(
@@ -114,9 +114,9 @@ def sweep(
     for line in (*(run.name for run in todo), f'{len(todo)} runs'):
       log(line)
     return standings.read(place, todo)
-  log(f'{out}/sweep.md: {len(made.work(jobs, log))} runs')
+  log(f'{out}/sweep.md: {len(sweeping.work(jobs, log))} runs')
   if scoring:
-    scored = made.score(
+    scored = sweeping.score(
       lambda run, folder: _score(_asked(scoring, run), folder),
       _marked(scoring, place),
       jobs,
@@ -125,7 +125,7 @@ def sweep(
     if folders := [*scored, *beside]:
       # Another process that shares the sweep may be writing the report.
       report.report(folders, place, wait=True, log=log)
-  return made.table()
+  return sweeping.table()
 
 
 def _check(runs: Sequence[grid_lib.Run]) -> None:
@@ -161,7 +161,7 @@ def _asked(scoring: Scoring, run: grid_lib.Run) -> dict[str, Any]:
     'name': run.title,
     'seed': scoring.seed,
     'checkpoint': scoring.checkpoint,
-    'metric': [text(one) for one in several],
+    'metric': [text(metric) for metric in several],
     'accept': text(scoring.accept),
     **{name: value for name, value in options.items() if value is not None},
   }

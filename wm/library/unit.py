@@ -91,13 +91,13 @@ class Unit:
   @classmethod
   def of(cls, order: dict[str, Any]) -> Unit:
     """The unit that `dataclasses.asdict` has written."""
-    made: dict[str, Any] = {
+    parts: dict[str, Any] = {
       'row': Row(**order['row']),
       'sampling': Sampling(**order['sampling']),
       'training': Training(**order['training']),
       'reconstruction': Reconstruction(**order['reconstruction']),
     }
-    return cls(**{**order, **made})
+    return cls(**{**order, **parts})
 
   @property
   def name(self) -> str:
@@ -139,14 +139,14 @@ class Unit:
   def folder(self) -> pathlib.Path:
     """Of its run, by how that is made; other metrics are measured in it too."""
     apart = 'metrics', 'data', 'reconstruction'
-    made = {k: x for k, x in self.key.items() if k not in apart}
-    return pathlib.Path(self.out, 'units', f'{self.name}-{_mark(made)}')
+    identity = {k: x for k, x in self.key.items() if k not in apart}
+    return pathlib.Path(self.out, 'units', f'{self.name}-{_mark(identity)}')
 
   @property
   def shared(self) -> pathlib.Path:
     """Of sampled data, which all rows have that train on the same."""
-    made = {k: self.key.get(k) for k in ('trained_on', 'sampling')}
-    return pathlib.Path(self.out, 'data', f'{self.seed}-{_mark(made)}')
+    identity = {k: self.key.get(k) for k in ('trained_on', 'sampling')}
+    return pathlib.Path(self.out, 'data', f'{self.seed}-{_mark(identity)}')
 
   @property
   def code(self) -> list[str]:
@@ -229,9 +229,9 @@ class Unit:
     return f'{name}: not made'
 
 
-def _described(kind: str, given: Any) -> dict[str, Any]:
+def _described(kind: str, plug_in: Any) -> dict[str, Any]:
   """A plug-in with all fields that decide what it gives, and its version."""
-  thing: Any = registry.resolve(kind, given)
+  thing: Any = registry.resolve(kind, plug_in)
   fields = {
     field.name: getattr(thing, field.name)
     for field in dataclasses.fields(thing)
@@ -274,20 +274,20 @@ def _same(old: Any, new: Any, usual: Any) -> bool:
 
 def _usual(key: units.Key) -> dict[str, Any]:
   """The defaults of what a key describes."""
-  made = {
+  defaults = {
     'sampling': dataclasses.asdict(Sampling()),
     'training': dataclasses.asdict(Training()),
     'reconstruction': dataclasses.asdict(Reconstruction()),
     'metrics': {
-      spec: _defaults('metric', one['name'])
-      for spec, one in key['metrics'].items()
+      spec: _defaults('metric', metric['name'])
+      for spec, metric in key['metrics'].items()
     },
   }
   for part in ('model', 'trained_on', 'scored_in'):
     kind = 'model' if part == 'model' else 'world'
     if key.get(part):
-      made[part] = _defaults(kind, key[part]['name'])
-  return json.loads(json.dumps(made))
+      defaults[part] = _defaults(kind, key[part]['name'])
+  return json.loads(json.dumps(defaults))
 
 
 def _defaults(kind: str, name: str) -> dict[str, Any]:
@@ -311,84 +311,84 @@ def _hash_of(data: str) -> str | None:
   return _mark([files.sha256(path) for path in paths])
 
 
-def make(made: Unit, log: Log) -> None:
+def make(unit: Unit, log: Log) -> None:
   """Makes a unit, in a process of its own; it goes on where one was stopped."""
-  assert made.row.scored_in is not None  # By `wm.miniature`.
-  started = _started(made)
-  (row,) = rows_lib.rows_of([made.row], made.row.scored_in)
-  with spent.Meter(made.folder / _SPENT) as meter:
+  assert unit.row.scored_in is not None  # By `wm.miniature`.
+  started = _started(unit)
+  (row,) = rows_lib.rows_of([unit.row], unit.row.scored_in)
+  with spent.Meter(unit.folder / _SPENT) as meter:
     entries, summary = study.done(
       row,
-      calls.metrics_of(made.metrics),
-      made.folder,
-      (made.sampling, made.training, made.reconstruction),
-      made.num_samples,
+      calls.metrics_of(unit.metrics),
+      unit.folder,
+      (unit.sampling, unit.training, unit.reconstruction),
+      unit.num_samples,
       log,
-      made.shared,
+      unit.shared,
     )
-    parts = files.read_json(made.folder / 'breakdown.json')
+    parts = files.read_json(unit.folder / 'breakdown.json')
     entries = [*entries, *filter(_headline, parts)]
-    asked = [e for e in entries if e['spec'] in made.key['metrics']]
-    trained = made.folder / 'train.json'
-    found = files.read_record(trained, {}) if trained.exists() else {}
+    asked = [e for e in entries if e['spec'] in unit.key['metrics']]
+    trained = unit.folder / 'train.json'
+    training = files.read_record(trained, {}) if trained.exists() else {}
     seen = trained.with_name(exposure_file.FILE)
     exposure = files.read_record(seen, {}) if seen.exists() else {}
-  if made.seed == made.first_seed:
-    _pictured(made.folder / 'map_far.png', made.path.with_suffix('.png'))
+  if unit.seed == unit.first_seed:
+    _pictured(unit.folder / 'map_far.png', unit.path.with_suffix('.png'))
   units.write(
-    made.results,
+    unit.results,
     units.Unit(
-      pathlib.Path(made.results).name,
-      made.row.name,
-      made.seed,
-      made.key,
+      pathlib.Path(unit.results).name,
+      unit.row.name,
+      unit.seed,
+      unit.key,
       _about(started['commit']),
       meter.spent(),
       {
-        **{k: found[k] for k in _TRAINED if k in found},
+        **{k: training[k] for k in _TRAINED if k in training},
         **{k: exposure[k] for k in _SEEN if k in exposure},
       },
       units.kept(asked),
       {k: summary[k] for k in _MAP if k in summary},
       started['rules'],
-      dict(made.matched),
+      dict(unit.matched),
     ),
   )
 
 
-def _started(made: Unit) -> dict[str, Any]:
+def _started(unit: Unit) -> dict[str, Any]:
   """The commit of a unit, and the rules of findings when it was begun.
 
   A run that goes on keeps its first record, and so a changed rule shows. It is
   of the present commit only if its first code was committed too.
   """
-  results = pathlib.Path(made.results)
+  results = pathlib.Path(unit.results)
   judged = findings.beside(results) is not None
   outside = results.parent if judged else results
-  before = _record(made)
+  before = _record(unit)
   record = dict(before)
   if 'commit' not in before or commit.is_clean(before['commit']):
-    record['commit'] = commit.describe_outside(outside, made.code)
+    record['commit'] = commit.describe_outside(outside, unit.code)
   if record != before:
-    files.write_json(made.folder / _STARTED, record)
+    files.write_json(unit.folder / _STARTED, record)
   return record
 
 
-def _record(made: Unit) -> dict[str, Any]:
+def _record(unit: Unit) -> dict[str, Any]:
   """What is known of the start of a unit; of one to be begun, no commit.
 
   Its rules are those under which the first data of its row and seed were begun,
   as long as a result or a run of these is there: what is made again is not
   earlier than a rule that came after them.
   """
-  path = made.folder / _STARTED
+  path = unit.folder / _STARTED
   if path.exists():
     return files.read_record(path, {'rules': dict}, {'commit': str | None})
-  if (made.folder / _SPENT).exists():  # Of a version that recorded neither.
+  if (unit.folder / _SPENT).exists():  # Of a version that recorded neither.
     return {'commit': None, 'rules': {}}
-  if made.path.exists():
-    return {'rules': _rules(made.path)}
-  return {'rules': findings.rule_hashes(made.results)}
+  if unit.path.exists():
+    return {'rules': _rules(unit.path)}
+  return {'rules': findings.rule_hashes(unit.results)}
 
 
 def _rules(path: pathlib.Path) -> dict[str, str]:
@@ -405,9 +405,9 @@ def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:
 
   if not source.is_file():
     return
-  with Image.open(source) as given:
-    size = _PIXELS, round(given.height * _PIXELS / given.width)
-    small = given.convert('RGB').resize(size)
+  with Image.open(source) as picture:
+    size = _PIXELS, round(picture.height * _PIXELS / picture.width)
+    small = picture.convert('RGB').resize(size)
     small = small.quantize(_COLOURS, Image.Quantize.FASTOCTREE)
     with files.replacing(target) as name:
       small.save(name, format='png', optimize=True)

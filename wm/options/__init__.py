@@ -61,8 +61,8 @@ def declared(cls: type) -> dict[str, tuple[dataclasses.Field, Option]]:
 
 def details(field: dataclasses.Field) -> Option:
   """What is said of a field that `option` made."""
-  said: Option = field.metadata[_KEY]
-  return said
+  about: Option = field.metadata[_KEY]
+  return about
 
 
 def _lines(cls: type, names: Collection[str] | None = None) -> list[str]:
@@ -107,11 +107,11 @@ def check(options: Any) -> None:
       refuse(f'{name}={value!r}', expected)
 
 
-def refuse(given: str, expected: str) -> NoReturn:
+def refuse(value: str, expected: str) -> NoReturn:
   """Raises InputError."""
   from wm.core import InputError
 
-  raise InputError(f'{given}{expected}')
+  raise InputError(f'{value}{expected}')
 
 
 def unmet(value: Any, about: Option) -> str:

@@ -42,7 +42,7 @@ def fits(value: Any, hint: Any) -> bool:
   if origin is Annotated:
     return fits(value, args[0])
   if origin in (typing.Union, types.UnionType):
-    return any(fits(value, one) for one in args)
+    return any(fits(value, alternative) for alternative in args)
   if hint in _NUMBERS:
     right = isinstance(value, _NUMBERS[hint])
     return right and not isinstance(value, bool)

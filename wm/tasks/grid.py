@@ -93,8 +93,8 @@ class Run:
   @property
   def identity(self) -> dict[str, Any]:
     """The settings that decide the result, as JSON values."""
-    made = {key: self.flags[key] for key in ('world', 'model')}
-    return {**made, **self.training.run()}
+    specs = {key: self.flags[key] for key in ('world', 'model')}
+    return {**specs, **self.training.run()}
 
 
 def _joined(labels: dict[str, str], plain: Sequence[str]) -> str:
@@ -130,11 +130,11 @@ def parse_axis(
   choices = []
   for part in parts:
     match = re.fullmatch(r'([\w.+-]+):\s+(.+)', part)
-    label, given = match.groups() if match else (label_of(name, part), part)
+    label, written = match.groups() if match else (label_of(name, part), part)
     if name == FILE:
-      choices.append(Choice(label, read(given), {}))
+      choices.append(Choice(label, read(written), {}))
     else:
-      choices.append(Choice(label, {}, {name: value(name, given)}))
+      choices.append(Choice(label, {}, {name: value(name, written)}))
   return Axis(name, tuple(choices))
 
 
@@ -162,22 +162,22 @@ def joined(axes: Sequence[Axis]) -> list[Axis]:
   Raises:
     InputError: two values of an axis are called the same.
   """
-  found: dict[str, list[Choice]] = {}
+  by_name: dict[str, list[Choice]] = {}
   for axis in axes:
-    found.setdefault(axis.name, []).extend(axis.choices)
-  for name, choices in found.items():
+    by_name.setdefault(axis.name, []).extend(axis.choices)
+  for name, choices in by_name.items():
     labels = [choice.label for choice in choices]
     twice = [label for label in labels if labels.count(label) > 1]
     if twice:
       raise core.InputError(
         f'grid {name!r}: two values are called {twice[0]!r}'
       )
-  return [Axis(name, tuple(choices)) for name, choices in found.items()]
+  return [Axis(name, tuple(choices)) for name, choices in by_name.items()]
 
 
 def runs(
   axes: Sequence[Axis],
-  given: Flags,
+  settings: Flags,
   defaults: Flags,
   winners: Sequence[Run] | None = None,
 ) -> list[Run]:
@@ -202,7 +202,7 @@ def runs(
       f'{math.prod(sizes):,} runs; expected at most {MOST:,}'
     )
   return [
-    _run(start, axes, choices, given)
+    _run(start, axes, choices, settings)
     for start in starts
     for choices in itertools.product(*(axis.choices for axis in axes))
   ]
@@ -212,12 +212,12 @@ def _run(
   start: Run,
   axes: Sequence[Axis],
   choices: tuple[Choice, ...],
-  given: Flags,
+  settings: Flags,
 ) -> Run:
   weak, strong = dict(start.flags), {}
   for choice in choices:
     weak.update(choice.weak)
     strong.update(choice.strong)
   chosen = {**start.chosen, **strong}
-  own = {a.name: c.label for a, c in zip(axes, choices, strict=True)}
-  return Run({**start.labels, **own}, {**weak, **given, **chosen}, chosen)
+  labels = {a.name: c.label for a, c in zip(axes, choices, strict=True)}
+  return Run({**start.labels, **labels}, {**weak, **settings, **chosen}, chosen)

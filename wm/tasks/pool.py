@@ -253,7 +253,7 @@ def _error(log: pathlib.Path, start: int, code: int) -> str:
   lines = [line.strip() for line in text.splitlines() if line.strip()]
   if code < 0:
     return f'killed by signal {-code}'
-  said = [line for line in lines if line.startswith('error: ')]
+  reported = [line for line in lines if line.startswith('error: ')]
   raised = [line for line in lines if _RAISED.match(line)]
-  found = said or raised or lines or [f'exit code {code}']
-  return found[-1].removeprefix('error: ')
+  reasons = reported or raised or lines or [f'exit code {code}']
+  return reasons[-1].removeprefix('error: ')

@@ -81,19 +81,19 @@ def read(
   out: pathlib.Path, runs: Sequence[grid.Run], running: Collection[str] = ()
 ) -> list[Standing]:
   """Reads how each run stands; `running` names those under way here."""
-  found = []
+  rows = []
   for run in runs:
     where = folder(out, run)
     trained, failed = where / 'train.json', where / 'failed.json'
-    kept = _kept(files.read_record(trained, {})) if trained.exists() else {}
+    summary = _kept(files.read_record(trained, {})) if trained.exists() else {}
     error = files.read_record(failed, {'error': str}) if failed.exists() else {}
     if run.name in running:
-      found.append(Standing(run, RUNNING, kept))
-    elif error and error.get('stage', TRAIN) == (SCORE if kept else TRAIN):
-      found.append(Standing(run, FAILED, kept, error['error']))
+      rows.append(Standing(run, RUNNING, summary))
+    elif error and error.get('stage', TRAIN) == (SCORE if summary else TRAIN):
+      rows.append(Standing(run, FAILED, summary, error['error']))
     else:
-      found.append(Standing(run, DONE if kept else WAITING, kept))
-  return found
+      rows.append(Standing(run, DONE if summary else WAITING, summary))
+  return rows
 
 
 def _kept(summary: dict[str, Any]) -> dict[str, Any]:
@@ -121,14 +121,14 @@ def groups(
       )
     key = tuple(item for item in labels.items() if item[0] != grid.SEED)
     together.setdefault(key, []).append(standing)
-  found: dict[tuple[str, ...], list[Candidate]] = {}
+  ranked: dict[tuple[str, ...], list[Candidate]] = {}
   for key, members in together.items():
     candidate = Candidate(dict(key), tuple(members))
     group = tuple(members[0].run.labels[name] for name in per)
-    found.setdefault(group, []).append(candidate)
+    ranked.setdefault(group, []).append(candidate)
   return {
     group: sorted(candidates, key=lambda c: (not c.ended, c.loss))
-    for group, candidates in found.items()
+    for group, candidates in ranked.items()
   }
 
 
@@ -167,13 +167,13 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
         f'{path}: {open_} of {len(standings)} runs have not ended; go on with '
         'that sweep first'
       )
-    found = []
+    best_runs = []
     for group, candidates in groups(standings, per).items():
       best = [c for c in candidates if math.isfinite(c.loss)][:top]
       if not best:
         raise core.InputError(f'{path}: every run of {", ".join(group)} failed')
-      found += [_without_seed(candidate) for candidate in best]
-    return found
+      best_runs += [_without_seed(candidate) for candidate in best]
+    return best_runs
 
 
 def _standing(row: Any, where: str) -> Standing:
@@ -215,8 +215,8 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
 
 def _more(standings: Sequence[Standing]) -> list[str]:
   """Names of what was evaluated besides losses and their parts."""
-  found = {key: None for standing in standings for key in standing.found}
-  names = [key.removeprefix('best_') for key in found if 'best_' in key]
+  keys = {key: None for standing in standings for key in standing.found}
+  names = [key.removeprefix('best_') for key in keys if 'best_' in key]
   return [n for n in names if n != 'step' and not n.startswith('loss')]
 
 
@@ -241,10 +241,10 @@ def _cells(
 
 
 def _mean(values: Sequence[float | None]) -> str:
-  found = [value for value in values if value is not None]
-  if not found or len(found) < len(values):
+  measured = [value for value in values if value is not None]
+  if not measured or len(measured) < len(values):
     return ''
-  return f'{sum(found) / len(found):.4g}'
+  return f'{sum(measured) / len(measured):.4g}'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

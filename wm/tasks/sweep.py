@@ -141,8 +141,8 @@ class Sweep:
 
   def _with_checkpoints(self) -> set[str]:
     ranked = standings.groups(self.table(), self.per).values()
-    kept = [group[: self.keep or None] for group in ranked]
-    members = [m for group in kept for c in group for m in c.members]
+    best = [group[: self.keep or None] for group in ranked]
+    members = [m for group in best for c in group for m in c.members]
     return {member.run.name for member in members if member.found}
 
   def _all(
@@ -184,11 +184,11 @@ class Sweep:
     return now
 
   def _line(self, stage: _Stage, run: grid.Run) -> str:
-    one = next(s for s in self.table() if s.run.name == run.name)
-    if one.error:
-      return f'{run.name}: {one.status}, {one.error}'
+    row = next(s for s in self.table() if s.run.name == run.name)
+    if row.error:
+      return f'{run.name}: {row.status}, {row.error}'
     if not stage.done(run, standings.folder(self.out, run)):
       return f'{run.name}: was told to stop'
     if stage.name == standings.SCORE:
       return f'{run.name}: scored'
-    return f'{run.name}: {one.status}, loss {one.loss:.6g}'
+    return f'{run.name}: {row.status}, loss {row.loss:.6g}'
