@@ -1,25 +1,25 @@
 """Prints sizes of the exact Myhill-Nerode boundary and interior of two states.
 
   python launch/boundary.py --world='connect4(rows=6)' --depth=6 \\
-    --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
+    --first_state=1,1,1,2,2,2,2 --second_state=3,1,1,2,2,2,2
   python launch/boundary.py --world='chess()' --depth=2 \\
-    --first='e4 e5 Nf3' --second='e4 c5'
+    --first_state='e4 e5 Nf3' --second_state='e4 c5'
   python launch/boundary.py --world='othello(size=6)' --depth=4 --show \\
-    --first=b3b2 --second=b3d2
+    --first_state=b3b2 --second_state=b3d2
   python launch/boundary.py --world='connect4()' --depth=30 --interior \\
-    --out=figure1 --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
+    --out=figure1 --first_state=1,1,1,2,2,2,2 --second_state=3,1,1,2,2,2,2
   python launch/boundary.py --world='connect4()' --model='uniform()' \\
-    --first='1 2' --second='1 2 2 2' --depth=4
+    --first_state='1 2' --second_state='1 2 2 2' --depth=4
 
---first and --second are states as the world writes them, or sequences of
-tokens that lead to them. One line `k boundary interior` for each length bound
-k up to --depth: how many suffixes of at most k tokens are legal from the first
-state and not from the second, all but the last token being legal from both;
-and how many are legal from both. With --show, the suffixes of the boundary
-come before these lines. With --interior, a line counts suffixes of exactly k
-tokens, which shows how much longer the interior is than what tells the states
-apart (Vafa et al. 2024, figure 1, right); with --out, OUT/boundary.svg draws
-it.
+--first_state and --second_state are states as the world writes them, or
+sequences of tokens that lead to them. One line `k boundary interior` for each
+length bound k up to --depth: how many suffixes of at most k tokens are legal
+from the first state and not from the second, all but the last token being legal
+from both; and how many are legal from both. With --show, the suffixes of the
+boundary come before these lines. With --interior, a line counts suffixes of
+exactly k tokens, which shows how much longer the interior is than the suffixes
+that tell the states apart (Vafa et al. 2024, figure 1, right); with --out,
+OUT/boundary.svg draws it.
 
 With --model (a training run in --out, if it needs training, or in --checkpoint)
 the boundary that the model implies is compared: continuations accepted, under
@@ -29,8 +29,6 @@ the model's that the world has too, recall the share of the world's that the
 model tells apart.
 """
 
-from typing import Any
-
 import common
 
 FLAGS = common.FLAGS
@@ -38,29 +36,31 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('world', 'first', 'second')
+  common.need('world', 'first_state', 'second_state')
   import wm
 
-  asked = ('world', 'first', 'second', 'depth')
-  given: dict[str, Any] = {name: FLAGS[name].value for name in asked}
+  pair = FLAGS.world, FLAGS.first_state, FLAGS.second_state, FLAGS.depth
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
     common.apart('model', 'interior')
-    given |= {'accept': FLAGS.accept} if FLAGS.accept else {}
-    both = wm.model_boundary(**common.source(), **given, seed=FLAGS.seed)
+    accept = {'accept': FLAGS.accept} if FLAGS.accept else {}
+    source = common.source()
+    both = wm.model_boundary(
+      source.pop('source'), *pair, **source, **accept, seed=FLAGS.seed
+    )
     print(*both.lines(FLAGS.show), sep='\n')
     return
-  found = wm.boundary(**given)
-  for suffix in found.suffixes() if FLAGS.show else ():
+  boundary = wm.boundary(*pair)
+  for suffix in boundary.suffixes() if FLAGS.show else ():
     print(suffix)
-  for sizes in found.by_length if FLAGS.interior else found.sizes:
+  for sizes in boundary.by_length if FLAGS.interior else boundary.sizes:
     print(*sizes)
   if FLAGS.out:
-    print('written:', found.draw(FLAGS.out))
+    print('written:', boundary.draw(FLAGS.out))
 
 
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'first', 'second', 'depth', 'show', 'interior'),
+    *('world', 'first_state', 'second_state', 'depth', 'show', 'interior'),
     *('model', 'checkpoint', 'accept'),
   )

@@ -157,8 +157,8 @@ flags.DEFINE_multi_string(
 )
 
 # boundary, count.
-flags.DEFINE_string('first', None, 'State, or a sequence of tokens.')
-flags.DEFINE_string('second', None, 'State, or a sequence of tokens.')
+flags.DEFINE_string('first_state', None, 'State, or a sequence of tokens.')
+flags.DEFINE_string('second_state', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('state', None, 'State; default: the initial one.')
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
@@ -169,7 +169,9 @@ flags.DEFINE_multi_string(
 )
 
 # fetch_map.
-flags.DEFINE_string('place', None, "Place to download, e.g. 'Manhattan, NYC'.")
+flags.DEFINE_string(
+  'osm_place', None, "Place to download, e.g. 'Manhattan, NYC'."
+)
 flags.DEFINE_string('map_file', None, 'OSM XML or GraphML file instead.')
 
 # ingest.

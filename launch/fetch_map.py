@@ -1,9 +1,10 @@
 """Makes nodes.csv, edges.csv and map.graphml of an OpenStreetMap street map.
 
-  python launch/fetch_map.py --out=maps/soho --place='SoHo, New York City, USA'
+  python launch/fetch_map.py --out=maps/soho \\
+    --osm_place='SoHo, New York City, USA'
   python launch/fetch_map.py --out=maps/soho --map_file=soho.osm
 
---place needs internet; both need the extra `maps`. Then
+--osm_place needs internet; both need the extra `maps`. Then
 `--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
 nodes.csv has `osm_id,lat,lon`; edges.csv has `node,direction,neighbor` and
 optionally `length_m`. `wm.from_graph` makes the world of a
@@ -19,8 +20,8 @@ def main() -> None:
   import wm
 
   flags = common.FLAGS
-  print(wm.fetch_map(flags.out, flags.place or '', flags.map_file or ''))
+  print(wm.fetch_map(flags.out, flags.osm_place or '', flags.map_file or ''))
 
 
 if __name__ == '__main__':
-  common.run(main, 'place', 'map_file')
+  common.run(main, 'osm_place', 'map_file')

@@ -26,8 +26,8 @@ Words, as they are used here:
                     n, clusters, settings; a line of scores.json
   exposure          what a model has seen in training, and how much of the
                     held-out sequences that shows; exposure.json of a run
-  inductive bias    what a model makes of small tasks: does it answer prefixes
-                    of one state alike? (Vafa et al. 2025)
+  inductive bias    how a fine-tuned model generalises from few labels: does
+                    it answer prefixes of one state alike? (Vafa et al. 2025)
   interior          suffixes that are legal from both of two states
   legal             allowed as the next token by the world's rules
   matched           a row of a study with as much data, or training, as another

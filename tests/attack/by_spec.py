@@ -349,7 +349,7 @@ def without_end() -> Iterator[Case]:
     'batch': train('transformer(layers=1, width=8)', '--batch=1000000000'),
     'depth': ('count', '--world=chess()', '--depth=1000000000'),
     'boundary': (
-      *('boundary', '--world=chess()', '--first=e4', '--second=d4'),
+      *('boundary', '--world=chess()', '--first_state=e4', '--second_state=d4'),
       '--depth=1000000',
     ),
     'recovery': (

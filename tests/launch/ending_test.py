@@ -152,8 +152,10 @@ def test_training_is_stopped_at_any_moment_and_loses_nothing(root, tmp_path):
       'boundary',
       (
         '--world=chess()',
-        '--first=rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1',
-        '--second=rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1',
+        '--first_state=rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq -'
+        ' 0 1',
+        '--second_state=rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -'
+        ' 0 1',
         '--depth=7',
       ),
     ),

@@ -105,8 +105,8 @@ def test_boundary_from_the_command_line(root):
     root,
     'boundary.py',
     '--world=chess()',
-    '--first=4k3/8/8/8/8/8/8/4K2R w K - 0 1',
-    '--second=4k3/8/8/8/8/8/8/4K2R w - - 0 1',
+    '--first_state=4k3/8/8/8/8/8/8/4K2R w K - 0 1',
+    '--second_state=4k3/8/8/8/8/8/8/4K2R w - - 0 1',
     '--depth=2',
     '--show',
   )

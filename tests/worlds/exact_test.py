@@ -156,7 +156,7 @@ def run(root, *args):
 def test_boundary_from_the_command_line(root):
   asked = (
     *('--world=connect4(rows=6)', '--depth=5'),
-    *('--first=1,1,1,2,2,2,2', '--second=3,1,1,2,2,2,2'),
+    *('--first_state=1,1,1,2,2,2,2', '--second_state=3,1,1,2,2,2,2'),
   )
   code, said, _ = binaries.run('boundary', *asked)
   assert (code, said) == (0, '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n')
@@ -207,7 +207,7 @@ del sys.argv[0]
     [
       *(sys.executable, '-c', HEARING.replace('del sys.argv[0]', said)),
       *('boundary.py', CHESS, '--depth=20'),
-      *('--first=e4 e5', '--second=e4 e6'),
+      *('--first_state=e4 e5', '--second_state=e4 e6'),
     ],
     cwd=root / 'launch',
     stdout=subprocess.PIPE,
@@ -236,7 +236,10 @@ def test_a_reader_may_leave_early(root):
     (('count.py',), '--world is required'),
     (('count.py', '--world=lattice()', '--state=7'), 'expected 0..4'),
     (('count.py', '--world=lattice()', '--depth=0'), 'depth'),
-    (('boundary.py', '--world=lattice()', '--first=1'), '--second is required'),
+    (
+      ('boundary.py', '--world=lattice()', '--first_state=1'),
+      '--second_state is required',
+    ),
     (('fetch_map.py', '--out=x', '--map_file=no.osm'), 'no such file: no.osm'),
     (('count.py', "--world=maps(nodes='n', edges='e')"), 'no such file: n'),
   ],

@@ -68,11 +68,11 @@ class Prefixed(World):
   ) -> Prefixes:
     """One random prefix of moves[t] moves that ends in states[t], each t.
 
-    Of at most so many where all of one length are the same.
+    A world in which all prefixes of a length are equal may return fewer.
     """
 
   def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
-    """A state [T, W] to tell from each of some [T, W]: by default any."""
+    """[T, W]: for each of T states, one to compare it with; default: any."""
     return self.sample_states(len(states), seed)
 
 
@@ -157,8 +157,8 @@ class Heads(NamedTuple):
     probe: the labels that a linear probe reads out; None is the whole state,
       as one class.
     turn: the label of whose turn it is, 0, 1, or 2 for nobody; None where no
-      side is to move. Labels that a probe reads then are 0, or pieces of the
-      side 0 and as many behind them of the side 1.
+      side is to move. Probed labels are then 0 (empty), 1 to k (pieces of
+      side 0) or k + 1 to 2k (pieces of side 1).
     mine: a probe reads these as mine and theirs, unless told otherwise.
   """
 
@@ -278,7 +278,8 @@ class Costs(NamedTuple):
   """Costs of N sequences by C ways of weighing; the first is the true one.
 
   Attributes:
-    cost: [C, N] float64 (maps: metres); NaN where the sequence is no way.
+    cost: [C, N] float64 (maps: metres); NaN if the sequence is no complete
+      route.
     least: [C, N] float64, least cost of the same task; NaN where there is none.
   """
 

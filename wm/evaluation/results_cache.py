@@ -32,7 +32,7 @@ Log = Callable[[str], None]
 
 
 class ResultCache:
-  """The parts of a folder: those kept from before, and those measured now."""
+  """Cached and newly computed metric results of a run folder."""
 
   def __init__(
     self,

@@ -67,7 +67,8 @@ class Metric(prefix_pairs.Settings):
     attempts: draws of prefixes before a trial is given up; 1 as published.
     batch: trials in flight; no effect on results.
     loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
-      the faster; no effect on results, or by a tie of two tokens.
+      the faster: same results, except that ties between tokens may resolve
+      differently.
 
   Glossary:
     precision: Share of pairs of prefixes of one state after which the model

@@ -84,11 +84,12 @@ class Metric(prefix_pairs.Settings):
     attempts: draws of a pair before a trial is given up; 1 as published.
     batch: trials in flight; no effect on results.
     loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
-      the faster; no effect on results, or by a tie of two tokens.
+      the faster: same results, except that ties between tokens may resolve
+      differently.
 
   Glossary:
-    precision: Share of the continuations by which the model tells two states
-      apart that tell them apart in the world. Likely continuations are found
+    precision: Of the continuations that separate two states for the model, the
+      share that also separates them in the world. Likely continuations come
       first, so it depends on `samples`.
     precision_sampled: The same share over samples with repeats, or by `exact`
       weighted by the model's probability. It is free of that dependence.

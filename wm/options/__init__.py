@@ -51,7 +51,7 @@ def option(default: Any, help: str, **more: Any) -> Any:
 
 
 def declared(cls: type) -> dict[str, tuple[dataclasses.Field, Option]]:
-  """Name -> field and what is said of it, for fields made by `option`."""
+  """Maps a name to (field, its Option), for fields made by `option`."""
   return {
     field.name: (field, field.metadata[_KEY])
     for field in dataclasses.fields(cls)

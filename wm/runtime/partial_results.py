@@ -63,7 +63,7 @@ def digest(things: Iterable[Any]) -> str:
 def part(
   name: str, make: Callable[[], tuple[np.ndarray, ...]]
 ) -> tuple[np.ndarray, ...]:
-  """The arrays of a part: those that are kept, or made and kept now.
+  """Loads the arrays cached under `name`, or computes and caches them.
 
   name: `digest` of all that they depend on. A file that is damaged is made
     anew.

@@ -151,7 +151,7 @@ def command(root, name, *args):
 
 def test_from_the_command_line(root, tmp_path):
   asked = '--world=connect4(rows=2,columns=3)', '--depth=2'
-  pair = *asked, '--first=1 1', '--second=2 2'
+  pair = *asked, '--first_state=1 1', '--second_state=2 2'
   code, out, _ = command(root, 'boundary.py', *pair, '--model=uniform()')
   assert (code, out.splitlines()[-1]) == (0, 'recall 0.000 (0 of 2)')
   code, out, _ = command(root, 'boundary.py', *pair, f'--out={tmp_path}/new')
@@ -194,6 +194,6 @@ def test_bad_input_is_told(call, said):
 
 
 def test_a_model_that_was_never_trained_is_told(root):
-  asked = '--world=lattice()', '--first=1', '--second=2'
+  asked = '--world=lattice()', '--first_state=1', '--second_state=2'
   code, _, error = command(root, 'boundary.py', *asked, '--model=ngram()')
   assert (code, error) == (2, 'error: --out is required\n')

@@ -33,7 +33,7 @@ def is_heldout(identity: bytes, key: bytes = SALT) -> bool:
 
 
 def identity(site: bytes, headers: bytes, tokens: bytes) -> bytes:
-  """What a game is known by: its URL, or all that is known of it.
+  """Stable id of a game: its URL, else a hash of all its tags and moves.
 
   Args:
     site: value of the Site tag. It counts if it is a URL with a path; a city

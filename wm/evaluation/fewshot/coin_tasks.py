@@ -1,4 +1,4 @@
-"""Small data sets whose labels are coins of states, and where they are scored.
+"""Random binary labellings of states as few-shot tasks, with query points.
 
 Vafa et al. 2025 give each state of a world a fair coin, label a few sequences
 with the coins of the states at one place each, and ask a model that was

@@ -150,7 +150,7 @@ def between(
   form: str = 'auto',
   chunk: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
-  """`ssd` between a reading of its arguments and a use of its outputs.
+  """`ssd` fused with a reader of its inputs and a consumer of its outputs.
 
   In chunks both are done chunk by chunk, and again in the backward pass:
   what is large for each step, as x, b and c are, is never there for a whole
@@ -260,7 +260,7 @@ def _associative(
 def _chunk(
   ends: Ends, weights: Any, h_BHPN: jax.Array, part: tuple[Any, Rates]
 ) -> tuple[jax.Array, jax.Array]:
-  r"""The state after a chunk, and what is written of its outputs.
+  r"""Returns the state after a chunk, and what `write` makes of its outputs.
 
   Inputs and outputs are numbered j = r K + k, rank r before step k. Scores
   are then R x R blocks of K x K, and the weight of a pair of steps, which all

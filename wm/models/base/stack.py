@@ -81,7 +81,7 @@ class Stack(network.Network):
   def absorb(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:
-    """As `prefill`, with the stream [R, D] in place of the logits."""
+    """Prefills the cache; returns final hidden states [R, D], not logits."""
 
   @abc.abstractmethod
   def append(

@@ -58,7 +58,7 @@ class GameWorld(
   core.Enumerable,
   core.Written,
   core.Described,
-  words={'ply': 'moves made, in tens rounded down'},
+  words={'ply': 'moves made (bins of 10)'},
 ):
   """A game of two players from its kernels.
 
