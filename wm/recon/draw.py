@@ -115,12 +115,12 @@ def _busiest(
   if not len(starts):
     starts = np.arange(len(graph))
   lat, lon = graph.lat[starts], graph.lon[starts]
-  some = range(0, len(starts), max(1, len(starts) // 500))
+  tried = range(0, len(starts), max(1, len(starts) // 500))
   near = [
     ((np.abs(lat - lat[k]) <= half_lat) & (np.abs(lon - lon[k]) <= half_lon))
-    for k in some
+    for k in tried
   ]
-  best = some[int(np.argmax([chosen.sum() for chosen in near]))]
+  best = tried[int(np.argmax([chosen.sum() for chosen in near]))]
   return float(lat[best]), float(lon[best])
 
 
@@ -150,10 +150,10 @@ def figure(
   stretch = 1 / math.cos(math.radians((view.south + view.north) / 2))
   shape = (view.north - view.south) * stretch / (view.east - view.west)
   width = 8.0 if shape > 0.7 else 12.0
-  made = matplotlib.figure.Figure(
+  drawing = matplotlib.figure.Figure(
     figsize=(width, width * shape + 0.9), facecolor=PAPER, layout='constrained'
   )
-  axes = made.add_subplot()
+  axes = drawing.add_subplot()
   axes.set(
     xlim=(view.west, view.east), ylim=(view.south, view.north), aspect=stretch
   )
@@ -162,7 +162,7 @@ def figure(
   _true_edges(axes, graph, edges, view)
   _new_edges(axes, graph, edges, view)
   _frame(axes, edges, view, title)
-  return made
+  return drawing
 
 
 def _seen(points: np.ndarray, view: View) -> np.ndarray:
@@ -268,7 +268,7 @@ def write(
   """Writes map_far and map_close as .png and .svg; returns their paths."""
   import matplotlib
 
-  made = []
+  paths = []
   # Equal runs give equal bytes.
   with matplotlib.rc_context({'svg.hashsalt': 'wm', 'svg.fonttype': 'none'}):
     for view in views(graph, edges):
@@ -278,5 +278,5 @@ def write(
         metadata = {'Date': None} if kind == 'svg' else {}
         with files.replacing(path) as name:
           picture.savefig(name, format=kind, dpi=150, metadata=metadata)
-        made.append(path)
-  return made
+        paths.append(path)
+  return paths

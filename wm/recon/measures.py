@@ -55,8 +55,8 @@ def table(graph: streets.StreetGraph, routes: Routes, edges: Edges) -> Table:
   taken = np.isin(real[0] * 8 + real[1], key[~edges.false])
   used = edges.source, edges.label, edges.target
   source, label, target = (
-    np.concatenate([here, there[~taken]]).astype(np.int32)
-    for here, there in zip(used, real, strict=True)
+    np.concatenate([column, unused[~taken]]).astype(np.int32)
+    for column, unused in zip(used, real, strict=True)
   )
   kind = np.full(len(source), UNUSED, np.int8)
   kind[: len(edges.false)] = np.where(edges.false, FALSE, USED)
@@ -106,11 +106,11 @@ def crossings(
   order = np.argsort(~added, kind='stable')  # Those to count for come first.
   tails, heads = low[used][first][order], high[used][first][order]
   x, y = streets.project(graph, graph.lat, graph.lon).T.copy()
-  found = np.zeros(len(segments), np.int64)
-  found[order[: added.sum()]] = geometry.crossings(
+  crossed = np.zeros(len(segments), np.int64)
+  crossed[order[: added.sum()]] = geometry.crossings(
     x, y, tails, heads, int(added.sum())
   )
-  count[used] = np.where(kind[used] == FALSE, found[place], -1)
+  count[used] = np.where(kind[used] == FALSE, crossed[place], -1)
   return count
 
 

@@ -57,11 +57,11 @@ def candidates(
     options.ties == 'default' and options.variant == 'paper'
   )
   if nearest:
-    here = np.repeat(np.arange(len(graph)), np.diff(offsets))
+    start = np.repeat(np.arange(len(graph)), np.diff(offsets))
     apart = streets.great_circle(
-      graph.lat[here], graph.lon[here], graph.lat[nodes], graph.lon[nodes]
+      graph.lat[start], graph.lon[start], graph.lat[nodes], graph.lon[nodes]
     )
-    nodes = nodes[np.lexsort((nodes, apart, here))]
+    nodes = nodes[np.lexsort((nodes, apart, start))]
   return Candidates(offsets, nodes)
 
 
@@ -125,8 +125,8 @@ def counts(
   source, target = edges.source[edges.false], edges.target[edges.false]
   pairs = source.astype(np.int64) * len(graph) + target
   real = graph.edges()
-  known = np.isin(pairs, real[0].astype(np.int64) * len(graph) + real[2])
-  added = pairs[~known]
+  joined = np.isin(pairs, real[0].astype(np.int64) * len(graph) + real[2])
+  added = pairs[~joined]
   return {
     'failed': int(failed.sum()),
     'failure_reasons': reasons,
@@ -138,7 +138,7 @@ def counts(
     'new_edges': int(edges.false.sum()),
     'unused_edges': graph.num_edges - true,
     'self_loops': int((source == target).sum()),
-    'parallel_edges': int(known.sum()) + len(added) - len(np.unique(added)),
+    'parallel_edges': int(joined.sum()) + len(added) - len(np.unique(added)),
   }
 
 

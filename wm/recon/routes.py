@@ -121,26 +121,26 @@ def extract(
   cause[~ended] = NO_END
   cause[~ended & capped] = CAPPED
   cause[lengths < 4] = SHORT
-  kept = np.flatnonzero(cause == '')
+  rows = np.flatnonzero(cause == '')
   ill_formed = {
     name: int((cause == name).sum())
     for name in (SHORT, NO_END, CAPPED, BAD_HEADER)
   }
-  inside = np.arange(tokens.shape[1]) < lengths[kept, None] - 1
+  inside = np.arange(tokens.shape[1]) < lengths[rows, None] - 1
   inside[:, :2] = False
-  moves = tokens[kept][inside]
+  moves = tokens[rows][inside]
   labels = label_of[moves]
   odd, place = np.unique(moves[labels == core.DEAD], return_inverse=True)
   labels[labels == core.DEAD] = len(streets.DIRECTIONS) + place
   lines = sequences.side.get('line', np.arange(1, num + 1))
   return (
     Routes(
-      node_of[tokens[kept, 0]],
-      node_of[tokens[kept, 1]],
-      np.concatenate([[0], np.cumsum(lengths[kept] - 3)]).astype(np.int64),
+      node_of[tokens[rows, 0]],
+      node_of[tokens[rows, 1]],
+      np.concatenate([[0], np.cumsum(lengths[rows] - 3)]).astype(np.int64),
       labels,
-      np.asarray(lines, np.int64)[kept],
-      capped[kept],
+      np.asarray(lines, np.int64)[rows],
+      capped[rows],
       tuple(world.vocab[token] for token in odd),
     ),
     ill_formed,

@@ -142,13 +142,13 @@ def _run(
 ) -> dict[str, Any]:
   sequences = text.read(samples, world)
   graph = routes_lib.street_graph(world)
-  found, ill_formed = routes_lib.extract(sequences, world)
+  routes, ill_formed = routes_lib.extract(sequences, world)
   # Blank lines of a file are no rows of it.
   blank = sequences.counts.get('ill_formed', 0) - sum(ill_formed.values())
   ill_formed[routes_lib.SHORT] += max(blank, 0)
   placed = controls.apply(
     options.control or '',
-    found,
+    routes,
     graph,
     rate=options.error_rate,
     seed=options.seed,
@@ -277,7 +277,7 @@ def _write(
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
   """Returns the counts of a summary in words, for a small table."""
   routes, failed = summary['routes'], summary['failed']
-  found = {
+  counts = {
     'sequences': summary['sequences'],
     'ill-formed': summary['ill_formed'],
     'placed': routes - failed,
@@ -289,19 +289,19 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
       ('illegal_directions', 'share of directions that no street has'),
     ):
       rate = summary[name]
-      found[f'{head}, 95 % interval'] = (
+      counts[f'{head}, 95 % interval'] = (
         f'{rate["value"]:.3f} ({rate["low"]:.3f} to {rate["high"]:.3f})'
       )
   for reason, count in summary['failure_reasons'].items():
-    found[f'failed: {reason.replace("_", " ")}'] = count
+    counts[f'failed: {reason.replace("_", " ")}'] = count
   if (orders := summary['orders'])['n'] > 1:
     over = orders['failed']
-    found[f'failed over {orders["n"]} orders'] = (
+    counts[f'failed over {orders["n"]} orders'] = (
       f'{over["mean"]:,.1f} ({over["least"]:,} to {over["most"]:,})'
     )
   for key in (*RANGED[1:], 'self_loops', 'parallel_edges'):
-    found[key.replace('_', ' ')] = summary[key]
+    counts[key.replace('_', ' ')] = summary[key]
   return [
     (name, value if isinstance(value, str) else f'{value:,}')
-    for name, value in found.items()
+    for name, value in counts.items()
   ]

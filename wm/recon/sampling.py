@@ -90,20 +90,20 @@ def forget(
   """
   path = Path(path)
   record, parts = path.with_suffix('.origin.json'), _parts(path)
-  made = provenance.Reader().of(*_CODE, world, origin.inputs).inputs
+  inputs = provenance.Reader().of(*_CODE, world, origin.inputs).inputs
   why = ''
   if path.exists() or parts.exists():
     why = origin.unknown or 'an earlier version did not record from what'
     if record.exists() and not origin.unknown:
       before = files.read_record(record, _RECORD)
-      why = before['unknown'] or provenance.difference(before['inputs'], made)
+      why = before['unknown'] or provenance.difference(before['inputs'], inputs)
       if not why and path.exists() and before['sha256'] != files.sha256(path):
         why = f'{path.name} is damaged: its hash is wrong'
       if not why:
         return ''
   path.unlink(missing_ok=True)
   shutil.rmtree(parts, ignore_errors=True)
-  now = {'inputs': made, 'unknown': origin.unknown, 'sha256': ''}
+  now = {'inputs': inputs, 'unknown': origin.unknown, 'sha256': ''}
   files.write_json(record, now)
   return why
 

@@ -39,14 +39,14 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
         continue
       for quantity in declared.metric(metric).correlated_quantities:
         for name in _numbers(probe):
-          found = _correlated(mine, theirs, quantity, probe, name)
-          if found is not None:
+          correlation = _correlated(mine, theirs, quantity, probe, name)
+          if correlation is not None:
             rows.append(
               {
                 'world': world,
                 'measure': f'{other_spec}: {name}',
                 f'{spec}: {quantity}': tables.joined(
-                  tables.correlation(found), f'n={found.clusters}'
+                  tables.correlation(correlation), f'n={correlation.clusters}'
                 ),
               }
             )
@@ -66,7 +66,7 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
 
 def _values(runs: Sequence[Run]) -> tuple[Values, dict[str, str]]:
   """All measured values, and the metric of each spec."""
-  found: Values = {}
+  values: Values = {}
   metrics: dict[str, str] = {}
   for number, run in enumerate(runs):
     for entry in run.entries:
@@ -74,9 +74,9 @@ def _values(runs: Sequence[Run]) -> tuple[Values, dict[str, str]]:
         continue
       spec = tables.spec(entry)
       metrics[spec] = entry['metric']
-      mine = found.setdefault(_key(entry, spec), {})
+      mine = values.setdefault(_key(entry, spec), {})
       mine.setdefault(number, {})[entry['quantity']] = entry['value']
-  return found, metrics
+  return values, metrics
 
 
 def _key(entry: Entry, spec: str) -> tuple[str, str]:
@@ -85,8 +85,8 @@ def _key(entry: Entry, spec: str) -> tuple[str, str]:
 
 def _numbers(metric: str) -> list[str]:
   """Names of what a metric's models are compared by."""
-  found = declared.metric(metric)
-  return [*dict.fromkeys([*found.headline, *found.derived])]
+  declaration = declared.metric(metric)
+  return [*dict.fromkeys([*declaration.headline, *declaration.derived])]
 
 
 def _correlated(
@@ -103,7 +103,7 @@ def _correlated(
   points = []
   for number, by in mine.items():
     for end in POINTS:
-      said = {
+      measured = {
         key.removesuffix(end): value
         for key, value in theirs.get(number, {}).items()
         if key.endswith(end)
@@ -111,7 +111,7 @@ def _correlated(
       if quantity + end not in by:
         continue
       try:
-        x = derived(said) if derived else said[name]
+        x = derived(measured) if derived else measured[name]
       except (KeyError, ZeroDivisionError):
         continue  # Not measured, or no number.
       if math.isfinite(x):

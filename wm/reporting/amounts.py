@@ -66,8 +66,8 @@ class Amount(NamedTuple):
 
   def entry(self) -> Entry:
     """As an entry of a table."""
-    kept = 'value', 'low', 'high', 'n', 'clusters'
-    return {key: x for key, x in self._asdict().items() if key in kept}
+    fields = 'value', 'low', 'high', 'n', 'clusters'
+    return {key: x for key, x in self._asdict().items() if key in fields}
 
   def mean(self, times: float = 1.0) -> comparisons.Mean:
     """As tests compare it, multiplied by a factor.

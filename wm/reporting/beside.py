@@ -29,7 +29,7 @@ def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
     for entry in (*run.entries, *run.breakdown):
       world = registry.parse(entry['world'])[0]
       by_world.setdefault(world, []).append((entry, run))
-  made = []
+  result = []
   for world, entries in by_world.items():
     several = [world] if len(by_world) > 1 else []
     for source in papers.papers().get(world, ()):
@@ -39,19 +39,19 @@ def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
         by = ''.join(rows[0].where)
         if by:
           rows = _with_ours(rows, by, entries)
-        found = _nearest(source, rows, entries)
-        here = {
+        nearest = _nearest(source, rows, entries)
+        measures = {
           (tables.spec(e), e['quantity'], str(e.get('where')))
-          for e, _ in found.values()
+          for e, _ in nearest.values()
         }
-        if here - shown:
+        if measures - shown:
           axis = by and catalog.column(by, rows[0].metric, world)
           what = [*several, page, axis and f'{rows[0].quantity} by {axis}']
           title = ': '.join(filter(None, ['Beside the paper', *what]))
-          table = _paper_table(title, source, rows, entries, found)
-          made.append(dataclasses.replace(table, folded=bool(by)))
-        shown |= here
-  return made
+          table = _paper_table(title, source, rows, entries, nearest)
+          result.append(dataclasses.replace(table, folded=bool(by)))
+        shown |= measures
+  return result
 
 
 def _with_ours(
@@ -62,7 +62,7 @@ def _with_ours(
   """
   first = rows[0]
   nothing = dict.fromkeys(first.values, (math.nan, None))
-  there = {
+  measured = {
     entry['where'][by]
     for entry, _ in entries
     if by in entry.get('where', {})
@@ -72,7 +72,7 @@ def _with_ours(
   printed = {row.where[by]: row for row in rows}
   return [
     printed.get(place) or first._replace(where={by: place}, values=nothing)
-    for place in sorted(there | set(printed))
+    for place in sorted(measured | set(printed))
   ]
 
 
@@ -84,24 +84,24 @@ def _paper_table(
   source: Paper,
   rows: Sequence[Row],
   entries: Sequence[tuple[Entry, Run]],
-  found: Mapping[tuple[int, str], tuple[Entry, list[str]]],
+  nearest: Mapping[tuple[int, str], tuple[Entry, list[str]]],
 ) -> tables.Table:
   """Returns a row per printed quantity, in the order of entries; of a page
   with few of them a column, and all that is printed there.
   """
-  seeds = [tables.seeds(entry) for entry, _ in found.values()]
+  seeds = [tables.seeds(entry) for entry, _ in nearest.values()]
   same = tables.same_seeds(seeds)
   page = rows[0].page
   whole = rows if page else ()
   cells: dict[str, dict[str, str]] = {_label(row): {} for row in whole}
   apart: dict[str, dict[str, None]] = {}  # Model -> what differs.
-  for (place, model), (entry, differs) in found.items():
+  for (place, model), (entry, differs) in nearest.items():
     row = rows[place]
-    there = cells.setdefault(_label(row), {})
+    line = cells.setdefault(_label(row), {})
     theirs = _printed(row.values[papers.model_key(model)], row.form)
-    there[model] = _ours(entry, row.form, '' if differs else theirs, not same)
+    line[model] = _ours(entry, row.form, '' if differs else theirs, not same)
     if differs:
-      there[f'paper: {model}'] = theirs
+      line[f'paper: {model}'] = theirs
       apart.setdefault(model, {}).update(dict.fromkeys(differs))
   heads = {}
   for model in dict.fromkeys(entry['model'] for entry, _ in entries):
@@ -132,17 +132,17 @@ def _unmeasured(
   cells: dict[str, dict[str, str]],
 ) -> dict[str, str]:
   """Adds what is printed and not measured to `cells`; returns further heads."""
-  here = {source.names.get(papers.model_key(head)): head for head in heads}
+  our_heads = {source.names.get(papers.model_key(head)): head for head in heads}
   more = {}
   for row in rows:
-    there = cells[_label(row)]
+    line = cells[_label(row)]
     for key, value in row.values.items():
       name = source.names[key]
-      if name not in here:
+      if name not in our_heads:
         more[f'paper: {name}'] = f'paper: {name} (not run here)'
       shown = _printed(value, row.form)
-      if shown and here.get(name) not in there:
-        there[f'paper: {here.get(name, name)}'] = shown
+      if shown and our_heads.get(name) not in line:
+        line[f'paper: {our_heads.get(name, name)}'] = shown
   return more
 
 
@@ -152,15 +152,15 @@ def _nearest(
   """Returns (place of a row, model) -> the entry that differs least from it,
   of the plainest spec, and how it differs.
   """
-  found: dict[tuple[int, str], tuple[Entry, list[str]]] = {}
+  nearest: dict[tuple[int, str], tuple[Entry, list[str]]] = {}
   for entry, run in entries:
     for place, row in enumerate(rows):
       if _measures(entry, row):
         differs = unlike.differences(source, row, entry, run)
         key = place, entry['model']
-        if key not in found or _far(entry, differs) < _far(*found[key]):
-          found[key] = entry, differs
-  return found
+        if key not in nearest or _far(entry, differs) < _far(*nearest[key]):
+          nearest[key] = entry, differs
+  return nearest
 
 
 def _far(entry: Entry, differs: Sequence[str]) -> tuple[int, int]:
@@ -183,7 +183,7 @@ def _printed(value: tuple[float, papers.Error], form: str) -> str:
   if error is None:
     return '' if math.isnan(shown) else format(shown, form)
   many = error if isinstance(error, tuple) else (error,)
-  errors = ' to '.join(format(one, form) for one in many)
+  errors = ' to '.join(format(bound, form) for bound in many)
   return f'{shown:{form}} ± {errors}'
 
 

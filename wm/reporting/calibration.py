@@ -39,7 +39,7 @@ class Panel(NamedTuple):
 
 def panels(runs: Sequence[Run]) -> list[list[Panel]]:
   """Returns the panels of each metric; bins that lack a value are left out."""
-  found: dict[Any, dict[str, list[tuple[Entry, Entry]]]] = {}
+  by_oracle: dict[Any, dict[str, list[tuple[Entry, Entry]]]] = {}
   for run in runs:
     halves: dict[Any, dict[str, dict[str, Entry]]] = {}
     for entry in run.entries:
@@ -51,34 +51,34 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
     for key, bins in halves.items():
       whole = [
         (pair['axis'], pair['curve'])
-        for _, pair in sorted(bins.items(), key=lambda one: float(one[0]))
+        for _, pair in sorted(bins.items(), key=lambda item: float(item[0]))
         if len(pair) == 2
       ]
       if whole:
-        found.setdefault(key, {})[run.name] = whole
-  made: dict[str, list[Panel]] = {}
-  for (metric, spec, oracle), lines in found.items():
-    made.setdefault(metric, []).append(Panel(metric, spec, oracle, lines))
-  return [*made.values()]
+        by_oracle.setdefault(key, {})[run.name] = whole
+  by_metric: dict[str, list[Panel]] = {}
+  for (metric, spec, oracle), lines in by_oracle.items():
+    by_metric.setdefault(metric, []).append(Panel(metric, spec, oracle, lines))
+  return [*by_metric.values()]
 
 
-def drawn(given: Sequence[Panel]) -> bytes:
+def drawn(panels: Sequence[Panel]) -> bytes:
   """Draws a panel for each oracle and setting, with a line for each model."""
-  figure, axes = figures.new_axes(len(given), across=3, size=(4.4, 4.4))
-  names = list(dict.fromkeys(name for one in given for name in one.lines))
+  figure, axes = figures.new_axes(len(panels), across=3, size=(4.4, 4.4))
+  names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
   looks = figures.styles(names)
-  specs = list(dict.fromkeys(one.spec for one in given))
+  specs = list(dict.fromkeys(panel.spec for panel in panels))
   titles = tables.differing(specs) if len(specs) > 1 else {}
-  for axis, one in zip(axes, given, strict=True):
-    for name, line in one.lines.items():
+  for axis, panel in zip(axes, panels, strict=True):
+    for name, line in panel.lines.items():
       points = [
         (at['value'], entry['value'], entry['low'], entry['high'])
         for at, entry in line
       ]
       apart = figures.told_apart(names.index(name), len(names), len(line))
       figures.draw_line(axis, name, points, looks[name] | apart, lw=0)
-    axis.set(xlabel=f'oracle: {one.oracle}', ylabel='model')
-    axis.set_title(textwrap.fill(titles.get(one.spec, ''), _WIDE), fontsize=9)
+    axis.set(xlabel=f'oracle: {panel.oracle}', ylabel='model')
+    axis.set_title(textwrap.fill(titles.get(panel.spec, ''), _WIDE), fontsize=9)
   # All axes alike: a diagonal is one, and panels can be compared.
   ends = [end for axis in axes for end in (*axis.get_xlim(), *axis.get_ylim())]
   whole = min(ends), max(ends)

@@ -67,14 +67,14 @@ def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
   for kind in TITLES:
     for name in registry.names(kind):
       cls = registry.find(kind, name)
-      given = all(default for _, default in defaults(cls))
+      constructible = all(default for _, default in defaults(cls))
       yield PlugIn(
         kind,
         name,
         _summary(cls),
         '' if kind == 'accept' else cls.version,
         defaults(cls),
-        parameters(cls(), vocab_size, max_len) if given else None,
+        parameters(cls(), vocab_size, max_len) if constructible else None,
       )
 
 
@@ -114,18 +114,18 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
   """
   lines: list[str] = []
   kind = ''
-  for found in plug_ins(vocab_size, max_len):
-    if found.kind != kind:
-      kind = found.kind
+  for plug_in in plug_ins(vocab_size, max_len):
+    if plug_in.kind != kind:
+      kind = plug_in.kind
       lines += ['', TITLES[kind]] if lines else [TITLES[kind]]
-    given = ', '.join(
-      f'{name}={value}' if value else name for name, value in found.fields
+    fields = ', '.join(
+      f'{name}={value}' if value else name for name, value in plug_in.fields
     )
-    lines.append(f'  {found.name}({given})')
-    version = f' [version {found.version}]' if found.version else ''
-    lines.append(f'      {found.line}{version}')
-    if found.parameters is not None:
-      lines.append(f'      {_counted(found.parameters, vocab_size, max_len)}')
+    lines.append(f'  {plug_in.name}({fields})')
+    version = f' [version {plug_in.version}]' if plug_in.version else ''
+    lines.append(f'      {plug_in.line}{version}')
+    if plug_in.parameters is not None:
+      lines.append(f'      {_counted(plug_in.parameters, vocab_size, max_len)}')
   lines += ['', 'Fields in full: --world=NAME, --model=NAME, --metric=NAME or']
   lines += [
     '--accept=NAME; --world shows tokens, sequences and states besides.'
@@ -141,10 +141,10 @@ def attributes(cls: type) -> dict[str, str]:
 
   The class's own docstring wins over its bases'.
   """
-  found: dict[str, str] = {}
+  texts: dict[str, str] = {}
   for base in reversed(cls.__mro__):
-    found |= basics.section(base.__doc__, 'Attributes')
-  return found
+    texts |= basics.section(base.__doc__, 'Attributes')
+  return texts
 
 
 def _wrapped(text: str, first: int, rest: int) -> list[str]:
@@ -176,17 +176,19 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   else:
     thing = registry.resolve(kind, spec)
     title, cls = registry.spec(thing), type(thing)
-  known = attributes(cls)
+  texts = attributes(cls)
   text = inspect.cleandoc(cls.__doc__ or '').partition('Attributes:')[0]
   lines = [title, '', *text.strip().splitlines(), '', '  Fields']
   for field, default in defaults(cls):
     name = f'{field} = {default}' if default else f'{field} (must be given)'
-    lines += _explained(name, known.get(field, ''))
+    lines += _explained(name, texts.get(field, ''))
   if not defaults(cls):
     lines += ['    (no fields)']
   if kind == 'metric':
     lines += ['', '  Quantities and columns']
-    lines += [one for pair in cls.glossary.items() for one in _explained(*pair)]
+    lines += [
+      line for pair in cls.glossary.items() for line in _explained(*pair)
+    ]
   if (count := parameters(thing, *sizes)) is not None:
     lines += ['', f'  {_counted(count, *sizes)}']
   return '\n'.join(lines)
@@ -255,57 +257,59 @@ def world(spec: str) -> str:
   Raises:
     InputError: there is no such world, or it cannot be made.
   """
-  made: core.World = registry.resolve('world', spec)
-  size, end = len(made.vocab), made.end
-  stop = 'none' if end == core.DEAD else f'{end} ({made.vocab[end]})'
+  instance: core.World = registry.resolve('world', spec)
+  size, end = len(instance.vocab), instance.end
+  stop = 'none' if end == core.DEAD else f'{end} ({instance.vocab[end]})'
   lines = [plug_in('world', spec), '']
-  if core.can(made, core.Described.stats):
-    facts = [f'    {name}: {number}' for name, number in made.stats().items()]
+  if core.can(instance, core.Described.stats):
+    facts = [
+      f'    {name}: {number}' for name, number in instance.stats().items()
+    ]
     lines += ['  Facts', *facts, '']
   lines += [
     f'  Vocabulary: {size} tokens; end token: {stop}; sequences of at most '
-    f'{made.max_len}; prompt of {made.prompt_len}',
-    *vocabulary(made),
+    f'{instance.max_len}; prompt of {instance.prompt_len}',
+    *vocabulary(instance),
     '',
     '  Sequences, and a state on the way of each',
   ]
-  for example in examples(made):
-    lines += _wrapped(_words(made, example.tokens), 4, 6)
+  for example in examples(instance):
+    lines += _wrapped(_words(instance, example.tokens), 4, 6)
     lines.append(f'      state after {example.at} tokens: {example.written}')
-  if isinstance(made, core.Verbal):
-    lines += ['', *in_words(made)]
+  if isinstance(instance, core.Verbal):
+    lines += ['', *in_words(instance)]
   return '\n'.join(lines)
 
 
-def in_words(made: core.Verbal) -> list[str]:
+def in_words(world: core.Verbal) -> list[str]:
   """Lines on how a world is told to a language model."""
   lines = ['  In words, for language models']
-  for wording in made.wordings:
+  for wording in world.wordings:
     telling = core.PromptStyle(wording=wording)
-    size = verbal.description_extent(made, telling).tokens
+    size = verbal.description_extent(world, telling).tokens
     lines.append(f'    {wording}: about {size:,} tokens')
     if size <= MOST_SHOWN:
-      for line in verbal.render_description(made, telling).splitlines():
+      for line in verbal.render_description(world, telling).splitlines():
         lines += _wrapped(line, 6, 8)
   return lines
 
 
 def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
   """Writes OUT/world.html: the text of `world`, and pictures of states."""
-  made: core.World = registry.resolve('world', spec)
+  instance: core.World = registry.resolve('world', spec)
   scenes = [
     (
-      one.drawing,
-      f'after {one.at} tokens: {_words(made, one.tokens[: one.at])}',
+      each.drawing,
+      f'after {each.at} tokens: {_words(instance, each.tokens[: each.at])}',
     )
-    for one in examples(made)
-    if one.drawing
+    for each in examples(instance)
+    if each.drawing
   ]
   path = pathlib.Path(out) / 'world.html'
   page = pages.render(
     'wm.reporting',
     'world.html',
-    title=registry.spec(made),
+    title=registry.spec(instance),
     lead='One world of wm',
     text=world(spec),
     scenes=scenes,
@@ -324,7 +328,7 @@ def _term(glossary: Mapping[str, str], name: str) -> str:
   """
   parts = name.split('_')
   names = ['_'.join(parts[:n]) for n in range(len(parts), 0, -1)]
-  return next((one for one in names if one in glossary), '')
+  return next((prefix for prefix in names if prefix in glossary), '')
 
 
 def _glossary(metric: str) -> Mapping[str, str]:
@@ -346,12 +350,12 @@ def column(name: str, metric: str, world: str) -> str:
   """Returns a side column in words, by the metric or the world that declares
   it; else its name.
   """
-  found = {name: name}
+  words = {name: name}
   with contextlib.suppress(core.InputError):  # Of a file that is not there.
-    found |= capabilities.tag_words(
+    words |= capabilities.tag_words(
       registry.find('world', registry.parse(world)[0])
     )
-  return {**found, **declared.metric(metric).glossary}[name]
+  return {**words, **declared.metric(metric).glossary}[name]
 
 
 def field(metric: str, name: str) -> str:
@@ -376,13 +380,13 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
   """Returns 'metric' and 'metric: quantity' -> text, for all that was
   measured.
   """
-  found: dict[str, str] = {}
+  texts: dict[str, str] = {}
   for metric in dict.fromkeys(entry['metric'] for entry in entries):
     if declared.is_known(metric):
-      found[metric] = _summary(declared.metric(metric))
+      texts[metric] = _summary(declared.metric(metric))
     words = _glossary(metric)
     for entry in entries:
       term = _term(words, entry['quantity'])
       if entry['metric'] == metric and term:
-        found[f'{metric}: {term}'] = words[term]
-  return found
+        texts[f'{metric}: {term}'] = words[term]
+  return texts

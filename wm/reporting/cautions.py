@@ -95,10 +95,10 @@ def _plain(run: Run) -> Iterator[list[Mapping[str, Entry]]]:
     yield [
       {
         entry['quantity']: entry
-        for entry in one.entries
+        for entry in each.entries
         if entry['metric'] == metric and tables.spec(entry) == spec
       }
-      for one in run.each or (run,)
+      for each in run.each or (run,)
     ]
 
 
@@ -127,7 +127,7 @@ def _clause(
   value = numbers[rule.quantity]
   rest = None if value is None else 1 - value
   numbers |= {'value': value, 'rest': rest, 'best': best}
-  shown = {name: tables.number(one, 2) for name, one in numbers.items()}
+  shown = {name: tables.number(number, 2) for name, number in numbers.items()}
   text = _FIELD.sub(lambda field: shown.get(field[1], '–'), rule.text)
   if len(seeds) == 1:
     return text

@@ -71,8 +71,8 @@ def ordered(runs: Sequence[Run]) -> list[Run]:
   """Runs by role, those of one kind of world together; else as they are."""
   kinds = [run.world.partition('(')[0] for run in runs]
   keys = [
-    (kinds.index(kind), ROLES.index(one))
-    for kind, one in zip(kinds, roles(runs), strict=True)
+    (kinds.index(kind), ROLES.index(role))
+    for kind, role in zip(kinds, roles(runs), strict=True)
   ]
   return [runs[n] for n in sorted(range(len(runs)), key=keys.__getitem__)]
 
@@ -179,15 +179,15 @@ class Against:
     self.roles = roles(runs)
     self._runs = runs
     self._by_key: dict[tuple[str, str, str], dict[tuple, Entry]] = {}
-    for run, one in zip(runs, self.roles, strict=True):
-      if one not in (UNTRAINED, *NAMES):
+    for run, role in zip(runs, self.roles, strict=True):
+      if role not in (UNTRAINED, *NAMES):
         continue
-      of = _model(run) if one == UNTRAINED else ''
+      of = _model(run) if role == UNTRAINED else ''
       for entry in run.entries:
         for world in (run.world, _kind(run.world)):
-          if world == run.world or one == UNTRAINED:
+          if world == run.world or role == UNTRAINED:
             self._by_key.setdefault(_key(entry), {}).setdefault(
-              (one, of, world), entry
+              (role, of, world), entry
             )
 
   def position(self, place: int, entry: Entry) -> Position | None:
@@ -197,20 +197,20 @@ class Against:
     The untrained model is of the same spec, in the same world or else in one
     of its kind. The ceiling is of the same world, and replanning if measured.
     """
-    own = self.roles[place]
-    if own not in (TRAINED, UNTRAINED, UNIFORM):
+    role = self.roles[place]
+    if role not in (TRAINED, UNTRAINED, UNIFORM):
       return None
     beside = self._by_key.get(_key(entry), {})
     run = self._runs[place]
     untrained = None
     for world in (_kind(run.world), run.world):
       untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
-    if own != TRAINED:
+    if role != TRAINED:
       untrained = None
-    known = self.ceiling(place, entry)
-    if known is None:
+    ceiling = self.ceiling(place, entry)
+    if ceiling is None:
       return None
-    return position(entry, untrained, known[1], known[0], _better(entry))
+    return position(entry, untrained, ceiling[1], ceiling[0], _better(entry))
 
   def ceiling(self, place: int, entry: Entry) -> tuple[str, Entry] | None:
     """Returns which of NAMES the ceiling of an entry is, and its entry.
@@ -220,22 +220,22 @@ class Against:
     """
     beside = self._by_key.get(_key(entry), {})
     for name in (REPLANNING, BAYES, PARTICLES):
-      known = beside.get((name, '', self._runs[place].world))
-      if known and known['value'] is not None:
-        return name, known
+      entry_above = beside.get((name, '', self._runs[place].world))
+      if entry_above and entry_above['value'] is not None:
+        return name, entry_above
     return None
 
   def missing(self) -> list[str]:
     """A line on each world that trained runs lack a ceiling in."""
     have = {
       run.world
-      for run, one in zip(self._runs, self.roles, strict=True)
-      if one in NAMES
+      for run, role in zip(self._runs, self.roles, strict=True)
+      if role in NAMES
     }
     lack = [
       run.world
-      for run, one in zip(self._runs, self.roles, strict=True)
-      if one == TRAINED and run.world and run.world not in have
+      for run, role in zip(self._runs, self.roles, strict=True)
+      if role == TRAINED and run.world and run.world not in have
     ]
     return [_advice(world) for world in dict.fromkeys(lack)]
 
@@ -261,13 +261,13 @@ def _advice(world: str) -> str:
 
 def note(positions: Iterable[Position | None]) -> str:
   """What positions mean, as a sentence behind a table; '' without any."""
-  shown = [one for one in positions if one]
+  shown = [position for position in positions if position]
   if not shown:
     return ''
   names = [
     NAMES[name]
     for name in (REPLANNING, BAYES, PARTICLES)
-    if any(one.ceiling == name for one in shown)
+    if any(position.ceiling == name for position in shown)
   ]
   text = (
     ' Position: 0 is the untrained model, 1 is '
@@ -275,7 +275,7 @@ def note(positions: Iterable[Position | None]) -> str:
     'the model was trained on; none where the second is not clear of the '
     'first.'
   )
-  if any(one.beyond for one in shown):
+  if any(position.beyond for position in shown):
     text += (
       ' Beyond: the interval is clear of the ceiling, above what the sampler '
       'and the rules give; the metric rewards something else there.'
@@ -305,9 +305,11 @@ def too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
 
   names = []
   for head, several in entries.items():
-    values = [one['value'] for one in several if one['value'] is not None]
+    values = [value['value'] for value in several if value['value'] is not None]
     shown = [
-      one for one in map(comparisons.detectable, several) if one is not None
+      value
+      for value in map(comparisons.detectable, several)
+      if value is not None
     ]
     if len(values) > 1 and shown and max(values) - min(values) < max(shown):
       names.append(

@@ -297,11 +297,11 @@ def pooled(runs: Sequence[Run]) -> list[Run]:
     recipe = run.entries[0].get('recipe') if run.entries else None
     key = (run.name, run.world, recipe) if recipe else (number,)
     together.setdefault(key, []).append(run)
-  found = []
+  result = []
   for members in together.values():
     several = len(members) > 1 and _apart(members)
-    found += [_pool(members)] if several else members
-  return found
+    result += [_pool(members)] if several else members
+  return result
 
 
 def _apart(members: Sequence[Run]) -> bool:

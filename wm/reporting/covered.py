@@ -56,10 +56,10 @@ def table(folders: Sequence[pathlib.Path]) -> tables.Table | None:
 
 def _printed(world: str, data: str) -> list[tuple[str, str]]:
   """Returns what papers print of such data, and where."""
-  found = []
+  result = []
   for paper in papers.papers().get(registry.parse(world)[0], ()):
-    if (one := paper.coverage) and data in one.seen:
-      seen = one.seen[data]
-      text = f'{seen:,} of {one.ids:,}, {seen / one.ids:.2%}'
-      found.append((text, f'Paper: {one.table}, {data}.'))
-  return found
+    if (coverage := paper.coverage) and data in coverage.seen:
+      seen = coverage.seen[data]
+      text = f'{seen:,} of {coverage.ids:,}, {seen / coverage.ids:.2%}'
+      result.append((text, f'Paper: {coverage.table}, {data}.'))
+  return result

@@ -37,8 +37,8 @@ def headline(name: str, quantities: Iterable[str]) -> Sequence[str]:
   """Returns the headline quantities of a metric; all of these for one that is
   not known.
   """
-  found = metric(name).headline
-  return found if is_known(name) else tuple(dict.fromkeys(quantities))
+  names = metric(name).headline
+  return names if is_known(name) else tuple(dict.fromkeys(quantities))
 
 
 def left_out(entries: Sequence[Entry]) -> list[str]:

@@ -106,18 +106,18 @@ def draw_legend(figure: Any, axes: Sequence[Any], columns: int) -> None:
 
   columns: at most.
   """
-  found: dict[str, Any] = {}
+  handles: dict[str, Any] = {}
   for axis in axes:
     for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
-      found.setdefault(name, handle)
-  if not found:  # Nothing was measured, or logged.
+      handles.setdefault(name, handle)
+  if not handles:  # Nothing was measured, or logged.
     return
-  variants = len({handle.get_linestyle() for handle in found.values()})
-  rows = variants * -(-len(found) // (variants * columns))
-  columns = -(-len(found) // rows)
+  variants = len({handle.get_linestyle() for handle in handles.values()})
+  rows = variants * -(-len(handles) // (variants * columns))
+  columns = -(-len(handles) // rows)
   figure.legend(
-    list(found.values()),
-    list(found),
+    list(handles.values()),
+    list(handles),
     loc='outside lower center',
     ncols=columns,
     fontsize=8,
@@ -244,21 +244,21 @@ def draw_line(
 _PANELS = 6
 
 
-def curves(given: Curve) -> bytes:
+def curves(curve: Curve) -> bytes:
   """Draws a panel per setting, with a line per model over a number.
 
   Of many settings the plainest alone. Above a panel are the correlations of
   few models.
   """
-  settings = list(given.points.groupby('spec', sort=False))
+  settings = list(curve.points.groupby('spec', sort=False))
   if len(settings) > _PANELS:
-    settings = [min(settings, key=lambda one: len(one[0]))]
-  names = list(dict.fromkeys(given.points.model))
+    settings = [min(settings, key=lambda setting: len(setting[0]))]
+  names = list(dict.fromkeys(curve.points.model))
   looks = styles(names)
   titles = tables.differing([text for text, _ in settings])
   figure, axes = new_axes(len(settings), across=3)
   for axis, (text, part) in zip(axes, settings, strict=True):
-    said = []
+    correlations = []
     for (run, name), line in part.groupby(['run', 'model'], sort=False):
       place = names.index(name)
       look = looks[name] | told_apart(place, len(names), len(line))
@@ -267,15 +267,17 @@ def curves(given: Curve) -> bytes:
         for x, entry in zip(line.place, line.entry, strict=True)
         if entry['value'] is not None
       ]
-      band = {'lw': 0} if banded(given) else {'alpha': 0}
+      band = {'lw': 0} if banded(curve) else {'alpha': 0}
       draw_line(axis, name, points, look, **band)
-      if (known := given.correlations.get((text, run))) and banded(given):
-        said.append(literal(f'{name}: {tables.correlation(known)}'))
+      if (correlation := curve.correlations.get((text, run))) and banded(curve):
+        correlations.append(
+          literal(f'{name}: {tables.correlation(correlation)}')
+        )
     title = (
       [] if len(settings) == 1 else [textwrap.fill(literal(titles[text]), 44)]
     )
-    axis.set_title('\n'.join([*title, *said]), fontsize=9)
-    axis.set(xlabel=textwrap.fill(given.axis, 44), ylabel=given.quantity)
+    axis.set_title('\n'.join([*title, *correlations]), fontsize=9)
+    axis.set(xlabel=textwrap.fill(curve.axis, 44), ylabel=curve.quantity)
     axis.margins(x=0)
   low = min(axis.get_ylim()[0] for axis in axes)
   high = max(axis.get_ylim()[1] for axis in axes)
@@ -286,11 +288,11 @@ def curves(given: Curve) -> bytes:
   return to_png(figure)
 
 
-def panels(given: Sequence[Curve]) -> bytes:
+def panels(curves: Sequence[Curve]) -> bytes:
   """Draws a small panel per curve, with a line per model; no intervals."""
-  looks = styles(list(dict.fromkeys(given[0].points.model)))
-  figure, axes = new_axes(len(given), size=(3.2, 2.6))
-  for axis, curve in zip(axes, given, strict=True):
+  looks = styles(list(dict.fromkeys(curves[0].points.model)))
+  figure, axes = new_axes(len(curves), size=(3.2, 2.6))
+  for axis, curve in zip(axes, curves, strict=True):
     for number, (name, line) in enumerate(
       curve.points.groupby('model', sort=False)
     ):
@@ -305,7 +307,7 @@ def panels(given: Sequence[Curve]) -> bytes:
     if scale:
       axis.set_xscale(**scale)
     axis.set(xlabel=textwrap.fill(curve.axis, 32), ylim=(-0.03, 1.03))
-  axes[0].set_ylabel(given[0].quantity.partition('_')[0])
+  axes[0].set_ylabel(curves[0].quantity.partition('_')[0])
   draw_legend(figure, axes, 5)
   return to_png(figure)
 
@@ -314,9 +316,9 @@ _DECADES = 100  # Greatest place over the least, from which an axis is in logs.
 _BANDS = 8  # Models whose intervals are still told apart.
 
 
-def banded(given: Curve) -> bool:
+def banded(curve: Curve) -> bool:
   """Are intervals drawn?"""
-  return given.points.groupby('spec').model.nunique().max() <= _BANDS
+  return curve.points.groupby('spec').model.nunique().max() <= _BANDS
 
 
 _LONGEST = 20  # Characters of a value at an axis.
@@ -330,9 +332,9 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   A series over a number is a table instead. Fields whose values are too long
   for an axis are left out.
   """
-  found = tables.results(runs)
-  plain = tables.plainest(list(found.entry))
-  shown = found[(found.headline != '') & found['at'].isna()]
+  frame = tables.results(runs)
+  plain = tables.plainest(list(frame.entry))
+  shown = frame[(frame.headline != '') & frame['at'].isna()]
   points: dict[str, list[Entry]] = {}
   for metric, part in shown.groupby('metric', sort=False):
     if not declared.fields(metric):
@@ -340,12 +342,12 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
     base = tables.arguments(plain[metric])
     varied: dict[str, dict[str, Any]] = {}
     for text in dict.fromkeys(part.spec):
-      given = tables.arguments(text)
-      changed = [key for key in given if given[key] != base[key]]
+      fields = tables.arguments(text)
+      changed = [key for key in fields if fields[key] != base[key]]
       if len(changed) > 1:  # A zero beside the field switches a quantity off.
-        changed = [key for key in changed if given[key]]
+        changed = [key for key in changed if fields[key]]
       if len(changed) == 1:
-        varied.setdefault(changed[0], {})[text] = given[changed[0]]
+        varied.setdefault(changed[0], {})[text] = fields[changed[0]]
     for field, places in varied.items():
       places[plain[metric]] = base[field]
       points[field] = points.get(field, []) + [
@@ -377,8 +379,8 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
     mine = [
       p for p in points if (p['metric'], p['quantity']) == (metric, quantity)
     ]
-    known = catalog.attributes(declared.metric(metric)).get(field, '')
-    places = _ordered({p['x'] for p in points}, '0 is all' in known)
+    text = catalog.attributes(declared.metric(metric)).get(field, '')
+    places = _ordered({p['x'] for p in points}, '0 is all' in text)
     for number, model in enumerate(models):
       # Beside each other, so that equal values do not hide each other.
       aside = _ASIDE * (number - (len(models) - 1) / 2) / len(models)
@@ -401,8 +403,8 @@ def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:
   """Returns values from left to right -> labels; whole: whether 0 means all."""
   if not all(isinstance(value, int | float) for value in values):
     return {value: str(value) for value in sorted(values, key=str)}
-  found = {value: str(value) for value in sorted(values)}
-  if whole and 0 in found:
-    del found[0]
-    found[0] = 'full'
-  return found
+  labels = {value: str(value) for value in sorted(values)}
+  if whole and 0 in labels:
+    del labels[0]
+    labels[0] = 'full'
+  return labels

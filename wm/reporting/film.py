@@ -42,12 +42,14 @@ class Take(NamedTuple):
   force: np.ndarray | None = None
   told: np.ndarray | None = None
 
-  def with_forces(self, true: np.ndarray, told: np.ndarray) -> Take:
+  def with_forces(self, true: np.ndarray, predicted: np.ndarray) -> Take:
     """With vectors [R, 2] of all rows, which may be more than are shown."""
     shape = self.true.shape
     rows = shape[0] * shape[1]
-    true, told = (some[:rows].reshape(shape) for some in (true, told))
-    return self._replace(force=true, told=told)
+    true, predicted = (
+      vectors[:rows].reshape(shape) for vectors in (true, predicted)
+    )
+    return self._replace(force=true, told=predicted)
 
   @property
   def off(self) -> tuple[float, float]:
@@ -56,13 +58,13 @@ class Take(NamedTuple):
     """
     if self.force is None or self.told is None:
       return np.nan, np.nan
-    there = np.isfinite(self.told).all(-1)
-    true, told = self.force[there], self.told[there]
-    turn = np.arctan2(told[:, 1], told[:, 0]) - np.arctan2(
+    finite = np.isfinite(self.told).all(-1)
+    true, predicted = self.force[finite], self.told[finite]
+    turn = np.arctan2(predicted[:, 1], predicted[:, 0]) - np.arctan2(
       true[:, 1], true[:, 0]
     )
     angle = np.degrees(np.abs(np.remainder(turn + np.pi, 2 * np.pi) - np.pi))
-    ratio = np.hypot(*told.T) / np.hypot(*true.T)
+    ratio = np.hypot(*predicted.T) / np.hypot(*true.T)
     return float(np.median(angle)), float(np.median(ratio))
 
 

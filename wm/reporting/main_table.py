@@ -18,11 +18,11 @@ def table(runs: Sequence[Run]) -> tables.Table:
   A row per run and a column per quantity; the other way round where there are
   many quantities, as a page is longer than it is wide.
   """
-  found = tables.results(runs)
-  found['head'] = [
-    f'{m}: {q}' for m, q in zip(found.metric, found.quantity, strict=True)
+  frame = tables.results(runs)
+  frame['head'] = [
+    f'{m}: {q}' for m, q in zip(frame.metric, frame.quantity, strict=True)
   ]
-  shown = found[(found.headline != '') & found['at'].isna()]
+  shown = frame[(frame.headline != '') & frame['at'].isna()]
   plain = shown[shown.plain.astype(bool)]
   wide = tables.by_run(plain, 'head', 'cell')
   wide = wide.reindex(range(len(runs)), fill_value='')

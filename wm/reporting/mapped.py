@@ -39,15 +39,19 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   mapped = [(run, run.summary) for run in runs if run.summary]
   if not mapped:
     return None
-  known = [_mapped(run, summary) for run, summary in mapped]
+  printed = [_mapped(run, summary) for run, summary in mapped]
   keys = (*_varied([summary for _, summary in mapped]), *_COUNTS)
-  apart = [differs for _, differs in known if differs]
-  shared = [x for x in (apart or [[]])[0] if all(x in one for one in apart)]
+  apart = [differs for _, differs in printed if differs]
+  shared = [
+    x
+    for x in (apart or [[]])[0]
+    if all(x in differences for differences in apart)
+  ]
   head, frame = 'failed in the paper', []
   several = any(_over(summary) for _, summary in mapped)
-  for (run, summary), (value, differs) in zip(mapped, known, strict=True):
-    own = ', '.join(x for x in differs if x not in shared)
-    shown = f'{value} ({own})' if own else value
+  for (run, summary), (value, differs) in zip(mapped, printed, strict=True):
+    particular = ', '.join(x for x in differs if x not in shared)
+    shown = f'{value} ({particular})' if particular else value
     frame.append(
       {
         'model': run.name,
@@ -61,8 +65,8 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
     )
   table = pd.DataFrame(frame, dtype=object)
   # Summaries or papers may lack these.
-  some = 'directions', *_RATES.values(), *table.columns[-4:]
-  empty = [column for column in some if not any(table[column])]
+  optional = 'directions', *_RATES.values(), *table.columns[-4:]
+  empty = [column for column in optional if not any(table[column])]
   note = (
     'True edges used, false edges added, and true edges never used, when the '
     "model's routes are fitted with as few false streets as the algorithm "
@@ -99,10 +103,17 @@ def _directions(name: str, summary: Mapping[str, Any]) -> dict[str, str]:
   """
   key, routes = papers.model_key(name), summary.get('samples_sha256')
   for source in itertools.chain(*papers.papers().values()):
-    made = source.reconstructions
-    if made and routes and routes == made.samples_sha256.get(key):
-      known = str(made.directions[key]), str(summary.get('characters', ''))
-      return dict(zip((_PRINTED, 'characters'), known, strict=True))
+    reconstructions = source.reconstructions
+    if (
+      reconstructions
+      and routes
+      and routes == reconstructions.samples_sha256.get(key)
+    ):
+      counts = (
+        str(reconstructions.directions[key]),
+        str(summary.get('characters', '')),
+      )
+      return dict(zip((_PRINTED, 'characters'), counts, strict=True))
   return {_PRINTED: '', 'characters': ''}
 
 
@@ -127,25 +138,27 @@ def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
   """
   key = papers.model_key(run.name)
   for source in itertools.chain(*papers.papers().values()):
-    made = source.reconstructions
-    if made is None or key not in made.failed:
+    reconstructions = source.reconstructions
+    if reconstructions is None or key not in reconstructions.failed:
       continue
-    known = made.failed[key]
-    limits: tuple[Any, ...] = tuple(map(summary.get, made.limits))
-    nearest = limits if limits in known else next(iter(known))
+    failed = reconstructions.failed[key]
+    limits: tuple[Any, ...] = tuple(map(summary.get, reconstructions.limits))
+    nearest = limits if limits in failed else next(iter(failed))
     world = str(summary.get('world', ''))
-    wanted = {
-      **made.settings,
-      **dict(zip(made.limits, nearest, strict=True)),
+    settings = {
+      **reconstructions.settings,
+      **dict(zip(reconstructions.limits, nearest, strict=True)),
     }
     differs = [
       *unlike.place(source.facts, source.place, world),
-      *unlike.lacking(wanted, {'pairs': 'uniform', **summary}),
+      *unlike.lacking(settings, {'pairs': 'uniform', **summary}),
       *(['shuffled'] if summary.get('order') == 'file' else []),
     ]
-    if summary.get('samples_sha256') != made.samples_sha256[key]:
-      differs += _sampled(source.models[key], made.accept, run, summary)
-    return str(known[nearest]), differs
+    if summary.get('samples_sha256') != reconstructions.samples_sha256[key]:
+      differs += _sampled(
+        source.models[key], reconstructions.accept, run, summary
+      )
+    return str(failed[nearest]), differs
   return '', []
 
 

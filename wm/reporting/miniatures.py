@@ -57,10 +57,10 @@ class Section(NamedTuple):
 
 def names(folder: str | pathlib.Path) -> list[str]:
   """Miniatures of a folder; InputError where there are none."""
-  found = sorted(path.stem for path in pathlib.Path(folder).glob('*.flags'))
-  if not found:
+  stems = sorted(path.stem for path in pathlib.Path(folder).glob('*.flags'))
+  if not stems:
     raise core.InputError(f'{folder} has no flagfiles of miniatures')
-  return found
+  return stems
 
 
 def rows_of(flagfile: pathlib.Path) -> list[str]:
@@ -78,7 +78,7 @@ def _is_baseline(row: str, rows: Sequence[str]) -> bool:
   """Is it one that `wm.miniature` adds to these rows?"""
   names = '|'.join((*ceilings.ROLES, 'bayes_replanning'))
   return row not in rows and any(
-    re.fullmatch(rf'({names})(_{re.escape(one)})?', row) for one in rows
+    re.fullmatch(rf'({names})(_{re.escape(name)})?', row) for name in rows
   )
 
 
@@ -95,14 +95,14 @@ def judged(
   results = {}
   for name in names(place):
     folder = place / 'results' / name
-    made = amounts.read_units(folder)
+    units = amounts.read_units(folder)
     first = first_seed(place / f'{name}.flags')
     results[name] = amounts.of_committed_code(
       amounts.read_units(folder, first), first
     )
     rows = rows_of(place / f'{name}.flags')
-    beside = [row for row in made if _is_baseline(row, rows)]
-    read[name] = {row: made[row] for row in (*rows, *beside) if row in made}
+    beside = [row for row in units if _is_baseline(row, rows)]
+    read[name] = {row: units[row] for row in (*rows, *beside) if row in units}
   listed = findings.load(place / 'findings.json')
   for finding in listed:
     if finding.miniature not in read:
@@ -113,49 +113,49 @@ def judged(
   return verdicts.judge(listed, results), read
 
 
-def _verdicts(given: Sequence[Judged]) -> tables.Table:
+def _verdicts(judged: Sequence[Judged]) -> tables.Table:
   """A row for each paper: its findings by verdict, the deciding effect each."""
-  made = [
+  rows = [
     {
       'paper (D: the deciding difference)': name,
       **{
         verdict: '; '.join(
-          _titled(one)
-          for one in given
-          if (one.finding.paper, one.verdict) == (name, verdict)
+          _titled(finding)
+          for finding in judged
+          if (finding.finding.paper, finding.verdict) == (name, verdict)
         )
         for verdict in verdicts.VERDICTS
       },
     }
-    for name in dict.fromkeys(one.finding.paper for one in given)
+    for name in dict.fromkeys(finding.finding.paper for finding in judged)
   ]
-  note = f'{verdicts.NOTE} {verdicts.families(given)}'.strip()
-  return tables.Table('', pd.DataFrame(made), note)
+  note = f'{verdicts.NOTE} {verdicts.families(judged)}'.strip()
+  return tables.Table('', pd.DataFrame(rows), note)
 
 
-def _titled(one: Judged) -> str:
+def _titled(judged: Judged) -> str:
   """A finding's title, its deciding effect, and whether its rule is late."""
-  late = verdicts.AFTER if one.after else ''
-  more = ', '.join(filter(None, (effects.deciding(one), late)))
-  return one.finding.title + (f' ({more})' if more else '')
+  late = verdicts.AFTER if judged.after else ''
+  more = ', '.join(filter(None, (effects.deciding(judged), late)))
+  return judged.finding.title + (f' ({more})' if more else '')
 
 
-def brief(given: Sequence[Judged]) -> list[str]:
+def brief(judged: Sequence[Judged]) -> list[str]:
   """Lines of Markdown for the README: a table row a paper."""
-  return dataclasses.replace(_verdicts(given), note='').markdown().splitlines()
+  return dataclasses.replace(_verdicts(judged), note='').markdown().splitlines()
 
 
 def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
   """Writes report.html, report.md and the pictures into `out`."""
   place, out = pathlib.Path(folder), pathlib.Path(out)
-  found, read = judged(place)
+  verdicts, read = judged(place)
   with locks.writer(out, 'report'):
     values: dict[str, Any] = {
       'title': TITLE,
       'lead': _lead(read),
-      'verdicts': _verdicts(found),
+      'verdicts': _verdicts(verdicts),
       'costs': _costs(read),
-      'sections': [_section(one, read, place, out) for one in found],
+      'sections': [_section(verdict, read, place, out) for verdict in verdicts],
       'everything': [_all(name, rows) for name, rows in read.items() if rows],
     }
     for name, more in (
@@ -165,33 +165,36 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
       template = name.replace('report', 'miniatures')
       text = pages.render('wm.reporting', template, **values, **more)
       files.write_text(out / name, text)
-  return found
+  return verdicts
 
 
 def _section(
-  one: Judged, read: Mapping[str, Rows], place: pathlib.Path, out: pathlib.Path
+  judged: Judged,
+  read: Mapping[str, Rows],
+  place: pathlib.Path,
+  out: pathlib.Path,
 ) -> Section:
-  finding = one.finding
+  finding = judged.finding
   rows = amounts.of_committed_code(read[finding.miniature]).rows
   results = place / 'results' / finding.miniature
   pictures = []
-  for number, png in enumerate(pictured.drawn(one, rows, results)):
+  for number, png in enumerate(pictured.drawn(judged, rows, results)):
     name = f'{finding.name}-{number}.png'
-    pictures.append(Picture(name, f'{finding.title}: {_legend(one)}', png))
+    pictures.append(Picture(name, f'{finding.title}: {_legend(judged)}', png))
     (out / name).write_bytes(png)
   return Section(
-    one,
-    effects.rule(one),
-    effects.deciding(one),
-    effects.table(one, rows),
+    judged,
+    effects.rule(judged),
+    effects.deciding(judged),
+    effects.table(judged, rows),
     pictures,
   )
 
 
-def _legend(one: Judged) -> str:
-  said = {'map': 'the map that routes imply', 'grid': 'means over seeds'}
+def _legend(judged: Judged) -> str:
+  legends = {'map': 'the map that routes imply', 'grid': 'means over seeds'}
   usual = 'with 95 % intervals over seeds; hollow: the paper'
-  return said.get(one.finding.picture['kind'], usual)
+  return legends.get(judged.finding.picture['kind'], usual)
 
 
 def _all(name: str, rows: Rows) -> tables.Table:
@@ -206,21 +209,21 @@ def _all(name: str, rows: Rows) -> tables.Table:
         key = metric, entry['quantity']
         plain[key] = min(plain.get(key, entry['spec']), entry['spec'], key=len)
   runs = ceilings.ordered([_run(row, of, plain) for row, of in rows.items()])
-  against, positions, made = ceilings.Against(runs), [], []
+  against, positions, table = ceilings.Against(runs), [], []
   for place, run in enumerate(runs):
-    found = {'row': run.name} | dict.fromkeys(map(': '.join, plain), '–')
+    cells = {'row': run.name} | dict.fromkeys(map(': '.join, plain), '–')
     for entry in run.entries:
       if entry['value'] is not None:
         at = against.position(place, entry)
         shown = tables.interval(entry), ceilings.measured(entry)
         column = f'{entry["metric"]}: {entry["quantity"]}'
-        found[column] = tables.joined(*shown, *ceilings.words(at))
+        cells[column] = tables.joined(*shown, *ceilings.words(at))
         positions.append(at)
-    made.append(found)
+    table.append(cells)
   specs = ', '.join(dict.fromkeys(plain.values()))
   note = f'Mean over seeds [95 % interval over seeds]: {specs}.'
   note += ceilings.note(positions)
-  frame = pd.DataFrame(made, dtype=object)
+  frame = pd.DataFrame(table, dtype=object)
   return tables.Table(f'All rows: {name}', frame, note, True)
 
 
@@ -237,7 +240,7 @@ def _run(
   }
   entries = []
   for (metric, quantity), spec in plain.items():
-    one = amounts.amount(of, Quantity(spec, quantity))
+    amount = amounts.amount(of, Quantity(spec, quantity))
     empty = {**dict.fromkeys(('value', 'low', 'high')), 'n': 0}
     shown = {'metric': metric, 'spec': spec, 'quantity': quantity}
     counts: dict[str, int] = {}
@@ -245,7 +248,7 @@ def _run(
       same = amounts.entry_of(unit, Quantity(spec, quantity)) or {}
       for cause, num in same.get('unmeasured', {}).items():
         counts[cause] = counts.get(cause, 0) + num
-    numbers = one.entry() if one else empty
+    numbers = amount.entry() if amount else empty
     entries.append({**about, **shown, **numbers, 'unmeasured': counts})
   return collect.Run(pathlib.Path(row), entries, [], [], None)
 
@@ -271,15 +274,15 @@ def _lead(read: Mapping[str, Rows]) -> str:
 
 def _costs(read: Mapping[str, Rows]) -> tables.Table:
   """Time and memory of each miniature."""
-  made = []
+  table = []
   for name, rows in read.items():
     every = [unit for row in rows.values() for unit in row]
     costs = [unit.cost for unit in every]
 
-    def minutes(key: str, some: list = costs) -> list[float]:
-      return [one[key] / 60 for one in some] or [0.0]
+    def minutes(key: str, units: list = costs) -> list[float]:
+      return [cost[key] / 60 for cost in units] or [0.0]
 
-    made.append(
+    table.append(
       {
         'miniature': name,
         'rows': str(len(rows)),
@@ -287,8 +290,8 @@ def _costs(read: Mapping[str, Rows]) -> tables.Table:
         'processor minutes': f'{sum(minutes("cpu_seconds")):.0f}',
         'minutes, one unit at a time': f'{sum(minutes("wall_seconds")):.0f}',
         'longest unit, minutes': f'{max(minutes("wall_seconds")):.1f}',
-        'peak MiB': str(max((one['peak_mb'] for one in costs), default=0)),
+        'peak MiB': str(max((cost['peak_mb'] for cost in costs), default=0)),
       }
     )
   note = 'Data that several rows share are counted with the first of them.'
-  return tables.Table('Time and memory', pd.DataFrame(made), note)
+  return tables.Table('Time and memory', pd.DataFrame(table), note)

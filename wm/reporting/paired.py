@@ -49,18 +49,24 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
   pairs = [*itertools.combinations(range(len(trained)), 2)]
   if len(trained) > MOST:
     pairs = [(0, other) for other in range(1, len(trained))]
-  found = [
+  compared = [
     (head, [_difference(several[a], several[b]) for a, b in pairs])
     for head, several in _quantities([run for run, _ in trained])
   ]
-  found = [(head, cells) for head, cells in found if any(cells)]
-  if not found:
+  compared = [(head, cells) for head, cells in compared if any(cells)]
+  if not compared:
     return None
   names = [f'{trained[a][1]} − {trained[b][1]}' for a, b in pairs]
-  adjusted = _adjusted([cells for _, cells in found])
+  adjusted = _adjusted([cells for _, cells in compared])
   rows = [
-    [head, *(_cell(one, adjusted.get((k, n))) for n, one in enumerate(cells))]
-    for k, (head, cells) in enumerate(found)
+    [
+      head,
+      *(
+        _cell(difference, adjusted.get((k, n)))
+        for n, difference in enumerate(cells)
+      ),
+    ]
+    for k, (head, cells) in enumerate(compared)
   ]
   frame = pd.DataFrame(rows, columns=['quantity', *names], dtype=object)
   note = _note(len(adjusted), frame, len(trained))
@@ -128,7 +134,7 @@ def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
   if not path.is_file():
     return {}
   try:
-    return {one.quantity: one for one in results.read(path).scores}
+    return {scores.quantity: scores for scores in results.read(path).scores}
   except results.Unusable:
     return {}
 
@@ -162,27 +168,31 @@ def _adjusted(
 ) -> dict[tuple[int, int], float]:
   """(row, column) -> p adjusted for all that have one."""
   p_values = {
-    (k, n): one.p
+    (k, n): difference.p
     for k, row in enumerate(rows)
-    for n, one in enumerate(row)
-    if not isinstance(one, str) and one.p is not None
+    for n, difference in enumerate(row)
+    if not isinstance(difference, str) and difference.p is not None
   }
   return dict(
     zip(p_values, comparisons.holm([*p_values.values()]), strict=True)
   )
 
 
-def _cell(one: comparisons.Difference | str, p: float | None) -> str:
-  if isinstance(one, str):
-    return one
-  if one.value is None:
+def _cell(difference: comparisons.Difference | str, p: float | None) -> str:
+  if isinstance(difference, str):
+    return difference
+  if difference.value is None:
     return '–'
   # Of enough clusters only those that all differ alike have no interval.
-  few = one.clusters < comparisons.FEWEST_PAIRED
-  why = _FEW if few else f'{_ALIKE} {one.clusters} clusters'
-  shown = tables.interval({**one._asdict(), 'interval': why})
-  if p is None or one.low is None or one.high is None:
-    return tables.joined(shown, f'n={one.n}')
+  few = difference.clusters < comparisons.FEWEST_PAIRED
+  why = _FEW if few else f'{_ALIKE} {difference.clusters} clusters'
+  shown = tables.interval({**difference._asdict(), 'interval': why})
+  if p is None or difference.low is None or difference.high is None:
+    return tables.joined(shown, f'n={difference.n}')
   small = f'p<{_SHOWN}' if p < _SHOWN else f'p={p:.3f}'
-  cell = tables.joined(shown, small, f'n={one.n}')
-  return cell if one.low <= 0 <= one.high else tables.Bold(*cell.pieces)
+  cell = tables.joined(shown, small, f'n={difference.n}')
+  return (
+    cell
+    if difference.low <= 0 <= difference.high
+    else tables.Bold(*cell.pieces)
+  )

@@ -166,9 +166,11 @@ def folder() -> pathlib.Path:
   """Returns where the papers' folders are: in the package as installed, or in a
   checkout.
   """
-  here = pathlib.Path(__file__).parent
-  installed = here / 'published'
-  return installed if installed.is_dir() else here.parents[1] / 'launch/flags'
+  package = pathlib.Path(__file__).parent
+  installed = package / 'published'
+  return (
+    installed if installed.is_dir() else package.parents[1] / 'launch/flags'
+  )
 
 
 @functools.cache
@@ -179,11 +181,11 @@ def papers() -> dict[str, tuple[Paper, ...]]:
   Raises:
     InputError: a published.json is not JSON.
   """
-  found: dict[str, tuple[Paper, ...]] = {}
+  by_world: dict[str, tuple[Paper, ...]] = {}
   for path in sorted(folder().glob('*/published.json')):
-    for world, given in files.read_json(path)['worlds'].items():
-      found[world] = (*found.get(world, ()), _paper(given))
-  return found
+    for world, record in files.read_json(path)['worlds'].items():
+      by_world[world] = (*by_world.get(world, ()), _paper(record))
+  return by_world
 
 
 def model_key(name: str) -> str:
@@ -196,23 +198,23 @@ def model_key(name: str) -> str:
   return ''.join(c for c in name.lower() if c.isalnum())
 
 
-def _paper(given: Mapping[str, Any]) -> Paper:
+def _paper(record: Mapping[str, Any]) -> Paper:
   names: dict[str, str] = {}  # model_key -> name as in the file.
-  for table in given['tables']:
+  for table in record['tables']:
     names |= {model_key(name): name for name in table['values']}
-  names |= {model_key(a): name for a, name in given.get('aliases', {}).items()}
-  models = given.get('models', {})
+  names |= {model_key(a): name for a, name in record.get('aliases', {}).items()}
+  models = record.get('models', {})
   return Paper(
-    given['table'],
-    given['setting'],
-    tuple(row for table in given['tables'] for row in _rows(table, names)),
+    record['table'],
+    record['setting'],
+    tuple(row for table in record['tables'] for row in _rows(table, names)),
     names,
     {k: _trained(models[name]) for k, name in names.items() if name in models},
-    given.get('facts', {}),
-    given.get('place', ''),
-    _reconstructions(given.get('reconstructions')),
-    tuple(_search(table) for table in given.get('searches', ())),
-    Coverage(**given['coverage']) if 'coverage' in given else None,
+    record.get('facts', {}),
+    record.get('place', ''),
+    _reconstructions(record.get('reconstructions')),
+    tuple(_search(table) for table in record.get('searches', ())),
+    Coverage(**record['coverage']) if 'coverage' in record else None,
   )
 
 
@@ -223,8 +225,8 @@ def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
     Row(
       table.get('in', ''),
       registry.parse(table['metric'])[0],
-      table['quantities'][0] if field else one,
-      _fields(table['metric']) | ({field: one} if field else {}),
+      table['quantities'][0] if field else quantity,
+      _fields(table['metric']) | ({field: quantity} if field else {}),
       table.get('settings', {}),
       tuple(table.get('free', ())),
       _fields(table.get('world')),
@@ -236,7 +238,7 @@ def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
       },
       {} if place is None else {table['by']: table['places'][place]},
     )
-    for column, one in enumerate(many)
+    for column, quantity in enumerate(many)
     for place in (range(len(table['places'])) if 'by' in table else [None])
   ]
 
@@ -254,9 +256,9 @@ def _search(table: Mapping[str, Any]) -> Search:
   )
 
 
-def _value(given: Any) -> tuple[float, Error]:
+def _value(number: Any) -> tuple[float, Error]:
   """Reads a number, or a pair of a number and its error."""
-  value, error = given if isinstance(given, list) else (given, None)
+  value, error = number if isinstance(number, list) else (number, None)
   return value, tuple(error) if isinstance(error, list) else error
 
 
@@ -264,29 +266,31 @@ def _fields(spec: str | None) -> dict[str, Any]:
   return registry.parse(spec)[2] if spec else {}
 
 
-def _trained(given: Mapping[str, Any]) -> Trained:
-  family = registry.parse(given['model'])[0]
+def _trained(record: Mapping[str, Any]) -> Trained:
+  family = registry.parse(record['model'])[0]
   return Trained(
-    {'family': family, **_fields(given['model'])},
-    _fields(given.get('world')),
-    given.get('training', {}),
-    given.get('parameters', 0),
-    model_key(given.get('ablates', '')),
+    {'family': family, **_fields(record['model'])},
+    _fields(record.get('world')),
+    record.get('training', {}),
+    record.get('parameters', 0),
+    model_key(record.get('ablates', '')),
   )
 
 
-def _reconstructions(given: Mapping[str, Any] | None) -> Reconstructions | None:
-  if given is None:
+def _reconstructions(
+  record: Mapping[str, Any] | None,
+) -> Reconstructions | None:
+  if record is None:
     return None
-  models = {model_key(name): one for name, one in given['models'].items()}
+  models = {model_key(name): model for name, model in record['models'].items()}
   return Reconstructions(
-    given['settings'],
-    given['accept'],
-    tuple(given['limits']),
+    record['settings'],
+    record['accept'],
+    tuple(record['limits']),
     {
-      key: {tuple(limits): count for *limits, count in one['failed']}
-      for key, one in models.items()
+      key: {tuple(limits): count for *limits, count in model['failed']}
+      for key, model in models.items()
     },
-    {key: one['directions'] for key, one in models.items()},
-    {key: one['samples_sha256'] for key, one in models.items()},
+    {key: model['directions'] for key, model in models.items()},
+    {key: model['samples_sha256'] for key, model in models.items()},
   )

@@ -66,12 +66,12 @@ def drawn(judged: Judged, rows: Rows, results: pathlib.Path) -> list[bytes]:
   if kind == 'bars':
     return _bars(judged)
   collect = _series if kind == 'series' else _curve
-  found = {name: collect(rows.get(name, ()), picture) for name in names}
-  found = {name: points for name, points in found.items() if points}
-  if not found:
+  lines = {name: collect(rows.get(name, ()), picture) for name in names}
+  lines = {name: points for name, points in lines.items() if points}
+  if not lines:
     return []
   draw = _grid if kind == 'grid' else _lines
-  return [draw(found, picture)]
+  return [draw(lines, picture)]
 
 
 def _bars(judged: Judged) -> list[bytes]:
@@ -84,12 +84,12 @@ def _bars(judged: Judged) -> list[bytes]:
     return []
   figure, axes = figures.new_axes(len(seen))
   for axis, (claim, held) in zip(axes, seen.values(), strict=True):
-    for place, (name, one) in enumerate(held.items()):
+    for place, (name, amount) in enumerate(held.items()):
       error = None
-      if one.low is not None and one.high is not None:
-        error = [[one.value - one.low], [one.high - one.value]]
-      axis.bar(place, one.value, 0.6, color='C0', alpha=0.35)
-      axis.errorbar(place, one.value, error, fmt='o', color='C0', capsize=3)
+      if amount.low is not None and amount.high is not None:
+        error = [[amount.value - amount.low], [amount.high - amount.value]]
+      axis.bar(place, amount.value, 0.6, color='C0', alpha=0.35)
+      axis.errorbar(place, amount.value, error, fmt='o', color='C0', capsize=3)
       if name in claim.published:
         axis.plot(place + 0.4, claim.published[name], 'D', mfc='none', c='C3')
     axis.set_xticks(range(len(held)), list(held), rotation=20, ha='right')
@@ -110,11 +110,11 @@ def _series(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
   numbers = sorted(
     (float(tail), tail) for tail in tails if tail.replace('.', '', 1).isdigit()
   )
-  found = [
+  points = [
     (at, amounts.amount(row, Quantity(metric, f'{start}{tail}')))
     for at, tail in numbers
   ]
-  return [(at, one) for at, one in found if one is not None]
+  return [(at, amount) for at, amount in points if amount is not None]
 
 
 def _curve(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
@@ -126,19 +126,21 @@ def _curve(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
     for entry in unit.scores
     if list(entry.get('where', ())) == [picture['by']]
   }
-  found = [
+  points = [
     (at, amounts.amount(row, Quantity(metric, quantity, {picture['by']: at})))
     for at in sorted(places)
   ]
-  return [(at, one) for at, one in found if one is not None]
+  return [(at, amount) for at, amount in points if amount is not None]
 
 
-def _lines(found: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
+def _lines(lines: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
   figure, (axis,) = figures.new_axes(1, size=(7.0, 4.2))
-  looks = figures.styles(list(found))
-  for number, (name, points) in enumerate(found.items()):
-    line = [(at, one.value, one.low, one.high) for at, one in points]
-    more = figures.told_apart(number, len(found), len(line))
+  looks = figures.styles(list(lines))
+  for number, (name, points) in enumerate(lines.items()):
+    line = [
+      (at, amount.value, amount.low, amount.high) for at, amount in points
+    ]
+    more = figures.told_apart(number, len(lines), len(line))
     figures.draw_line(axis, name, line, looks[name] | more, lw=0)
     theirs = picture.get('published', {}).get(name, {})
     if theirs:
@@ -150,19 +152,19 @@ def _lines(found: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
   return figures.to_png(figure)
 
 
-def _grid(found: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
-  tasks = list(dict.fromkeys(name.partition('_')[0] for name in found))
-  models = list(dict.fromkeys(name.partition('_')[2] for name in found))
-  places = sorted({at for points in found.values() for at, _ in points})
+def _grid(lines: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
+  tasks = list(dict.fromkeys(name.partition('_')[0] for name in lines))
+  models = list(dict.fromkeys(name.partition('_')[2] for name in lines))
+  places = sorted({at for points in lines.values() for at, _ in points})
   size = 1.2 + 0.45 * len(places), 1 + 0.3 * len(models)
   figure, axes = figures.new_axes(len(tasks), across=2, size=size)
   for axis, task in zip(axes, tasks, strict=True):
     axis.grid(False)
     values = [
-      [dict(found.get(f'{task}_{model}', ())).get(at) for at in places]
+      [dict(lines.get(f'{task}_{model}', ())).get(at) for at in places]
       for model in models
     ]
-    shown = [[one and one.value for one in line] for line in values]
+    shown = [[amount and amount.value for amount in line] for line in values]
     numbers = np.array(shown, np.float64)  # None is NaN.
     axis.imshow(numbers, vmin=0, vmax=1, cmap='viridis', aspect='auto')
     for (y, x), value in np.ndenumerate(numbers):

@@ -61,15 +61,15 @@ class Spread(NamedTuple):
 
 def spread(results: Sequence[Verbal]) -> Spread:
   """The spread of at least two results."""
-  values = np.array([one.value for one in results])
+  values = np.array([result.value for result in results])
   by = []
-  for field in zip(*(one.said for one in results), strict=True):
+  for field in zip(*(result.said for result in results), strict=True):
     means = [
-      values[[said == kind for said in field]].mean()
+      values[[choice == kind for choice in field]].mean()
       for kind in dict.fromkeys(field)
     ]
     by.append(float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
-  errors = np.array([one.error for one in results])
+  errors = np.array([result.error for result in results])
   return Spread(
     len(values),
     float(values.mean()),
@@ -83,7 +83,7 @@ def spread(results: Sequence[Verbal]) -> Spread:
 
 def table(runs: Sequence[Run]) -> tables.Table | None:
   """Tables headline quantities that have several tellings; None without."""
-  found: dict[tuple[str, ...], dict[tuple[Any, ...], Verbal]] = {}
+  by_measure: dict[tuple[str, ...], dict[tuple[Any, ...], Verbal]] = {}
   heads: dict[tuple[str, ...], Sequence[str]] = {}
   for entry in (entry for run in runs for entry in run.entries):
     how = _telling(entry)
@@ -91,18 +91,18 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
       how is None or not tables.headline(entry['metric'], entry['quantity'])[0]
     ):
       continue
-    model, said = how
+    model, fields = how
     measure = f'{tables.spec(entry)}: {entry["quantity"]}'
     # Tellings are compared on the same trials, those of one seed.
     key = entry['world'], model, measure, str(entry['seed'])
-    heads[key] = tuple(said)
-    one = Verbal(tuple(said.values()), entry['value'], _error(entry))
-    found.setdefault(key, {})[one.said] = one
-  seeds = len({seed for *_, seed in found}) > 1
+    heads[key] = tuple(fields)
+    result = Verbal(tuple(fields.values()), entry['value'], _error(entry))
+    by_measure.setdefault(key, {})[result.said] = result
+  seeds = len({seed for *_, seed in by_measure}) > 1
   rows = [
-    _row(key, heads[key], spread(list(some.values())), seeds)
-    for key, some in found.items()
-    if len(some) > 1
+    _row(key, heads[key], spread(list(results.values())), seeds)
+    for key, results in by_measure.items()
+    if len(results) > 1
   ]
   if not rows:
     return None
@@ -121,15 +121,15 @@ def _telling(entry: Entry) -> tuple[str, Mapping[str, Any]] | None:
   if entry['value'] is None or name not in registry.names('model'):
     return None
   cls = registry.find('model', name)
-  given = registry.parse(spec)[2]
+  arguments = registry.parse(spec)[2]
   usual = {field.name: field.default for field in dataclasses.fields(cls)}
-  said = {field: given.get(field, usual[field]) for field in cls.retold}
-  if not said:
+  fields = {field: arguments.get(field, usual[field]) for field in cls.retold}
+  if not fields:
     return None
   rest = ', '.join(
-    f'{key}={value!r}' for key, value in given.items() if key not in said
+    f'{key}={value!r}' for key, value in arguments.items() if key not in fields
   )
-  return f'{name}({rest})', said
+  return f'{name}({rest})', fields
 
 
 def _error(entry: Entry) -> float:
@@ -139,7 +139,7 @@ def _error(entry: Entry) -> float:
 
 
 def _row(
-  key: tuple[str, ...], fields: Sequence[str], found: Spread, seeds: bool
+  key: tuple[str, ...], fields: Sequence[str], spread: Spread, seeds: bool
 ) -> dict[str, str]:
   world, model, measure, seed = key
   row = {
@@ -147,15 +147,15 @@ def _row(
     'model': model,
     'measure': measure,
     **({'seed': seed} if seeds else {}),
-    'tellings': str(found.tellings),
-    'mean': tables.number(found.mean),
-    'least to greatest': f'{tables.number(found.least)} to '
-    f'{tables.number(found.greatest)}',
-    'deviation': tables.number(found.deviation),
+    'tellings': str(spread.tellings),
+    'mean': tables.number(spread.mean),
+    'least to greatest': f'{tables.number(spread.least)} to '
+    f'{tables.number(spread.greatest)}',
+    'deviation': tables.number(spread.deviation),
   }
-  for field, value in zip(fields, found.by, strict=True):
+  for field, value in zip(fields, spread.by, strict=True):
     row[f'by {field}'] = '–' if math.isnan(value) else tables.number(value)
   row['by chance'] = (
-    '–' if math.isnan(found.chance) else tables.number(found.chance)
+    '–' if math.isnan(spread.chance) else tables.number(spread.chance)
   )
   return row

@@ -68,16 +68,16 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
   """Returns, for each quantity, panels of the settings in which models of two
   sizes or more were measured.
   """
-  found: dict[tuple[str, str, str, str], list[tuple[Run, Entry]]] = {}
+  by_quantity: dict[tuple[str, str, str, str], list[tuple[Run, Entry]]] = {}
   for run in runs:
     for entry in run.entries:
       metric = entry['metric']
-      wanted = declared.metric(metric).scaling_quantities
-      if entry['quantity'] in wanted and entry['value'] is not None:
+      quantities = declared.metric(metric).scaling_quantities
+      if entry['quantity'] in quantities and entry['value'] is not None:
         key = metric, entry['quantity'], tables.spec(entry), entry['world']
-        found.setdefault(key, []).append((run, entry))
-  made: dict[tuple[str, str], list[Panel]] = {}
-  for (metric, quantity, spec, where), pairs in found.items():
+        by_quantity.setdefault(key, []).append((run, entry))
+  result: dict[tuple[str, str], list[Panel]] = {}
+  for (metric, quantity, spec, where), pairs in by_quantity.items():
     world = registry.parse(where)[0]
     name = _Names(world, [entry for _, entry in pairs])
     data = _data([run for run, _ in pairs])
@@ -85,8 +85,8 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
     if len({point.parameters for point in points} - {0}) > 1:
       printed = tuple(_printed(metric, quantity, spec, world, name))
       panel = Panel(*(metric, quantity, spec), points, printed, name.ablated())
-      made.setdefault((metric, quantity), []).append(panel)
-  return [*made.values()]
+      result.setdefault((metric, quantity), []).append(panel)
+  return [*result.values()]
 
 
 class _Names:
@@ -107,28 +107,28 @@ class _Names:
     }
     for trained in self._trained():
       name = trained.model['family']
-      kept = set(trained.model) - {'family', *SIZES}
-      self._telling.setdefault(name, set()).update(kept)
+      identity = set(trained.model) - {'family', *SIZES}
+      self._telling.setdefault(name, set()).update(identity)
 
   def _trained(self) -> list[papers.Trained]:
-    return [one for paper in self.papers for one in paper.models.values()]
+    return [model for paper in self.papers for model in paper.models.values()]
 
-  def family(self, name: str, given: Mapping[str, Any]) -> str:
+  def family(self, name: str, arguments: Mapping[str, Any]) -> str:
     """Returns 'slice block_size=1' of a plug-in's name and given fields."""
     usual = _fields(f'{name}()')[1] if name else {}
-    kept = self._telling.get(name, set())
-    told = [
+    telling = self._telling.get(name, set())
+    texts = [
       f'{key}={value!r}'
-      for key, value in sorted(given.items())
-      if key in kept and value != usual.get(key)
+      for key, value in sorted(arguments.items())
+      if key in telling and value != usual.get(key)
     ]
-    return ' '.join([name, *told])
+    return ' '.join([name, *texts])
 
   def printed(self, model: str) -> str:
     """Returns the name of the published model that a model is, '' if none."""
     key = papers.model_key(model)
-    known = [one.names[key] for one in self.papers if key in one.names]
-    return known[0] if known else ''
+    names = [paper.names[key] for paper in self.papers if key in paper.names]
+    return names[0] if names else ''
 
   def of_paper(self, trained: papers.Trained) -> str:
     """Returns the family of a published model."""
@@ -136,22 +136,24 @@ class _Names:
 
   def ablated(self) -> dict[str, list[str]]:
     """Returns family -> its less expressive variants."""
-    found: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {}
     for paper in self.papers:
-      for one in paper.models.values():
-        if one.ablates:
-          main = self.of_paper(paper.models[one.ablates])
-          found.setdefault(main, []).append(self.of_paper(one))
-    return {main: list(dict.fromkeys(those)) for main, those in found.items()}
+      for trained in paper.models.values():
+        if trained.ablates:
+          main = self.of_paper(paper.models[trained.ablates])
+          variants.setdefault(main, []).append(self.of_paper(trained))
+    return {
+      main: list(dict.fromkeys(those)) for main, those in variants.items()
+    }
 
 
 def _fields(spec: str) -> tuple[str, dict[str, Any]]:
   """Returns a model's name, and its fields but for those of its size."""
   if not spec:
     return '', {}
-  found = unlike.filled('model', spec)
+  values = unlike.filled('model', spec)
   return registry.parse(spec)[0], {
-    key: value for key, value in found.items() if key not in SIZES
+    key: value for key, value in values.items() if key not in SIZES
   }
 
 
@@ -165,14 +167,14 @@ def _data(runs: Sequence[Run]) -> dict[str, str]:
       words.setdefault(mark, []).append(run.name.split('_')[::-1])
   if len(words) < 2:
     return {}
-  found = {}
+  endings = {}
   for number, (mark, names) in enumerate(words.items(), 1):
     ends = itertools.takewhile(
-      lambda one: len({*one}) == 1, zip(*names, strict=False)
+      lambda column: len({*column}) == 1, zip(*names, strict=False)
     )
-    same = [one[0] for one in ends]
-    found[mark] = '_'.join(same[::-1]) or f'data {number}'
-  return found
+    same = [column[0] for column in ends]
+    endings[mark] = '_'.join(same[::-1]) or f'data {number}'
+  return endings
 
 
 def _point(
@@ -181,14 +183,14 @@ def _point(
   spec = entry.get('model_spec') or ''
   name, fields = _fields(spec)
   variant = [x for x in entry['model'].split(',')[1:] if '=' not in x]
-  known = data.get(run.training.get('data_sha256', ''), '')
-  variant = variant or list(filter(None, [known]))
+  ending = data.get(run.training.get('data_sha256', ''), '')
+  variant = variant or list(filter(None, [ending]))
   family = names.family(name, fields) if name else entry['model']
-  given = unlike.filled('model', spec) if spec else {}
+  filled = unlike.filled('model', spec) if spec else {}
   return Point(
     entry['model'],
     ','.join([family, *(variant if name else [])]),
-    (given.get('layers', 0), given.get('width', 0)),
+    (filled.get('layers', 0), filled.get('width', 0)),
     run.parameters,
     *(entry['value'], entry['low'], entry['high']),
     tables.interval(entry),
@@ -200,22 +202,22 @@ def _printed(
   metric: str, quantity: str, spec: str, world: str, names: _Names
 ) -> list[Point]:
   """Returns what papers print of models whose parameters they print."""
-  found = []
+  result = []
   for paper in papers.papers().get(world, ()):
     for row in paper.rows:
       same = (row.metric, row.quantity) == (metric, quantity)
       if not same or row.where or not unlike.has(spec, row.fields):
         continue
       for key, (value, _) in row.values.items():
-        one = paper.models.get(key, papers.Trained())
+        trained = paper.models.get(key, papers.Trained())
         name = paper.names[key]
-        if papers.model_key(name) == key and one.parameters:
-          size = one.model['layers'], one.model['width']
-          family = names.of_paper(one)
-          about = name, family, size, one.parameters
+        if papers.model_key(name) == key and trained.parameters:
+          size = trained.model['layers'], trained.model['width']
+          family = names.of_paper(trained)
+          about = name, family, size, trained.parameters
           text = format(value, row.form)
-          found.append(Point(*about, value, None, None, text, name))
-  return found
+          result.append(Point(*about, value, None, None, text, name))
+  return result
 
 
 def front(points: Sequence[Point]) -> list[Point]:
@@ -223,7 +225,7 @@ def front(points: Sequence[Point]) -> list[Point]:
   than every other of at most as many parameters. Ties stay.
   """
   sized = [point for point in points if point.parameters]
-  kept = [
+  best = [
     point
     for point in sized
     if not any(
@@ -233,24 +235,24 @@ def front(points: Sequence[Point]) -> list[Point]:
       for other in sized
     )
   ]
-  return sorted(kept, key=lambda point: (point.parameters, point.value))
+  return sorted(best, key=lambda point: (point.parameters, point.value))
 
 
 def arrows(panel: Panel, points: Sequence[Point]) -> list[tuple[Point, Point]]:
   """Returns pairs of a model and its less expressive variant of equal size,
   trained on the same.
   """
-  found = []
+  pairs = []
   for main in points:
     family, comma, variant = main.family.partition(',')
     for other in panel.ablated.get(family, ()):
-      wanted = other + comma + variant
-      found += [
+      target = other + comma + variant
+      pairs += [
         (main, point)
         for point in points
-        if (point.family, point.size) == (wanted, main.size)
+        if (point.family, point.size) == (target, main.size)
       ]
-  return found
+  return pairs
 
 
 def beside(panel: Panel) -> dict[tuple[str, str], tuple[Point, Point]]:
@@ -261,11 +263,11 @@ def beside(panel: Panel) -> dict[tuple[str, str], tuple[Point, Point]]:
   }
 
 
-def table(given: Sequence[Panel]) -> tables.Table:
+def table(panels: Sequence[Panel]) -> tables.Table:
   """Tables parameters and scores of one quantity, the Pareto front marked."""
   frame: dict[str, dict[str, str]] = {}
-  names = tables.differing([panel.spec for panel in given])
-  for panel in given:
+  names = tables.differing([panel.spec for panel in panels])
+  for panel in panels:
     best = front(panel.points)
     for point in sorted(panel.points, key=lambda point: point.parameters):
       row = frame.setdefault(point.name, {'model': point.name})
@@ -273,22 +275,22 @@ def table(given: Sequence[Panel]) -> tables.Table:
       mark = ' *' if point in best else ''
       head = names[panel.spec] if len(names) > 1 else panel.quantity
       row[head] = tables.Cell(*tables.pieces(point.text), mark)
-  title = f'{given[0].metric}: {given[0].quantity} against parameters'
+  title = f'{panels[0].metric}: {panels[0].quantity} against parameters'
   note = (
     '*: on the Pareto front; every other model of at most as many parameters '
     'scores less.'
   )
-  made = pd.DataFrame(frame.values(), dtype=object).fillna('')
-  return tables.Table(title, made, note)
+  cells = pd.DataFrame(frame.values(), dtype=object).fillna('')
+  return tables.Table(title, cells, note)
 
 
-def ablation_table(given: Sequence[Panel]) -> tables.Table | None:
+def ablation_table(panels: Sequence[Panel]) -> tables.Table | None:
   """Tables what is lost by less expressive variants, as the papers have them;
   None if no model was measured with a variant.
   """
   frame: dict[str, dict[str, str]] = {}
-  for panel in given:
-    head = panel.spec if len(given) > 1 else panel.quantity
+  for panel in panels:
+    head = panel.spec if len(panels) > 1 else panel.quantity
     theirs = beside(panel)
     for main, other in arrows(panel, panel.points):
       pair = theirs.get((main.printed, other.printed), ())
@@ -301,6 +303,8 @@ def ablation_table(given: Sequence[Panel]) -> tables.Table | None:
     return None
   note = 'From a model to its less expressive variant (paper, whose training '
   note += 'is its own).'
-  made = pd.DataFrame(frame.values(), dtype=object).fillna('')
-  title = f'{given[0].metric}: {given[0].quantity} of less expressive variants'
-  return tables.Table(title, made, note)
+  cells = pd.DataFrame(frame.values(), dtype=object).fillna('')
+  title = (
+    f'{panels[0].metric}: {panels[0].quantity} of less expressive variants'
+  )
+  return tables.Table(title, cells, note)

@@ -24,12 +24,12 @@ def search_tables(runs: Sequence[Run]) -> list[tables.Table]:
   """Returns a table per printed search that has a model of these runs: a row
   per run, ours and the paper's values.
   """
-  made = []
+  result = []
   for world, sources in papers.papers().items():
     mine = [run for run in runs if _trained_on(run) == world]
     for source in sources:
-      made += [_table(search, source, mine) for search in source.searches]
-  return [table for table in made if table.rows]
+      result += [_table(search, source, mine) for search in source.searches]
+  return [table for table in result if table.rows]
 
 
 def _trained_on(run: Run) -> str:

@@ -58,11 +58,11 @@ def lines(cell: str) -> tuple[str, ...]:
 
 def joined(*cells: str) -> Cell:
   """Returns one cell of several, divided by commas; '' is left out."""
-  made: list[str] = []
+  parts: list[str] = []
   for cell in filter(None, cells):
     first, *rest = pieces(cell)
-    made += [f', {first}' if made else first, *rest]
-  return Cell(*made)
+    parts += [f', {first}' if parts else first, *rest]
+  return Cell(*parts)
 
 
 def between(value: str, low: str, high: str, *more: str) -> Cell:
@@ -204,11 +204,11 @@ def _bimodal(entry: Entry) -> bool:
   return seeds_lib.bimodal(values, lows, highs, bounds)
 
 
-def correlation(found: Sequence[float] | None) -> Cell:
+def correlation(value: Sequence[float] | None) -> Cell:
   """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]'; '–' of None."""
-  if found is None:
+  if value is None:
     return Cell('–')
-  return between(*(f'{x:.2f}' for x in found[:3]))
+  return between(*(f'{x:.2f}' for x in value[:3]))
 
 
 def trials(entry: Entry) -> str:
@@ -228,13 +228,13 @@ def seeds(entry: Entry) -> str:
   """
   if 'seeds' not in entry:
     return ''
-  some, all_ = entry['seeds']
-  return f'{some} of {all_} seeds' if some < all_ else f'{all_} seeds'
+  measured, all_ = entry['seeds']
+  return f'{measured} of {all_} seeds' if measured < all_ else f'{all_} seeds'
 
 
-def same_seeds(said: Sequence[str]) -> str:
+def same_seeds(texts: Sequence[str]) -> str:
   """Returns the text of `seeds` if it is the same for all entries, else ''."""
-  return said[0] if len(set(said)) == 1 else ''
+  return texts[0] if len(set(texts)) == 1 else ''
 
 
 def cell(entry: Entry) -> Cell:
@@ -258,19 +258,19 @@ def spec(entry: Entry) -> str:
 
 def arguments(text: str) -> dict[str, Any]:
   """Returns all fields of a metric's spec, defaults filled in."""
-  name, _, given = registry.parse(text)
+  name, _, values = registry.parse(text)
   usual = {field.name: field.default for field in declared.fields(name)}
-  return {**usual, **given}
+  return {**usual, **values}
 
 
 def plainest(entries: Sequence[Entry]) -> dict[str, str]:
   """Returns metric -> its shortest spec; others are ablations of it."""
-  found: dict[str, str] = {}
+  shortest: dict[str, str] = {}
   for entry in entries:
     name, text = entry['metric'], spec(entry)
-    if name not in found or len(text) < len(found[name]):
-      found[name] = text
-  return found
+    if name not in shortest or len(text) < len(shortest[name]):
+      shortest[name] = text
+  return shortest
 
 
 def headline(metric: str, quantity: str) -> tuple[str, float | None]:
@@ -280,11 +280,11 @@ def headline(metric: str, quantity: str) -> tuple[str, float | None]:
   'valid_0.5' is ('valid', 0.5) where the metric's headline has 'valid'; a
   quantity that belongs to no headline is ('', None).
   """
-  wanted = declared.headline(metric, [quantity])
-  if quantity in wanted:
+  names = declared.headline(metric, [quantity])
+  if quantity in names:
     return quantity, None
   name, _, tail = quantity.rpartition('_')
-  if name in wanted and tail.replace('.', '', 1).isdigit():
+  if name in names and tail.replace('.', '', 1).isdigit():
     return name, float(tail)
   return '', None
 
@@ -294,9 +294,9 @@ def differing(texts: Sequence[str]) -> dict[str, str]:
 
   The text is 'default' if all of these fields have their defaults.
   """
-  given = {text: arguments(text) for text in texts}
+  fields_of = {text: arguments(text) for text in texts}
   usual = arguments(registry.parse(texts[0])[0])
-  every = [*given.values()]
+  every = [*fields_of.values()]
   varied = [
     key
     for key in {key: None for fields in every for key in fields}
@@ -305,7 +305,7 @@ def differing(texts: Sequence[str]) -> dict[str, str]:
   return {
     text: _fields(fields, [k for k in varied if fields.get(k) != usual.get(k)])
     or 'default'
-    for text, fields in given.items()
+    for text, fields in fields_of.items()
   }
 
 
@@ -316,13 +316,13 @@ def common(texts: Sequence[str]) -> str:
   shared = [
     key
     for key, usual in arguments(name).items()
-    if first[key] != usual and all(one[key] == first[key] for one in rest)
+    if first[key] != usual and all(fields[key] == first[key] for fields in rest)
   ]
   return f'{name}({_fields(first, shared)})' if shared else name
 
 
-def _fields(given: dict[str, Any], keys: Sequence[str]) -> str:
-  return ', '.join(f'{key}={given.get(key)}' for key in keys)
+def _fields(values: dict[str, Any], keys: Sequence[str]) -> str:
+  return ', '.join(f'{key}={values.get(key)}' for key in keys)
 
 
 # Said where a table has models of one seed and of several.
@@ -335,16 +335,16 @@ def labels(runs: Sequence[Run]) -> list[str]:
   """Returns the names of runs; where they are not unique, the world is added,
   then the folder.
   """
-  found = [run.name for run in runs]
+  names = [run.name for run in runs]
   for more in (
     lambda run: f' on {run.world}',
     lambda run: f' ({run.folder.name})',
   ):
-    found = [
-      name if found.count(name) == 1 else name + more(run)
-      for name, run in zip(found, runs, strict=True)
+    names = [
+      name if names.count(name) == 1 else name + more(run)
+      for name, run in zip(names, runs, strict=True)
     ]
-  return found
+  return names
 
 
 _COLUMNS = (
@@ -372,12 +372,12 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
   for world in {run.world for run in runs}:
     alike = [run for run in runs if run.world == world]
     plain[world] = plainest([e for run in alike for e in run.entries])
-  found, against = [], ceilings.Against(runs)
+  rows, against = [], ceilings.Against(runs)
   for place, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
     for entry in run.breakdown if breakdown else run.entries:
       at = None if breakdown else against.position(place, entry)
       metric, where = entry['metric'], entry.get('where', {})
-      found.append(
+      rows.append(
         (
           *(place, label, metric, spec(entry), entry['quantity']),
           *headline(metric, entry['quantity']),
@@ -390,21 +390,21 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
           *(entry, at),
         )
       )
-  return pd.DataFrame(found, columns=_COLUMNS, dtype=object)
+  return pd.DataFrame(rows, columns=_COLUMNS, dtype=object)
 
 
-def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
+def by_run(frame: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
   """Pivots to a row per run and a column per value of `column`, in order of
   appearance.
 
   Cells are the texts of the column `text`, '' where there is no result; the
   first column is 'model'.
   """
-  kept = found.drop_duplicates(['run', column], keep='last')
+  unique = frame.drop_duplicates(['run', column], keep='last')
   # Not `pivot`, of which cells come back as plain text.
-  wide = kept.set_index(['run', column])[text].unstack(column)
-  wide = wide[list(dict.fromkeys(found[column]))].astype(object).fillna('')
-  names = kept.drop_duplicates('run').set_index('run')['model']
+  wide = unique.set_index(['run', column])[text].unstack(column)
+  wide = wide[list(dict.fromkeys(frame[column]))].astype(object).fillna('')
+  names = unique.drop_duplicates('run').set_index('run')['model']
   wide.insert(0, 'model', names.loc[wide.index])
   return wide
 
@@ -436,61 +436,61 @@ def modes(entries: Sequence[Entry]) -> str:
   )
 
 
-def _note(found: pd.DataFrame) -> str:
+def _note(frame: pd.DataFrame) -> str:
   """Returns what values and brackets mean in a table of intervals."""
-  entries = list(found['entry'])
+  entries = list(frame['entry'])
   brackets = in_brackets(entries)
-  if same := same_seeds(list(found.seeds)):
+  if same := same_seeds(list(frame.seeds)):
     text = f'Mean [{brackets}] of {same}.'
-  elif any(found.seeds):
+  elif any(frame.seeds):
     text = f'Value [{OF_TRIALS}], or mean [{brackets}] of several seeds.'
   else:
     text = 'Value [95 % interval].'
-  return text + modes(entries) + ceilings.note(found['position'])
+  return text + modes(entries) + ceilings.note(frame['position'])
 
 
 def settings_tables(runs: Sequence[Run]) -> list[Table]:
   """Tables headline quantities of several settings, a column per setting."""
-  found = results(runs)
-  made = []
-  for metric in dict.fromkeys(found.metric):
-    mine = found[found.metric == metric]
+  frame = results(runs)
+  result = []
+  for metric in dict.fromkeys(frame.metric):
+    mine = frame[frame.metric == metric]
     for quantity in declared.headline(metric, mine.quantity):
       part = mine[mine.quantity == quantity]
       texts = list(dict.fromkeys(part.spec))
       if len(texts) > 1:
         wide = by_run(part, 'spec', 'interval').rename(columns=differing(texts))
         title = f'{common(texts)}: {quantity}'
-        made.append(Table(title, wide, _note(part)))
-  return made
+        result.append(Table(title, wide, _note(part)))
+  return result
 
 
 def series_tables(runs: Sequence[Run]) -> list[Table]:
   """Tables quantities named NAME_NUMBER, a column per number (detours)."""
-  found = results(runs)
-  made = []
-  series = found[found['at'].notna()].groupby(['spec', 'headline'], sort=False)
+  frame = results(runs)
+  result = []
+  series = frame[frame['at'].notna()].groupby(['spec', 'headline'], sort=False)
   for (text, name), part in series:
     wide = by_run(part, 'at', 'cell')[['model', *sorted(set(part['at']))]]
     heads = ['model', *(f'{name} at {n:g}' for n in wide.columns[1:])]
     whole = wide[(wide != '').all(axis=1)]
     note = ceilings.note(part['position']).strip()
-    made.append(Table(text, whole.set_axis(heads, axis=1), note))
-  return made
+    result.append(Table(text, whole.set_axis(heads, axis=1), note))
+  return result
 
 
 def quantity_tables(runs: Sequence[Run]) -> list[Table]:
   """Tables each setting that several models were measured in, folded: a row per
   run, a column per quantity.
   """
-  found = results(runs)
-  made = []
-  for _, of_metric in found.groupby('metric', sort=False):
+  frame = results(runs)
+  result = []
+  for _, of_metric in frame.groupby('metric', sort=False):
     for text, part in of_metric.groupby('spec', sort=False):
       if part.quantity.nunique() > 1 and part.run.nunique() > 1:
         wide = by_run(part, 'quantity', 'interval')
-        made.append(Table(f'All of {text}', wide, _note(part), folded=True))
-  return made
+        result.append(Table(f'All of {text}', wide, _note(part), folded=True))
+  return result
 
 
 def full_table(runs: Sequence[Run]) -> Table:
@@ -521,5 +521,5 @@ def full_table(runs: Sequence[Run]) -> Table:
 
 def _versions(entry: Entry) -> str:
   keys = ('metric', 'world', 'wm')
-  found = [(key, entry.get(f'{key}_version')) for key in keys]
-  return ', '.join(f'{key} {value}' for key, value in found if value)
+  versions = [(key, entry.get(f'{key}_version')) for key in keys]
+  return ', '.join(f'{key} {value}' for key, value in versions if value)

@@ -108,14 +108,14 @@ def _short(value: Any) -> Any:
 
 def kept(entries: Sequence[Mapping[str, Any]]) -> list[Entry]:
   """What a unit keeps of entries of scores.json and breakdown.json."""
-  found = []
+  lines = []
   for entry in entries:
     counts = {k: n for k, n in (entry.get('counts') or {}).items() if n}
     entry = {**entry, 'counts': counts}
-    some = {k: entry[k] for k in _MORE if entry.get(k)}
+    optional = {k: entry[k] for k in _MORE if entry.get(k)}
     line = {k: entry[k] for k in ('spec', *_LINE)}
-    found.append(_short({**line, **some}))
-  return found
+    lines.append(_short({**line, **optional}))
+  return lines
 
 
 def write(results: str | pathlib.Path, unit: Unit) -> pathlib.Path:
@@ -149,10 +149,10 @@ def read(path: str | pathlib.Path) -> Unit:
   if body.pop('format') != FORMAT:
     raise core.InputError(f'{path}: expected format {FORMAT}')
   files.record(body, str(path), _NEEDED, _OPTIONAL)
-  known = {field.name for field in dataclasses.fields(Unit)}
-  if unknown := body.keys() - known:
+  fields = {field.name for field in dataclasses.fields(Unit)}
+  if unknown := body.keys() - fields:
     raise core.InputError(f'{path}: unknown {sorted(unknown)[0]!r}')
-  if missing := known - body.keys() - _OPTIONAL.keys():
+  if missing := fields - body.keys() - _OPTIONAL.keys():
     raise core.InputError(f'{path} lacks {sorted(missing)[0]!r}')
   scores = [
     {'spec': spec, **_entry(line, f'{path}: {spec}')}

@@ -24,27 +24,29 @@ def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
     for key, value in {**usual, **row.fields, **row.settings}.items()
     if key not in row.free and fields[key].compare
   }
-  given, world = tables.arguments(tables.spec(entry)), entry['world']
+  arguments, world = tables.arguments(tables.spec(entry)), entry['world']
   world = filled('world', world)
-  if given.get('world'):  # It draws what is asked about.
-    world |= registry.parse(given['world'])[2]
+  if arguments.get('world'):  # It draws what is asked about.
+    world |= registry.parse(arguments['world'])[2]
   return [
     *place(source.facts, source.place, entry['world']),
     *lacking({**row.world, **trained.world}, world),
-    *(f'{row.metric} {field}' for field in lacking(metric, given)),
+    *(f'{row.metric} {field}' for field in lacking(metric, arguments)),
     *size(trained.model, entry.get('model_spec') or run.training.get('model')),
     *training(trained, run),
   ]
 
 
-def lacking(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def lacking(
+  expected: Mapping[str, Any], values: Mapping[str, Any]
+) -> list[str]:
   """Returns 'trials=1000' for each wanted value that differs from the given
   one.
   """
   return [
     key if value == papers.GIVEN else f'{key}={value!r}'
-    for key, value in wanted.items()
-    if not suits(value, given.get(key))
+    for key, value in expected.items()
+    if not suits(value, values.get(key))
   ]
 
 
@@ -56,31 +58,31 @@ def training(trained: Trained, run: Run) -> list[str]:
 
 def place(facts: Mapping[str, int], place: str, world: str) -> list[str]:
   """Returns the name `place` if a world's counts are not `facts`."""
-  known = _facts(world) if facts else {}
-  return [place] if any(known.get(k) != x for k, x in facts.items()) else []
+  stats = _facts(world) if facts else {}
+  return [place] if any(stats.get(k) != x for k, x in facts.items()) else []
 
 
 @functools.lru_cache
 def _facts(world: str) -> dict[str, int]:
   """Returns a world's counts; {} if its files are missing."""
   try:
-    made = registry.make('world', world)
-    return made.stats() if core.can(made, core.Described.stats) else {}
+    instance = registry.make('world', world)
+    return instance.stats() if core.can(instance, core.Described.stats) else {}
   except core.InputError:
     return {}
 
 
-def size(wanted: Mapping[str, Any], spec: str | None) -> list[str]:
+def size(expected: Mapping[str, Any], spec: str | None) -> list[str]:
   """Returns '48 x 1600' if depth or width differ, then further fields that
   do.
   """
-  if not wanted:
+  if not expected:
     return []
-  given = {**filled('model', spec), 'family': _name(spec)} if spec else {}
-  found = lacking(wanted, given)
-  size = [x for x in found if x.split('=')[0] in ('layers', 'width')]
-  words = [f'{wanted["layers"]} x {wanted["width"]}'] if size else []
-  return [*words, *(x for x in found if x not in size)]
+  fields = {**filled('model', spec), 'family': _name(spec)} if spec else {}
+  missing = lacking(expected, fields)
+  size = [x for x in missing if x.split('=')[0] in ('layers', 'width')]
+  words = [f'{expected["layers"]} x {expected["width"]}'] if size else []
+  return [*words, *(x for x in missing if x not in size)]
 
 
 def _name(spec: str) -> str:
@@ -89,20 +91,20 @@ def _name(spec: str) -> str:
 
 def filled(kind: str, spec: str) -> dict[str, Any]:
   """Returns a spec's fields, with defaults if the plug-in can be found."""
-  name, _, given = registry.parse(spec)
+  name, _, arguments = registry.parse(spec)
   try:
     fields = dataclasses.fields(registry.find(kind, name))
   except core.InputError:
-    return given
-  return {**{field.name: field.default for field in fields}, **given}
+    return arguments
+  return {**{field.name: field.default for field in fields}, **arguments}
 
 
-def suits(wanted: Any, given: Any) -> bool:
+def suits(expected: Any, value: Any) -> bool:
   """Is a value as wanted?"""
-  return bool(given) if wanted == papers.GIVEN else wanted == given
+  return bool(value) if expected == papers.GIVEN else expected == value
 
 
 def has(text: str, fields: Mapping[str, Any]) -> bool:
   """Has the metric of a spec these fields?"""
-  given = tables.arguments(text)
-  return all(suits(value, given.get(key)) for key, value in fields.items())
+  arguments = tables.arguments(text)
+  return all(suits(value, arguments.get(key)) for key, value in fields.items())

@@ -151,8 +151,8 @@ def judge(
     absent = comparisons.holm([judged[n].absent for n in family])
     titles = tuple(judged[n].finding.title for n in family)
     for n, *p_values in zip(family, shown, absent, strict=True):
-      one = dataclasses.replace(judged[n], family=titles)
-      judged[n] = _decide(one, *p_values)
+      with_family = dataclasses.replace(judged[n], family=titles)
+      judged[n] = _decide(with_family, *p_values)
   return judged
 
 
@@ -160,7 +160,7 @@ def families(several: Sequence[Judged]) -> str:
   """Says which findings p values are corrected for together; '' of none."""
   if not several:
     return ''
-  by_paper = {one.finding.paper: one.family for one in several}
+  by_paper = {finding.finding.paper: finding.family for finding in several}
   listed = [
     f'{paper} ({len(titles)}): {"; ".join(titles)}'
     for paper, titles in by_paper.items()
@@ -316,7 +316,7 @@ def _within_seeds(
     (amounts.amount([unit], claim.of), amounts.amount([unit], other))
     for unit in row
   ]
-  return [(one, two) for one, two in both if one and two]
+  return [(first, two) for first, two in both if first and two]
 
 
 def _mean_of_pairs(
@@ -329,12 +329,12 @@ def _mean_of_pairs(
   """
   return Amount(
     *(0.0, None, None, 0),
-    min(min(one.clusters, two.clusters) for one, two in pairs),
-    tuple(one.value - times * two.value for one, two in pairs),
+    min(min(first.clusters, two.clusters) for first, two in pairs),
+    tuple(first.value - times * two.value for first, two in pairs),
     tuple(
-      one.variances[0] + times**2 * two.variances[0]
-      for one, two in pairs
-      if one.variances and two.variances
+      first.variances[0] + times**2 * two.variances[0]
+      for first, two in pairs
+      if first.variances and two.variances
     ),
     pairs[0][0].trained,
   ).mean()

@@ -97,17 +97,19 @@ def _of_run(run: Run, most: int) -> list[Group]:
     measured[key] += 1
     if trial.value < BEST:
       short.setdefault(key, []).append(trial)
-  found = []
+  result = []
   for (metric, quantity), num in measured.items():
     trials = short.get((metric, quantity), [])
-    pictured = [one for one in trials if one.prefixes or one.states]
+    pictured = [
+      failure for failure in trials if failure.prefixes or failure.states
+    ]
     if pictured or not trials:
       pictures = declared.metric(metric).pictures
       about = quantity, pictures.get(quantity, 'what the model did')
       shown = tuple(_worst(pictured, most))
       sizes = num, len(trials)
-      found.append(Group(metric, specs[metric], *about, *sizes, shown))
-  return found
+      result.append(Group(metric, specs[metric], *about, *sizes, shown))
+  return result
 
 
 def _trials(
@@ -160,8 +162,8 @@ def _worst(pictured: list[Trial], most: int) -> list[Trial]:
   states = {(t.states or t.prefixes)[0]: t for t in ranked[::-1]}
   fresh = sorted(states.values(), key=order)[:most]
   if len(fresh) < most:
-    told = {trial.suffix: trial for trial in ranked[::-1] if trial.suffix}
-    again = [told[suffix] for suffix in sorted(told)]
+    by_suffix = {trial.suffix: trial for trial in ranked[::-1] if trial.suffix}
+    again = [by_suffix[suffix] for suffix in sorted(by_suffix)]
     seen = {trial.suffix for trial in fresh}
     again = [trial for trial in again if trial.suffix not in seen]
     fresh += sorted(again, key=order)[: most - len(fresh)]
@@ -202,18 +204,18 @@ class Painter:
       names = ['the first prefix', 'the other prefix']
       if len(np.unique(self.world.state_id(np.stack(states)))) == 1:
         names, states = ['either prefix'], states[:1]
-    found, later = [], []
+    first, later = [], []
     for name, state in zip(names, states, strict=False):
-      steps, there, verdict = self._parting(state, trial)
+      steps, parted, verdict = self._parting(state, trial)
       where = f'After {name}'
-      found.append(Scene(self.world.render(state), where))
+      first.append(Scene(self.world.render(state), where))
       if verdict and not steps:
-        found[-1] = found[-1]._replace(caption=f'{where}: {verdict}')
+        first[-1] = first[-1]._replace(caption=f'{where}: {verdict}')
       elif verdict:
         on = '1 token' if steps == 1 else f'{steps} tokens'
         where += f' and {on} of the continuation'
-        later.append(Scene(self.world.render(there), f'{where}: {verdict}'))
-    rows = [found + later] if len(states) == 1 else [found, later]
+        later.append(Scene(self.world.render(parted), f'{where}: {verdict}'))
+    rows = [first + later] if len(states) == 1 else [first, later]
     return [row for row in rows if row]
 
   def _states(self, trial: Trial) -> list[np.ndarray]:
@@ -225,8 +227,8 @@ class Painter:
       written = ('',) * len(prefixes)
     pairs = zip(prefixes, written, strict=True)
     states = [self._reach(*pair) for pair in pairs]
-    known = [state for state in states if state is not None]
-    return known if len(known) == len(states) else []
+    reached = [state for state in states if state is not None]
+    return reached if len(reached) == len(states) else []
 
   def _reach(self, prefix: str, written: str) -> np.ndarray | None:
     """Returns the state [W] after a prefix, else the one that is written.
@@ -272,11 +274,11 @@ class Painter:
     if tokens is None or not 1 <= trial.wrong_at <= len(tokens):
       return 0, state, ''
     before = trial.wrong_at - 1
-    steps, there = self._walk(state, tokens[:before])
-    legal = self.world.legal(there[None])[0, tokens[steps]]
+    steps, parted = self._walk(state, tokens[:before])
+    legal = self.world.legal(parted[None])[0, tokens[steps]]
     verdict = 'legal' if legal else 'illegal'
     early = ' already' if steps < before else ''
-    return steps, there, f'{trial.suffix[steps]} is {verdict} here{early}'
+    return steps, parted, f'{trial.suffix[steps]} is {verdict} here{early}'
 
 
 class Gallery(NamedTuple):
@@ -298,10 +300,10 @@ class Gallery(NamedTuple):
 
 
 def galleries(
-  runs: Sequence[Run], found: Sequence[list[Group]]
+  runs: Sequence[Run], groups: Sequence[list[Group]]
 ) -> list[Gallery]:
   """Makes a gallery for each run that has groups of trials."""
-  pairs = zip(runs, found, strict=True)
+  pairs = zip(runs, groups, strict=True)
   return [_gallery(run, mine) for run, mine in pairs if mine]
 
 

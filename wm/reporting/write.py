@@ -154,7 +154,7 @@ def _tables(
   """Returns all tables in order; `together` are the runs with seeds pooled."""
   from wm.reporting import paired  # Differences load SciPy.
 
-  made = [
+  result = [
     main_table.table(together),
     paired.table(together),
     exposures.table(runs),
@@ -173,7 +173,7 @@ def _tables(
     breakdown.table(together, curves),
     tables.full_table(runs),
   ]
-  return [table for table in made if table is not None]
+  return [table for table in result if table is not None]
 
 
 def breakable(head: str) -> markupsafe.Markup:
@@ -184,8 +184,8 @@ def breakable(head: str) -> markupsafe.Markup:
 
 def _lead(entries: Sequence[collect.Entry]) -> str:
   def known(key: str) -> str:
-    found = {str(e[key]) for e in entries if e.get(key) is not None}
-    return ', '.join(sorted(found))
+    texts = {str(e[key]) for e in entries if e.get(key) is not None}
+    return ', '.join(sorted(texts))
 
   commits = {e['commit'][:10] for e in entries if e.get('commit')}
   facts = {
@@ -228,72 +228,75 @@ def _pictures(
   out: pathlib.Path,
 ) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
-  made: list[Picture] = []
+  pictures: list[Picture] = []
   if curve := figures.training(runs):
     lines = ', a line for each seed' if together != runs else ''
     caption = f'By step of training{lines}'
-    made.append(Picture('training.png', caption, curve))
+    pictures.append(Picture('training.png', caption, curve))
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
-  for one in (curve for curve in curves if curve.measured):
-    name = f'{one.metric}_{one.quantity}_by_{one.column}.png'
-    caption = f'{one.metric}: {one.quantity} by {one.axis}'
-    caption += f'; {bands}' if figures.banded(one) else ''
-    if one.correlations and figures.banded(one):
+  for line in (curve for curve in curves if curve.measured):
+    name = f'{line.metric}_{line.quantity}_by_{line.column}.png'
+    caption = f'{line.metric}: {line.quantity} by {line.axis}'
+    caption += f'; {bands}' if figures.banded(line) else ''
+    if line.correlations and figures.banded(line):
       caption += f'; above is the correlation, {breakdown.CORRELATION}'
-    made.append(Picture(name, caption, figures.curves(one)))
+    pictures.append(Picture(name, caption, figures.curves(line)))
   for several in breakdown.panels(together):
     name = f'{several[0].metric}_rules.png'
     caption = (
-      f'{several[0].metric}: {", ".join(one.quantity for one in several)}'
+      f'{several[0].metric}: {", ".join(line.quantity for line in several)}'
     )
-    made.append(Picture(name, caption, figures.panels(several)))
-  for told in calibration.panels(together):
-    name, caption = f'{told[0].metric}_calibration.png', 'model over oracle'
-    caption = f'{told[0].metric}: {caption}, by bins of pairs; {bands}'
-    made.append(Picture(name, caption, calibration.drawn(told)))
+    pictures.append(Picture(name, caption, figures.panels(several)))
+  for calibrated in calibration.panels(together):
+    name, caption = (
+      f'{calibrated[0].metric}_calibration.png',
+      'model over oracle',
+    )
+    caption = f'{calibrated[0].metric}: {caption}, by bins of pairs; {bands}'
+    pictures.append(Picture(name, caption, calibration.drawn(calibrated)))
   for panels in sized:
-    made += _scaled(panels)
+    pictures += _scaled(panels)
   for field, points in figures.ablations(together).items():
     caption = f'Ablation over {field}; {bands}'
     drawn = figures.ablation(field, points)
-    made.append(Picture(f'ablation_{field}.png', caption, drawn))
+    pictures.append(Picture(f'ablation_{field}.png', caption, drawn))
   taken: set[str] = set()
   roles = ceilings.roles(runs)
   for run, label, role in zip(runs, tables.labels(runs), roles, strict=True):
     # Beside trained models, the maps of baselines are lines of a table: a page
     # is too heavy with all of them.
     if role == ceilings.TRAINED or ceilings.TRAINED not in roles:
-      made += _map_pictures(run, label, out, taken)
-  found = []
-  for picture in made:
+      pictures += _map_pictures(run, label, out, taken)
+  written = []
+  for picture in pictures:
     name = _file_name(picture.name.removesuffix('.png'), '.png', taken)
     (out / name).write_bytes(picture.png)
-    found.append(picture._replace(name=name))
-  return found
+    written.append(picture._replace(name=name))
+  return written
 
 
 def _scaled(panels: Sequence[scaling.Panel]) -> list[Picture]:
   """Returns a quantity over parameters, and what variants lose."""
   metric, quantity = panels[0][:2]
-  what, said = f'{metric}_{quantity}', f'{metric}: {quantity}'
+  what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
   theirs = any(panel.printed for panel in panels)
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
-  caption = f'{said} against parameters{hollow}'
+  caption = f'{words} against parameters{hollow}'
   drawn = scaling_figures.pareto(panels)
-  made = [Picture(f'{what}_by_parameters.png', caption, drawn)]
+  pictures = [Picture(f'{what}_by_parameters.png', caption, drawn)]
   if lost := scaling_figures.arrows(panels):
-    caption = f'{said} of less expressive variants{hollow}'
-    made.append(Picture(f'{what}_of_variants.png', caption, lost))
-  return made
+    caption = f'{words} of less expressive variants{hollow}'
+    pictures.append(Picture(f'{what}_of_variants.png', caption, lost))
+  return pictures
 
 
 def _map_pictures(
   run: collect.Run, label: str, out: pathlib.Path, taken: set[str]
 ) -> list[Picture]:
   """Returns the maps of a reconstruction; copies its interactive page."""
-  made: list[Picture] = []
+  pictures: list[Picture] = []
   interactive, link = run.folder / 'map.html', ''
   if interactive.is_file():
     link = _file_name(f'map_{run.name}', '.html', taken)
@@ -304,8 +307,8 @@ def _map_pictures(
     view = source.stem.removeprefix('map').strip('_') or 'whole'
     caption = f'Map implied by {label}, {view} view'
     name = f'{source.stem}_{run.name}.png'
-    made.append(Picture(name, caption, source.read_bytes(), link))
-  return made
+    pictures.append(Picture(name, caption, source.read_bytes(), link))
+  return pictures
 
 
 _LONGEST = 120  # Characters of a file's name.
