@@ -12,7 +12,7 @@ from tests.kernels.maps import reconstruction_ref
 from wm.core import registry
 from wm.data import text
 from wm.options.reconstruction import Reconstruction
-from wm.recon import measures, reconstruct, routes
+from wm.recon import reconstruct, routes
 from wm.worlds.maps import streets
 
 
@@ -59,7 +59,7 @@ def bench_reconstruction_measures() -> Iterator[harness.Line]:
   """Bearings, lengths and crossings of all edges; one core."""
   graph, found = _input(harness.manhattan())
   edges = reconstruct.reconstruct(graph, found, Reconstruction())
-  whole = harness.measure(lambda: measures.table(graph, found, edges))
+  whole = harness.measure(lambda: reconstruct.edge_table(graph, found, edges))
   once = harness.measure(
     lambda: reconstruct.reconstruct(graph, found, Reconstruction())
   )

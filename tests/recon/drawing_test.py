@@ -16,14 +16,14 @@ from tests.recon.cities import E, N, make_routes
 from wm.core import registry
 from wm.data import text
 from wm.options.reconstruction import Reconstruction
-from wm.recon import draw, measures, page, reconstruct, routes
+from wm.recon import draw, reconstruct, routes
 
 SVG = '{http://www.w3.org/2000/svg}'
 
 
 def _made(graph, found, **options):
   edges = reconstruct.reconstruct(graph, found, Reconstruction(**options))
-  return graph, found, measures.table(graph, found, edges)
+  return graph, found, reconstruct.edge_table(graph, found, edges)
 
 
 @pytest.fixture(scope='module')
@@ -47,7 +47,7 @@ def plain():
 
 
 def _page(made, title='A city', facts=(('failed', 3),)):
-  return page.render(*made, title=title, subtitle='maps()', facts=facts)
+  return draw.render_page(*made, title=title, subtitle='maps()', facts=facts)
 
 
 @pytest.mark.parametrize('name', ['city', 'plain'])
@@ -69,7 +69,7 @@ def test_pictures_are_well_formed(name, request, tmp_path):
     root = ElementTree.fromstring(path.read_bytes())
     assert root.tag == f'{SVG}svg'
     words = ' '.join(''.join(t.itertext()) for t in root.iter(f'{SVG}text'))
-    count = int((table.kind == measures.FALSE).sum())
+    count = int((table.kind == reconstruct.FALSE).sum())
     assert f'new edge ({count:,})' in words
 
 
@@ -78,7 +78,7 @@ def test_svg_has_a_curve_for_each_new_edge(city, tmp_path):
   draw.write(graph, table, tmp_path, 'A map')
   drawn = (tmp_path / 'map_far.svg').read_text()
   curves = re.findall(r'\bd="M [-\d. \n]+Q ', drawn)
-  assert len(curves) == (table.kind == measures.FALSE).sum() > 20
+  assert len(curves) == (table.kind == reconstruct.FALSE).sum() > 20
 
 
 def test_equal_runs_give_equal_files(city, tmp_path):
@@ -118,8 +118,8 @@ def test_other_maps_are_seen_whole_and_where_they_are_wrong(city):
   assert far.north > graph.lat.max()
   assert far.west < graph.lon.min()
   assert far.east > graph.lon.max()
-  lat = graph.lat[table.source[table.kind == measures.FALSE]]
-  lon = graph.lon[table.source[table.kind == measures.FALSE]]
+  lat = graph.lat[table.source[table.kind == reconstruct.FALSE]]
+  lon = graph.lon[table.source[table.kind == reconstruct.FALSE]]
   seen = (np.abs(lat - (close.south + close.north) / 2) < 1) & (
     (lat > close.south)
     & (lat < close.north)
@@ -265,11 +265,11 @@ def test_page_works_in_a_browser(city, chromium, tmp_path):
   assert seen['ready'] == str(len(table.source))
   counts = [int(text.replace(',', '')) for text in seen['counts']]
   assert sum(counts) == len(table.source)
-  assert counts[0] == (table.kind == measures.USED).sum()
-  assert counts[-1] == (table.kind == measures.UNUSED).sum()
-  first = table.source[np.flatnonzero(table.kind == measures.FALSE)[0]]
+  assert counts[0] == (table.kind == reconstruct.USED).sum()
+  assert counts[-1] == (table.kind == reconstruct.UNUSED).sum()
+  first = table.source[np.flatnonzero(table.kind == reconstruct.FALSE)[0]]
   assert seen['chosen'] == f'Node {graph.ids[first]}'
-  out = (table.source == first) & (table.kind != measures.UNUSED)
+  out = (table.source == first) & (table.kind != reconstruct.UNUSED)
   assert seen['edges'] == out.sum()
   assert seen['node'].startswith(f'Node {graph.ids[first]}')
   assert seen['edge'].startswith('New edge')

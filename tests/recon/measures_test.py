@@ -12,14 +12,14 @@ from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
 from wm.kernels.maps import geometry
 from wm.options.reconstruction import Reconstruction
-from wm.recon import measures, reconstruct
-from wm.recon.measures import FALSE, UNUSED, USED
+from wm.recon import reconstruct
+from wm.recon.reconstruct import FALSE, UNUSED, USED
 
 
 def _table(graph, *given_routes, **options):
   found = make_routes(*given_routes)
   edges = reconstruct.reconstruct(graph, found, Reconstruction(**options))
-  return found, measures.table(graph, found, edges)
+  return found, reconstruct.edge_table(graph, found, edges)
 
 
 def test_bearing_length_and_class_of_every_edge():
@@ -27,7 +27,7 @@ def test_bearing_length_and_class_of_every_edge():
   found, table = _table(graph, (0, 3, [N]), (2, 1, [W]), (1, 2, [E]))
   rows = {
     (row['node'], row['direction']): row
-    for row in measures.frame(graph, found, table).to_dict('records')
+    for row in reconstruct.edge_frame(graph, found, table).to_dict('records')
   }
   assert len(rows) == 3 + 3
   up, back, used = rows[100, 'N'], rows[102, 'W'], rows[101, 'E']
@@ -49,10 +49,10 @@ def test_loops_and_odd_labels_have_no_bearing():
   assert np.isnan(table.error[new]).all()
   names = [
     row['direction']
-    for row in measures.frame(graph, found, table).to_dict('records')
+    for row in reconstruct.edge_frame(graph, found, table).to_dict('records')
   ]
   assert 'odd' in names
-  summary = measures.summary(table)['new']
+  summary = reconstruct.edge_summary(table)['new']
   assert summary['direction_off_by_over_45'] == {
     'n': 0,
     'value': None,
@@ -66,7 +66,7 @@ def test_summary_counts_with_intervals():
   graph = cities.row(6)
   _, table = _table(graph, (0, 3, [N]), (4, 2, [E]), (5, 4, [W]))
   # Off by 90, 180 and 0 degrees.
-  summary = measures.summary(table)['new']
+  summary = reconstruct.edge_summary(table)['new']
   over = summary['direction_off_by_over_45']
   assert (over['n'], over['value']) == (3, pytest.approx(2 / 3))
   assert 0 < over['low'] < 2 / 3 < over['high'] < 1
@@ -76,7 +76,7 @@ def test_summary_counts_with_intervals():
 def test_a_map_without_new_edges_has_empty_measures():
   _, table = _table(cities.row(4), (0, 3, [E, E, E]))
   assert (table.kind == USED).all()
-  summary = measures.summary(table)
+  summary = reconstruct.edge_summary(table)
   assert summary['new']['length_m'] == {'n': 0, 'mean': None, 'percentiles': {}}
   assert summary['new']['crossings_per_edge'] is None
   assert summary['true']['length_m']['n'] == 3
@@ -93,7 +93,7 @@ def test_crossings_of_streets_counted_once():
   )
   source, target = np.array([0, 1, 2, 0, 3]), np.array([3, 2, 1, 1, 0])
   kind = np.array([FALSE, USED, USED, FALSE, UNUSED])
-  found = measures.crossings(graph, source, target, kind)
+  found = reconstruct.crossings(graph, source, target, kind)
   assert found.tolist() == [1, -1, -1, 0, -1]
 
 

@@ -10,7 +10,7 @@ from wm.core import registry
 from wm.evaluation import statistics
 from wm.library import rows, study
 from wm.options.reconstruction import Reconstruction
-from wm.recon import rates, reconstruct
+from wm.recon import reconstruct
 from wm.recon import routes as routes_lib
 from wm.recon.routes import Routes
 
@@ -39,7 +39,7 @@ def test_directions_are_those_of_a_plain_loop(seed):
   routes = drawn(graph, 40, seed)
   fate = routes_lib.follow(routes, graph)
   edges = reconstruct.reconstruct(graph, routes, Reconstruction())
-  found = rates.rates(graph, routes, fate, edges)
+  found = reconstruct.rates(graph, routes, fate, edges)
   taken, wrong, hits = set(), set(), []
   num = 0
   for k, node in enumerate(routes.origins.tolist()):
@@ -74,7 +74,7 @@ def test_without_routes_there_is_no_rate():
   routes = drawn(graph, 1, 0).take(np.zeros(0, np.int64))
   fate = routes_lib.follow(routes, graph)
   edges = reconstruct.reconstruct(graph, routes, Reconstruction())
-  found = rates.rates(graph, routes, fate, edges)
+  found = reconstruct.rates(graph, routes, fate, edges)
   none = {'value': None, 'low': None, 'high': None, 'n': 0}
   assert found['illegal_directions'] == found['failed_routes'] == none
   assert found['distinct_directions'] == 0

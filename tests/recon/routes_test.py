@@ -9,7 +9,7 @@ from tests.recon.cities import E, N, make_routes
 from wm import core
 from wm.core import registry
 from wm.data import text
-from wm.recon import controls, routes
+from wm.recon import routes
 from wm.recon.routes import DESTINATION, LENGTH_CAP, PATH, VALID
 from wm.worlds.maps import streets
 
@@ -110,7 +110,7 @@ def mixed(world):
 
 
 def _control(name, mixed, world, rate=0.0, seed=0):
-  return controls.apply(name, mixed, world.graph, rate=rate, seed=seed)
+  return routes.apply_control(name, mixed, world.graph, rate=rate, seed=seed)
 
 
 def test_no_control_and_the_valid_ones(mixed, world):

@@ -1,25 +1,32 @@
-"""Draws a reconstructed map as PNG and SVG, by Matplotlib.
+"""Draws a reconstructed map: PNG and SVG by Matplotlib, and an HTML page.
 
 True edges in use are thin black lines; new edges are curves that leave their
 node in the direction of their label, as in the published maps (Vafa et al.
 2024, figure 3; mapping/). Unused true edges are not drawn.
+
+The page holds its data, style and program: it opens from a disk, with no
+network. The program is ours, as mapping libraries fetch their tiles from a
+server.
 """
 
 from __future__ import annotations
 
 import math
 import pathlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wm.recon import measures
-from wm.runtime import files
+from wm.recon import reconstruct
+from wm.recon.routes import Routes
+from wm.runtime import files, pages
 from wm.worlds.maps import streets
 
 if TYPE_CHECKING:
   from matplotlib import axes as axes_lib
   from matplotlib import figure as figure_lib
+
 
 # Degrees from a node to the control point of its curves, in each axis.
 BEND = 0.002
@@ -60,7 +67,7 @@ CLOSE = View('close', 40.714, 40.720, -74.020, -73.980, 1.0, 0.3, 1.5, 0.7)
 
 
 def views(
-  graph: streets.StreetGraph, edges: measures.Table
+  graph: streets.StreetGraph, edges: reconstruct.EdgeTable
 ) -> tuple[View, View]:
   """Returns a far and a close view; of Manhattan, the published ones.
 
@@ -106,12 +113,12 @@ def _window(
 
 def _busiest(
   graph: streets.StreetGraph,
-  edges: measures.Table,
+  edges: reconstruct.EdgeTable,
   half_lat: float,
   half_lon: float,
 ) -> tuple[float, float]:
   """Returns the middle of the window in which most new edges start."""
-  starts = edges.source[edges.kind == measures.FALSE]
+  starts = edges.source[edges.kind == reconstruct.FALSE]
   if not len(starts):
     starts = np.arange(len(graph))
   lat, lon = graph.lat[starts], graph.lon[starts]
@@ -142,7 +149,10 @@ def control_points(
 
 
 def figure(
-  graph: streets.StreetGraph, edges: measures.Table, view: View, title: str
+  graph: streets.StreetGraph,
+  edges: reconstruct.EdgeTable,
+  view: View,
+  title: str,
 ) -> figure_lib.Figure:
   """Draws one view as a Matplotlib figure."""
   import matplotlib.figure  # Plotting on first use.
@@ -179,12 +189,12 @@ def _seen(points: np.ndarray, view: View) -> np.ndarray:
 def _true_edges(
   axes: axes_lib.Axes,
   graph: streets.StreetGraph,
-  edges: measures.Table,
+  edges: reconstruct.EdgeTable,
   view: View,
 ) -> None:
   from matplotlib import collections
 
-  used = edges.kind == measures.USED
+  used = edges.kind == reconstruct.USED
   place = np.stack([graph.lon, graph.lat], -1)
   ends = np.stack([place[edges.source[used]], place[edges.target[used]]], 1)
   axes.add_collection(
@@ -201,12 +211,12 @@ def _true_edges(
 def _new_edges(
   axes: axes_lib.Axes,
   graph: streets.StreetGraph,
-  edges: measures.Table,
+  edges: reconstruct.EdgeTable,
   view: View,
 ) -> None:
   from matplotlib import collections, colors, path
 
-  new = np.flatnonzero(edges.kind == measures.FALSE)
+  new = np.flatnonzero(edges.kind == reconstruct.FALSE)
   source, target = edges.source[new], edges.target[new]
   lat, lon = control_points(graph, source, edges.label[new])
   place = np.stack([graph.lon, graph.lat], -1)
@@ -230,7 +240,7 @@ def _new_edges(
 
 
 def _frame(
-  axes: axes_lib.Axes, edges: measures.Table, view: View, title: str
+  axes: axes_lib.Axes, edges: reconstruct.EdgeTable, view: View, title: str
 ) -> None:
   from matplotlib import lines
 
@@ -261,7 +271,7 @@ def _frame(
 
 def write(
   graph: streets.StreetGraph,
-  edges: measures.Table,
+  edges: reconstruct.EdgeTable,
   folder: str | pathlib.Path,
   title: str,
 ) -> list[pathlib.Path]:
@@ -280,3 +290,61 @@ def write(
           picture.savefig(name, format=kind, dpi=150, metadata=metadata)
         paths.append(path)
   return paths
+
+
+def render_page(
+  graph: streets.StreetGraph,
+  routes: Routes,
+  edges: reconstruct.EdgeTable,
+  *,
+  title: str,
+  subtitle: str,
+  facts: Iterable[tuple[str, str]],
+) -> str:
+  """Returns the page's text.
+
+  Args:
+    graph: the true map.
+    routes: what the map was made from.
+    edges: of `measures.table`.
+    title: what the map is of.
+    subtitle: how it was made.
+    facts: names and values of a small table.
+  """
+  return pages.render(
+    *('wm.recon', 'map.html'),
+    title=title,
+    subtitle=subtitle,
+    facts=list(facts),
+    data=_page_data(graph, routes, edges),
+  )
+
+
+def _page_data(
+  graph: streets.StreetGraph, routes: Routes, edges: reconstruct.EdgeTable
+) -> dict[str, Any]:
+  """Returns what the page draws, in metres east and south of the map's
+  middle.
+  """
+  east, north = streets.project(graph, graph.lat, graph.lon).T
+  across = streets.EARTH_M * math.radians(BEND)
+  error = [None if math.isnan(e) else round(e, 1) for e in edges.error.tolist()]
+  return {
+    'nodes': {
+      'x': np.round(east, 1).tolist(),
+      'y': np.round(-north, 1).tolist(),
+      'ids': [str(name) for name in graph.ids.tolist()],
+    },
+    'edges': {
+      'u': edges.source.tolist(),
+      'v': edges.target.tolist(),
+      'label': edges.label.tolist(),
+      'kind': edges.kind.tolist(),
+      'line': edges.line.tolist(),
+      'metres': np.round(edges.metres).astype(int).tolist(),
+      'error': error,
+      'crossings': edges.crossings.tolist(),
+    },
+    'labels': [*streets.DIRECTIONS, *routes.others],
+    'bend': [across * math.cos(math.radians(graph.lat.mean())), across],
+  }

@@ -1,23 +1,26 @@
-"""Reconstructs the map that a model's routes imply.
+"""Reconstructs the map that routes imply, and measures it.
 
 Routes are placed one after the other on the nodes of the true map. A true edge
 is used where it fits. Where none fits, a false edge is added to a node in
 reach, chosen so that as much of the rest as possible can be walked (Vafa et al.
-2024, section 4 and appendix E). The false edges are what the model got wrong.
+2024, section 4 and appendix E). The false edges are what the model got wrong:
+their counts, rates, bearings, lengths and crossings are measured here.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from wm import core
+from wm.evaluation import statistics
 from wm.kernels.maps import geometry, reconstruction
 from wm.kernels.maps import reconstruction as codes
 from wm.kernels.maps.reconstruction import Edges, Problem
 from wm.options.reconstruction import Reconstruction
-from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
+from wm.recon.routes import CLASSES, LENGTH_CAP, PATH, Fate, Routes
 from wm.worlds.maps import streets
 
 EARTH_MILES = 3958.7613  # Mean radius.
@@ -155,3 +158,230 @@ def permutation(num: int, order: str | int, shuffle: int = 0) -> np.ndarray:
   if not str(order).isdecimal():
     raise core.InputError(f"order {order!r}: expected 'file' or a seed >= 0")
   return np.random.default_rng([int(order), shuffle]).permutation(num)
+
+
+def rates(
+  graph: streets.StreetGraph, routes: Routes, fate: Fate, edges: Edges
+) -> dict[str, Any]:
+  """Measures how often routes leave the true map, and how many cannot be
+  placed.
+
+  Args:
+    graph: the true map.
+    routes: as they were placed.
+    fate: how they fare on the true map.
+    edges: of the reconstruction.
+
+  Returns:
+    illegal_directions: of the directions that routes take from a known place,
+      the share that no street there has. A route's place is known up to its
+      first such direction, which is the last one counted.
+    distinct_directions, distinct_illegal_directions: these directions, each
+      place and direction counted once.
+    failed_routes: share of routes that the reconstruction cannot place.
+    Each share is {value, low, high, n}, n directions or routes; None without
+    any.
+  """
+  wrong = fate.kind == PATH
+  legal, illegal = _pairs(graph, routes, fate, wrong)
+  return {
+    'illegal_directions': _clustered_share(wrong, fate.steps + wrong),
+    'distinct_directions': len(np.union1d(legal, illegal)),
+    'distinct_illegal_directions': len(np.unique(illegal)),
+    'failed_routes': _clustered_share(
+      edges.reasons != codes.OK, np.ones(len(wrong), np.int64)
+    ),
+  }
+
+
+def _clustered_share(hits: np.ndarray, trials: np.ndarray) -> dict[str, Any]:
+  """The share of hits [G] in trials [G] of routes, with its interval."""
+  n = int(trials.sum())
+  if not n:
+    return {'value': None, 'low': None, 'high': None, 'n': 0}
+  totals, weights = hits.astype(np.float64), trials.astype(np.float64)
+  low, high, _ = statistics.interval(totals, weights, (0.0, 1.0))
+  return {'value': float(hits.sum() / n), 'low': low, 'high': high, 'n': n}
+
+
+def _pairs(
+  graph: streets.StreetGraph, routes: Routes, fate: Fate, wrong: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Legal directions taken, and illegal ones, as node * labels + label."""
+  num = len(streets.DIRECTIONS) + len(routes.others)
+  node, legal = routes.origins.astype(np.int64), [np.zeros(0, np.int64)]
+  for step in range(int(fate.steps.max(initial=0))):
+    rows = np.flatnonzero(step < fate.steps)
+    labels = routes.labels[routes.offsets[rows] + step]
+    legal.append(node[rows] * num + labels)
+    node[rows] = graph.delta[node[rows], labels]
+  last = routes.labels[routes.offsets[:-1][wrong] + fate.steps[wrong]]
+  return np.concatenate(legal), fate.node[wrong] * np.int64(num) + last
+
+
+USED, FALSE, UNUSED = range(3)
+KINDS = ('true', 'new', 'unused')
+
+ERRORS_DEG = (45, 90)
+QUANTILES = (0, 5, 25, 50, 75, 95, 100)  # Per cent.
+
+
+class EdgeTable(NamedTuple):
+  """All edges of a reconstructed map, unused true ones included.
+
+  Attributes:
+    source, target: [E] int32, rows of the graph.
+    label: [E] int32; 8 and above are no directions.
+    kind: [E] int8 index into KINDS.
+    line: [E] int64, where the route that first used it stood; 0 if unused.
+    metres: [E] float64, great-circle length.
+    error: [E] float64, degrees in [0, 180] between the geometric bearing and
+      the middle of the label's sector; NaN for a self-loop or no direction.
+    crossings: [E] int64, other edges, true or new, that a new edge crosses
+      (a flyover); those joining the same two nodes count once; -1 elsewhere.
+  """
+
+  source: np.ndarray
+  target: np.ndarray
+  label: np.ndarray
+  kind: np.ndarray
+  line: np.ndarray
+  metres: np.ndarray
+  error: np.ndarray
+  crossings: np.ndarray
+
+
+def edge_table(
+  graph: streets.StreetGraph, routes: Routes, edges: Edges
+) -> EdgeTable:
+  """Measures every edge; used ones come first, by source and label."""
+  real = graph.edges()
+  key = edges.source.astype(np.int64) * 8 + edges.label
+  taken = np.isin(real[0] * 8 + real[1], key[~edges.false])
+  used = edges.source, edges.label, edges.target
+  source, label, target = (
+    np.concatenate([column, unused[~taken]]).astype(np.int32)
+    for column, unused in zip(used, real, strict=True)
+  )
+  kind = np.full(len(source), UNUSED, np.int8)
+  kind[: len(edges.false)] = np.where(edges.false, FALSE, USED)
+  line = np.zeros(len(source), np.int64)
+  line[: len(edges.route)] = routes.lines[edges.route]
+  ends = (
+    graph.lat[source],
+    graph.lon[source],
+    graph.lat[target],
+    graph.lon[target],
+  )
+  off = np.abs(streets.bearing(*ends) - 45.0 * label) % 360
+  error = np.minimum(off, 360 - off)
+  error[(source == target) | (label >= len(streets.DIRECTIONS))] = np.nan
+  return EdgeTable(
+    source,
+    target,
+    label,
+    kind,
+    line,
+    streets.great_circle(*ends),
+    error,
+    crossings(graph, source, target, kind),
+  )
+
+
+def crossings(
+  graph: streets.StreetGraph,
+  source: np.ndarray,
+  target: np.ndarray,
+  kind: np.ndarray,
+) -> np.ndarray:
+  """Returns [E] int64: how many edges each false edge crosses, -1 for others.
+
+  Edges are straight, and both directions of a street are one segment. Unused
+  edges do not count.
+  """
+  count = np.full(len(source), -1, np.int64)
+  low, high = np.minimum(source, target), np.maximum(source, target)
+  pair = low.astype(np.int64) * len(graph) + high
+  used = kind != UNUSED
+  segments, first, place = np.unique(
+    pair[used], return_index=True, return_inverse=True
+  )
+  added = np.zeros(len(segments), bool)
+  added[place[kind[used] == FALSE]] = True
+  order = np.argsort(~added, kind='stable')  # Those to count for come first.
+  tails, heads = low[used][first][order], high[used][first][order]
+  x, y = streets.project(graph, graph.lat, graph.lon).T.copy()
+  crossed = np.zeros(len(segments), np.int64)
+  crossed[order[: added.sum()]] = geometry.crossings(
+    x, y, tails, heads, int(added.sum())
+  )
+  count[used] = np.where(kind[used] == FALSE, crossed[place], -1)
+  return count
+
+
+def _share(hits: np.ndarray) -> dict[str, Any]:
+  """Returns a proportion with its 95 % interval; None without trials."""
+  if not len(hits):
+    return {'n': 0, 'value': None, 'low': None, 'high': None}
+  value = float(hits.mean())
+  low, high = statistics.proportion(value, len(hits))
+  return {'n': len(hits), 'value': value, 'low': low, 'high': high}
+
+
+def _lengths(metres: np.ndarray) -> dict[str, Any]:
+  if not len(metres):
+    return {'n': 0, 'mean': None, 'percentiles': {}}
+  return {
+    'n': len(metres),
+    'mean': float(metres.mean()),
+    'percentiles': {str(q): float(np.percentile(metres, q)) for q in QUANTILES},
+  }
+
+
+def edge_summary(edges: EdgeTable) -> dict[str, dict[str, Any]]:
+  """Summarises the new edges, and the true ones in use for comparison."""
+  result: dict[str, dict[str, Any]] = {}
+  for kind in (FALSE, USED):
+    chosen = edges.kind == kind
+    error = edges.error[chosen]
+    error = error[~np.isnan(error)]
+    result[KINDS[kind]] = {
+      **{
+        f'direction_off_by_over_{limit}': _share(error > limit)
+        for limit in ERRORS_DEG
+      },
+      'length_m': _lengths(edges.metres[chosen]),
+    }
+  crossed = edges.crossings[edges.kind == FALSE]
+  result[KINDS[FALSE]]['crosses_another'] = _share(crossed > 0)
+  result[KINDS[FALSE]]['crossings_per_edge'] = (
+    float(crossed.mean()) if len(crossed) else None
+  )
+  return result
+
+
+def edge_frame(
+  graph: streets.StreetGraph, routes: Routes, edges: EdgeTable
+) -> pd.DataFrame:
+  """Returns a row per edge, for edges.csv; '' where a value is not defined."""
+  names = np.array([*streets.DIRECTIONS, *routes.others], dtype=object)
+
+  def known(texts: np.ndarray, where: np.ndarray) -> np.ndarray:
+    return np.where(where, texts, '')
+
+  return pd.DataFrame(
+    {
+      'node': graph.ids[edges.source],
+      'direction': names[edges.label],
+      'neighbor': graph.ids[edges.target],
+      'class': np.array(KINDS)[edges.kind],
+      'first_line': known(edges.line.astype(str), edges.line > 0),
+      'length_m': np.char.mod('%.1f', edges.metres),
+      'direction_error_deg': known(
+        np.char.mod('%.1f', edges.error), ~np.isnan(edges.error)
+      ),
+      'crossings': known(
+        edges.crossings.astype(str), edges.crossings != core.DEAD
+      ),
+    }
+  )

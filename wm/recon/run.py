@@ -13,15 +13,7 @@ from wm import core
 from wm.core import registry
 from wm.data import text
 from wm.options.reconstruction import Reconstruction
-from wm.recon import (
-  controls,
-  draw,
-  measures,
-  page,
-  rates,
-  reconstruct,
-  sampling,
-)
+from wm.recon import draw, reconstruct, sampling
 from wm.recon import routes as routes_lib
 from wm.recon.routes import CLASSES, Routes
 from wm.runtime import commit, files, locks, progress, provenance
@@ -146,7 +138,7 @@ def _run(
   # Blank lines of a file are no rows of it.
   blank = sequences.counts.get('ill_formed', 0) - sum(ill_formed.values())
   ill_formed[routes_lib.SHORT] += max(blank, 0)
-  placed = controls.apply(
+  placed = routes_lib.apply_control(
     options.control or '',
     routes,
     graph,
@@ -156,7 +148,7 @@ def _run(
   placed, edges, counted, runs = _orders(graph, placed, options)
   # All that can be wrong with the input has been looked at.
   _claim(world, out, options, about)
-  table = measures.table(graph, placed, edges)
+  table = reconstruct.edge_table(graph, placed, edges)
   summary = {
     'model': name,
     'world': registry.spec(world),
@@ -171,7 +163,7 @@ def _run(
     'ill_formed_reasons': ill_formed,
     **counted,
     'orders': runs,
-    'measures': measures.summary(table),
+    'measures': reconstruct.edge_summary(table),
   }
   _write(world, placed, table, Path(out), summary)
   return summary
@@ -203,7 +195,7 @@ def _orders(
         edges,
         _input(ordered, fate)
         | counted
-        | rates.rates(graph, ordered, fate, edges),
+        | reconstruct.rates(graph, ordered, fate, edges),
       )
       rows_of_runs.append({'order': label, **{k: counted[k] for k in RANGED}})
       shown.update()
@@ -247,7 +239,7 @@ def title(summary: dict[str, Any]) -> str:
 def _write(
   world: core.World,
   routes: Routes,
-  table: measures.Table,
+  table: reconstruct.EdgeTable,
   out: Path,
   summary: dict[str, Any],
 ) -> None:
@@ -255,9 +247,9 @@ def _write(
   graph = routes_lib.street_graph(world)
   (out / 'summary.json').unlink(missing_ok=True)
   with files.replacing(out / 'edges.csv') as name:
-    measures.frame(graph, routes, table).to_csv(name, index=False)
+    reconstruct.edge_frame(graph, routes, table).to_csv(name, index=False)
   draw.write(graph, table, out, title(summary))
-  shown = page.render(
+  shown = draw.render_page(
     graph,
     routes,
     table,
