@@ -20,7 +20,7 @@ from wm.language import arguments, logs, providers, world_questions, world_task
 from wm.language import registry as registered
 from wm.library import report as reports
 from wm.models.serving import provider
-from wm.reporting import collect, retold
+from wm.reporting import collect, model_comparison
 
 WORLD = 'maps(rows=3, columns=3)'
 METRICS = (
@@ -187,7 +187,9 @@ def test_variants_are_told_apart_and_spread(folder, tmp_path):
   assert _numbers(log)['answers next_token_validity_sd'] == 0
   folders = world_questions.score_logs([log], tmp_path / 'out')
   assert len(folders) == len(variants)
-  frame = retold.table([collect.load(one) for one in folders]).frame
+  frame = model_comparison.wording_table(
+    [collect.load(one) for one in folders]
+  ).frame
   assert set(frame['model']) == {"language(model='wm/solver')"}
   assert set(frame['tellings']) == {'4'}
 

@@ -8,7 +8,7 @@ from tests.launch import binaries
 from wm import core
 from wm.core import registry
 from wm.data import sampling, store
-from wm.reporting import covered
+from wm.reporting import paper_comparison
 from wm.runtime import files
 
 
@@ -84,13 +84,13 @@ def test_a_report_tables_it_beside_the_paper(tmp_path):
   for name, texts in (('a', FIRST), ('b', SECOND)):
     keep(tmp_path / name, CHESS, games(CHESS, *texts))
   wm.coverage([tmp_path / 'a', tmp_path / 'b'], tmp_path)
-  table = covered.table([tmp_path, tmp_path])
+  table = paper_comparison.coverage_table([tmp_path, tmp_path])
   assert table.title == 'Token coverage'
   cells = ['4 of 1,968', '0.20%', '0', '0', '1,968 of 20,480, 9.61%']
   assert list(table.rows[0][3:]) == cells
   assert list(table.rows[1][5:]) == ['2', '0.5', '1,968 of 20,480, 9.61%']
   assert table.note.endswith('Paper: table 3, train.; Paper: table 3, test.')
-  assert covered.table([tmp_path / 'a']) is None
+  assert paper_comparison.coverage_table([tmp_path / 'a']) is None
 
 
 def test_bad_folders_and_files_are_one_line(tmp_path):
@@ -112,4 +112,4 @@ def test_bad_folders_and_files_are_one_line(tmp_path):
   for text, words in (('{}', 'expected a list'), ('[{"data": 1}]', 'entry 0')):
     (tmp_path / 'coverage.json').write_text(text)
     with pytest.raises(core.InputError, match=words):
-      covered.table([tmp_path])
+      paper_comparison.coverage_table([tmp_path])

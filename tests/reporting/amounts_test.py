@@ -9,7 +9,7 @@ from scipy import stats
 
 from tests.reporting.units_made_up import entry, unit
 from wm.evaluation import seeds as seeds_lib
-from wm.reporting import amounts, units
+from wm.reporting import units
 from wm.reporting.findings import Exclusion, Quantity
 
 PRECISION = Quantity('compression', 'precision')
@@ -26,7 +26,7 @@ def test_the_shortest_spec_that_has_the_fields_is_meant():
   )
 
   def value(metric: str, **where) -> float | None:
-    named = amounts.entry_of(found, Quantity(metric, 'precision', where))
+    named = units.entry_of(found, Quantity(metric, 'precision', where))
     return named and named['value']
 
   assert value('compression') == 0.2
@@ -40,9 +40,9 @@ def test_the_shortest_spec_that_has_the_fields_is_meant():
 def test_units_of_another_recipe_are_left_out(tmp_path):
   for seed, steps in enumerate((10, 20, 20)):
     units.write(tmp_path, unit('a', seed, entry(0.5), steps=steps))
-  found = amounts.read_units(tmp_path)
+  found = units.read_units(tmp_path)
   assert [one.seed for one in found['a']] == [1, 2]
-  assert amounts.read_units(tmp_path / 'none') == {}
+  assert units.read_units(tmp_path / 'none') == {}
 
 
 def test_seeds_of_a_matched_row_are_of_one_recipe(tmp_path):
@@ -58,7 +58,7 @@ def test_seeds_of_a_matched_row_are_of_one_recipe(tmp_path):
     write('walks', seed, num, 'paths')
     write('plain', seed, num)
     write('other', seed, num, 'paths' if seed else 'a')
-  known = amounts.read_units(tmp_path)
+  known = units.read_units(tmp_path)
   assert [one.seed for one in known['walks']] == [0, 1, 2]
   assert known['walks'][1].matched == {'num': 'sequences of paths'}
   assert [one.seed for one in known['plain']] == [0]
@@ -71,7 +71,7 @@ def test_units_of_committed_code_come_before_more_of_changed_code(tmp_path):
     units.write(
       tmp_path, unit('a', seed, entry(0.5), steps=steps, commit=commit)
     )
-  assert [each.seed for each in amounts.read_units(tmp_path)['a']] == [3]
+  assert [each.seed for each in units.read_units(tmp_path)['a']] == [3]
 
 
 def test_the_order_of_result_files_does_not_matter():
@@ -80,10 +80,10 @@ def test_the_order_of_result_files_does_not_matter():
     for row, steps in (('a', 10), ('b', 10), ('b', 20))
     for seed in range(steps // 10 + 1)
   ]
-  expected = amounts.one_recipe(several)
+  expected = units.one_recipe(several)
   assert [each.seed for each in expected['b']] == [0, 1, 2]
   for order in itertools.permutations(several):
-    assert amounts.one_recipe(order) == expected
+    assert units.one_recipe(order) == expected
 
 
 def test_units_of_changed_or_unknown_code_are_refused():
@@ -95,10 +95,10 @@ def test_units_of_changed_or_unknown_code_are_refused():
       *((3, 20, 'abc'), (4, 20, 'def')),
     )
   ]
-  results = amounts.of_committed_code({'a': of, 'b': [unit('b', 0)]})
+  results = units.of_committed_code({'a': of, 'b': [unit('b', 0)]})
   assert [each.seed for each in results.rows['a']] == [3, 4]
   assert results.refused == {'a': ['a-0', 'a-1', 'a-2']}
-  alone = amounts.of_committed_code({'a': of[:2]})
+  alone = units.of_committed_code({'a': of[:2]})
   assert alone.rows == {}
 
 
@@ -106,15 +106,15 @@ def test_counts_and_shares_of_maps():
   counted = {'new_edges': 5, 'sequences': 1000}
   share = {'value': 0.1, 'low': 0.05, 'high': 0.2, 'n': 40, 'clusters': 20}
   found = unit('a', 0, map={**counted, 'failing': share, 'bare': {'value': 2}})
-  count = amounts.amount([found], Quantity('map', 'new_edges'))
+  count = units.amount([found], Quantity('map', 'new_edges'))
   assert (count.value, count.low, count.high, count.n) == (5, 5, 5, 1000)
   assert count.variances == (0,)
-  one = amounts.amount([found], Quantity('map', 'failing'))
+  one = units.amount([found], Quantity('map', 'failing'))
   assert (one.value, one.low, one.high, one.clusters) == (0.1, 0.05, 0.2, 20)
   assert one.variances[0] == pytest.approx((0.1 / stats.t.ppf(0.975, 19)) ** 2)
-  bare = amounts.amount([found], Quantity('map', 'bare'))
+  bare = units.amount([found], Quantity('map', 'bare'))
   assert (bare.value, bare.low, bare.variances) == (2, None, ())
-  assert amounts.amount([found], Quantity('map', 'none')) is None
+  assert units.amount([found], Quantity('map', 'none')) is None
 
 
 def test_exclusions_are_strict_and_need_the_quantity():
@@ -124,11 +124,11 @@ def test_exclusions_are_strict_and_need_the_quantity():
     *(('above', 0.5, False), ('above', 0.49, True)),
   ):
     rule = Exclusion(PRECISION, relation, bound)
-    assert amounts.excluded(found, [rule]) == expected
+    assert units.excluded(found, [rule]) == expected
   other = Exclusion(Quantity('compression', 'recall'), 'below', 9)
-  assert not amounts.excluded(found, [other])
+  assert not units.excluded(found, [other])
   bare = dataclasses.replace(found, scores=[entry(None)])
-  assert not amounts.excluded(bare, [Exclusion(PRECISION, 'below', 9)])
+  assert not units.excluded(bare, [Exclusion(PRECISION, 'below', 9)])
 
 
 # Intervals over seeds.

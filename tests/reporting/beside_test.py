@@ -2,7 +2,7 @@
 
 import pytest
 
-from wm.reporting import beside, collect, tables
+from wm.reporting import collect, paper_comparison, tables
 
 
 def entry(metric: str, quantity: str, value: float = 0.5, **more) -> dict:
@@ -15,7 +15,7 @@ def entry(metric: str, quantity: str, value: float = 0.5, **more) -> dict:
 
 def made(tmp_path, *entries, **training) -> list[tables.Table]:
   run = collect.Run(tmp_path, list(entries), [], [], None, training)
-  return beside.paper_tables([run])
+  return paper_comparison.value_tables([run])
 
 
 def cells(table: tables.Table) -> dict[str, tuple[str, ...]]:
@@ -296,7 +296,7 @@ def test_bins_stand_beside_those_that_are_printed(tmp_path):
   more = dict(model, model='Mamba3-d512', model_spec='mamba3()')
   rest = bins('exactness(num=10000)', [0.5] * 10, more)
   two = collect.Run(tmp_path, [], rest, [], None)
-  whole, table = beside.paper_tables([one, two])
+  whole, table = paper_comparison.value_tables([one, two])
   assert list(cells(whole)) == ['exactness: exact']
   assert table.folded
   assert table.title == (

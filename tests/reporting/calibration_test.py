@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wm.reporting import calibration, collect, figures, write
+from wm.reporting import collect, curves, figures, write
 
 BINS = 0.05, 0.5, 0.95
 
@@ -40,20 +40,20 @@ def runs(tmp_path) -> list[collect.Run]:
 def test_bins_are_paired_in_order(runs):
   lost = next(e for e in runs[0].entries if e['quantity'] == 'axis_linear_0.5')
   lost['value'] = None
-  ((near, linear),) = calibration.panels(runs)
+  ((near, linear),) = curves.calibrations(runs)
   assert (near.oracle, linear.oracle) == ('nearest', 'linear')
   values = [(a['value'], c['value']) for a, c in linear.lines['net']]
   assert values == [(-0.05, -0.025), (-0.95, -0.475)]
   assert [len(line) for line in near.lines.values()] == [3, 3]
-  assert not calibration.panels([runs[0].__class__('', [lost], [], [], None)])
+  assert not curves.calibrations([runs[0].__class__('', [lost], [], [], None)])
 
 
 def test_who_does_as_the_oracle_is_on_the_diagonal(runs, monkeypatch):
   kept = []
   monkeypatch.setattr(figures, 'to_png', lambda figure: kept.append(figure))
   runs.append(run_of('', 'net', 0.25, 'extrapolation(num=7)'))
-  (given,) = calibration.panels(runs)
-  calibration.drawn(given)
+  (given,) = curves.calibrations(runs)
+  curves.draw_calibrations(given)
   limits = {(*a.get_xlim(), *a.get_ylim()) for a in kept[0].axes}
   ((left, right, low, high),) = limits
   assert (left, right) == (low, high)

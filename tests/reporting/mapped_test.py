@@ -3,8 +3,7 @@
 from wm.core import registry
 from wm.data import text
 from wm.recon import routes
-from wm.reporting import beside, collect
-from wm.reporting import mapped as maps
+from wm.reporting import collect, paper_comparison
 from wm.runtime import files
 
 
@@ -22,7 +21,7 @@ PAPER_WALKS = {'steps': 236_059, 'batch': 384}
 def made(tmp_path, one, training):
   """Tables of one entry."""
   run = collect.Run(tmp_path, [one], [], [], None, training)
-  return beside.paper_tables([run])
+  return paper_comparison.value_tables([run])
 
 
 def test_manhattan_is_known_by_its_streets(tmp_path, manhattan):
@@ -55,7 +54,7 @@ def mapped(tmp_path, place, training=PAPER_WALKS, **changed):
   }
   entries = [entry('next_token', 'validity', model='random_walks')]
   run = collect.Run(tmp_path, entries, [], [], summary, training)
-  return maps.map_table([run])
+  return paper_comparison.map_table([run])
 
 
 def test_reconstructions_are_compared_field_by_field(tmp_path, manhattan):
@@ -115,7 +114,7 @@ def test_a_map_of_another_name_has_no_published_count(tmp_path):
   run = collect.Run(
     tmp_path, [entry('probe', 'accuracy', 'oracle')], [], [], summary
   )
-  table = maps.map_table([run])
+  table = paper_comparison.map_table([run])
   assert table.heads[-1] == 'unused edges'
   assert 'paper' not in table.note
-  assert maps.map_table([]) is None
+  assert paper_comparison.map_table([]) is None

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from wm.reporting import collect, retold
+from wm.reporting import collect, model_comparison
 
 
 def entry(model, value, width=0.4, seed=0):
@@ -30,7 +30,7 @@ def run(tmp_path, model, value, seed=0):
 
 def test_a_spread_is_over_all_tellings_and_by_each_field():
   results = [
-    retold.Verbal((wording, names), value, 0.1)
+    model_comparison.WordingResult((wording, names), value, 0.1)
     for wording, names, value in (
       ('a', 0, 0.5),
       ('a', 1, 0.7),
@@ -38,7 +38,7 @@ def test_a_spread_is_over_all_tellings_and_by_each_field():
       ('b', 1, 0.3),
     )
   ]
-  found = retold.spread(results)
+  found = model_comparison.spread(results)
   assert (found.tellings, found.least, found.greatest) == (4, 0.1, 0.7)
   assert found.mean == pytest.approx(0.4)
   assert found.deviation == pytest.approx(math.sqrt(0.2 / 3))
@@ -58,7 +58,7 @@ def test_tellings_of_one_model_are_one_row(tmp_path):
     "language(model='wm/yes', names=2)": None,
   }
   runs = [run(tmp_path, *pair) for pair in values.items()]
-  frame = retold.table(runs).frame
+  frame = model_comparison.wording_table(runs).frame
   (row,) = frame.to_dict('records')
   assert row['model'] == "language(model='wm/random')"
   assert row['measure'] == 'compression: precision'
@@ -68,7 +68,7 @@ def test_tellings_of_one_model_are_one_row(tmp_path):
   assert row['least to greatest'] == '0.200 to 0.600'
   assert row['by wording'] == '0.212'
   assert row['by chance'] == '0.102'
-  assert retold.table(runs[:1]) is None
+  assert model_comparison.wording_table(runs[:1]) is None
 
 
 def test_seeds_are_rows_of_their_own(tmp_path):
@@ -78,8 +78,8 @@ def test_seeds_are_rows_of_their_own(tmp_path):
     for seed in (0, 1)
     for name, value in zip(names, (0.2, 0.4), strict=True)
   ]
-  frame = retold.table(runs).frame
+  frame = model_comparison.wording_table(runs).frame
   assert list(frame['seed']) == ['0', '1']
   assert list(frame['mean']) == ['0.300', '0.400']
   assert set(frame['tellings']) == {'2'}
-  assert 'seed' not in retold.table(runs[:2]).frame
+  assert 'seed' not in model_comparison.wording_table(runs[:2]).frame

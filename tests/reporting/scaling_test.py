@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wm.reporting import collect, figures, scaling, scaling_figures, write
+from wm.reporting import collect, figures, scaling, write
 
 PEOPLE = "exactness(data='games', num=500)"
 RANDOM = 'exactness(num=200)'
@@ -110,7 +110,7 @@ def test_models_go_to_their_variants_of_equal_size_and_data(tmp_path):
     for name in MODELS
   ]
   ((people, _),) = scaling.panels(runs)
-  pairs = scaling.arrows(people, people.points)
+  pairs = scaling.variant_pairs(people, people.points)
   assert [(main.name, other.name) for main, other in pairs] == [
     ('slice_d128,human', 'slice_diagonal_d128,human'),
     ('mamba3_d128,human', 'mamba2_d128,human'),
@@ -134,7 +134,7 @@ def test_data_of_training_are_told_apart_by_how_names_end(tmp_path):
   families = [one.family for one in people.points]
   assert families[:2] == ['slice,d128_human', 'slice block_size=1,d128_human']
   assert families[-2:] == ['mamba3,d128_uniform', 'naive']
-  pairs = scaling.arrows(people, people.points)
+  pairs = scaling.variant_pairs(people, people.points)
   assert [(main.name, other.name) for main, other in pairs] == [
     ('slice_d128_human', 'slice_diagonal_d128_human'),
     ('slice_d128_uniform', 'slice_diagonal_d128_uniform'),
@@ -142,7 +142,7 @@ def test_data_of_training_are_told_apart_by_how_names_end(tmp_path):
 
 
 def test_the_table_marks_the_front(panels):
-  table = scaling.table(panels)
+  table = scaling.pareto_table(panels)
   assert table.heads[:2] == ('model', 'parameters')
   rows = {row[0]: row[1:] for row in table.rows}
   assert rows['naive'][0] == '–'
@@ -160,8 +160,8 @@ def test_the_table_marks_the_front(panels):
 def test_pictures_hold_ours_and_the_papers(panels, monkeypatch):
   kept = []
   monkeypatch.setattr(figures, 'to_png', lambda one: kept.append(one) or b'')
-  scaling_figures.pareto(panels)
-  scaling_figures.arrows(panels)
+  scaling.draw_pareto(panels)
+  scaling.draw_variants(panels)
   first, second = (figure.axes for figure in kept)
   assert [axis.get_xscale() for axis in first] == ['log'] * 2
   labels = first[0].get_legend_handles_labels()[1]
@@ -183,7 +183,7 @@ def test_pictures_hold_ours_and_the_papers(panels, monkeypatch):
 def test_no_variant_no_arrows(tmp_path):
   names = 'slice_d128', 'slice_d256'
   ((people, _),) = scaling.panels([run_of(tmp_path, name) for name in names])
-  assert scaling_figures.arrows([people]) is None
+  assert scaling.draw_variants([people]) is None
   assert scaling.ablation_table([people]) is None
 
 

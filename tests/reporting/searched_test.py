@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wm.reporting import collect, searched, write
+from wm.reporting import collect, paper_comparison, write
 
 BEST = {
   **{'best_step': 9, 'best_loss': 0.0625, 'best_exact': 0.25},
@@ -27,7 +27,7 @@ def run_of(tmp_path, name='slice_d128', model=SLICE, **training):
 
 def test_a_run_of_the_first_stage(tmp_path):
   run = run_of(tmp_path, steps=77736, batch=128)
-  first, second = searched.search_tables([run])
+  first, second = paper_comparison.search_tables([run])
   assert first.title.startswith('Beside the paper: table 5: ')
   assert first.heads == (
     *('model', 'loss', 'exact', 'labelwise', 'trajectory'),
@@ -42,7 +42,7 @@ def test_seeds_and_models_that_differ_say_so(tmp_path):
   runs = [run_of(tmp_path, seed=seed, steps=9, batch=128) for seed in (0, 1)]
   runs.append(run_of(tmp_path, 'mamba3_d128', 'mamba3(layers=2, width=128)'))
   del runs[0].trained['best_trajectory']
-  table = searched.search_tables(runs)[0]
+  table = paper_comparison.search_tables(runs)[0]
   assert [row[0] for row in table.rows] == [
     *('slice_d128, seed 0', 'slice_d128, seed 1', 'mamba3_d128, seed ?'),
   ]
@@ -52,7 +52,7 @@ def test_seeds_and_models_that_differ_say_so(tmp_path):
 
 @pytest.mark.parametrize('name', ['slice', 'slice_d128,uniform'])
 def test_a_model_that_is_not_printed_has_no_table(tmp_path, name):
-  assert searched.search_tables([run_of(tmp_path, name)]) == []
+  assert paper_comparison.search_tables([run_of(tmp_path, name)]) == []
 
 
 def test_a_report_has_them(tmp_path):

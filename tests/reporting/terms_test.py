@@ -10,7 +10,7 @@ import pytest
 from tests import every_world
 from wm import core
 from wm.core import registry
-from wm.reporting import breakdown, catalog, collect, figures, write
+from wm.reporting import catalog, collect, curves, figures, write
 
 
 def entry(model='a', value=0.5, spec='compression()', **more) -> dict:
@@ -76,7 +76,7 @@ def test_pictures_are_explained(world):
 def test_two_way_streets_are_named_in_the_table(tmp_path):
   parts = [entry(where={'two_way': n}) for n in range(3)]
   run = collect.Run(tmp_path, [entry()], parts, [], None)
-  table = breakdown.table([run], [])
+  table = curves.breakdown_table([run], [])
   assert table.note == 'two_way: two-way streets at the current intersection'
 
 
@@ -96,8 +96,8 @@ def test_curves_that_coincide_are_told_apart(tmp_path, monkeypatch):
   for name in ('a', 'b', 'c'):
     parts = [entry(name, where={'two_way': n}) for n in range(20)]
     runs.append(collect.Run(tmp_path, [entry(name)], parts, [], None))
-  (given,) = breakdown.curves(runs)
-  (axis,) = drawn(monkeypatch, lambda: figures.curves(given))
+  (given,) = curves.curves(runs)
+  (axis,) = drawn(monkeypatch, lambda: curves.draw_curves(given))
   assert axis.get_xlabel() == 'two-way streets at the current intersection'
   lines = axis.lines
   assert len({line.get_marker() for line in lines}) == 3
@@ -114,7 +114,7 @@ def test_curves_that_coincide_are_told_apart(tmp_path, monkeypatch):
 
 def test_settings_that_coincide_stand_beside_each_other(monkeypatch):
   points = [entry(name, x=x) for name in 'ab' for x in (0, 1)]
-  (axis,) = drawn(monkeypatch, lambda: figures.ablation('k', points))
+  (axis,) = drawn(monkeypatch, lambda: curves.draw_ablation('k', points))
   first, second = (line.get_xdata() for line in axis.lines)
   np.testing.assert_allclose(np.subtract(second, first), 0.12)
   assert 'first k tokens' in axis.get_xlabel().replace('\n', ' ')

@@ -1,7 +1,7 @@
 """Units, rows and findings made up for tests of verdicts."""
 
 from wm.reporting import findings, units, verdicts
-from wm.reporting.amounts import Results
+from wm.reporting.units import Results
 
 SPEC = 'compression(trials=300)'
 

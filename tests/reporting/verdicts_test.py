@@ -16,15 +16,9 @@ from tests.reporting.units_made_up import (
   rows,
   unit,
 )
-from wm.reporting import effects, verdicts
-from wm.reporting.amounts import Results
-from wm.reporting.verdicts import (
-  ABSENT,
-  ONE_SEED,
-  SHOWN,
-  UNDECIDED,
-  UNTESTED,
-)
+from wm.reporting import verdicts
+from wm.reporting.units import Results
+from wm.reporting.verdicts import ABSENT, ONE_SEED, SHOWN, UNDECIDED, UNTESTED
 
 
 def verdict(claim: dict, **values) -> str:
@@ -409,8 +403,12 @@ def test_the_order_of_findings_does_not_matter():
 def test_more_than_five_seeds_are_a_range():
   values = {'walks': (0.9, 0.92, 0.94, 0.93, 0.91, 0.2), 'paths': NEAR}
   by_row = rows(**values)
-  table = effects.table(judged(finding(WALKS, seeds=3), by_row), by_row)
+  table = verdicts.comparison_table(
+    judged(finding(WALKS, seeds=3), by_row), by_row
+  )
   assert ' (0.900, 0.920, 0.940), n=900' in table.rows[0][1]
-  table = effects.table(judged(finding(WALKS, seeds=6), by_row), by_row)
+  table = verdicts.comparison_table(
+    judged(finding(WALKS, seeds=6), by_row), by_row
+  )
   assert ' (0.200 to 0.940), n=1800' in table.rows[0][1]
   assert 'of more than five the least to the greatest' in table.note

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.reporting import collect, figures, main_table, tables, write
+from wm.reporting import collect, curves, tables, write
 
 
 def entry(model: str, metric: str, quantity: str, value, **more) -> dict:
@@ -108,7 +108,7 @@ def test_page_needs_no_network(runs, tmp_path):
 
 def test_ablation_takes_the_base_as_one_of_its_points(runs):
   loaded = [collect.load(run) for run in runs]
-  found = figures.ablations(loaded)
+  found = curves.ablations(loaded)
   assert list(found) == ['k']
   assert sorted(point['x'] for point in found['k']) == [0, 1]
 
@@ -121,7 +121,7 @@ def test_a_series_is_no_ablation(runs):
     for kind in kinds
   ]
   path.write_text(json.dumps(json.loads(path.read_text()) + more))
-  assert list(figures.ablations([collect.load(path.parent)])) == ['k']
+  assert list(curves.ablations([collect.load(path.parent)])) == ['k']
 
 
 def test_text_is_escaped(runs, tmp_path):
@@ -202,7 +202,7 @@ def test_one_name_on_several_worlds(tmp_path):
     entries = [entry('m', 'detour', 'valid_0', value, **fixed)]
     entries.append(entry('m', 'next_token', 'validity', value, world=world))
     runs.append(collect.Run(tmp_path, entries, [], [], None))
-  assert [row[:2] for row in main_table.table(runs).rows] == [
+  assert [row[:2] for row in tables.main_table(runs).rows] == [
     ('m on maps()', '0.250 [0.150, 0.350], n=40'),
     ('m on lattice()', '0.750 [0.650, 0.850], n=40'),
   ]

@@ -17,7 +17,7 @@ from wm.library.calls import Log
 from wm.library.rows import Row
 from wm.options.calls import Path, Routes
 from wm.options.reconstruction import Reconstruction
-from wm.reporting import collect, mapped
+from wm.reporting import collect, paper_comparison
 from wm.runtime import files, locks
 
 # Vafa et al. 2024, figures 13 to 24: most edges out of a node, and miles.
@@ -89,7 +89,7 @@ def atlas(
         log(f'== {row.name}: degree {degree}, {miles:g} miles')
         cell = place / f'{degree}_{miles:g}mi' / row.name
         runs.append(_map(row, world, cell, setting, runs, sampled))
-    table = mapped.map_table(runs)
+    table = paper_comparison.map_table(runs)
     assert table is not None
     files.write_text(place / 'maps.md', table.markdown())
     log(f'written: {place}/maps.md')

@@ -13,7 +13,7 @@ from wm.core import registry
 from wm.data import sampling
 from wm.data import store as stores
 from wm.options.calls import Path
-from wm.reporting.covered import NAME
+from wm.reporting.paper_comparison import COVERAGE_FILE
 from wm.runtime import files
 
 
@@ -101,8 +101,8 @@ def coverage(
     log(result.line())
   if out is not None:
     rows: list[dict[str, Any]] = [result._asdict() for result in results]
-    files.write_json(pathlib.Path(out) / NAME, rows)
-    log(f'written: {out}/{NAME}')
+    files.write_json(pathlib.Path(out) / COVERAGE_FILE, rows)
+    log(f'written: {out}/{COVERAGE_FILE}')
   return results
 
 

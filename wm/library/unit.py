@@ -24,7 +24,7 @@ from wm.library.rows import Row
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.reporting import amounts, findings, units
+from wm.reporting import findings, units
 from wm.runtime import commit, files, spent
 from wm.tasks import pool
 from wm.training import exposure_file
@@ -164,7 +164,7 @@ class Unit:
     return (
       self._needs_committed()
       and self._has_result()
-      and not amounts.is_committed(units.read(self.path))
+      and not units.is_committed(units.read(self.path))
     )
 
   def _has_result(self) -> bool:
@@ -348,7 +348,7 @@ def make(unit: Unit, log: Log) -> None:
         **{k: training[k] for k in _TRAINED if k in training},
         **{k: exposure[k] for k in _SEEN if k in exposure},
       },
-      units.kept(asked),
+      units.compact(asked),
       {k: summary[k] for k in _MAP if k in summary},
       started['rules'],
       dict(unit.matched),

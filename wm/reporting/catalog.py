@@ -1,6 +1,8 @@
-"""Describes plug-ins: all in a list, one in full, and the words of a report.
+"""Describes plug-ins, by their docstrings and by what they declare.
 
-All of it comes from docstrings and from the `glossary` of a metric.
+A list of all, one in full, and the words of a report. Entries of results are
+data: a plug-in in a file that is not trusted is not run, and declares nothing.
+Its numbers are shown; what its code would draw is not.
 """
 
 from __future__ import annotations
@@ -11,14 +13,13 @@ import inspect
 import pathlib
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import basics, capabilities, registry, verbal
-from wm.reporting import declared
+from wm.core import basics, capabilities, registry, trust, verbal
 from wm.reporting.collect import Entry
 from wm.runtime import files, pages
 
@@ -335,7 +336,7 @@ def _glossary(metric: str) -> Mapping[str, str]:
   """The glossary of a metric, and of answers that are scored beside it."""
   from wm.evaluation import query_plans  # Not all that reads results needs it.
 
-  return {**query_plans.GLOSSARY, **declared.metric(metric).glossary}
+  return {**query_plans.GLOSSARY, **metric_class(metric).glossary}
 
 
 def quantity(metric: str, name: str) -> str:
@@ -355,12 +356,12 @@ def column(name: str, metric: str, world: str) -> str:
     words |= capabilities.tag_words(
       registry.find('world', registry.parse(world)[0])
     )
-  return {**words, **declared.metric(metric).glossary}[name]
+  return {**words, **metric_class(metric).glossary}[name]
 
 
 def field(metric: str, name: str) -> str:
   """Returns 'k: only the first k tokens of continuations', by the docstring."""
-  text = attributes(declared.metric(metric)).get(name, '')
+  text = attributes(metric_class(metric)).get(name, '')
   text = re.split(r'[;.(]\s|[;.(]$| \(', text)[0].strip()
   return f'{name}: {text}' if text else name
 
@@ -382,11 +383,55 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
   """
   texts: dict[str, str] = {}
   for metric in dict.fromkeys(entry['metric'] for entry in entries):
-    if declared.is_known(metric):
-      texts[metric] = _summary(declared.metric(metric))
+    if is_known(metric):
+      texts[metric] = _summary(metric_class(metric))
     words = _glossary(metric)
     for entry in entries:
       term = _term(words, entry['quantity'])
       if entry['metric'] == metric and term:
         texts[f'{metric}: {term}'] = words[term]
   return texts
+
+
+def is_known(name: str) -> bool:
+  """Is it a plug-in of wm, or in a file that may run?"""
+  return all(map(trust.allowed, registry.files(name)))
+
+
+def metric_class(name: str) -> type[core.Metric]:
+  """Returns the class of a metric; core.Metric, which declares nothing, for one
+  that is not known.
+  """
+  return registry.find('metric', name) if is_known(name) else core.Metric
+
+
+def metric_fields(name: str) -> tuple[dataclasses.Field, ...]:
+  """Returns the fields of a metric; () for one that is not known."""
+  cls: Any = metric_class(name)
+  return dataclasses.fields(cls) if is_known(name) else ()
+
+
+def headline(name: str, quantities: Iterable[str]) -> Sequence[str]:
+  """Returns the headline quantities of a metric; all of these for one that is
+  not known.
+  """
+  names = metric_class(name).headline
+  return names if is_known(name) else tuple(dict.fromkeys(quantities))
+
+
+def left_out(entries: Sequence[Entry]) -> list[str]:
+  """Returns a line for each file that entries name and that may not run."""
+  names = {
+    name: what
+    for entry in entries
+    for name, what in (
+      (entry['metric'], 'its words and pictures'),
+      (entry['world'].partition('(')[0].strip(), 'pictures of its states'),
+    )
+    if not is_known(name)
+  }
+  return [
+    f'{name}: {what} are left out, as code that results name is not run; add '
+    f'--trust={next(registry.files(name))} to run it'
+    for name, what in names.items()
+  ]

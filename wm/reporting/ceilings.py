@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from wm import core
 from wm.core import registry
-from wm.reporting import declared
+from wm.reporting import catalog
 from wm.reporting.collect import Entry, Run
 
 UNTRAINED, UNIFORM, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE = ROLES = (
@@ -146,7 +146,7 @@ def _above(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _better(entry: Entry) -> int:
   """1 where more of a quantity is better, -1 where less is, 0 if not known."""
-  metric, quantity = declared.metric(entry['metric']), entry['quantity']
+  metric, quantity = catalog.metric_class(entry['metric']), entry['quantity']
   for name in (quantity, quantity.rpartition('_')[0]):  # Of a series NAME_0.5.
     if name in metric.less_is_better:
       return -1
@@ -247,7 +247,7 @@ def _kind(world: str) -> str:
 def _advice(world: str) -> str:
   """How to get the ceilings of a world, or why there are none."""
   kind = _kind(world)
-  if not declared.is_known(kind):
+  if not catalog.is_known(kind):
     return f'No ceiling: {kind} is not run.'
   of = registry.find('world', kind)
   if not issubclass(of, core.Generative):

@@ -27,7 +27,7 @@ A findings.json is {"findings": [...]}. A finding has
       exclusions    seeds to leave out, a list of {"metric": ..., "quantity":
                     ..., "where": ..., "below" or "above": number}; optional
       published     row -> the paper's value; optional
-    picture         how it is drawn, see `wm.reporting.pictured`; optional
+    picture         how it is drawn, see `wm.reporting.miniatures`; optional
 
 For example
 

@@ -7,13 +7,14 @@ what papers print. A metric says of which quantities, in `scaling_quantities`.
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from wm.core import registry
-from wm.reporting import declared, papers, tables, unlike
+from wm.reporting import catalog, figures, papers, tables
 from wm.reporting.collect import Entry, Run
 
 # Fields of models that say how large one is, not what it is.
@@ -46,7 +47,7 @@ class Point(NamedTuple):
   printed: str
 
 
-class Panel(NamedTuple):
+class ScalingPanel(NamedTuple):
   """A quantity in one setting.
 
   Attributes:
@@ -64,7 +65,7 @@ class Panel(NamedTuple):
   ablated: Mapping[str, Sequence[str]]
 
 
-def panels(runs: Sequence[Run]) -> list[list[Panel]]:
+def panels(runs: Sequence[Run]) -> list[list[ScalingPanel]]:
   """Returns, for each quantity, panels of the settings in which models of two
   sizes or more were measured.
   """
@@ -72,11 +73,11 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
   for run in runs:
     for entry in run.entries:
       metric = entry['metric']
-      quantities = declared.metric(metric).scaling_quantities
+      quantities = catalog.metric_class(metric).scaling_quantities
       if entry['quantity'] in quantities and entry['value'] is not None:
         key = metric, entry['quantity'], tables.spec(entry), entry['world']
         by_quantity.setdefault(key, []).append((run, entry))
-  result: dict[tuple[str, str], list[Panel]] = {}
+  result: dict[tuple[str, str], list[ScalingPanel]] = {}
   for (metric, quantity, spec, where), pairs in by_quantity.items():
     world = registry.parse(where)[0]
     name = _Names(world, [entry for _, entry in pairs])
@@ -84,7 +85,9 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
     points = tuple(_point(run, entry, name, data) for run, entry in pairs)
     if len({point.parameters for point in points} - {0}) > 1:
       printed = tuple(_printed(metric, quantity, spec, world, name))
-      panel = Panel(*(metric, quantity, spec), points, printed, name.ablated())
+      panel = ScalingPanel(
+        *(metric, quantity, spec), points, printed, name.ablated()
+      )
       result.setdefault((metric, quantity), []).append(panel)
   return [*result.values()]
 
@@ -151,7 +154,7 @@ def _fields(spec: str) -> tuple[str, dict[str, Any]]:
   """Returns a model's name, and its fields but for those of its size."""
   if not spec:
     return '', {}
-  values = unlike.filled('model', spec)
+  values = papers.filled_fields('model', spec)
   return registry.parse(spec)[0], {
     key: value for key, value in values.items() if key not in SIZES
   }
@@ -186,7 +189,7 @@ def _point(
   ending = data.get(run.training.get('data_sha256', ''), '')
   variant = variant or list(filter(None, [ending]))
   family = names.family(name, fields) if name else entry['model']
-  filled = unlike.filled('model', spec) if spec else {}
+  filled = papers.filled_fields('model', spec) if spec else {}
   return Point(
     entry['model'],
     ','.join([family, *(variant if name else [])]),
@@ -206,7 +209,7 @@ def _printed(
   for paper in papers.papers().get(world, ()):
     for row in paper.rows:
       same = (row.metric, row.quantity) == (metric, quantity)
-      if not same or row.where or not unlike.has(spec, row.fields):
+      if not same or row.where or not papers.has_fields(spec, row.fields):
         continue
       for key, (value, _) in row.values.items():
         trained = paper.models.get(key, papers.Trained())
@@ -238,7 +241,9 @@ def front(points: Sequence[Point]) -> list[Point]:
   return sorted(best, key=lambda point: (point.parameters, point.value))
 
 
-def arrows(panel: Panel, points: Sequence[Point]) -> list[tuple[Point, Point]]:
+def variant_pairs(
+  panel: ScalingPanel, points: Sequence[Point]
+) -> list[tuple[Point, Point]]:
   """Returns pairs of a model and its less expressive variant of equal size,
   trained on the same.
   """
@@ -255,15 +260,17 @@ def arrows(panel: Panel, points: Sequence[Point]) -> list[tuple[Point, Point]]:
   return pairs
 
 
-def beside(panel: Panel) -> dict[tuple[str, str], tuple[Point, Point]]:
+def printed_pairs(
+  panel: ScalingPanel,
+) -> dict[tuple[str, str], tuple[Point, Point]]:
   """Returns (names of a published model and its variant) -> these two."""
   return {
     (main.printed, other.printed): (main, other)
-    for main, other in arrows(panel, panel.printed)
+    for main, other in variant_pairs(panel, panel.printed)
   }
 
 
-def table(panels: Sequence[Panel]) -> tables.Table:
+def pareto_table(panels: Sequence[ScalingPanel]) -> tables.Table:
   """Tables parameters and scores of one quantity, the Pareto front marked."""
   frame: dict[str, dict[str, str]] = {}
   names = tables.differing([panel.spec for panel in panels])
@@ -284,15 +291,15 @@ def table(panels: Sequence[Panel]) -> tables.Table:
   return tables.Table(title, cells, note)
 
 
-def ablation_table(panels: Sequence[Panel]) -> tables.Table | None:
+def ablation_table(panels: Sequence[ScalingPanel]) -> tables.Table | None:
   """Tables what is lost by less expressive variants, as the papers have them;
   None if no model was measured with a variant.
   """
   frame: dict[str, dict[str, str]] = {}
   for panel in panels:
     head = panel.spec if len(panels) > 1 else panel.quantity
-    theirs = beside(panel)
-    for main, other in arrows(panel, panel.points):
+    theirs = printed_pairs(panel)
+    for main, other in variant_pairs(panel, panel.points):
       pair = theirs.get((main.printed, other.printed), ())
       printed = ' → '.join(point.text for point in pair)
       what = f'{main.name} → {other.name}'
@@ -308,3 +315,151 @@ def ablation_table(panels: Sequence[Panel]) -> tables.Table | None:
     f'{panels[0].metric}: {panels[0].quantity} of less expressive variants'
   )
   return tables.Table(title, cells, note)
+
+
+_MARKERS = 'osD^v<>Pp*'
+_PALE = 0.45  # Of what papers print.
+_FRONT = {'color': 'black', 'linewidth': 1, 'zorder': 1}
+_TITLE_WIDTH = 44  # Characters of a title's line.
+
+
+def draw_pareto(panels: Sequence[ScalingPanel]) -> bytes:
+  """Draws a panel per setting: a line per family over parameters, what papers
+  print pale and hollow, and the Pareto front of each.
+  """
+  figure, axes = figures.new_axes(len(panels), across=3)
+  looks = _looks(panels)
+  titles = tables.differing([panel.spec for panel in panels])
+  for axis, panel in zip(axes, panels, strict=True):
+    for points, theirs in ((panel.points, False), (panel.printed, True)):
+      for family, look in looks.items():
+        _family(axis, [p for p in points if p.family == family], look, theirs)
+      best = front(points)
+      name = "the paper's Pareto front" if theirs else 'Pareto front'
+      axis.plot(
+        [point.parameters for point in best],
+        [point.value for point in best],
+        **_FRONT | {'alpha': _PALE if theirs else 1},
+        linestyle=':' if theirs else '--',
+        label=figures.literal(name) if best else '',
+      )
+    title = textwrap.fill(titles[panel.spec], _TITLE_WIDTH)
+    axis.set(xscale='log', xlabel='parameters', ylabel=panel.quantity)
+    axis.set_title('' if len(panels) == 1 else title, fontsize=9)
+    axis.set_ylim(bottom=min(0, axis.get_ylim()[0]))
+  figures.draw_legend(figure, axes, 5)
+  return figures.to_png(figure)
+
+
+def _looks(panels: Sequence[ScalingPanel]) -> dict[str, dict[str, Any]]:
+  """Returns family -> how it is drawn, those that are only printed last."""
+  points = [point for panel in panels for point in panel.points]
+  points += [point for panel in panels for point in panel.printed]
+  names = list(dict.fromkeys(point.family for point in points))
+  drawn = figures.styles(names)
+  return {
+    name: drawn[name] | {'marker': _MARKERS[number % len(_MARKERS)]}
+    for number, name in enumerate(names)
+  }
+
+
+def _family(
+  axis: Any, points: Sequence[Point], look: dict[str, Any], theirs: bool
+) -> None:
+  """Draws the models of a family, one without parameters as a level."""
+  points = sorted(points, key=lambda point: point.parameters)
+  for point in points:
+    if not point.parameters:
+      level = {'color': look['color'], 'linewidth': 1, 'label': point.family}
+      axis.axhline(point.value, linestyle='-', **level)
+  sized = [point for point in points if point.parameters]
+  if not sized:
+    return
+  hollow = {'markerfacecolor': 'none', 'alpha': _PALE, 'linewidth': 1}
+  hollow |= {'zorder': 1.5}  # Behind ours.
+  axis.plot(
+    [point.parameters for point in sized],
+    [point.value for point in sized],
+    **look | (hollow if theirs else {'linewidth': 1.6}),
+    label=figures.literal(sized[0].family),
+  )
+  for point in sized:
+    if point.low is not None and point.high is not None:
+      bar = {'color': look['color'], 'linewidth': 1}
+      axis.vlines(point.parameters, point.low, point.high, **bar)
+
+
+_BESIDE = 0.18  # Of the way to the next arrow, for ours and the paper's.
+
+_MANY = 6  # Arrows of a panel that still has another beside it.
+_ENDS = 'model', 'less expressive variant'
+
+
+def draw_variants(panels: Sequence[ScalingPanel]) -> bytes | None:
+  """Draws an arrow from each model to its less expressive variant, what papers
+  print pale beside it; None if no model was measured with a variant.
+  """
+  shown = [panel for panel in panels if variant_pairs(panel, panel.points)]
+  if not shown:
+    return None
+  looks = _looks(panels)
+  most = max(len(variant_pairs(panel, panel.points)) for panel in shown)
+  size = max(4.6, 1.0 * most), 3.8
+  across = 2 if most <= _MANY else 1
+  figure, axes = figures.new_axes(len(shown), across=across, size=size)
+  titles = tables.differing([panel.spec for panel in shown])
+  for axis, panel in zip(axes, shown, strict=True):
+    pairs = sorted(
+      variant_pairs(panel, panel.points), key=lambda pair: pair[0][1:3]
+    )
+    theirs = printed_pairs(panel)
+    for x, (main, other) in enumerate(pairs):
+      colour = looks[main.family]['color']
+      _arrow(axis, x - _BESIDE, (main, other), colour, pale=False)
+      if pair := theirs.get((main.printed, other.printed)):
+        _arrow(axis, x + _BESIDE, pair, colour, pale=True)
+    ticks = [_tick(*pair) for pair in pairs]
+    axis.set_xticks(range(len(pairs)), ticks, fontsize=6.5)
+    for marker, name in zip('ov', _ENDS, strict=True):
+      for face, where in ((None, 'here'), ('none', 'in the paper')):
+        dot = {'linestyle': '', 'color': 'black', 'markerfacecolor': face}
+        axis.plot([], [], marker=marker, label=f'{name}, {where}', **dot)
+    axis.set(ylabel=panel.quantity, xlim=(-0.6, len(pairs) - 0.4))
+    title = textwrap.fill(titles[panel.spec], _TITLE_WIDTH)
+    axis.set_title('' if len(shown) == 1 else title, fontsize=9)
+    axis.set_ylim(bottom=min(0, axis.get_ylim()[0]))
+  figures.draw_legend(figure, axes, 4)
+  return figures.to_png(figure)
+
+
+def _tick(main: Point, other: Point) -> str:
+  """Returns a model, its variant and their size, in lines."""
+  family, _, data = main.family.partition(',')
+  variant = other.family.partition(',')[0].removeprefix(f'{family} ')
+  layers, width = main.size
+  lines = [family, f'→ {variant}', data, f'{layers} x {width}']
+  return '\n'.join(filter(None, lines))
+
+
+def _arrow(
+  axis: Any, x: float, pair: tuple[Point, Point], colour: Any, *, pale: bool
+) -> None:
+  """Draws an arrow from a model down, or up, to its variant."""
+  look = {'color': colour, 'alpha': _PALE if pale else 1.0}
+  for point, marker in zip(pair, 'ov', strict=True):
+    filled = {'markerfacecolor': 'none'} if pale else {}
+    dot = {'linestyle': '', 'marker': marker, 'markersize': 5, **filled}
+    axis.plot(x, point.value, **look, **dot)
+    if point.low is not None and point.high is not None:
+      axis.vlines(x, point.low, point.high, **look, linewidth=1)
+  main, other = pair
+  arrow = {
+    'arrowstyle': '->',
+    'lw': 1.4,
+    'mutation_scale': 8,
+    'shrinkA': 0,
+    'shrinkB': 0,
+    **look,
+  }
+  ends = {'xy': (x, other.value), 'xytext': (x, main.value)}
+  axis.annotate('', **ends, arrowprops=arrow)

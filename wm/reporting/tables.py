@@ -15,7 +15,7 @@ import pandas as pd
 
 from wm.core import registry
 from wm.evaluation import seeds as seeds_lib
-from wm.reporting import ceilings, declared
+from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
 
@@ -259,7 +259,7 @@ def spec(entry: Entry) -> str:
 def arguments(text: str) -> dict[str, Any]:
   """Returns all fields of a metric's spec, defaults filled in."""
   name, _, values = registry.parse(text)
-  usual = {field.name: field.default for field in declared.fields(name)}
+  usual = {field.name: field.default for field in catalog.metric_fields(name)}
   return {**usual, **values}
 
 
@@ -280,7 +280,7 @@ def headline(metric: str, quantity: str) -> tuple[str, float | None]:
   'valid_0.5' is ('valid', 0.5) where the metric's headline has 'valid'; a
   quantity that belongs to no headline is ('', None).
   """
-  names = declared.headline(metric, [quantity])
+  names = catalog.headline(metric, [quantity])
   if quantity in names:
     return quantity, None
   name, _, tail = quantity.rpartition('_')
@@ -455,7 +455,7 @@ def settings_tables(runs: Sequence[Run]) -> list[Table]:
   result = []
   for metric in dict.fromkeys(frame.metric):
     mine = frame[frame.metric == metric]
-    for quantity in declared.headline(metric, mine.quantity):
+    for quantity in catalog.headline(metric, mine.quantity):
       part = mine[mine.quantity == quantity]
       texts = list(dict.fromkeys(part.spec))
       if len(texts) > 1:
@@ -523,3 +523,147 @@ def _versions(entry: Entry) -> str:
   keys = ('metric', 'world', 'wm')
   versions = [(key, entry.get(f'{key}_version')) for key in keys]
   return ', '.join(f'{key} {value}' for key, value in versions if value)
+
+
+_WIDE = 8  # More quantities than this are rows, unless there are more runs.
+
+
+def main_table(runs: Sequence[Run]) -> Table:
+  """Tables headline quantities in their plainest setting.
+
+  A row per run and a column per quantity; the other way round where there are
+  many quantities, as a page is longer than it is wide.
+  """
+  frame = results(runs)
+  frame['head'] = [
+    f'{m}: {q}' for m, q in zip(frame.metric, frame.quantity, strict=True)
+  ]
+  shown = frame[(frame.headline != '') & frame['at'].isna()]
+  plain = shown[shown.plain.astype(bool)]
+  wide = by_run(plain, 'head', 'cell')
+  wide = wide.reindex(range(len(runs)), fill_value='')
+  heads = ['model', *dict.fromkeys(shown['head'])]
+  wide = wide.reindex(columns=heads, fill_value='')
+  wide['model'] = labels(runs)
+  if len(heads) - 1 > max(_WIDE, len(runs)):
+    wide = wide.set_index('model').T.rename_axis(columns=None)
+    wide.insert(0, 'quantity', list(wide.index))
+  note = (
+    'Value [95 % interval], and n, the number of trials. Trials are '
+    'independent of each other, unless the cell says how many clusters they '
+    'form. A dash means that nothing could be measured; the table "All '
+    'results" gives the reasons.'
+  )
+  note += _shown_settings(runs) + _seeds_note(runs, list(plain.entry))
+  note += ceilings.note(plain['position'])
+  return Table('The table', wide, note + _few(runs, plain))
+
+
+def _shown_settings(runs: Sequence[Run]) -> str:
+  """Returns which of several settings of a metric the table shows."""
+  entries = [entry for run in runs for entry in run.entries]
+  specs = dict.fromkeys((e['metric'], spec(e)) for e in entries)
+  names = [name for name, _ in specs]
+  plain = plainest(entries).items()
+  several = [text for name, text in plain if names.count(name) > 1]
+  if not several:
+    return ''
+  return f' Of metrics with several settings it shows {", ".join(several)}.'
+
+
+def _seeds_note(runs: Sequence[Run], entries: Sequence[Entry]) -> str:
+  """Returns what a reader must know of seeds; '' where each model has one."""
+  if not any(run.seeds for run in runs):
+    return ''
+  return (
+    ' A model that was trained with several seeds has their mean '
+    f'[{in_brackets(entries)}]; the table "All results" has each seed '
+    'in a row of its own. A model of one seed has the '
+    f'{OF_TRIALS}.{modes(entries)}'
+  )
+
+
+def _few(runs: Sequence[Run], plain: pd.DataFrame) -> str:
+  """Names columns whose trained models so few trials do not tell apart."""
+  roles = ceilings.roles(runs)
+  by_head: dict[str, list[Entry]] = {}
+  columns = plain.run, plain['head'], plain.entry
+  for run, head, entry in zip(*columns, strict=True):
+    if roles[run] == ceilings.TRAINED:
+      by_head.setdefault(head, []).append(entry)
+  return ceilings.too_few(by_head)
+
+
+TRAINING_TITLE = 'Training data and training'
+_TRAINING_NOTE = (
+  'Tokens seen are those that training steps predicted, epochs these over all '
+  'that the data predict. The checkpoint scored is the best one by held-out '
+  'loss; losses are in nats a token after the prompt, the training loss is of '
+  'the batches of the last 200 steps up to the checkpoint. Prefixes shown: of '
+  'the prefixes of held-out sequences, of every length, the share that some '
+  'training sequence begins with. States shown: of the distinct states that '
+  'held-out sequences visit, the share that some training sequence visits.'
+)
+
+
+def training_table(runs: Sequence[Run]) -> Table | None:
+  """Tables a row for each run that was trained; None if none was.
+
+  Cells are blank where a run, of an earlier version, does not say.
+  """
+  trained = [
+    (run, label)
+    for run, label in zip(runs, labels(runs), strict=True)
+    if run.trained
+  ]
+  if not trained:
+    return None
+  rows = [{'model': label, **_training_cells(run)} for run, label in trained]
+  note, cut = _TRAINING_NOTE, [label for run, label in trained if _is_cut(run)]
+  if cut:
+    note += (
+      ' Of large data, shares are by the first sequences alone, as the cell '
+      'says.'
+    )
+  return Table(TRAINING_TITLE, pd.DataFrame(rows), note)
+
+
+def _is_cut(run: Run) -> bool:
+  seen = run.exposure
+  return bool(seen) and seen.get('compared') != seen.get('sequences')
+
+
+def _training_cells(run: Run) -> dict[str, str]:
+  seen, trained = run.exposure, run.trained
+  of = (
+    f', of the first {_count_or_blank(seen.get("compared"))}'
+    if _is_cut(run)
+    else ''
+  )
+
+  def share(key: str) -> str:
+    value = seen.get(key)
+    return '' if value is None else f'{value:.3f}{of}'
+
+  return {
+    'training sequences': _count_or_blank(seen.get('sequences')),
+    'distinct': _count_or_blank(seen.get('distinct')),
+    'tokens in the data': _count_or_blank(seen.get('tokens')),
+    'tokens seen': _count_or_blank(trained.get('tokens')),
+    'epochs': _number_or_blank(seen.get('epochs'), 1),
+    'steps': _count_or_blank(trained.get('step')),
+    'parameters': _count_or_blank(trained.get('parameters')),
+    'step scored': _count_or_blank(trained.get('best_step')),
+    'training loss': _number_or_blank(seen.get('training_loss')),
+    'held-out loss': _number_or_blank(trained.get('best_loss_moves')),
+    'prefixes shown': share('prefixes_shown'),
+    'states shown': share('states_shown'),
+  }
+
+
+def _count_or_blank(value: Any) -> str:
+  return '' if value is None else f'{value:,}'
+
+
+def _number_or_blank(value: float | None, decimals: int = 3) -> str:
+  return '' if value is None else number(value, decimals)

@@ -31,14 +31,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from wm.evaluation import comparisons
+from wm.evaluation import seeds as seeds_lib
 from wm.evaluation.comparisons import Difference
-from wm.reporting import amounts
-from wm.reporting.amounts import Amount, Results
+from wm.reporting import ceilings, tables, units
+from wm.reporting.ceilings import BAYES, ORACLE, REPLANNING
 from wm.reporting.findings import Claim, Finding, Quantity
-from wm.reporting.units import Unit
+from wm.reporting.units import Amount, Results, Rows, Unit
 
 SHOWN, ABSENT, UNDECIDED, ONE_SEED, UNTESTED = VERDICTS = (
   *('shown', 'shown absent', 'undecided', 'one seed', 'not tested here'),
@@ -195,7 +198,7 @@ def _compare(finding: Finding, results: Results) -> Judged:
         unit
         for unit in results.rows.get(name, ())
         if unit.seed >= results.first
-        and not amounts.excluded(unit, claim.exclusions)
+        and not units.excluded(unit, claim.exclusions)
       ][: finding.seeds]
       for name in claim.row_names
     }
@@ -234,7 +237,7 @@ def _lacking(
   results: Results,
 ) -> tuple[str, bool]:
   """What a row lacks to be tested, '' is nothing; and is its seed alone?"""
-  amount = amounts.amount(row, claim.of)
+  amount = units.amount(row, claim.of)
   seeds = amount.seeds if amount else 0
   if isinstance(claim.than, Quantity) and amount:
     seeds = len(_within_seeds(claim, row, claim.than))
@@ -255,7 +258,7 @@ def _unknown(claim: Claim, name: str, row: Sequence[Unit]) -> list[str]:
   """A line on each quantity without which the rule cannot exclude seeds."""
   seeds: dict[str, list[str]] = {}
   for unit in row:
-    for of in amounts.lacking(unit, claim.exclusions):
+    for of in units.lacking(unit, claim.exclusions):
       seeds.setdefault(str(of), []).append(str(unit.seed))
   return [
     f'{name}: lacks {of}, by which the rule excludes seeds (of seed '
@@ -282,20 +285,20 @@ def _comparison(
   other: str | float | Quantity,
 ) -> Comparison:
   """Compares a row; p values of 1 where that cannot be done."""
-  amount = amounts.amount(rows[row], claim.of)
+  amount = units.amount(rows[row], claim.of)
   difference, other_amount = _NONE, None
   if isinstance(other, float):
     number = comparisons.number(claim.times * other)
     if amount:
       difference = comparisons.of_means(amount.mean(), number)
   elif isinstance(other, str):
-    other_amount = amounts.amount(rows[other], claim.of)
+    other_amount = units.amount(rows[other], claim.of)
     if amount and other_amount:
       difference = comparisons.of_means(
         amount.mean(), other_amount.mean(claim.times)
       )
   else:
-    other_amount = amounts.amount(rows[row], other)
+    other_amount = units.amount(rows[row], other)
     if pairs := _within_seeds(claim, rows[row], other):
       difference = comparisons.of_means(
         _mean_of_pairs(pairs, claim.times), comparisons.number(0.0)
@@ -313,7 +316,7 @@ def _within_seeds(
 ) -> list[tuple[Amount, Amount]]:
   """Both quantities of each seed that has measured both."""
   both = [
-    (amounts.amount([unit], claim.of), amounts.amount([unit], other))
+    (units.amount([unit], claim.of), units.amount([unit], other))
     for unit in row
   ]
   return [(first, two) for first, two in both if first and two]
@@ -338,3 +341,140 @@ def _mean_of_pairs(
     ),
     pairs[0][0].trained,
   ).mean()
+
+
+_CEILINGS = {**ceilings.NAMES, ORACLE: ORACLE}
+
+
+def deciding_effect(judged: Judged) -> str:
+  """'D 0.39 [0.32, 0.46], stated: > 0.05', of the comparison that decides.
+
+  Empty where the finding was not tested.
+  """
+  if judged.verdict == UNTESTED:
+    return ''
+  each = judged.deciding
+  return f'D {_interval(each.difference._asdict())}, stated: {_bound(each)}'
+
+
+def rule_text(judged: Judged) -> str:
+  """The rule's hash and date, and the p values that decide."""
+  finding = judged.finding
+  text = f'Rule {finding.rule_hash} of {finding.date}'
+  if judged.verdict in (UNTESTED, ONE_SEED):
+    return f'{text}.'
+  num = len(judged.family)
+  return (
+    f'{text}; p {_p(judged.shown)} for shown, {_p(judged.absent)} for shown '
+    f'absent, both adjusted for the {num} findings of {judged.finding.paper}.'
+  )
+
+
+def comparison_table(judged: Judged, rows: Rows) -> tables.Table:
+  """A row for each comparison of a finding.
+
+  Args:
+    judged: the finding.
+    rows: units of its miniature, among which are ceilings.
+  """
+  paper = f'{judged.finding.paper}, {judged.finding.printed}'
+  note = (
+    'Values are means over seeds [95 % interval], (each seed, or of more than '
+    'five the least to the greatest), trials in clusters. D is the first value '
+    'less the second, times its factor, with '
+    'its 95 % interval and what the finding states of it. The p values are '
+    'one-sided: that D is as stated, and that it is not (corrected by Holm for '
+    'the comparisons of the finding). They are not yet corrected for the '
+    f'{len(judged.family)} findings of the paper, which the table of verdicts '
+    'names. Ceilings are of the world that the first row is scored in. '
+    f'Paper: {paper}.'
+  )
+  listed = [_comparison_row(each, rows) for each in judged.comparisons]
+  frame = pd.DataFrame(listed, dtype=object)
+  return tables.Table('', frame, note)
+
+
+def _comparison_row(each: Comparison, rows: Rows) -> dict[str, str]:
+  claim, tested = each.claim, each.difference.low is not None
+  value, other = _amount(each.amount), _amount(each.other_amount)
+  times = '' if claim.times == 1 else f'{claim.times:g} × '
+  if isinstance(each.other, float):
+    second = f'{times}{each.other:g}'
+  else:
+    second = tables.headed(f'{times}{each.other}: ', other)
+  paper = [
+    f'{name} {claim.published[name]:g}'
+    for name in (each.row, each.other)
+    if isinstance(name, str) and name in claim.published
+  ]
+  return {
+    'quantity': claim.label,
+    'row': tables.headed(f'{each.row}: ', value),
+    'compared with': second,
+    'D': _interval(each.difference._asdict()),
+    'stated': _bound(each),
+    'margin': f'{claim.margin:g}',
+    'seeds': _seeds(each),
+    'p shown': _p(each.shown) if tested else '–',
+    'p absent': _p(each.absent) if tested else '–',
+    'ceiling': '; '.join(_ceilings(each.row, claim, rows)) or '–',
+    'paper': ', '.join(paper) or '–',
+  }
+
+
+def _bound(each: Comparison) -> str:
+  """'> 0.05', or '< -0.05' of 'below'."""
+  margin = each.claim.margin
+  if each.claim.relation == 'below':
+    return f'< {-margin if margin else 0:g}'
+  return f'> {margin:g}'
+
+
+def _interval(entry: Mapping[str, Any]) -> tables.Cell:
+  """'0.390 [0.320, 0.460]', or without an interval where there is none."""
+  shown = tables.interval(dict(entry))
+  return shown if entry['low'] is not None else tables.Cell(shown.pieces[0])
+
+
+def _p(value: float) -> str:
+  return f'{value:.2g}' if value >= 1e-4 else '< 0.0001'
+
+
+def _seeds(each: Comparison) -> str:
+  """'3', or '3 and 1' where they differ."""
+  counts = [
+    str(amount.seeds) for amount in (each.amount, each.other_amount) if amount
+  ]
+  return ' and '.join(dict.fromkeys(counts)) or '0'
+
+
+def _amount(amount: Amount | None) -> tables.Cell:
+  if amount is None:
+    return tables.Cell('–')
+  entry, values = amount.entry(), []
+  if amount.seeds > seeds_lib.SHOWN:
+    ends = map(tables.number, (min(amount.values), max(amount.values)))
+    values = [f' ({" to ".join(ends)})']
+  elif amount.seeds > 1:
+    values = [f' ({", ".join(map(tables.number, amount.values))})']
+  shown = tables.Cell(*_interval(entry).pieces, *values)
+  return tables.joined(shown, f'n={tables.trials(entry)}')
+
+
+def _ceilings(row: str, claim: Claim, rows: Rows) -> list[str]:
+  """'Bayes 0.991 [0.985, 0.995]', of the world that a row is scored in."""
+  if not rows.get(row):
+    return []
+  world = rows[row][0].key.get('scored_in')
+  values = {}
+  for name, of in rows.items():
+    key = of[0].key
+    model = units.described(key.get('model', {}))
+    role = ceilings.role(name, model, 'training' in key, ())
+    if role in _CEILINGS and key.get('scored_in') == world:
+      values[role] = units.amount(of, claim.of)
+  return [
+    f'{_CEILINGS[role]} {_interval(amount.entry())}'
+    for role in (BAYES, REPLANNING, ORACLE)
+    if (amount := values.get(role))
+  ]

@@ -21,7 +21,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics, registry
-from wm.reporting import catalog, collect, declared, tables
+from wm.reporting import catalog, collect, tables
 from wm.reporting.collect import Run
 
 MOST = 3  # Trials of each model, metric and quantity.
@@ -104,7 +104,7 @@ def _of_run(run: Run, most: int) -> list[Group]:
       failure for failure in trials if failure.prefixes or failure.states
     ]
     if pictured or not trials:
-      pictures = declared.metric(metric).pictures
+      pictures = catalog.metric_class(metric).pictures
       about = quantity, pictures.get(quantity, 'what the model did')
       shown = tuple(_worst(pictured, most))
       sizes = num, len(trials)
@@ -123,7 +123,7 @@ def _trials(
   if not path.is_file():
     return
   headline = functools.cache(tables.headline)  # Rows are many.
-  strange = [name for name in specs if not declared.is_known(name)]
+  strange = [name for name in specs if not catalog.is_known(name)]
   for line, row in enumerate(collect.rows(path, _COLUMNS), 2):
     metric, spec, quantity, text, wrong_at, number, trial, suffix, *more = row
     if not text or specs.get(metric) != spec or metric in strange:

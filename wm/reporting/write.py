@@ -1,4 +1,11 @@
-"""Writes a report of one or several runs: Markdown, HTML and the numbers."""
+"""Writes a report of one or several runs: Markdown, HTML and the numbers.
+
+Cautions stand before the first table, by rules of the metrics. A rule judges
+the interval of one quantity, in the plainest setting of its metric
+(`core.Caution`). A model has one line, with all that holds of it. Of several
+seeds each is judged by its own interval: an interval over two or three seeds is
+so wide that it would hide what is clear of each of them.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +15,27 @@ import pathlib
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import markupsafe
 
-from wm.core import inputs
+from wm import core
+from wm.core import inputs, registry
+from wm.evaluation import needs
 from wm.reporting import (
-  across,
-  beside,
-  breakdown,
-  calibration,
   catalog,
-  cautions,
   ceilings,
   collect,
-  covered,
-  declared,
-  exposures,
+  curves,
   figures,
-  main_table,
-  mapped,
-  retold,
+  model_comparison,
+  paper_comparison,
   scaling,
-  scaling_figures,
-  searched,
   tables,
   worst,
 )
+from wm.reporting.collect import Entry, Run
 from wm.runtime import files, locks, pages
 
 STAGE = 'report'
@@ -106,19 +106,19 @@ def _write(
   )
   runs = ceilings.ordered(runs)
   together = collect.pooled(runs)
-  curves = breakdown.curves(together)
+  by_place = curves.curves(together)
   groups = worst.groups(together)
   sized = scaling.panels(together)
-  warned, of_baselines = cautions.of_runs(together)
+  warned, of_baselines = cautions_of_runs(together)
   values: dict[str, Any] = {
     'title': TITLE,
     'lead': _lead(entries),
-    'cautions': [*map(str, warned), *cautions.unchecked(together)],
+    'cautions': [*map(str, warned), *unchecked_cautions(together)],
     'baselines': of_baselines,
-    'rules': cautions.rules(together),
-    'tables': _tables(runs, together, curves, sized, out),
+    'rules': caution_rules(together),
+    'tables': _tables(runs, together, by_place, sized, out),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
-    'pictures': _pictures(runs, together, curves, sized, unfinished),
+    'pictures': _pictures(runs, together, by_place, sized, unfinished),
     'words': catalog.glossary(entries),
   }
   text = pages.render(
@@ -140,37 +140,38 @@ def _write(
   files.write_text(unfinished / 'report.html', page)
   return {
     'results': len(entries),
-    'left_out': declared.left_out(entries),
+    'left_out': catalog.left_out(entries),
   }
 
 
 def _tables(
   runs: Sequence[collect.Run],
   together: Sequence[collect.Run],
-  curves: Sequence[breakdown.Curve],
-  sized: Sequence[Sequence[scaling.Panel]],
+  by_place: Sequence[curves.Curve],
+  sized: Sequence[Sequence[scaling.ScalingPanel]],
   out: pathlib.Path,
 ) -> list[tables.Table]:
   """Returns all tables in order; `together` are the runs with seeds pooled."""
-  from wm.reporting import paired  # Differences load SciPy.
 
   result = [
-    main_table.table(together),
-    paired.table(together),
-    exposures.table(runs),
-    *beside.paper_tables(together),
-    *searched.search_tables(runs),
-    covered.table([out.parent, out, *(run.folder for run in runs)]),
+    tables.main_table(together),
+    model_comparison.paired_table(together),
+    tables.training_table(runs),
+    *paper_comparison.value_tables(together),
+    *paper_comparison.search_tables(runs),
+    paper_comparison.coverage_table(
+      [out.parent, out, *(run.folder for run in runs)]
+    ),
     *tables.settings_tables(together),
     *tables.series_tables(together),
-    *(scaling.table(panels) for panels in sized),
+    *(scaling.pareto_table(panels) for panels in sized),
     *(scaling.ablation_table(panels) for panels in sized),
-    across.table(together),
-    retold.table(runs),
-    mapped.map_table(runs),
+    model_comparison.correlation_table(together),
+    model_comparison.wording_table(runs),
+    paper_comparison.map_table(runs),
     *tables.quantity_tables(together),
-    *breakdown.curve_tables(curves),
-    breakdown.table(together, curves),
+    *curves.curve_tables(by_place),
+    curves.breakdown_table(together, by_place),
     tables.full_table(runs),
   ]
   return [table for table in result if table is not None]
@@ -223,8 +224,8 @@ class Picture(NamedTuple):
 def _pictures(
   runs: Sequence[collect.Run],
   together: Sequence[collect.Run],
-  curves: Sequence[breakdown.Curve],
-  sized: Sequence[Sequence[scaling.Panel]],
+  by_place: Sequence[curves.Curve],
+  sized: Sequence[Sequence[scaling.ScalingPanel]],
   out: pathlib.Path,
 ) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
@@ -236,31 +237,33 @@ def _pictures(
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
-  for line in (curve for curve in curves if curve.measured):
+  for line in (curve for curve in by_place if curve.measured):
     name = f'{line.metric}_{line.quantity}_by_{line.column}.png'
     caption = f'{line.metric}: {line.quantity} by {line.axis}'
-    caption += f'; {bands}' if figures.banded(line) else ''
-    if line.correlations and figures.banded(line):
-      caption += f'; above is the correlation, {breakdown.CORRELATION}'
-    pictures.append(Picture(name, caption, figures.curves(line)))
-  for several in breakdown.panels(together):
+    caption += f'; {bands}' if curves.banded(line) else ''
+    if line.correlations and curves.banded(line):
+      caption += f'; above is the correlation, {curves.CORRELATION}'
+    pictures.append(Picture(name, caption, curves.draw_curves(line)))
+  for several in curves.panel_curves(together):
     name = f'{several[0].metric}_rules.png'
     caption = (
       f'{several[0].metric}: {", ".join(line.quantity for line in several)}'
     )
-    pictures.append(Picture(name, caption, figures.panels(several)))
-  for calibrated in calibration.panels(together):
+    pictures.append(Picture(name, caption, curves.draw_panels(several)))
+  for calibrated in curves.calibrations(together):
     name, caption = (
       f'{calibrated[0].metric}_calibration.png',
       'model over oracle',
     )
     caption = f'{calibrated[0].metric}: {caption}, by bins of pairs; {bands}'
-    pictures.append(Picture(name, caption, calibration.drawn(calibrated)))
+    pictures.append(
+      Picture(name, caption, curves.draw_calibrations(calibrated))
+    )
   for panels in sized:
     pictures += _scaled(panels)
-  for field, points in figures.ablations(together).items():
+  for field, points in curves.ablations(together).items():
     caption = f'Ablation over {field}; {bands}'
-    drawn = figures.ablation(field, points)
+    drawn = curves.draw_ablation(field, points)
     pictures.append(Picture(f'ablation_{field}.png', caption, drawn))
   taken: set[str] = set()
   roles = ceilings.roles(runs)
@@ -277,16 +280,16 @@ def _pictures(
   return written
 
 
-def _scaled(panels: Sequence[scaling.Panel]) -> list[Picture]:
+def _scaled(panels: Sequence[scaling.ScalingPanel]) -> list[Picture]:
   """Returns a quantity over parameters, and what variants lose."""
   metric, quantity = panels[0][:2]
   what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
   theirs = any(panel.printed for panel in panels)
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
   caption = f'{words} against parameters{hollow}'
-  drawn = scaling_figures.pareto(panels)
+  drawn = scaling.draw_pareto(panels)
   pictures = [Picture(f'{what}_by_parameters.png', caption, drawn)]
-  if lost := scaling_figures.arrows(panels):
+  if lost := scaling.draw_variants(panels):
     caption = f'{words} of less expressive variants{hollow}'
     pictures.append(Picture(f'{what}_of_variants.png', caption, lost))
   return pictures
@@ -347,3 +350,185 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
         for row in collect.rows(source, [*heads]):
           float(row[value] or 0)  # Raises where it is no number.
           writer.writerow(row)
+
+
+_FIELD = re.compile(r'{(\w+)}')  # Of a rule's text.
+_BASELINES = ceilings.UNTRAINED, ceilings.UNIFORM
+# The one reason of this form that is the model's own.
+_SILENT = 'no_answer'
+
+
+class Warned(NamedTuple):
+  """What rules say of one model.
+
+  Attributes:
+    label: of the model.
+    text: that goes on from the label.
+    role: one of `ceilings.ROLES`.
+  """
+
+  label: str
+  text: str
+  role: str
+
+  def __str__(self) -> str:
+    """As a report shows it."""
+    return f'{self.label} {self.text}.'
+
+
+def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
+  """Lines on models, trained ones first, and lines on baselines.
+
+  What must be bad, such as a uniform guesser, hides nobody whom a reader has to
+  be warned of. Where nothing but baselines is reported they are models.
+  """
+  against, every = ceilings.Against(runs), []
+  labels = tables.labels(runs)
+  for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
+    clauses = [
+      text
+      for seeds in _plain(run)
+      for rule in _rules(seeds)
+      if (text := _clause(rule, seeds, against, place))
+    ]
+    if clauses:
+      text = '; '.join(dict.fromkeys(clauses))
+      every.append(Warned(label, text, against.roles[place]))
+  every.sort(key=lambda line: line.role != ceilings.TRAINED)
+  if all(role in _BASELINES for role in against.roles):
+    return every, []
+  return (
+    [line for line in every if line.role not in _BASELINES],
+    [line for line in every if line.role in _BASELINES],
+  )
+
+
+def caution_rules(runs: Sequence[Run]) -> list[str]:
+  """Returns each rule of what was measured, in words."""
+  metrics = dict.fromkeys(e['metric'] for run in runs for e in run.entries)
+  return [
+    f'{name}: {rule.quantity} {_limit(rule)}: "{_FIELD.sub("…", rule.text)}"'
+    for name in metrics
+    for rule in catalog.metric_class(name).cautions
+  ]
+
+
+def _limit(rule: core.Caution) -> str:
+  if rule.unmeasured:
+    return f'not measured in any trial, as {rule.unmeasured}'
+  limit = f'below {rule.below}' if rule.above is None else f'above {rule.above}'
+  more = ' of that of the Bayes predictor' if rule.of_best else ''
+  return f'{limit}{more}'
+
+
+def _plain(run: Run) -> Iterator[list[Mapping[str, Entry]]]:
+  """Yields quantity -> entry of each seed, for the plainest setting of each
+  metric.
+  """
+  for metric, spec in tables.plainest(run.entries).items():
+    yield [
+      {
+        entry['quantity']: entry
+        for entry in each.entries
+        if entry['metric'] == metric and tables.spec(entry) == spec
+      }
+      for each in run.each or (run,)
+    ]
+
+
+def _rules(seeds: Sequence[Mapping[str, Entry]]) -> tuple[core.Caution, ...]:
+  metrics = [entry['metric'] for values in seeds for entry in values.values()]
+  return catalog.metric_class(metrics[0]).cautions
+
+
+def _clause(
+  rule: core.Caution,
+  seeds: Sequence[Mapping[str, Entry]],
+  against: ceilings.Against,
+  place: int,
+) -> str:
+  """Returns the rule's text with values, means over the seeds that it holds of;
+  '' where there are none.
+  """
+  best = _best_value(rule, seeds, against, place)
+  held = [values for values in seeds if _holds(rule, values, best)]
+  if not held:
+    return ''
+  # Results of older versions may lack a quantity.
+  numbers: dict[str, float | None] = {
+    name: _mean_value([values.get(name) for values in held]) for name in held[0]
+  }
+  value = numbers[rule.quantity]
+  rest = None if value is None else 1 - value
+  numbers |= {'value': value, 'rest': rest, 'best': best}
+  shown = {name: tables.number(number, 2) for name, number in numbers.items()}
+  text = _FIELD.sub(lambda field: shown.get(field[1], '–'), rule.text)
+  if len(seeds) == 1:
+    return text
+  every = 'each' if len(held) == len(seeds) else str(len(held))
+  return f'{text}, in {every} of {len(seeds)} seeds'
+
+
+def _mean_value(entries: Sequence[Entry | None]) -> float | None:
+  values = [e['value'] for e in entries if e and e['value'] is not None]
+  return sum(values) / len(values) if values else None
+
+
+def _best_value(
+  rule: core.Caution,
+  seeds: Sequence[Mapping[str, Entry]],
+  against: ceilings.Against,
+  place: int,
+) -> float | None:
+  """What a limit is a share of; None where that is not measured."""
+  if not rule.of_best:
+    return 1.0
+  for values in seeds:
+    if entry := values.get(rule.quantity):
+      ceiling = against.ceiling(place, entry)
+      return ceiling[1]['value'] if ceiling else None
+  return None
+
+
+def _holds(
+  rule: core.Caution, values: Mapping[str, Entry], best: float | None
+) -> bool:
+  """Does a rule hold of one seed?"""
+  entry = values.get(rule.quantity)
+  if entry is None or best is None:
+    return False  # The best predictor there is may have less than 1.
+  if entry['value'] is None:
+    causes = [
+      cause
+      for cause in entry['unmeasured']
+      if not cause.startswith('no_') or cause == _SILENT
+    ]
+    return bool(rule.unmeasured) and causes == [rule.unmeasured]
+  low, high = ceilings.ends(entry)
+  below = rule.below is not None and high < rule.below * best
+  return below or (rule.above is not None and low > rule.above)
+
+
+def unchecked_cautions(runs: Sequence[Run]) -> list[str]:
+  """Returns a line on metrics that have rules and were not measured."""
+  measured = {entry['metric'] for run in runs for entry in run.entries}
+  worlds = [
+    registry.find('world', kind)
+    for kind in dict.fromkeys(run.world.partition('(')[0] for run in runs)
+    if kind and catalog.is_known(kind)
+  ]
+  if not any(catalog.metric_class(name).cautions for name in measured):
+    return []
+  names = [
+    name
+    for name in registry.names('metric')
+    if name not in measured
+    and (cls := registry.find('metric', name)).cautions
+    and any(not needs.lacks(cls, world) for world in worlds)
+  ]
+  if not names:
+    return []
+  return [
+    'Cautions not checked, because these metrics were not measured: '
+    f'{", ".join(names)}.'
+  ]
