@@ -29,6 +29,8 @@ the model's that the world has too, recall the share of the world's that the
 model tells apart.
 """
 
+from typing import Any
+
 import common
 
 FLAGS = common.FLAGS
@@ -39,17 +41,21 @@ def main() -> None:
   common.need('world', 'first_state', 'second_state')
   import wm
 
-  pair = FLAGS.world, FLAGS.first_state, FLAGS.second_state, FLAGS.depth
+  pair: dict[str, Any] = {
+    'world': FLAGS.world,
+    'first': FLAGS.first_state,
+    'second': FLAGS.second_state,
+    'depth': FLAGS.depth,
+  }
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
     common.apart('model', 'interior')
     accept = {'accept': FLAGS.accept} if FLAGS.accept else {}
-    source = common.source()
     both = wm.model_boundary(
-      source.pop('source'), *pair, **source, **accept, seed=FLAGS.seed
+      **common.source(), **pair, **accept, seed=FLAGS.seed
     )
     print(*both.lines(FLAGS.show), sep='\n')
     return
-  boundary = wm.boundary(*pair)
+  boundary = wm.boundary(**pair)
   for suffix in boundary.suffixes() if FLAGS.show else ():
     print(suffix)
   for sizes in boundary.by_length if FLAGS.interior else boundary.sizes:
