@@ -250,7 +250,7 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
 
 def axis(text: str, names: Sequence[str]) -> Any:
   """An axis of --grid, over flags that are some of these; InputError."""
-  from wm.tasks import grid
+  from wm.runs import grid
 
   return grid.parse_axis(
     text,

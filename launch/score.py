@@ -43,9 +43,9 @@ def main() -> None:
   }
   wm.score(**given, log=print)
   if FLAGS.power:
-    from wm.library import power
+    from wm.library import calls
 
-    power.write(FLAGS.out, wm.power(FLAGS.out, FLAGS.power, log=print))
+    calls.write_power(FLAGS.out, wm.power(FLAGS.out, FLAGS.power, log=print))
 
 
 if __name__ == '__main__':

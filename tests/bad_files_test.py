@@ -25,7 +25,7 @@ from wm.papers.cogeval import recorded as cogeval_recorded
 from wm.papers.forces import questions
 from wm.papers.forces import score as scoring
 from wm.papers.mango import recorded as mango_recorded
-from wm.tasks import standings
+from wm.runs import grid
 from wm.training import run_log
 from wm.worlds.automaton import readers
 from wm.worlds.maps import osm, streets, trips
@@ -360,10 +360,10 @@ def test_tables_of_sweeps_of_all_wrong_kinds(tmp_path):
 
   def refused(table):
     path.write_text(json.dumps(table))
-    assert attempt(path, lambda p: standings.winners(p.parent, 1))
+    assert attempt(path, lambda p: grid.winners(p.parent, 1))
 
   path.write_text(json.dumps(TABLE))
-  assert len(standings.winners(tmp_path, 1)) == 1
+  assert len(grid.winners(tmp_path, 1)) == 1
   for value in (None, 3, 'x', [[]], [None], [{}], {'a': 1}, 1e300):
     refused(value)
     refused(TABLE | {'runs': value})
@@ -373,7 +373,7 @@ def test_tables_of_sweeps_of_all_wrong_kinds(tmp_path):
         (row,) = TABLE['runs']
         table = TABLE | {'runs': [row | {key: value}]}
         path.write_text(json.dumps(table))
-        attempt(path, lambda p: standings.winners(p.parent, 1))
+        attempt(path, lambda p: grid.winners(p.parent, 1))
 
 
 def test_manifests_of_all_wrong_kinds(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from tests.launch import binaries
 from wm.reporting import collect
 from wm.reporting import write as reports
-from wm.tasks import standings
+from wm.runs import grid
 
 FOLDER = pathlib.Path(__file__).parent / 'golden'
 KINDS = ('sampled', 'trained', 'half', 'scored', 'reconstructed')
@@ -143,5 +143,5 @@ def test_every_scored_folder_is_reported_and_others_say_why_not(
 
 
 def test_a_sweep_is_read_with_its_winner(folders):
-  (best,) = standings.winners(folders / 'sweep', 1)
+  (best,) = grid.winners(folders / 'sweep', 1)
   assert best.flags['lr'] == 1e-2

@@ -264,7 +264,7 @@ SNIFFED = {
     'value',
   },
   'wm/runtime/threads.py': {'sched_getaffinity'},  # Linux has it.
-  'wm/tasks/pool.py': {'sched_setaffinity'},  # Linux has it.
+  'wm/runs/jobs.py': {'sched_setaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.
 }
 

@@ -59,41 +59,47 @@ from typing import Any
 
 __version__ = '0.1.0'
 
-# Module of wm.library -> what of it `wm.NAME` gives. Modules are imported when
-# they are first asked for, and by computed names: results are kept by the
-# imports of what made them (`runtime.provenance`), and all code imports wm.
+# Module -> its members that `wm.NAME` gives. Modules are imported when they are
+# first asked for, and by computed names: results are kept by the imports of
+# what made them (`runtime.provenance`), and all code imports wm.
 _CALLS = {
-  'calls': ('ingest', 'reconstruct', 'sample', 'score', 'train'),
-  'covered': ('Coverage', 'coverage'),
-  'exact': ('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
-  'atlas': ('atlas',),
-  'film': ('film',),
-  'recorded': ('recorded', 'wrong_keys'),
-  'report': ('findings', 'report'),
-  'loading': ('Loaded', 'Run', 'load_predictor'),
-  'miniature': ('miniature',),
-  'power': ('power',),
-  'rows': ('Row',),
-  'study': ('study',),
-  'sweep': ('sweep',),
-  'outside': ('fetch_map', 'from_graph', 'import_gpt2', 'ingest_text'),
-  'names': (
-    *('Reconstruction', 'Sampling', 'Scoring', 'Training'),
-    *('make', 'names', 'spec', 'trust'),
+  'core.registry': ('names', 'spec'),
+  'core.trust': ('trust',),
+  'data.street_files': ('fetch_map', 'from_graph'),
+  'library.calls': (
+    *('ingest', 'ingest_text', 'power', 'reconstruct', 'sample', 'score'),
+    'train',
   ),
+  'library.coverage': ('Coverage', 'coverage'),
+  'library.exact': (
+    *('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
+  ),
+  'library.film': ('film',),
+  'library.loading': ('Loaded', 'Run', 'load_predictor', 'make'),
+  'library.report': ('findings', 'recorded', 'report', 'wrong_keys'),
+  'options.calls': ('Scoring',),
+  'options.reconstruction': ('Reconstruction',),
+  'options.sampling': ('Sampling',),
+  'options.training': ('Training',),
+  'runs.atlas': ('atlas',),
+  'runs.miniature': ('miniature',),
+  'runs.rows': ('Row',),
+  'runs.study': ('study',),
+  'runs.sweep': ('sweep',),
+  'training.adopt': ('import_gpt2',),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}
-_CHECKS = 'arguments'  # Of what these are given.
+_CHECKS = 'wm.library.arguments'  # Of what these are given.
 __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
   if name not in _HOME:
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-  found = getattr(importlib.import_module(f'wm.library.{_HOME[name]}'), name)
-  if not isinstance(found, types.FunctionType):
-    return found
-  return importlib.import_module(f'wm.library.{_CHECKS}').checked(found)
+  member = getattr(importlib.import_module(f'wm.{_HOME[name]}'), name)
+  if not isinstance(member, types.FunctionType):
+    return member
+  return importlib.import_module(_CHECKS).checked(member)
 
 
 def __dir__() -> list[str]:

@@ -1,13 +1,19 @@
 """What `wm.NAME` gives, for type checkers; `__init__.py` finds it lazily."""
 
-from wm.library.atlas import atlas as atlas
+from wm.core.registry import names as names
+from wm.core.registry import spec as spec
+from wm.core.trust import trust as trust
+from wm.data.street_files import fetch_map as fetch_map
+from wm.data.street_files import from_graph as from_graph
 from wm.library.calls import ingest as ingest
+from wm.library.calls import ingest_text as ingest_text
+from wm.library.calls import power as power
 from wm.library.calls import reconstruct as reconstruct
 from wm.library.calls import sample as sample
 from wm.library.calls import score as score
 from wm.library.calls import train as train
-from wm.library.covered import Coverage as Coverage
-from wm.library.covered import coverage as coverage
+from wm.library.coverage import Coverage as Coverage
+from wm.library.coverage import coverage as coverage
 from wm.library.exact import boundary as boundary
 from wm.library.exact import classes as classes
 from wm.library.exact import count as count
@@ -17,26 +23,20 @@ from wm.library.film import film as film
 from wm.library.loading import Loaded as Loaded
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor
-from wm.library.miniature import miniature as miniature
-from wm.library.names import Reconstruction as Reconstruction
-from wm.library.names import Sampling as Sampling
-from wm.library.names import Scoring as Scoring
-from wm.library.names import Training as Training
-from wm.library.names import make as make
-from wm.library.names import names as names
-from wm.library.names import spec as spec
-from wm.library.names import trust as trust
-from wm.library.outside import fetch_map as fetch_map
-from wm.library.outside import from_graph as from_graph
-from wm.library.outside import import_gpt2 as import_gpt2
-from wm.library.outside import ingest_text as ingest_text
-from wm.library.power import power as power
-from wm.library.recorded import recorded as recorded
-from wm.library.recorded import wrong_keys as wrong_keys
+from wm.library.loading import make as make
 from wm.library.report import findings as findings
+from wm.library.report import recorded as recorded
 from wm.library.report import report as report
-from wm.library.rows import Row as Row
-from wm.library.study import study as study
-from wm.library.sweep import sweep as sweep
+from wm.library.report import wrong_keys as wrong_keys
+from wm.options.calls import Scoring as Scoring
+from wm.options.reconstruction import Reconstruction as Reconstruction
+from wm.options.sampling import Sampling as Sampling
+from wm.options.training import Training as Training
+from wm.runs.atlas import atlas as atlas
+from wm.runs.miniature import miniature as miniature
+from wm.runs.rows import Row as Row
+from wm.runs.study import study as study
+from wm.runs.sweep import sweep as sweep
+from wm.training.adopt import import_gpt2 as import_gpt2
 
 __version__: str

@@ -15,7 +15,7 @@ from tests.launch import binaries
 from wm import core
 from wm.core import adapting, registry
 from wm.library import film as library
-from wm.library import film_forces, loading
+from wm.library import loading
 from wm.models.serving import stateless
 from wm.reporting import film
 from wm.runtime import provenance
@@ -143,7 +143,7 @@ def test_a_film_is_tuned_once(world, tmp_path):
   other = dataclasses.replace(loaded, origin=changed)
   tuned(world, other, tmp_path)
   assert model.calls == 2
-  (tmp_path / film_forces.FILE).write_bytes(b'no archive')
+  (tmp_path / library.FORCES_FILE).write_bytes(b'no archive')
   assert read(tuned(world, other, tmp_path)) == first
   assert model.calls == 3
   tuned(world, model, tmp_path)  # What it is made of is not known.

@@ -107,7 +107,7 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   torch.save(state, tmp_path / 'state.pt')
   words = tmp_path / 'words.txt'
   words.write_text('\n'.join(world.vocab))
-  summary = adopt.gpt2(
+  summary = adopt.import_gpt2(
     tmp_path / 'state.pt',
     'lattice(size=4)',
     tmp_path / 'run',

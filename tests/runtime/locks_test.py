@@ -140,7 +140,7 @@ def test_systems_without_locks_import_all_the_same(root):
   code = """
 import sys
 sys.modules['fcntl'] = sys.modules['resource'] = None
-import wm.runtime.locks, wm.data.pgn.ingest, wm.tasks.sweep
+import wm.runtime.locks, wm.data.pgn.ingest, wm.runs.sweep
 """
   subprocess.run([sys.executable, '-c', code], cwd=root, check=True)
 

@@ -16,7 +16,7 @@ from wm.worlds import maps
 from wm.worlds.maps import osm, streets
 
 
-def fetch(out: str | Path, place: str = '', file: str = '') -> str:
+def fetch_map(out: str | Path, place: str = '', file: str = '') -> str:
   """Writes nodes.csv, edges.csv and map.graphml to `out`; returns a summary.
 
   Args:

@@ -14,13 +14,15 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.data import sampling
+from wm.data import sampling, text_ingest
 from wm.data import store as stores
 from wm.data.pgn import ingest as ingest_lib
-from wm.evaluation import scoring
+from wm.evaluation import comparisons, results, scoring
 from wm.library import loading
 from wm.library.loading import Run, Source
 from wm.options import check, takes
@@ -29,8 +31,7 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon import run as recon
-from wm.runtime import progress, threads
-from wm.tasks import pool
+from wm.runtime import files, progress, threads
 from wm.training import exposure_file, loop
 
 Log = Callable[[str], None]
@@ -151,12 +152,19 @@ def train(
   """
   training = training or Training()
   summary = loop.train(world, model, out, training)
-  pool.recover(out, 'train')
+  _clear_failure(out, 'train')
   if training.process_id == 0:  # It writes for all.
     trained_on = registry.resolve('world', world)
     exposure_file.record(trained_on, pathlib.Path(out), training.data, summary)
   log(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
+
+
+def _clear_failure(folder: Path, stage: str) -> None:
+  """Takes back that a job of this stage failed: the work was done since."""
+  failed = pathlib.Path(folder) / 'failed.json'
+  if failed.exists() and files.read_record(failed, {}).get('stage') == stage:
+    failed.unlink(missing_ok=True)
 
 
 def metrics_of(
@@ -250,7 +258,7 @@ def score(
   for line in loaded.predictor.diagnostics():
     log(line)
   if out is not None:
-    pool.recover(out, 'score')
+    _clear_failure(out, 'score')
     log(f'written: {out}/scores.json, rows.csv, breakdown.json')
   return entries
 
@@ -328,3 +336,141 @@ def reconstruct(
     log(f'{fact}: {value}')
   log(f'written: {out}/summary.json, edges.csv, map.html, map_*')
   return summary
+
+
+def ingest_text(
+  files: Path | Sequence[Path],
+  out: Path,
+  world: core.World | str,
+  *,
+  heldout: Path | Sequence[Path] = (),
+  log: Log = silent,
+) -> dict[str, stores.Store]:
+  """Reads files of sequences, a line each, into OUT/data.
+
+  Args:
+    files: training sequences in the published text format, see `wm.data.text`.
+    out: folder of the run.
+    world: whose vocabulary and rules they follow; illegal lines, and those
+      longer than its sequences or without their end, are left out.
+    heldout: held-out sequences; training lines of the same split key (on a
+      map: origin and destination) are left out. Without them the world divides
+      `files` by split key, one in 20 held out.
+    log: gets how much each split has, and what was left out.
+
+  Returns:
+    As `sample`.
+
+  Raises:
+    InputError: an unusable file, an unknown token with its line, no sequence
+      left, or `out` holds other data.
+  """
+  manifests = text_ingest.make_dataset(
+    registry.resolve('world', world), _list(files), _list(heldout), out
+  )
+  log_splits(out, manifests, log)
+  return opened(out)
+
+
+def _list(files: Path | Sequence[Path]) -> list[Path]:
+  return [files] if isinstance(files, str | pathlib.Path) else list(files)
+
+
+POWER_FILE = 'power.json'
+
+
+def power(
+  pilot: Path | Sequence[Path],
+  difference: float,
+  *,
+  power: float = comparisons.POWER,
+  log: Log = silent,
+) -> list[dict[str, Any]]:
+  """Trials and seeds of each of two models that tell them apart by so much.
+
+  Two-sided at 5 %, for each headline quantity of the pilot's metrics.
+
+  Args:
+    pilot: folder that `score` wrote, or one for each training seed.
+    difference: in units of the quantity, such as 0.05 of a share.
+    power: chance that the difference is shown.
+    log: gets a line for each quantity.
+
+  Returns:
+    A dict for each quantity: metric, spec, quantity, difference, power, value,
+    n, clusters and design_effect of the first folder, and `trials` and `seeds`
+    needed, None with a `reason` or of fewer than two seeds.
+
+  Raises:
+    InputError: a folder has no scores, or a number is out of range.
+  """
+  several = [pilot] if isinstance(pilot, str | pathlib.Path) else list(pilot)
+  seeds = [_headline(pathlib.Path(folder)) for folder in several]
+  entries = []
+  for (spec, quantity), scores in seeds[0].items():
+    alike = [seed[spec, quantity] for seed in seeds if (spec, quantity) in seed]
+    sample = comparisons.trials_needed(scores, difference, power)
+    entry = {
+      'metric': registry.parse(spec)[0],
+      'spec': spec,
+      'quantity': quantity,
+      'difference': difference,
+      'power': power,
+      **sample._asdict(),
+      'seeds': comparisons.seeds_needed(_means(alike), difference, power),
+    }
+    entries.append(entry)
+    log(_line(entry))
+  return entries
+
+
+def write_power(folder: Path, entries: Sequence[dict[str, Any]]) -> None:
+  """Writes what `power` gave to FOLDER/power.json."""
+  files.write_json(pathlib.Path(folder) / POWER_FILE, list(entries))
+
+
+def _headline(folder: pathlib.Path) -> dict[tuple[str, str], core.Scores]:
+  """Spec and quantity -> rows, of a folder's headline quantities."""
+  rows = {}
+  for path in results.paths(folder):
+    try:
+      part = results.read(path)
+    except results.Unusable as error:
+      raise core.InputError(f'{folder}: {error}') from error
+    metric = registry.make('metric', part.spec)
+    for scores in part.scores:
+      if scores.quantity in metric.headline:
+        rows[part.spec, scores.quantity] = scores
+  if not rows:
+    raise core.InputError(
+      f'{folder} has no rows of a headline quantity; expected a folder that '
+      'launch/score.py wrote'
+    )
+  return rows
+
+
+def _means(several: Sequence[core.Scores]) -> list[float]:
+  """The score of each that has one."""
+  means = []
+  for scores in several:
+    rows = scores.measured & (scores.weight > 0)
+    if rows.any():
+      weights = scores.weight[rows]
+      means.append(float(np.average(scores.value[rows], weights=weights)))
+  return means
+
+
+def _line(entry: dict[str, Any]) -> str:
+  """What is needed, in a line."""
+  needed = f'{entry["trials"]} trials of each model'
+  if entry['trials'] is None:
+    needed = f'unknown trials ({entry["reason"]})'
+  if entry['seeds'] is not None:
+    needed += f', {entry["seeds"]} seeds'
+  effect = entry['design_effect']
+  effect = '' if effect is None else f', design effect {effect:.2f}'
+  return (
+    f'{entry["metric"]} {entry["quantity"]}: a difference of '
+    f'{entry["difference"]:g} takes {needed} at power {entry["power"]:g} '
+    f'(pilot: n={entry["n"]}{effect})'
+  )

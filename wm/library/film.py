@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import pathlib
+import zipfile
 
 import numpy as np
 
 from wm import core
 from wm.core import registry, resources
 from wm.evaluation import paths
+from wm.evaluation.fewshot import force_tasks
 from wm.evaluation.prefixes import membership
-from wm.library import film_forces, loading
-from wm.library.loading import Source
+from wm.library import loading
+from wm.library.loading import Loaded, Source
 from wm.metrics import force_law
 from wm.options.calls import Amount, Count, Path, Scoring
 from wm.reporting import film as films
-from wm.runtime import files
+from wm.runtime import files, partial_results, provenance
 
 # AU^3 / (year^2 solar mass).
 GRAVITY = 4 * np.pi**2
@@ -68,7 +70,7 @@ def film(
   if systems < 1:
     raise core.InputError(f'systems={systems}; expected at least 1')
   resources.require_sequences(place, systems, f'systems={systems}')
-  metric = None if forces is None else film_forces.asked(forces, loaded)
+  metric = None if forces is None else _force_metric(forces, loaded)
   shown = place.sample(systems, seed, split='heldout')
   if not membership.fits(predictor, shown.lengths).all():
     raise core.InputError(
@@ -78,7 +80,7 @@ def film(
   takes = _takes(predictor, place, shown, prefix)
   path = pathlib.Path(out) / 'film.html'
   if metric is not None:
-    both = film_forces.told(loaded, shown, metric, seed, path.parent)
+    both = _forces(loaded, shown, metric, seed, path.parent)
     takes = [
       take.with_forces(true, predicted)
       for take, true, predicted in zip(takes, *both, strict=True)
@@ -87,14 +89,14 @@ def film(
     takes,
     title=f'Orbits by {loaded.name}',
     lead=f'{len(takes)} held-out systems of {registry.spec(place)}',
-    forces='' if metric is None else _tuned(metric),
+    forces='' if metric is None else _tuning(metric),
   )
   path.parent.mkdir(parents=True, exist_ok=True)
   files.write_text(path, page)
   return path
 
 
-def _tuned(metric: force_law.Metric) -> str:
+def _tuning(metric: force_law.Metric) -> str:
   """What the model was tuned to, and how, for the page."""
   what, steps = metric.targets[0].removesuffix('_vector'), metric.steps[-1]
   return (
@@ -155,3 +157,118 @@ def _orbit(
   moment = x * vy - y * vx
   e = np.sqrt(max(1 - moment**2 / (total * axis), 0))
   return f'{axis:.3g} AU (e {e:.2g}) of {planet:.2g} and {sun:.2g} suns'
+
+
+FORCES_FILE = 'film_forces.npz'
+VECTORS = 'acceleration_vector', 'force_vector'
+
+
+def _force_metric(
+  forces: core.Metric | str, loaded: Loaded
+) -> force_law.Metric:
+  """What the model is tuned by: a metric, its spec, or a target's name.
+
+  Raises:
+    InputError: it is none of these, it is not of one data set and one target of
+      vectors, or the model cannot be tuned.
+  """
+  if forces in VECTORS:
+    forces = force_law.Metric(num=1, targets=(str(forces),))
+  metric = registry.resolve('metric', forces) if '(' in str(forces) else None
+  if (
+    not isinstance(metric, force_law.Metric)
+    or metric.num != 1
+    or metric.targets not in [(name,) for name in VECTORS]
+  ):
+    raise core.InputError(
+      f'forces={forces!s} was given; expected {" or ".join(VECTORS)}, or a '
+      'force_law(num=1, targets=(..,)) of one of the two'
+    )
+  if not isinstance(loaded.predictor, core.Adaptable):
+    raise core.InputError(
+      f'{loaded.name} cannot be tuned to tell forces; expected a model that '
+      'can be adapted, such as a network'
+    )
+  return metric
+
+
+def _forces(
+  loaded: Loaded,
+  shown: core.Sequences,
+  metric: force_law.Metric,
+  seed: int,
+  out: pathlib.Path,
+) -> tuple[np.ndarray, np.ndarray]:
+  """[N, R, 2] true vectors at all rows, and those of the model.
+
+  In AU / year^2, and of forces in solar masses AU / year^2; NaN of suns.
+
+  OUT/film_forces.npz keeps the latter, as long as all that they depend on is as
+  it was.
+
+  Args:
+    found: the model, and the world of the systems.
+    shown: N systems that the world has sampled.
+    metric: see `_force_metric`.
+    seed: of what it is tuned on.
+    out: folder of the film.
+  """
+  world, predictor = loaded.world, loaded.predictor
+  assert core.can(world, core.Latent.trajectory)  # By the film itself.
+  assert isinstance(predictor, core.Adaptable)  # By `_force_metric`.
+  origin = provenance.Reader().of(metric, world, loaded.origin.inputs)
+  cached = not (origin.unknown or loaded.origin.unknown)
+  mark = partial_results.digest(
+    [
+      *(registry.spec(metric), registry.spec(world), seed, shown.tokens),
+      sorted(origin.inputs.items()),
+    ]
+  )
+  forces = _cached(out / FORCES_FILE, mark) if cached else None
+  if forces is None:
+    forces = _tuned(predictor, world, shown, metric, seed)
+    if cached:
+      _cache(out / FORCES_FILE, mark, forces)
+  true = force_tasks.labels(metric.targets[0], world.trajectory(shown).state)
+  return true, forces
+
+
+def _tuned(
+  predictor: core.Adaptable,
+  world: core.Latent,
+  shown: core.Sequences,
+  metric: force_law.Metric,
+  seed: int,
+) -> np.ndarray:
+  """[N, R, 2] what the model says at all rows, tuned as it is to be scored."""
+  planets = force_tasks.Shown.of(world, shown)
+  rows = force_tasks.chosen(planets.planet, planets.planet.shape[2], seed)
+  task = metric.task(world, seed)._replace(
+    tested=planets, asked=force_tasks.Points.of(planets, rows)
+  )
+  predicted = metric.said(task, metric.targets[0], predictor, seed)[-1, 0]
+  forces = np.full((*planets.planet.shape[1:], predicted.shape[-1]), np.nan)
+  system, place = np.nonzero(rows[0] != core.DEAD)
+  forces[system, rows[0, system, place]] = predicted[system, place]
+  return forces
+
+
+def _cached(path: pathlib.Path, mark: str) -> np.ndarray | None:
+  """What is kept under this mark; None where nothing is."""
+  try:
+    with np.load(path, allow_pickle=False) as file:
+      return file['said'] if str(file['mark']) == mark else None
+  except (
+    FileNotFoundError,
+    zipfile.BadZipFile,
+    ValueError,
+    KeyError,
+    EOFError,
+  ):
+    return None
+
+
+def _cache(path: pathlib.Path, mark: str, forces: np.ndarray) -> None:
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with files.replacing(path) as temporary, open(temporary, 'wb') as file:
+    np.savez(file, mark=np.array(mark), said=forces)

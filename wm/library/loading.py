@@ -169,3 +169,20 @@ def _trained(
 def _mark(value: dict[str, Any]) -> str:
   text = json.dumps(value, sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make(kind: str, text: str) -> Any:
+  """The object of a spec; a file that it names is run, and trusted from now on.
+
+  Args:
+    kind: 'world', 'model', 'metric' or 'accept'.
+    text: the spec.
+
+  Raises:
+    InputError: an unknown name or field, a value that does not fit, or a file
+      that fails.
+
+  >>> make('accept', 'epsilon(0.01)')
+  epsilon(threshold=0.01)
+  """
+  return registry.resolve(kind, text)

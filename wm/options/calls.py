@@ -183,7 +183,7 @@ class Units:
 class Baselines:
   """What stands beside the rows of a study: keywords of `wm.study`."""
 
-  # See `wm.library.baselines`; those that rows name are not made twice.
+  # See `wm.runs.baselines`; those that rows name are not made twice.
   baselines: bool = option(
     True,
     'Score untrained models, a uniform guesser, the oracle and the Bayes '
@@ -196,7 +196,7 @@ class Baselines:
 class Matching:
   """How a row of a study is matched to another: settings of the row."""
 
-  # Each decides num or steps, see `wm.library.matching`.
+  # Each decides num or steps, see `wm.runs.rows`.
   match: str = option(
     '',
     'What the row has as much of as another: sequences (distinct ones) or '

@@ -18,7 +18,7 @@ from wm.training import checkpoints, config, run_log, state
 
 
 @locks.alone(config.STAGE)
-def gpt2(
+def import_gpt2(
   path: str | pathlib.Path,
   world: str,
   out: str | pathlib.Path,

@@ -1,6 +1,6 @@
-"""One call in a process of its own, as `pool.command` starts it.
+"""One call in a process of its own, as `jobs.command` starts it.
 
-  python -m wm.library.job '{"call": "train", "out": "runs/a", ...}'
+  python -m wm.runs.worker '{"call": "train", "out": "runs/a", ...}'
 
 It ends as a binary does: one line on stderr and an exit code, see
 `wm.runtime.ending`. Signals stop it where it can go on.
@@ -26,9 +26,9 @@ def run(order: dict[str, Any]) -> None:
     order['training'] = Training(**order['training'])
     calls.train(**order, log=print)
   elif call == 'unit':
-    from wm.library import unit
+    from wm.runs import miniature
 
-    unit.make(unit.Unit.of(order), print)
+    miniature.make_unit(miniature.Unit.of(order), print)
   else:
     calls.score(**order, log=print)
 

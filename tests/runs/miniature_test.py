@@ -11,9 +11,9 @@ import wm
 from tests.launch import binaries
 from tests.reporting.units_made_up import WALKS, finding, record
 from wm import core
-from wm.library import unit as unit_lib
-from wm.library.rows import Row
 from wm.reporting import units
+from wm.runs import miniature as miniature_lib
+from wm.runs.rows import Row
 from wm.runtime import commit, files, spent
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -84,8 +84,8 @@ def test_a_result_that_stands_gets_the_fields_that_came_since(done):
 
 
 @pytest.fixture(scope='module')
-def trained() -> unit_lib.Unit:
-  return unit_lib.Unit(
+def trained() -> miniature_lib.Unit:
+  return miniature_lib.Unit(
     Row('a', 'transformer(layers=1)', WORLD, WORLD),
     0,
     FEW,
@@ -116,26 +116,26 @@ def trained() -> unit_lib.Unit:
 )
 def test_a_unit_stands_for_its_own_key_alone(trained, change):
   other = dataclasses.replace(trained, **change)
-  assert unit_lib.stands(trained.key, trained.key)
-  assert not unit_lib.stands(trained.key, other.key)
-  assert not unit_lib.stands(other.key, trained.key)
+  assert miniature_lib.stands(trained.key, trained.key)
+  assert not miniature_lib.stands(trained.key, other.key)
+  assert not miniature_lib.stands(other.key, trained.key)
   same_run = {'metrics', 'reconstruction', 'num_samples'} & {*change}
   assert (other.folder == trained.folder) == bool(same_run)
 
 
 def test_speed_and_later_fields_leave_a_result_as_it_is(trained):
   faster = dataclasses.replace(trained, training=wm.Training(save_every=7))
-  assert unit_lib.stands(trained.key, faster.key)
+  assert miniature_lib.stands(trained.key, faster.key)
   for place in ('training', 'model', 'scored_in', 'sampling'):
     old = copy.deepcopy(trained.key)
     name = list(old[place])[-1]
     del old[place][name]  # As written by a version that had no such field.
-    assert unit_lib.stands(old, trained.key)
+    assert miniature_lib.stands(old, trained.key)
     old[place]['gone'] = 1  # One that it had, and nothing has now.
-    assert not unit_lib.stands(old, trained.key)
+    assert not miniature_lib.stands(old, trained.key)
   old = copy.deepcopy(trained.key)
   old['model']['version'] = '0'
-  assert not unit_lib.stands(old, trained.key)
+  assert not miniature_lib.stands(old, trained.key)
 
 
 def test_data_that_are_not_at_hand_are_not_compared(trained, tmp_path):
@@ -149,9 +149,9 @@ def test_data_that_are_not_at_hand_are_not_compared(trained, tmp_path):
       (tmp_path / split / 'manifest.json').write_text(text)
     here.append(dataclasses.replace(one))
     assert here[-1].key['data']
-    assert unit_lib.stands(one.key, here[-1].key)
-    assert unit_lib.stands(here[-1].key, one.key)
-  assert not unit_lib.stands(here[0].key, here[1].key)
+    assert miniature_lib.stands(one.key, here[-1].key)
+    assert miniature_lib.stands(here[-1].key, one.key)
+  assert not miniature_lib.stands(here[0].key, here[1].key)
 
 
 def test_rows_that_train_on_the_same_share_their_data(trained):
@@ -173,7 +173,7 @@ def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
       left = {path.name for path in job.folder.iterdir()} - {'.lock'}
       seen.append((job.done(), left))
 
-  monkeypatch.setattr('wm.tasks.pool.Pool.work', work)
+  monkeypatch.setattr('wm.runs.jobs.Pool.work', work)
   failed, _ = made(out, GOOD, fresh=True)
   assert seen == [(False, {'started.json'})]
   assert failed == ['tiny/guess-0: not made']
@@ -213,7 +213,7 @@ def test_a_unit_records_the_rules_of_its_start(tmp_path):
 
 
 @pytest.fixture
-def begun(trained, tmp_path, monkeypatch) -> unit_lib.Unit:
+def begun(trained, tmp_path, monkeypatch) -> miniature_lib.Unit:
   """A unit in a clean checkout, whose results a finding is judged by."""
   (tmp_path / 'results').mkdir()
   write_findings(tmp_path)
@@ -228,21 +228,21 @@ def begun(trained, tmp_path, monkeypatch) -> unit_lib.Unit:
 def test_a_unit_that_goes_on_keeps_its_first_record(
   begun, tmp_path, monkeypatch
 ):
-  first = unit_lib._started(begun)
+  first = miniature_lib._started(begun)
   assert first['commit'] == 'abc'
   assert first['rules'] == {'f': finding(WALKS, miniature='tiny').rule_hash}
   write_findings(tmp_path, margin=0.1)
-  assert unit_lib._started(begun) == first
+  assert miniature_lib._started(begun) == first
   monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'def-dirty')
-  assert unit_lib._started(begun) == {**first, 'commit': 'def-dirty'}
+  assert miniature_lib._started(begun) == {**first, 'commit': 'def-dirty'}
   # Begun from changed code, it stays so.
   other = dataclasses.replace(begun, seed=1)
-  assert unit_lib._started(other)['commit'] == 'def-dirty'
+  assert miniature_lib._started(other)['commit'] == 'def-dirty'
   monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'abc')
-  assert unit_lib._started(other)['commit'] == 'def-dirty'
+  assert miniature_lib._started(other)['commit'] == 'def-dirty'
 
 
-def result_of(unit: unit_lib.Unit, code: str, **rules: str) -> None:
+def result_of(unit: miniature_lib.Unit, code: str, **rules: str) -> None:
   """Writes a result of a unit, of a commit and with rules."""
   about = {'commit': code}
   cost = {'cpu_seconds': 60, 'wall_seconds': 90, 'peak_mb': 700}
@@ -257,7 +257,7 @@ def test_what_is_made_again_keeps_the_rules_of_its_first_data(
   begun, tmp_path, change
 ):
   """By --fresh, or by another recipe."""
-  first = unit_lib._started(begun)['rules']
+  first = miniature_lib._started(begun)['rules']
   result_of(begun, 'abc', **first)
   write_findings(tmp_path, margin=0.1)
   again = dataclasses.replace(begun, **change)
@@ -267,9 +267,9 @@ def test_what_is_made_again_keeps_the_rules_of_its_first_data(
     again.clear()
     again.path.unlink()
     assert [path.name for path in begun.folder.iterdir()] == ['started.json']
-  assert unit_lib._started(again) == {'commit': 'abc', 'rules': first}
+  assert miniature_lib._started(again) == {'commit': 'abc', 'rules': first}
   other = dataclasses.replace(again, seed=1)
-  assert unit_lib._started(other)['rules'] != first
+  assert miniature_lib._started(other)['rules'] != first
 
 
 def test_of_a_damaged_result_no_rule_is_known(begun, tmp_path):
@@ -277,7 +277,7 @@ def test_of_a_damaged_result_no_rule_is_known(begun, tmp_path):
   begun.path.write_text('{')
   begun.clear()
   begun.path.unlink()
-  assert unit_lib._started(begun)['rules'] == {}
+  assert miniature_lib._started(begun)['rules'] == {}
 
 
 @pytest.mark.parametrize('code', ['abc-dirty', None])
@@ -305,7 +305,7 @@ def test_a_result_of_changed_code_is_refused_and_made_again(
   names = ['.lock', 'started.json', 'unit.run.json']
   assert sorted(path.name for path in begun.folder.iterdir()) == names
   again = {'commit': 'abc', 'rules': {'f': 'old'}}
-  assert unit_lib._started(begun) == again
+  assert miniature_lib._started(begun) == again
   (tmp_path / 'findings.json').unlink()
   assert begun.stands()
 
@@ -328,7 +328,7 @@ def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
   def work(self, jobs, *rest):
     asked.extend(job.name for job in jobs if not job.done())
 
-  monkeypatch.setattr('wm.tasks.pool.Pool.work', work)
+  monkeypatch.setattr('wm.runs.jobs.Pool.work', work)
   failed, told = made(tmp_path, GOOD, results=results)
   assert (failed, told, asked) == (
     *([line], [f'{results}: {count}']),
@@ -354,7 +354,7 @@ def test_a_plug_in_that_is_not_committed_is_refused(tmp_path):
 
 def test_a_run_that_is_older_than_rules_has_none(begun):
   files.write_json(begun.folder / 'spent.json', {})
-  assert unit_lib._started(begun) == {'commit': None, 'rules': {}}
+  assert miniature_lib._started(begun) == {'commit': None, 'rules': {}}
 
 
 def test_results_of_changed_files_are_refused_for_findings(
@@ -367,7 +367,7 @@ def test_results_of_changed_files_are_refused_for_findings(
     return ['wm/a.py', 'wm/b.py']
 
   monkeypatch.setattr(commit, 'changed', changed)
-  monkeypatch.setattr('wm.tasks.pool.Pool.work', lambda *given: None)
+  monkeypatch.setattr('wm.runs.jobs.Pool.work', lambda *given: None)
   flags = [f'--world={WORLD}', f'--metric={METRICS[0]}', f'--row={GOOD}']
   flags += ['--nobaselines', f'--out={tmp_path}/out', '--seeds=1']
   flags.append(f'--results={tmp_path}/results/tiny')

@@ -14,10 +14,10 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.library import calls
 from wm.library.calls import Log
-from wm.library.rows import Row
 from wm.options.calls import Path, Routes
 from wm.options.reconstruction import Reconstruction
 from wm.reporting import collect, paper_comparison
+from wm.runs.rows import Row
 from wm.runtime import files, locks
 
 # Vafa et al. 2024, figures 13 to 24: most edges out of a node, and miles.

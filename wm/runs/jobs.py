@@ -40,14 +40,7 @@ Log = Callable[[str], None]
 def command(call: str, **arguments: Any) -> list[str]:
   """The process that makes a library call; arguments are JSON values."""
   order = json.dumps({'call': call, **arguments})
-  return [sys.executable, '-m', 'wm.library.job', order]
-
-
-def recover(folder: str | pathlib.Path, stage: str) -> None:
-  """Takes back that a job of this stage failed: the work was done since."""
-  failed = pathlib.Path(folder) / 'failed.json'
-  if failed.exists() and files.read_record(failed, {}).get('stage') == stage:
-    failed.unlink(missing_ok=True)
+  return [sys.executable, '-m', 'wm.runs.worker', order]
 
 
 class Job(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 import wm
 from wm import core
 from wm.data import exposure
-from wm.library import matching, rows, study
+from wm.runs import rows, study
 
 RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
 WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"
@@ -31,7 +31,7 @@ def resolved(
   asked: list[str] = []
   told: list[str] = []
   made = rows.rows_of(texts, WALKS)
-  final = matching.resolve(
+  final = rows.resolve(
     made, (sampling, SHORT), counted, told.append, only, draw=draw
   )
   return {row.name: dict(row.settings) for row in final} | {
@@ -99,7 +99,7 @@ def test_as_many_tokens_are_as_many_to_a_sequence():
       counts={'paths': exposure.Counts(9, 9, tokens)},
     )
     num = found['walks']['num']
-    seed = matching.sampling.chunk_seed(0, 'train', 0)
+    seed = rows.sampling.chunk_seed(0, 'train', 0)
     lengths = world.sample(num, seed, 'train').lengths
     assert abs(int(lengths.sum()) - tokens) <= 2 * world.max_len
 
@@ -117,7 +117,7 @@ def test_compute_is_parameters_by_tokens_by_steps():
   found = resolved(*texts, counts=counts)
   made = rows.rows_of([text.split(' with')[0] for text in texts], WALKS)
   flops = [
-    matching.step_flops(row, wm.Training(batch=batch), counts[row.name])
+    rows.step_flops(row, wm.Training(batch=batch), counts[row.name])
     for row, batch in zip(made, (8, 4), strict=True)
   ]
   sizes = [

@@ -5,7 +5,7 @@ import signal
 import sys
 
 import wm
-from wm.tasks import pool
+from wm.runs import jobs as pools
 from wm.training import run_log
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -38,7 +38,7 @@ def study(out, jobs) -> dict[str, list]:
 
 def test_jobs_and_kills_change_no_bit(tmp_path, monkeypatch):
   alone = study(tmp_path / 'alone', jobs=1)
-  command = pool.command
+  command = pools.command
 
   def deadly(call, **arguments) -> list[str]:
     """The first row's process kills itself."""
@@ -47,7 +47,7 @@ def test_jobs_and_kills_change_no_bit(tmp_path, monkeypatch):
     kill = f'import os; os.kill(os.getpid(), {signal.SIGKILL.value})'
     return [sys.executable, '-c', kill]
 
-  monkeypatch.setattr(pool, 'command', deadly)
+  monkeypatch.setattr(pools, 'command', deadly)
   assert study(tmp_path / 'jobs', jobs=2) == alone
   logs = [tmp_path / 'jobs' / row / 'train.log' for row in ('plain', 'other')]
   assert [log.read_text() == '' for log in logs] == [True, False]

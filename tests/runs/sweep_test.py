@@ -11,8 +11,8 @@ import time
 import pytest
 
 from wm import core
+from wm.runs import grid, sweep
 from wm.runtime import files, stopping
-from wm.tasks import grid, standings, sweep
 
 FLAGS = {'world': 'w()', 'model': 'm()', 'seed': 0, 'lr': 1.0}
 # A run: notes that it began; fails, waits or reports as its lr says.
@@ -163,7 +163,7 @@ def test_a_failed_scoring_is_recorded_beside_the_training(tmp_path):
   assert '2 runs; 1 done, 1 failed' in page
   assert '| 2 | 1/1 | 2 |' in page, 'its loss stands'
   assert 'failed: no metric' in page
-  assert [run.labels for run in standings.winners(tmp_path, 2)] == [
+  assert [run.labels for run in grid.winners(tmp_path, 2)] == [
     {'lr': '1'},
     {'lr': '2'},
   ]
@@ -192,7 +192,7 @@ def test_nothing_to_score(tmp_path):
 # A process started in the background may have been told to ignore SIGINT.
 SWEEP = """
 import pathlib, signal, sys
-from tests.tasks import sweep_test
+from tests.runs import sweep_test
 from wm.runtime import ending, stopping
 signal.signal(signal.SIGINT, signal.default_int_handler)
 stopping.install(lambda: True)
@@ -227,7 +227,7 @@ def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
   os.kill(process.pid, how)
   assert process.wait(600) == (-9 if how == signal.SIGKILL else 130)
   todo = runs('lr=1|15|2')
-  states = [s.status for s in standings.read(tmp_path, todo)]
+  states = [s.status for s in grid.read(tmp_path, todo)]
   assert states == ['done', 'waiting', 'waiting']
   # Killed, it leaves a process at the second run; that one may end its work.
   (tmp_path / 'runs' / 'lr=15' / 'well').touch()
@@ -321,7 +321,7 @@ def test_an_unknown_axis_for_the_best_is_refused_at_once(tmp_path):
 def test_winners_are_ranked_by_the_mean_over_seeds(tmp_path):
   todo = runs('lr=3|1|13', 'seed=0|1', 'floor=0|1')
   work(tmp_path, todo, per=['floor'])
-  best = standings.winners(tmp_path, 1)
+  best = grid.winners(tmp_path, 1)
   assert [run.labels for run in best] == [
     {'lr': '1', 'floor': '0'},
     {'lr': '1', 'floor': '1'},
@@ -329,30 +329,30 @@ def test_winners_are_ranked_by_the_mean_over_seeds(tmp_path):
   assert best[0].chosen == {'lr': 1.0, 'floor': 0.0}
   assert best[0].flags['seed'] == 0
   # The failed are no winners, however many are wanted.
-  assert len(standings.winners(tmp_path, 3)) == 4
+  assert len(grid.winners(tmp_path, 3)) == 4
 
 
 def test_a_candidate_is_as_bad_as_its_worst_seed_is_lost():
   one, other = runs('lr=1', 'seed=0|1')
   made = [
-    standings.Standing(one, 'done', {'best_loss': 0.1}),
-    standings.Standing(other, 'failed', {}),
+    grid.Standing(one, 'done', {'best_loss': 0.1}),
+    grid.Standing(other, 'failed', {}),
   ]
-  (candidate,) = standings.groups(made, ())[()]
+  (candidate,) = grid.groups(made, ())[()]
   assert math.isinf(candidate.loss)
   assert candidate.ended
 
 
 def test_winners_of_a_sweep_under_way_are_refused(tmp_path):
   todo = runs('lr=1|2')
-  standings.write(tmp_path, standings.read(tmp_path, todo), ())
+  grid.write(tmp_path, grid.read(tmp_path, todo), ())
   with pytest.raises(core.InputError, match='2 of 2 runs have not ended'):
-    standings.winners(tmp_path, 1)
+    grid.winners(tmp_path, 1)
   with pytest.raises(core.InputError, match='no such file'):
-    standings.winners(tmp_path / 'none', 1)
+    grid.winners(tmp_path / 'none', 1)
   work(tmp_path / 'bad', runs('lr=13'), per=['lr'])
   with pytest.raises(core.InputError, match='every run of 13 failed'):
-    standings.winners(tmp_path / 'bad', 1)
+    grid.winners(tmp_path / 'bad', 1)
   files.write_json(tmp_path / 'sweep.json', {'rows': []})
   with pytest.raises(core.InputError, match='not the table of a sweep'):
-    standings.winners(tmp_path, 1)
+    grid.winners(tmp_path, 1)

@@ -13,18 +13,18 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.data import exposure
 from wm.data import store as stores
-from wm.library import baselines as baselines_lib
-from wm.library import calls, matching, report
+from wm.library import calls, report
 from wm.library.calls import Log
-from wm.library.rows import Row, rows_of
 from wm.options import takes
 from wm.options.calls import Baselines, Path, Routes, Scoring, Sweeping
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon.routes import has_streets
+from wm.runs import baselines as baselines_lib
+from wm.runs import jobs as pools
+from wm.runs.rows import Row, partners, resolve, rows_of
 from wm.runtime import files, locks, threads
-from wm.tasks import pool
 
 # Names of models that generate routes untrained; language models would be asked
 # for each token.
@@ -58,7 +58,7 @@ def study(
       samples as many sequences as row a has distinct ones, and is trained for
       as many steps. match is 'sequences' or 'tokens' of the training data,
       'steps' or 'compute' (FLOPs) of training, or one of each; to is by default
-      the first other trained row without a match (`wm.library.matching`).
+      the first other trained row without a match (`wm.runs.rows`).
     world: that rows are scored in which name none.
     metrics: what to measure.
     out: folder; each row is a run in OUT/NAME.
@@ -82,7 +82,7 @@ def study(
     raise core.InputError(
       f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
     )
-  matching.partners(resolved)  # What is bad shows before a folder is made.
+  partners(resolved)  # What is bad shows before a folder is made.
   asked = calls.metrics_of(metrics, accept, fields=fields)
   options: tuple[Any, ...] = (
     sampling or Sampling(),
@@ -91,7 +91,7 @@ def study(
   )
   stages = [dataclasses.replace(stage, seed=seed) for stage in options]
   with locks.writer(place, 'study'):
-    resolved = matching.resolve(
+    resolved = resolve(
       resolved,
       stages[:2],
       lambda row: counts(row, place / row.name, stages, log),
@@ -162,17 +162,17 @@ def _train(
     }
     waiting.append(_job(row.name, order, training.steps))
   log(f'== train {jobs} at a time; each says how far it is in train.log')
-  pool.Pool().work(waiting, jobs, lambda job: str(job.folder), log)
+  pools.Pool().work(waiting, jobs, lambda job: str(job.folder), log)
 
 
-def _job(name: str, order: dict[str, Any], steps: int) -> pool.Job:
+def _job(name: str, order: dict[str, Any], steps: int) -> pools.Job:
   folder = pathlib.Path(order['out'])
   summary = folder / 'train.json'
-  return pool.Job(
+  return pools.Job(
     name,
     'train',
     folder,
-    command=lambda: pool.command('train', **order),
+    command=lambda: pools.command('train', **order),
     done=lambda: (
       summary.exists() and files.read_record(summary, {}).get('step') == steps
     ),

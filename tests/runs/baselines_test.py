@@ -7,8 +7,8 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
-from wm.library import baselines, study
-from wm.library import rows as rows_lib
+from wm.runs import baselines, study
+from wm.runs import rows as rows_lib
 
 RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
 WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"

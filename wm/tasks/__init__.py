@@ -1,1 +1,0 @@
-"""Many runs: grids of settings, sweeps and their standings."""
