@@ -92,9 +92,9 @@ class World(
     """States [B, columns] after tokens [B]."""
     after = np.array(states, np.int32)
     column = np.asarray(tokens) - 1
-    known = (column >= 0) & (column < self.columns)
-    rows, column = np.arange(len(after)), np.where(known, column, 0)
-    ok = known & (after[rows, column] < self.rows) & (after[:, 0] >= 0)
+    valid = (column >= 0) & (column < self.columns)
+    rows, column = np.arange(len(after)), np.where(valid, column, 0)
+    ok = valid & (after[rows, column] < self.rows) & (after[:, 0] >= 0)
     after[rows, column] += 1
     after[~ok] = core.DEAD
     return after

@@ -145,8 +145,8 @@ class World(table.NamedTableWorld, core.Labelled):
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'order' of the product, as a class of its own each."""
-    found = np.unique(self._orders, return_inverse=True)[1]
-    return {'order': found[states[:, 0]].astype(np.int64)}
+    classes = np.unique(self._orders, return_inverse=True)[1]
+    return {'order': classes[states[:, 0]].astype(np.int64)}
 
   def render(self, state: np.ndarray) -> str:
     """What goes where, or the number."""

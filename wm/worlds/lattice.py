@@ -110,10 +110,10 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
       delta[delta == self.size] = core.DEAD
     if not self.named:
       return delta
-    found = np.full((self.size + 1, columns), core.DEAD, np.int32)
-    found[:-1, :3] = delta
-    found[row, 3 + row] = self.size
-    return found
+    table = np.full((self.size + 1, columns), core.DEAD, np.int32)
+    table[:-1, :3] = delta
+    table[row, 3 + row] = self.size
+    return table
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Random moves, and behind them the name of the state, if there is one."""
@@ -185,18 +185,18 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   def _tell(self, rows: np.ndarray, telling: core.PromptStyle) -> list[str]:
     steps = self.delta[: self.size, : len(VOCAB) - 1]
-    told = verbal.Table(steps, self._names(telling), VOCAB[1:])
+    verbal_table = verbal.Table(steps, self._names(telling), VOCAB[1:])
     form = 'At {here}, {label} can come next and leads to {there}.'
-    return verbal.by_step(told, rows, telling, step=form, none='')
+    return verbal.by_step(verbal_table, rows, telling, step=form, none='')
 
   def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal; a line is told in as many words at any length."""
     if core.verbal.wording_of(self, telling) == 'line':
       return super().extent(telling)
-    told = verbal.Table(self.delta, self._names(telling), ())
+    verbal_table = verbal.Table(self.delta, self._names(telling), ())
     frame = _PLACES + _NAMED * self.named
     return verbal.extent(
-      told, lambda rows: self._tell(rows, telling), 'places', frame
+      verbal_table, lambda rows: self._tell(rows, telling), 'places', frame
     )
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
@@ -216,10 +216,10 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
       if first <= end <= last:
         parts.append(svg.rect(x - 4, y - 18, 8, 36, svg.INK))
     for place in range(first, last + 1):
-      x, here = left + gap * (place - first), place == row
-      fill, ink = (svg.HERE, svg.PAPER) if here else (svg.PAPER, svg.INK)
+      x, current = left + gap * (place - first), place == row
+      fill, ink = (svg.HERE, svg.PAPER) if current else (svg.PAPER, svg.INK)
       parts.append(svg.circle(x, y, 15, fill, f'stroke="{svg.FAINT}"'))
-      parts.append(svg.label(x, y + 4, str(place), fill=ink, bold=here))
+      parts.append(svg.label(x, y + 4, str(place), fill=ink, bold=current))
     legal = np.flatnonzero(self.delta[row] >= 0)
     note = 'legal: ' + ', '.join(self.vocab[label + 1] for label in legal)
     parts.append(svg.text(left - 30, y + 38, note, size=12))

@@ -140,13 +140,13 @@ def _check_symbols(where: str, symbols: Sequence[str], ends: bool) -> None:
 
 
 def _numbered(where: str, what: str, names: Sequence[str]) -> dict[str, int]:
-  found: dict[str, int] = {}
+  rows: dict[str, int] = {}
   for name in names:
-    if not name or name != name.strip() or name in found:
-      wrong = 'is there twice' if name in found else 'is no name'
+    if not name or name != name.strip() or name in rows:
+      wrong = 'is there twice' if name in rows else 'is no name'
       raise core.InputError(f'{where}: {what} {name!r} {wrong}')
-    found[name] = len(found)
-  return found
+    rows[name] = len(rows)
+  return rows
 
 
 def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
@@ -173,12 +173,12 @@ def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
     alive = np.isfinite(need[:-1])
   if not alive[machine.start]:
     raise core.InputError(f'{where} accepts no word: its language is empty')
-  kept = np.flatnonzero(reach & alive)
+  useful = np.flatnonzero(reach & alive)
   place = np.full(len(reach) + 1, core.DEAD, np.int32)  # DEAD is the last.
-  place[kept] = np.arange(len(kept))
-  delta = place[machine.delta[kept]]
-  final = None if machine.accepting is None else machine.accepting[kept]
-  block = np.arange(len(kept), dtype=np.int32)
+  place[useful] = np.arange(len(useful))
+  delta = place[machine.delta[useful]]
+  final = None if machine.accepting is None else machine.accepting[useful]
+  block = np.arange(len(useful), dtype=np.int32)
   if minimise:
     block = dfa.minimize(delta, block * 0 if final is None else final)
   order = _breadth_first(delta, block, int(place[machine.start]))
@@ -188,7 +188,7 @@ def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
   table = _table(small, None if final is None else final[order])
   place = row[block]
   members = np.split(
-    kept[np.argsort(place, kind='stable')], np.cumsum(np.bincount(place))[:-1]
+    useful[np.argsort(place, kind='stable')], np.cumsum(np.bincount(place))[:-1]
   )
   names, rows = _names(machine.states, members, final is not None)
   stuck = reach & ~alive
@@ -199,7 +199,7 @@ def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
     'states_given': len(reach),
     'unreachable': int((~reach).sum()),
     'dead_ends': int(stuck.sum()),
-    'merged': len(kept) - len(order),
+    'merged': len(useful) - len(order),
   }
   need = _distances(table) if final is not None else np.zeros(len(table))
   return Reduced(table, names, rows, need.astype(np.int64), facts)
@@ -231,30 +231,30 @@ def _breadth_first(
   delta: np.ndarray, block: np.ndarray, start: int
 ) -> np.ndarray:
   """The first state met of each block, in breadth-first order from `start`."""
-  found, seen = [start], {int(block[start])}
-  queue = collections.deque(found)
+  order, seen = [start], {int(block[start])}
+  queue = collections.deque(order)
   while queue:
     for after in delta[queue.popleft()].tolist():
       if after >= 0 and int(block[after]) not in seen:
         seen.add(int(block[after]))
-        found.append(after)
+        order.append(after)
         queue.append(after)
-  return np.array(found)
+  return np.array(order)
 
 
 def _names(
   states: tuple[str, ...] | None, members: list[np.ndarray], ends: bool
 ) -> tuple[tuple[str, ...], dict[str, int]]:
   """Names of all rows, and the row that each name stands for."""
-  given = [
+  groups = [
     [f'q{row}'] if states is None else [states[k] for k in merged]
     for row, merged in enumerate(members)
   ]
-  rows = {name: row for row, some in enumerate(given) for name in some}
+  rows = {name: row for row, group in enumerate(groups) for name in group}
   names = []
-  for row, some in enumerate(given):
-    more = len(some) - SHOWN
-    name = '|'.join(some[:SHOWN]) + (f'|+{more}' if more > 0 else '')
+  for row, group in enumerate(groups):
+    more = len(group) - SHOWN
+    name = '|'.join(group[:SHOWN]) + (f'|+{more}' if more > 0 else '')
     while rows.get(name, row) != row:  # A state of the file is called so.
       name += "'"
     names.append(name)

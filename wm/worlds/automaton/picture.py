@@ -43,12 +43,12 @@ def draw(automaton: NamedTableWorld, row: int) -> str:
 
 def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
   """Symbols by (state, next state); `end` is a double circle instead."""
-  found: dict[tuple[int, int], list[str]] = {}
+  arrows: dict[tuple[int, int], list[str]] = {}
   for tail, label in np.argwhere(automaton.delta >= 0).tolist():
     if label + 1 != automaton.end:
       pair = tail, int(automaton.delta[tail, label])
-      found.setdefault(pair, []).append(automaton.vocab[label + 1])
-  return found
+      arrows.setdefault(pair, []).append(automaton.vocab[label + 1])
+  return arrows
 
 
 @functools.lru_cache(8)
@@ -61,8 +61,8 @@ def _places(
   graph = nx.Graph()
   graph.add_nodes_from(range(states))
   graph.add_edges_from(arrows)
-  found = nx.kamada_kawai_layout(graph, pos=nx.circular_layout(graph))
-  at = np.array([found[k] for k in range(states)])
+  layout = nx.kamada_kawai_layout(graph, pos=nx.circular_layout(graph))
+  at = np.array([layout[k] for k in range(states)])
   turn = math.atan2(*(at[0] - at.mean(0))[::-1]) - math.pi
   cos, sin = math.cos(turn), math.sin(turn)
   at = at @ np.array([[cos, -sin], [sin, cos]])
@@ -89,10 +89,10 @@ def _middle(
   places: list[tuple[float, float]], tail: int, head: int, both: bool
 ) -> np.ndarray:
   """Control point of an arrow: beside the line where one comes back."""
-  one, two = np.array(places[tail]), np.array(places[head])
-  along = (two - one) / max(float(np.linalg.norm(two - one)), 1.0)
+  first, second = np.array(places[tail]), np.array(places[head])
+  along = (second - first) / max(float(np.linalg.norm(second - first)), 1.0)
   aside = np.array([along[1], -along[0]])
-  return (one + two) / 2 + aside * (34 if both else 0)
+  return (first + second) / 2 + aside * (34 if both else 0)
 
 
 def _arrow(
@@ -135,9 +135,9 @@ def _label(
 
 
 def _state(
-  x: float, y: float, name: str, here: bool, accepts: bool
+  x: float, y: float, name: str, current: bool, accepts: bool
 ) -> list[str]:
-  fill, ink = (svg.HERE, svg.PAPER) if here else (svg.PAPER, svg.INK)
+  fill, ink = (svg.HERE, svg.PAPER) if current else (svg.PAPER, svg.INK)
   ring = f'stroke="{svg.INK}"'
   parts = [svg.circle(x, y, RADIUS, fill, ring)]
   if accepts:
@@ -149,13 +149,13 @@ def _state(
 
 def _moves(automaton: NamedTableWorld, row: int, name: str) -> str:
   """A table of what is legal in a state and where it leads."""
-  found = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0))
-  if not found.size:
+  labels = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0))
+  if not labels.size:
     return svg.card([name])
   rows = [
     (automaton.vocab[k + 1], automaton.names[automaton.delta[row, k]])
-    for k in found[:LISTED]
+    for k in labels[:LISTED]
   ]
-  more = len(found) - LISTED
+  more = len(labels) - LISTED
   notes = [f'and {more} more'] if more > 0 else []
   return svg.table(('token', 'leads to'), rows, f'at {name}', notes=notes)

@@ -69,10 +69,10 @@ def make(name: str) -> machine.Machine:
   """The automaton of a name; raises InputError where there is none."""
   if name in TOMITA:
     return _tomita(*TOMITA[name])
-  if found := re.fullmatch(r'dyck_([1-4])_([1-9][0-9]{0,2})', name):
-    return _dyck(int(found[1]), int(found[2]))
-  if found := re.fullmatch(r'random((?:_[0-9]{1,9}){4})', name):
-    return _random(name, *map(int, found[1][1:].split('_')))
+  if match := re.fullmatch(r'dyck_([1-4])_([1-9][0-9]{0,2})', name):
+    return _dyck(int(match[1]), int(match[2]))
+  if match := re.fullmatch(r'random((?:_[0-9]{1,9}){4})', name):
+    return _random(name, *map(int, match[1][1:].split('_')))
   group = name.removesuffix('_generators')
   if finite_groups.kind_and_degree(group) is None:
     raise core.InputError(

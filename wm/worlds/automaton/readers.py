@@ -148,7 +148,7 @@ def _kind(value: Any) -> str:
 def _listed(where: str, value: Any) -> list[str]:
   if not isinstance(value, list):
     raise core.InputError(f'{where} holds {_kind(value)}; expected a list')
-  return [_name(where, one) for one in value]
+  return [_name(where, item) for item in value]
 
 
 def _name(where: str, value: Any) -> str:
@@ -162,8 +162,8 @@ def _name(where: str, value: Any) -> str:
 
 def _csv(path: str) -> machine.Machine:
   """See the module."""
-  found = csv_file.read(path, COLUMNS)
-  stripped = ([field.strip() for field in found[name]] for name in COLUMNS)
+  table = csv_file.read(path, COLUMNS)
+  stripped = ([field.strip() for field in table[name]] for name in COLUMNS)
   rows = [*zip(*stripped, strict=True)]
   edges = [row for row in rows if row[1]]
   marked: dict[str, list[str]] = {mark: [] for mark in MARKS}
@@ -180,15 +180,15 @@ def _csv(path: str) -> machine.Machine:
   return machine.build(path, states, edges, start, marked['accepting'] or None)
 
 
-def _one_start(path: str, found: list[str], expected: str) -> str:
+def _one_start(path: str, starts: list[str], expected: str) -> str:
   """The start of a file; raises InputError where it has none or several."""
-  if len(found) != 1:
-    named = ': ' + ', '.join(found) if found else ''
+  if len(starts) != 1:
+    named = ': ' + ', '.join(starts) if starts else ''
     raise core.InputError(
-      f'{path} has {len(found)} start states{named}; expected one, by '
+      f'{path} has {len(starts)} start states{named}; expected one, by '
       + expected
     )
-  return found[0]
+  return starts[0]
 
 
 def _graphml(path: str) -> machine.Machine:
@@ -218,18 +218,18 @@ def _dot(path: str) -> machine.Machine:
       f'{path} has {levels} levels of groups in each other; expected at most '
       f'{DEEPEST}'
     )
-  said = io.StringIO()
-  with contextlib.redirect_stdout(said):  # Where pydot says what is wrong.
-    found = pydot.graph_from_dot_data(text)
-  if not found or len(found) != 1:
-    why = said.getvalue().strip().rpartition('\n')[2] or 'not one graph'
+  messages = io.StringIO()
+  with contextlib.redirect_stdout(messages):  # Where pydot says what is wrong.
+    parsed = pydot.graph_from_dot_data(text)
+  if not parsed or len(parsed) != 1:
+    why = messages.getvalue().strip().rpartition('\n')[2] or 'not one graph'
     raise core.InputError(f'{path} is not DOT: {why}')
-  if any(part.get_edge_list() for part in _subgraphs(found[0])):
+  if any(part.get_edge_list() for part in _subgraphs(parsed[0])):
     raise core.InputError(
       f'{path} has edges in a subgraph; expected all of them in the graph'
     )
-  graph = nx.nx_pydot.from_pydot(found[0])
-  for node, shape in _shapes(found[0]):
+  graph = nx.nx_pydot.from_pydot(parsed[0])
+  for node, shape in _shapes(parsed[0]):
     graph.nodes[node].setdefault('shape', shape)
   return _of_graph(path, graph)
 
@@ -255,12 +255,12 @@ def _shapes(graph: Any) -> list[tuple[str, str]]:
     for node in graph.get_nodes()
     if node.get_name() == 'node' and node.get('shape')
   )
-  found = []
+  shapes = []
   for node in graph.get_nodes():
     before = [shape for at, shape in defaults if at < node.get_sequence()]
     if before and node.get_name() not in ('node', 'edge', 'graph'):
-      found.append((node.get_name().strip('"'), before[-1]))
-  return found
+      shapes.append((node.get_name().strip('"'), before[-1]))
+  return shapes
 
 
 def _of_graph(path: str, graph: Any) -> machine.Machine:
@@ -346,9 +346,9 @@ def read_regex(text: str) -> machine.Machine:
       f'repetitions are written out; expected at most {MOST_SYMBOLS:,}'
     )
   try:
-    some = nfa.NFA.from_regex(short, input_symbols=set(plain) - OPERATORS)
-    _check_subsets(text, some)
-    found = dfa.DFA.from_nfa(some)
+    expression = nfa.NFA.from_regex(short, input_symbols=set(plain) - OPERATORS)
+    _check_subsets(text, expression)
+    deterministic = dfa.DFA.from_nfa(expression)
   except core.InputError:
     raise
   except (
@@ -363,7 +363,7 @@ def read_regex(text: str) -> machine.Machine:
       + ' '.join(str(error).split())
     ) from error
   return _from_library(
-    f'regex={text!r}', found, {c: w for w, c in words.items()}
+    f'regex={text!r}', deterministic, {c: w for w, c in words.items()}
   )
 
 
@@ -399,12 +399,12 @@ def _check_subsets(text: str, automaton: Any) -> None:
 
   def closed(states: set) -> frozenset:
     """With all that the empty word leads to."""
-    left, found = [*states], set(states)
+    left, reached = [*states], set(states)
     while left:
-      new = steps.get(left.pop(), {}).get('', frozenset()) - found
-      found |= new
+      new = steps.get(left.pop(), {}).get('', frozenset()) - reached
+      reached |= new
       left += new
-    return frozenset(found)
+    return frozenset(reached)
 
   queue = [closed({automaton.initial_state})]
   seen = {*queue}
@@ -428,18 +428,22 @@ def _check_subsets(text: str, automaton: Any) -> None:
 
 
 def _from_library(
-  where: str, found: Any, words: dict[str, str]
+  where: str, automaton: Any, words: dict[str, str]
 ) -> machine.Machine:
   """The library's automaton as ours; words: character -> the word it is for."""
-  number = {state: k for k, state in enumerate(sorted(found.states, key=str))}
+  number = {
+    state: k for k, state in enumerate(sorted(automaton.states, key=str))
+  }
   names = [f's{k}' for k in number.values()]
   edges = [
     (names[number[state]], words.get(symbol, symbol), names[number[after]])
-    for state, row in found.transitions.items()
+    for state, row in automaton.transitions.items()
     for symbol, after in row.items()
   ]
-  symbols = sorted(words.get(symbol, symbol) for symbol in found.input_symbols)
-  start = names[number[found.initial_state]]
-  accepting = [names[number[state]] for state in found.final_states]
+  symbols = sorted(
+    words.get(symbol, symbol) for symbol in automaton.input_symbols
+  )
+  start = names[number[automaton.initial_state]]
+  accepting = [names[number[state]] for state in automaton.final_states]
   built = machine.build(where, names, edges, start, accepting, symbols)
   return built._replace(states=None)

@@ -102,11 +102,11 @@ class VerbalAutomaton(table.NamedTableWorld, core.Verbal):
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""
     wording = core.verbal.wording_of(self, telling)
-    told, final = self._table(telling)
-    rows = core.verbal.shuffled(len(told.names), telling)
+    verbal_table, final = self._table(telling)
+    rows = core.verbal.shuffled(len(verbal_table.names), telling)
     end = ''
     if self.end != core.DEAD:
-      names = [told.names[row] for row in final]
+      names = [verbal_table.names[row] for row in final]
       end = TEXTS.render(
         f'{wording}_end',
         end=self.token_names(telling)[self.end],
@@ -115,25 +115,25 @@ class VerbalAutomaton(table.NamedTableWorld, core.Verbal):
     return TEXTS.render(
       wording,
       num=len(rows),
-      names=', '.join(told.names[row] for row in rows),
-      first=told.names[0],
-      body='\n'.join(_TELL[wording](told, rows, telling)),
+      names=', '.join(verbal_table.names[row] for row in rows),
+      first=verbal_table.names[0],
+      body='\n'.join(_TELL[wording](verbal_table, rows, telling)),
       end=end,
     )
 
   def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
-    wording, (told, final) = (
+    wording, (verbal_table, final) = (
       core.verbal.wording_of(self, telling),
       self._table(telling),
     )
 
     def tell(rows: np.ndarray) -> list[str]:
-      return _TELL[wording](told, rows, telling)
+      return _TELL[wording](verbal_table, rows, telling)
 
     frame = TEXTS.frame(wording) + TEXTS.frame(f'{wording}_end')
-    frame += ', '.join(told.names[row] for row in final)
-    return verbal.extent(told, tell, 'states', frame)
+    frame += ', '.join(verbal_table.names[row] for row in final)
+    return verbal.extent(verbal_table, tell, 'states', frame)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,20 +191,22 @@ class World(VerbalAutomaton, core.Described):
   @functools.cached_property
   def _kept(self) -> machine.Reduced:
     where = self.file or self.regex or self.preset or DEFAULT
-    kept = machine.reduced(where, self.given, self.minimise)
-    size = 16 * self.length * len(kept.delta)  # Counts of words and prefixes.
+    reduced = machine.reduced(where, self.given, self.minimise)
+    size = (
+      16 * self.length * len(reduced.delta)
+    )  # Counts of words and prefixes.
     resources.require_memory(size, f'{where} with length={self.length}')
-    heads = kept.delta[0, int(self._ends) :]
+    heads = reduced.delta[0, int(self._ends) :]
     heads = heads[heads >= 0]
     if not heads.size:
       raise core.InputError(f'{where} has no word but the empty one')
-    shortest = 1 + kept.need[heads].min()
+    shortest = 1 + reduced.need[heads].min()
     if shortest > self.length:
       raise core.InputError(
         f'{where}: length={self.length}; its shortest word that is not empty '
         f'takes {shortest} tokens, end included'
       )
-    return kept
+    return reduced
 
   @property
   def _ends(self) -> bool:
@@ -311,12 +313,12 @@ class World(VerbalAutomaton, core.Described):
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
     """[max_len, S] bool: is some sequence in this row after k tokens?"""
-    found = self._ways > 0
+    reached = self._ways > 0
     if self._ends:
       moves = np.arange(self.length)[:, None]
-      found &= moves + self._kept.need <= self.length
-      found[:, -1] = False  # Nothing follows `end`.
-    return found
+      reached &= moves + self._kept.need <= self.length
+      reached[:, -1] = False  # Nothing follows `end`.
+    return reached
 
   def distance_to_end(
     self, states: np.ndarray
@@ -389,10 +391,10 @@ class WordProcess(core.SequenceProcess):
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess."""
     labels = np.asarray(tokens) - END_TOKEN
-    known = (labels >= 0) & (labels < self._delta.shape[1])
-    known &= memory[:, 0] >= 0
-    rows = self._delta[memory[:, 0], np.where(known, labels, 0)]
-    rows = np.where(known, rows, core.DEAD)
+    valid = (labels >= 0) & (labels < self._delta.shape[1])
+    valid &= memory[:, 0] >= 0
+    rows = self._delta[memory[:, 0], np.where(valid, labels, 0)]
+    rows = np.where(valid, rows, core.DEAD)
     return np.stack([rows, memory[:, 1] + 1], axis=1).astype(np.int32)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -409,7 +411,7 @@ class WordProcess(core.SequenceProcess):
       lost = ~np.isfinite(mass).any(1)
       mass[lost] = np.where(heads[lost] >= 0, 0.0, -np.inf)
     total = np.logaddexp.reduce(mass, axis=1, keepdims=True)
-    there = np.isfinite(mass)
-    log_probs = np.where(there, mass - np.where(there, total, 0), -np.inf)
+    possible = np.isfinite(mass)
+    log_probs = np.where(possible, mass - np.where(possible, total, 0), -np.inf)
     tokens = np.arange(END_TOKEN, END_TOKEN + mass.shape[1], dtype=np.int32)
-    return np.where(there, tokens, core.DEAD), log_probs
+    return np.where(possible, tokens, core.DEAD), log_probs

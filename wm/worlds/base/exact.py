@@ -115,15 +115,15 @@ class Classes(NamedTuple):
 
   def lines(self) -> list[str]:
     """For people to read."""
-    found, shared = self.told_apart, self.shared()
-    holds = 'holds' if found[-1] == self.minimal else 'FAILS'
-    told = [f'  {k} {number}' for k, number in enumerate(found)]
+    counts, shared = self.told_apart, self.shared()
+    holds = 'holds' if counts[-1] == self.minimal else 'FAILS'
+    by_length = [f'  {k} {number}' for k, number in enumerate(counts)]
     rest = len(shared) - SHOWN
     return [
       f'states {len(self.names)}',
-      f'classes {found[-1]}',
+      f'classes {counts[-1]}',
       'told apart by suffixes of at most k tokens:',
-      *told,
+      *by_length,
       f'theorem C.2 {holds}: the minimal automaton has {self.minimal} states',
       f'classes of several states {len(shared)}',
       *(f'  {_few(names)}' for names in shared[:SHOWN]),
@@ -143,21 +143,21 @@ def classes(world: core.World, most: int = MOST) -> Classes:
     InputError: more than `most` states are reached.
   """
   states, delta = enumerated(world, most)
-  told, block = [1], np.zeros(len(delta), np.int32)
+  counts, block = [1], np.zeros(len(delta), np.int32)
   while True:
     # By one token more: what is legal, and the class that it leads to.
     after = np.append(block, core.DEAD).astype(np.int32)[delta]
     finer = np.unique(
       np.column_stack([block, after]), axis=0, return_inverse=True
     )[1].reshape(-1)
-    if finer.max() + 1 == told[-1]:
+    if finer.max() + 1 == counts[-1]:
       break
     block = finer.astype(np.int32)
-    told.append(int(block.max()) + 1)
+    counts.append(int(block.max()) + 1)
   # Every legal sequence is in the language: rows are told apart by DEAD only.
   smallest = dfa.minimize(delta, np.zeros(len(delta), np.int32))
   names = capabilities.written(world, states)
-  return Classes(names, smallest, told, int(smallest.max()) + 1)
+  return Classes(names, smallest, counts, int(smallest.max()) + 1)
 
 
 def enumerated(world: core.World, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -175,11 +175,11 @@ def enumerated(world: core.World, most: int) -> tuple[np.ndarray, np.ndarray]:
   row = {int(world.state_id(start)[0]): 0}
   levels, tables = [start], []
   for level in levels:  # Grows by the states that are new.
-    for some in core.predictor.chunks(len(level), len(world.vocab), _BLOCK):
-      legal = world.legal(level[some])
+    for chunk in core.predictor.chunks(len(level), len(world.vocab), _BLOCK):
+      legal = world.legal(level[chunk])
       at, tokens = np.nonzero(legal)
-      after = world.advance(level[some][at], tokens)
-      known = len(row)
+      after = world.advance(level[chunk][at], tokens)
+      old = len(row)
       heads = [
         row.setdefault(key, len(row)) for key in world.state_id(after).tolist()
       ]
@@ -192,7 +192,7 @@ def enumerated(world: core.World, most: int) -> tuple[np.ndarray, np.ndarray]:
       table[at, tokens] = heads
       tables.append(table[:, 1:])
       first = np.unique(np.array(heads, np.int64), return_index=True)
-      new = first[1][first[0] >= known]
+      new = first[1][first[0] >= old]
       if new.size:
         levels.append(after[new])
   return np.concatenate(levels), np.concatenate(tables)

@@ -44,8 +44,10 @@ class Group(NamedTuple):
     images = chosen.T[elements]  # [S, n, A]: second after first.
     places = elements.shape[1] ** np.arange(elements.shape[1])[::-1]
     codes = elements @ places  # Ascending, as rows are in order.
-    found = np.searchsorted(codes, np.tensordot(images, places, (1, 0)))
-    return found.astype(np.int32)
+    rows_of_products = np.searchsorted(
+      codes, np.tensordot(images, places, (1, 0))
+    )
+    return rows_of_products.astype(np.int32)
 
   def generators(self) -> np.ndarray:
     """[A] int32 rows, ascending: the identity and a few that generate all.
@@ -57,28 +59,28 @@ class Group(NamedTuple):
       return np.arange(2, dtype=np.int32)
     first = (0, 1) if self.kind == 's' else (0, 1, 2)
     start = 1 if self.kind == 'a' and self.degree % 2 == 0 else 0
-    wanted = {'e', _cycle(first), _cycle(range(start, self.degree))}
-    rows = [row for row, name in enumerate(self.names) if name in wanted]
+    names = {'e', _cycle(first), _cycle(range(start, self.degree))}
+    rows = [row for row, name in enumerate(self.names) if name in names]
     return np.array(rows, np.int32)
 
 
 def kind_and_degree(name: str) -> tuple[str, int] | None:
   """'z', 's' or 'a' and n of a name; None where there is no such group."""
   text = 'z2' if name == 'parity' else name
-  found = re.fullmatch('([zsa])([1-9][0-9]{0,2})', text)
-  if found is None:
+  match = re.fullmatch('([zsa])([1-9][0-9]{0,2})', text)
+  if match is None:
     return None
-  kind, degree = found[1], int(found[2])
+  kind, degree = match[1], int(match[2])
   least, most = _SIZES[kind]
   return (kind, degree) if least <= degree <= most else None
 
 
 def make(name: str) -> Group:
   """The group of a name; raises InputError where there is no such group."""
-  found = kind_and_degree(name)
-  if found is None:
+  parsed = kind_and_degree(name)
+  if parsed is None:
     raise core.InputError(f'group={name!r}; available: {AVAILABLE}')
-  kind, size = found
+  kind, size = parsed
   if kind == 'z':
     elements = np.arange(size, dtype=np.int32)[:, None]
     return Group(kind, size, elements, tuple(map(str, range(size))))
@@ -103,12 +105,12 @@ def _cycle(places: range | tuple[int, ...]) -> str:
 
 def _cycles(images: list[int]) -> str:
   """Written form of a permutation, each cycle from its least place."""
-  found, seen = '', set()
+  cycles, seen = '', set()
   for start in range(len(images)):
-    here, path = start, []
-    while here not in seen:
-      seen.add(here)
-      path.append(here)
-      here = images[here]
-    found += _cycle(tuple(path)) if len(path) > 1 else ''
-  return found or 'e'
+    place, path = start, []
+    while place not in seen:
+      seen.add(place)
+      path.append(place)
+      place = images[place]
+    cycles += _cycle(tuple(path)) if len(path) > 1 else ''
+  return cycles or 'e'

@@ -175,8 +175,8 @@ class GameWorld(
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """The 'ply', -1 where it is unknown."""
-    known = self.known(states)
-    return {'ply': np.where(known < 0, -1, known // 10 * 10)}
+    moves = self.known(states)
+    return {'ply': np.where(moves < 0, -1, moves // 10 * 10)}
 
   def split_key(self, sequences: core.Sequences) -> np.ndarray:
     """[N] uint64 of the whole game, eight bytes at a time."""
@@ -231,10 +231,10 @@ class GameWorld(
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """[T, 2] int32: only as many moves as the state remembers."""
-    known = np.where(self.dead(states), 0, self.known(states))
+    played = np.where(self.dead(states), 0, self.known(states))
     if self.states == 'recurring':
-      known = np.where(self._pool.find(self, states, known)[1], known, 0)
-    most = np.maximum(known, 0)
+      played = np.where(self._pool.find(self, states, played)[1], played, 0)
+    most = np.maximum(played, 0)
     return np.stack([np.maximum(most, 1), most], axis=-1).astype(np.int32)
 
   def sample_prefixes(
@@ -245,8 +245,8 @@ class GameWorld(
     tokens = np.zeros((len(states), int(moves.max(initial=0)) + head), np.int32)
     ok = ~self.dead(states) & (self.known(states) == moves) & (moves > 0)
     if self.states == 'recurring':
-      place, found = self._pool.find(self, states, moves)
-      ok &= found
+      place, in_pool = self._pool.find(self, states, moves)
+      ok &= in_pool
       rows = np.flatnonzero(ok)
       drawn = self._pool.draw(place[rows], np.asarray(seeds)[rows])
     else:
@@ -317,7 +317,7 @@ def make_pool(world: GameWorld) -> Pool:
   """
   tokens, lengths = world.play(world.pool, POOL_SEED, random=True)
   head = len(world.header)
-  found: list[tuple[np.ndarray, ...]] = []
+  plies: list[tuple[np.ndarray, ...]] = []
   states = world.after(tokens, np.full(len(tokens), head))
   mixed = np.zeros(len(tokens), np.uint64)
   for k in range(head, int(lengths.max()) - 1):
@@ -326,8 +326,8 @@ def make_pool(world: GameWorld) -> Pool:
     mixed[rows] = basics.hash64(mixed[rows], tokens[rows, k])
     ply = np.full(len(rows), k + 1 - head)
     key = basics.hash64(world.state_id(states[rows]), ply)
-    found.append((key, mixed[rows], rows, ply))
-  key, prefix, row, ply = (np.concatenate(c) for c in zip(*found, strict=True))
+    plies.append((key, mixed[rows], rows, ply))
+  key, prefix, row, ply = (np.concatenate(c) for c in zip(*plies, strict=True))
   order = np.lexsort((row, prefix, key))
   key, prefix, row, ply = key[order], prefix[order], row[order], ply[order]
   fresh = np.append(True, (np.diff(key) != 0) | (np.diff(prefix) != 0))
@@ -339,11 +339,11 @@ def make_pool(world: GameWorld) -> Pool:
       f'{world.name}: no position recurs in pool={world.pool} random games; '
       "expected a larger pool, or states='stratified'"
     )
-  kept = np.repeat(many, size)
+  recurring = np.repeat(many, size)
   chosen = first[many]
   reached = world.after(tokens[row[chosen]], ply[chosen] + head)
   offsets = np.concatenate([[0], np.cumsum(size[many])])
-  return Pool(keys[many], reached, offsets, row[kept], tokens[:, head:])
+  return Pool(keys[many], reached, offsets, row[recurring], tokens[:, head:])
 
 
 class Recorded(core.World):

@@ -365,8 +365,8 @@ def logarithmic(
       for place, number in zip(places, numbers, strict=True)
       if number
     ]
-    for one, two in itertools.pairwise(points):
-      parts.append(line(*one, *two, colour, 2))
+    for start, end in itertools.pairwise(points):
+      parts.append(line(*start, *end, colour, 2))
     parts += [circle(*point, 3, colour) for point in points]
     parts.append(text(left + 12, top + 16 + 18 * row, name, fill=colour))
   return picture(left + wide + 20, top + high + 52, parts, title)

@@ -60,7 +60,7 @@ def stream(
   play = play or functools.partial(played, world, seed)
   length = world.max_len
   rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
-  kept = [np.zeros((0, length), np.int32)]
+  batches = [np.zeros((0, length), np.int32)]
   have, first, limit = 0, 0, 2**16 + 400 * num
   in_split(np.zeros(0, np.uint64), split)  # Raises InputError if unknown.
   while have < num and first < limit:
@@ -72,9 +72,9 @@ def stream(
     lengths = (tokens != core.PAD).sum(-1)
     key = world.split_key(core.Sequences(tokens, lengths))
     rows = in_split(key, split)
-    kept.append(tokens if rows.all() else tokens[rows])
-    have += len(kept[-1])
-  tokens = np.concatenate(kept)[:num]
+    batches.append(tokens if rows.all() else tokens[rows])
+    have += len(batches[-1])
+  tokens = np.concatenate(batches)[:num]
   return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
 
 
@@ -144,26 +144,26 @@ class Tabled(core.Finite):
     published: bool = False,
   ) -> core.Boundary:
     """Boundaries of pairs of states, the end token before all others."""
-    one, two = self.automaton(first), self.automaton(second)
-    pairs = one.rows, two.rows, one.goals, two.goals
+    left, right = self.automaton(first), self.automaton(second)
+    pairs = left.rows, right.rows, left.goals, right.goals
     if published:
-      turns, known = self.turns_known
-      found = dfa.boundary(
-        one.delta, *pairs, depth, 'published', turns=turns, known=known
+      turns, listed = self.turns_known
+      suffixes = dfa.boundary(
+        left.delta, *pairs, depth, 'published', turns=turns, known=listed
       )
     else:
-      found = dfa.boundary(one.delta, *pairs, depth, end_first=True)
+      suffixes = dfa.boundary(left.delta, *pairs, depth, end_first=True)
     # DEAD is the last entry, the end label the one before it.
-    tokens = np.array([*one.tokens, one.end, core.PAD], np.int32)
-    lengths = found.lengths.astype(np.int32)
-    return core.Boundary(found.offsets, tokens[found.labels], lengths)
+    tokens = np.array([*left.tokens, left.end, core.PAD], np.int32)
+    lengths = suffixes.lengths.astype(np.int32)
+    return core.Boundary(suffixes.offsets, tokens[suffixes.labels], lengths)
 
   def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> tuple[list[int], list[int]]:
     """Sizes of boundary and interior of a pair [W], by length, exact."""
-    one, two = self.automaton(first[None]), self.automaton(second[None])
-    return _pair_sizes(one, two, depth)
+    left, right = self.automaton(first[None]), self.automaton(second[None])
+    return _pair_sizes(left, right, depth)
 
 
 class OneLabel(core.Labelled):
@@ -173,14 +173,14 @@ class OneLabel(core.Labelled):
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
     """See core.Labelled.edited: any state becomes any other."""
-    known = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
-    known &= states[:, 0] >= 0
-    return np.where(known, value, core.DEAD).astype(np.int32)[:, None]
+    valid = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
+    valid &= states[:, 0] >= 0
+    return np.where(valid, value, core.DEAD).astype(np.int32)[:, None]
 
   def from_labels(self, labels: np.ndarray) -> np.ndarray:
     """See core.Labelled.from_labels: a row of the table, or none."""
-    known = labels < self.heads.sizes[0]
-    return np.where(known, labels, core.DEAD).astype(np.int32)
+    valid = labels < self.heads.sizes[0]
+    return np.where(valid, labels, core.DEAD).astype(np.int32)
 
 
 class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
@@ -299,10 +299,10 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """[T, 2] int32; a number between the two may have no prefix."""
-    some = self._arrivals[1:, states[:, 0]]
-    least = some.argmax(0) + 1
-    most = len(some) - some[::-1].argmax(0)
-    most = np.where((states[:, 0] >= 0) & some.any(0), most, 0)
+    reached = self._arrivals[1:, states[:, 0]]
+    least = reached.argmax(0) + 1
+    most = len(reached) - reached[::-1].argmax(0)
+    most = np.where((states[:, 0] >= 0) & reached.any(0), most, 0)
     return np.stack([least, most], axis=-1).astype(np.int32)
 
   def sample_prefixes(
@@ -373,19 +373,19 @@ class NamedTableWorld(TableWorld):
 
 
 def _pair_sizes(
-  one: Automaton, two: Automaton, depth: int
+  left: Automaton, right: Automaton, depth: int
 ) -> tuple[list[int], list[int]]:
   """Sizes of boundary and interior of one pair of states, by length.
 
   Pairs of rows are counted, not suffixes, in Python integers of any size
   (Vafa et al. 2024, Defs. 2.3 and 2.4).
 
-  one, two: the same table with one state each.
+  left, right: the same table with one state each.
   """
-  (row1,), (row2,) = one.rows.tolist(), two.rows.tolist()
-  (goal1,), (goal2,) = one.goals.tolist(), two.goals.tolist()
+  (row1,), (row2,) = left.rows.tolist(), right.rows.tolist()
+  (goal1,), (goal2,) = left.goals.tolist(), right.goals.tolist()
   if (row1, goal1) == (row2, goal2):
-    return [0] * depth, dfa.count(one.delta, row1, goal1, depth)
+    return [0] * depth, dfa.count(left.delta, row1, goal1, depth)
   level = {(row1, row2): 1}
   outer, inner = [], []
   for _ in range(depth):
@@ -396,7 +396,7 @@ def _pair_sizes(
       if row1 >= 0 and row1 == goal1:  # The end token.
         sizes = inner if row2 >= 0 and row2 == goal2 else outer
         sizes[-1] += ways
-      for pair in _heads(one.delta, row1, row2):
+      for pair in _heads(left.delta, row1, row2):
         sizes = outer if pair[1] < 0 else inner
         sizes[-1] += ways
         if pair[1] >= 0:
@@ -405,10 +405,10 @@ def _pair_sizes(
   return outer, inner
 
 
-def _heads(delta: np.ndarray, one: int, two: int) -> list[tuple[int, int]]:
+def _heads(delta: np.ndarray, row: int, other: int) -> list[tuple[int, int]]:
   """Pairs of next rows by labels legal at `one`; DEAD where not at `two`."""
-  if one < 0:
+  if row < 0:
     return []
-  firsts = delta[one].tolist()
-  seconds = delta[two].tolist() if two >= 0 else [core.DEAD] * len(firsts)
+  firsts = delta[row].tolist()
+  seconds = delta[other].tolist() if other >= 0 else [core.DEAD] * len(firsts)
   return [pair for pair in zip(firsts, seconds, strict=True) if pair[0] >= 0]

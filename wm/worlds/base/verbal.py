@@ -79,18 +79,18 @@ def by_step(
   """
   lines = []
   for row in rows:
-    here = table.names[row]
+    name = table.names[row]
     labels = np.flatnonzero(table.delta[row] >= 0).tolist()
     lines += [
       step.format(
-        here=here,
+        here=name,
         label=table.labels[label],
         there=table.names[table.delta[row, label]],
       )
       for label in labels
     ]
     if none and not labels:
-      lines.append(none.format(here=here))
+      lines.append(none.format(here=name))
   return in_order(lines, telling)
 
 

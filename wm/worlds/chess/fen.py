@@ -98,9 +98,9 @@ class _Broken(ValueError):
   """A rule broken: its name, what was given, what is expected."""
 
 
-def _broken(text: str, rule: str, given: str, expected: str) -> core.InputError:
+def _broken(text: str, rule: str, fault: str, expected: str) -> core.InputError:
   return core.InputError(
-    f'FEN {text!r} is impossible ({rule}): {given}; expected {expected}'
+    f'FEN {text!r} is impossible ({rule}): {fault}; expected {expected}'
   )
 
 
@@ -209,13 +209,13 @@ def _passant(field: str, board: list[int], black: bool, clock: int) -> int:
       'en passant', f'square {field!r}', f"'-' or a square on rank {rank + 1}"
     )
   pushed, origin = square + step, square - step
-  found = [PIECES[board[s]] for s in (pushed, square, origin)]
-  if found != [pawn, '.', '.']:
+  pieces = [PIECES[board[s]] for s in (pushed, square, origin)]
+  if pieces != [pawn, '.', '.']:
     names = [chess_moves.square_name(s) for s in (pushed, square, origin)]
-    given = ', '.join(_named(board, s) for s in (pushed, square, origin))
+    contents = ', '.join(_named(board, s) for s in (pushed, square, origin))
     raise _Broken(
       'en passant',
-      given,
+      contents,
       f'{pawn} on {names[0]}, {names[1]} and {names[2]} empty',
     )
   if clock:
@@ -229,11 +229,13 @@ def _check_checks(board: list[int], black: bool, file: int) -> None:
   """Checks that no move gives."""
   mover, other = ('k', 'K') if black else ('K', 'k')
   king = board.index(PIECES.index(mover))
-  given = _attackers(board, board.index(PIECES.index(other)), white=not black)
-  if given:
+  attackers = _attackers(
+    board, board.index(PIECES.index(other)), white=not black
+  )
+  if attackers:
     raise _Broken(
       'check',
-      f'{_named(board, given[0])} attacks the king of the side not to move',
+      f'{_named(board, attackers[0])} attacks the king of the side not to move',
       'that king not in check',
     )
   checkers = _attackers(board, king, white=black)
@@ -255,9 +257,11 @@ def _check_checks(board: list[int], black: bool, file: int) -> None:
       )
 
 
-def _opposite(king: int, one: int, two: int) -> bool:
+def _opposite(king: int, first: int, second: int) -> bool:
   """Do two checkers stand on either side of the king on one line?"""
-  (a, b), (c, d) = ((s % 8 - king % 8, s // 8 - king // 8) for s in (one, two))
+  (a, b), (c, d) = (
+    (s % 8 - king % 8, s // 8 - king // 8) for s in (first, second)
+  )
   return a * d == b * c and a * c + b * d < 0
 
 

@@ -66,8 +66,8 @@ def possible() -> np.ndarray:
   up = (origin // 8 == 6) & (target // 8 == 7)
   down = (origin // 8 == 1) & (target // 8 == 0)
   pawn = (files <= 1) & (up | down)
-  some = np.stack([piece, *[pawn] * 4], axis=-1)
-  return _frozen(np.flatnonzero(some).astype(np.int32))
+  moves = np.stack([piece, *[pawn] * 4], axis=-1)
+  return _frozen(np.flatnonzero(moves).astype(np.int32))
 
 
 def _moves(kind: str) -> np.ndarray:

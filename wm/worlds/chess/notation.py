@@ -39,11 +39,11 @@ def refused(
   after = chess.replay(moves[None], np.array([len(moves)]), row)[1][0]
   goal = word.rstrip('+#!?')[-2:]
   legal = sorted(san_moves(after), key=lambda move: goal not in move)
-  some = ', '.join(legal[:_SHOWN]) or 'none, the game is over'
+  shown = ', '.join(legal[:_SHOWN]) or 'none, the game is over'
   more = f' and {len(legal) - _SHOWN} more' if len(legal) > _SHOWN else ''
   return core.InputError(
     f'ply {len(moves) + 1}: {word!r} is {why} in '
-    f'{chess_fen.format(after)!r}; available: {some}{more}'
+    f'{chess_fen.format(after)!r}; available: {shown}{more}'
   )
 
 
@@ -51,8 +51,8 @@ def san(row: np.ndarray, move: int) -> str:
   """SAN of a packed move in a position [>= 11]; InputError if illegal."""
   words, steps = chess_san.write(np.array([[move]]), np.array([1]), row)
   if not steps[0]:
-    known = 0 <= move < chess_moves.PACKED
-    word = chess_moves.uci(move) if known else str(move)
+    valid = 0 <= move < chess_moves.PACKED
+    word = chess_moves.uci(move) if valid else str(move)
     raise refused(word, 'illegal', np.zeros(0, np.int32), row)
   return words[0, 0].decode()
 

@@ -107,9 +107,9 @@ class ChessLabels(core.Labelled):
     """
     after = np.full_like(states, core.DEAD)
     on = np.flatnonzero(self.boards(states))
-    given = states[on, : fen.WORDS], label[on], value[on], self.ep
-    positions, known = edited_positions(*given)
-    after[on[known]] = self.rows(positions[known])
+    arguments = states[on, : fen.WORDS], label[on], value[on], self.ep
+    positions, possible = edited_positions(*arguments)
+    after[on[possible]] = self.rows(positions[possible])
     return after
 
   def _moves(
@@ -118,8 +118,8 @@ class ChessLabels(core.Labelled):
     """Packed moves [N, L - 1] (DEAD past the last), lengths, valid starts."""
     used = np.arange(1, tokens.shape[1]) < np.asarray(lengths)[:, None]
     inside = (tokens >= 0) & (tokens < len(self.packed))
-    known = np.where(inside, tokens, core.PAD)[:, 1:]
-    moves = np.where(used, self.packed[known], core.DEAD)
+    padded = np.where(inside, tokens, core.PAD)[:, 1:]
+    moves = np.where(used, self.packed[padded], core.DEAD)
     starts = (tokens[:, 0] == self.header[0]) & (np.asarray(lengths) > 0)
     return moves, np.maximum(np.asarray(lengths) - 1, 0), starts
 
@@ -146,12 +146,12 @@ class ChessLabels(core.Labelled):
     labels = after_tokens(moves, lengths, starts, self.ep, self.origin)
     source, target = (moves // 5) >> 6, (moves // 5) & 63
     before, after = labels[:, :-1], labels[:, 1:]
-    made = (moves >= 0) & after.any(-1)  # Not after an illegal move.
+    legal = (moves >= 0) & after.any(-1)  # Not after an illegal move.
     man, taken = (_at(before, square) for square in (source, target))
     across = (source ^ target) & 7 != 0
     black = before[..., SIDE] == 1
     gone = before[..., RIGHTS] > after[..., RIGHTS]
-    found = {
+    masks = {
       'castling': np.isin(man, _KINGS) & (abs(source - target) == 2),
       'en_passant': np.isin(man, _PAWNS) & across & (taken == 0),
       'promotion': moves % 5 > 0,
@@ -160,7 +160,7 @@ class ChessLabels(core.Labelled):
       ),
     }
     start = ((0, 0), (1, 0))  # The start token is no move.
-    return {name: np.pad(mask & made, start) for name, mask in found.items()}
+    return {name: np.pad(mask & legal, start) for name, mask in masks.items()}
 
 
 def check_start(origin: np.ndarray, start: str, stop: str) -> None:
@@ -270,18 +270,18 @@ def edited_positions(
       pawn on the first or last rank, no more pieces than pawns are gone for;
       castling and en passant stay possible.
   """
-  known = (label < 64) & (value >= 0) & (value <= 12)
-  square = np.where(known, label, 0) ^ 56  # a1 is 0.
-  piece = np.where(known, value, 0).astype(np.uint32)
+  possible = (label < 64) & (value >= 0) & (value <= 12)
+  square = np.where(possible, label, 0) ^ 56  # a1 is 0.
+  piece = np.where(possible, value, 0).astype(np.uint32)
   rows, word = np.arange(len(label)), square // 8
   shift = (4 * (square % 8)).astype(np.uint32)
   after = np.array(positions, np.int32)
   held = after[rows, word].view(np.uint32) & ~(np.uint32(15) << shift)
   after[rows, word] = (held | piece << shift).view(np.int32)
   labels = kernels.labels(after, ep)
-  wanted = kernels.labels(positions, ep)
-  wanted[rows[known], label[known]] = value[known]
-  known &= (labels == wanted).all(-1)
+  expected = kernels.labels(positions, ep)
+  expected[rows[possible], label[possible]] = value[possible]
+  possible &= (labels == expected).all(-1)
   board, flags = labels[:, :64], after[:, FLAGS]
   for first in (1, 7):  # Pawn, ..., king of a side.
     pawns, knights, bishops, rooks, queens, kings = (
@@ -297,15 +297,15 @@ def edited_positions(
         (queens, 1),
       )
     )
-    known &= pawns.sum(-1) + promoted <= PAWNS
-    known &= ~(pawns[:, :8] | pawns[:, 56:]).any(-1)
-    known &= kings.sum(-1) == 1
+    possible &= pawns.sum(-1) + promoted <= PAWNS
+    possible &= ~(pawns[:, :8] | pawns[:, 56:]).any(-1)
+    possible &= kings.sum(-1) == 1
   for right, (king, rook) in enumerate(HOMES):
     touched = (square == king) | (square == rook)
-    known &= ~(touched & (flags >> (right + 1) & 1 > 0))
+    possible &= ~(touched & (flags >> (right + 1) & 1 > 0))
   # The pawn of a double push, and the two squares that it came over.
   push = np.where(flags & 1, square // 8 - 1, square // 8 - 4)
-  known &= ~((flags >> 5 == square % 8 + 1) & (push >= 0) & (push < 3))
+  possible &= ~((flags >> 5 == square % 8 + 1) & (push >= 0) & (push < 3))
   other = after.copy()
   other[:, FLAGS] ^= 1
-  return after, known & ~kernels.in_check(other)
+  return after, possible & ~kernels.in_check(other)

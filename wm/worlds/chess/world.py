@@ -70,13 +70,13 @@ class VerbalChess(states.ChessLabels, core.Verbal):
 
 @functools.cache
 def _spoken(vocabulary: str, wording: str) -> tuple[str, ...]:
-  pad, *found, _ = moves.vocab(vocabulary)
+  pad, *names, _ = moves.vocab(vocabulary)
   if wording == 'hyphens':
-    found = [
+    names = [
       f'{move[:2]}-{move[2:4]}' + (f'={move[4:]}' if move[4:] else '')
-      for move in found
+      for move in names
     ]
-  return (pad, *found, _BEGIN[wording])
+  return (pad, *names, _BEGIN[wording])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,19 +189,19 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
 
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """States [B, W] after tokens [B]; a history without room is dropped."""
-    tokens, known = np.asarray(tokens), states[:, KNOWN]
+    tokens, played = np.asarray(tokens), states[:, KNOWN]
     within = (tokens > 0) & (tokens < len(self.packed))
     packed = self.packed[np.where(within, tokens, 0)]
     after = states.copy()
     after[:, :WORDS], ok = kernels.advance(states, packed)
-    room = (known >= 0) & (known < self.length)
+    room = (played >= 0) & (played < self.length)
     after[~room, WORDS:] = 0
     after[~room, KNOWN] = UNKNOWN
     moves = after[:, WORDS:].view(self.history_item)
-    kept = np.flatnonzero(ok & room)
-    moves[kept, known[kept]] = tokens[kept]
+    recorded = np.flatnonzero(ok & room)
+    moves[recorded, played[recorded]] = tokens[recorded]
     after[~ok] = core.DEAD
-    after[(known == BEFORE) & (tokens == self.header[0])] = self.opening()
+    after[(played == BEFORE) & (tokens == self.header[0])] = self.opening()
     return after
 
   def legal(self, states: np.ndarray) -> np.ndarray:
@@ -289,9 +289,9 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
     """
     least, asked = min(self.least, self.length) + 1, num
     while True:
-      found = super().sample(asked, seed, split)
-      rows = np.flatnonzero(found.lengths >= least)
-      if len(rows) >= num or len(found) < asked:
+      drawn = super().sample(asked, seed, split)
+      rows = np.flatnonzero(drawn.lengths >= least)
+      if len(rows) >= num or len(drawn) < asked:
         break
       if not len(rows) and asked > MOST_SHORT:
         raise core.InputError(
@@ -301,9 +301,9 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
       asked += 2 * (num - len(rows)) + 8
     rows = rows[:num]
     dropped = int(rows[-1]) + 1 - len(rows) if rows.size else 0
-    kept = found.take(rows)
+    long_enough = drawn.take(rows)
     counts = {'games_dropped_short': dropped}
-    return dataclasses.replace(kept, counts=counts)
+    return dataclasses.replace(long_enough, counts=counts)
 
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L] of at most `max_len`."""
@@ -323,8 +323,8 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
     """See games.GameWorld: a Gibbs chain over windows of plies."""
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     moves = self.packed[np.where(used, tokens, 0)]
-    found = kernels.transpositions(moves, lengths, seeds, self.origin)
-    return np.where(used, self._columns[np.maximum(found, 0)], core.PAD)
+    reordered = kernels.transpositions(moves, lengths, seeds, self.origin)
+    return np.where(used, self._columns[np.maximum(reordered, 0)], core.PAD)
 
   # Exact answers.
 
@@ -333,16 +333,18 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
   ) -> core.Boundary:
     """Boundaries of pairs of states, by compiled product search."""
     boards = self.boards(first) & self.boards(second)
-    found = []
-    for one, two, board in zip(first, second, boards, strict=True):
+    boundaries = []
+    for left, right, board in zip(first, second, boards, strict=True):
       if not board:
-        found.append(core.boundary.product(self, one, two, depth))
+        boundaries.append(core.boundary.product(self, left, right, depth))
         continue
-      moves, lengths = kernels.boundary(one, two, depth)
+      moves, lengths = kernels.boundary(left, right, depth)
       tokens = np.where(moves < 0, core.PAD, self._columns[moves])
       offsets = np.array([0, len(lengths)])
-      found.append(core.Boundary(offsets, tokens.astype(np.int32), lengths))
-    return core.boundary.joined(found)
+      boundaries.append(
+        core.Boundary(offsets, tokens.astype(np.int32), lengths)
+      )
+    return core.boundary.joined(boundaries)
 
   def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
@@ -433,10 +435,10 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
 
   def _last(self, state: np.ndarray) -> list[int]:
     """Squares of the move that led to a state, none where unknown."""
-    known = int(state[KNOWN])
-    if known < 1:
+    played = int(state[KNOWN])
+    if played < 1:
       return []
-    token = self.history(state[None])[0, known - 1]
+    token = self.history(state[None])[0, played - 1]
     return list(divmod(int(self.packed[token]) // 5, 64))
 
   def from_moves(

@@ -19,32 +19,32 @@ Point = tuple[float, float]
 def places(graph: Graph) -> Mapping[int, Point]:
   """Node -> (x, y) in a unit square, y downwards."""
   groups = [sorted(group) for group in solver.clusters(graph)]
-  found: dict[int, Point] = {}
+  points: dict[int, Point] = {}
   for k, group in enumerate(groups):
     turn = math.tau * k / len(groups) - math.tau / 4
     x, y = 0.5 + 0.31 * math.cos(turn), 0.5 + 0.31 * math.sin(turn)
     for n, node in enumerate(group):
       angle = turn + math.tau * n / len(group)
-      found[node] = x + 0.18 * math.cos(angle), y + 0.18 * math.sin(angle)
-  rest = [node for node in graph.nodes if node not in found]
+      points[node] = x + 0.18 * math.cos(angle), y + 0.18 * math.sin(angle)
+  rest = [node for node in graph.nodes if node not in points]
   steps = solver.distances(graph, graph.start)
   depth = max(steps.values(), default=0) + 1
   if groups:  # New nodes stand in the middle.
     for n, node in enumerate(rest):
-      found[node] = 0.5, 0.5 + 0.08 * n
-    return found
+      points[node] = 0.5, 0.5 + 0.08 * n
+    return points
   layers: dict[int, list[int]] = {}
   for node in rest:
     layers.setdefault(steps.get(node, depth), []).append(node)
   deepest = max(layers, default=0) or 1
   for depth, layer in layers.items():
     for n, node in enumerate(layer):
-      found[node] = (n + 0.5) / len(layer), depth / deepest
-  return found
+      points[node] = (n + 0.5) / len(layer), depth / deepest
+  return points
 
 
 def picture(
-  graph: Graph, here: int | None, goals: tuple[int, ...], note: str
+  graph: Graph, current: int | None, goals: tuple[int, ...], note: str
 ) -> str:
   """SVG of a graph: a red node is where one is, green rings are goals."""
   spots = {
@@ -57,7 +57,9 @@ def picture(
   ]
   for node, (x, y) in spots.items():
     ring = svg.GOAL if node in goals else svg.FAINT
-    fill, ink = (svg.HERE, svg.PAPER) if node == here else (svg.PAPER, svg.INK)
+    fill, ink = (
+      (svg.HERE, svg.PAPER) if node == current else (svg.PAPER, svg.INK)
+    )
     width = 3 if node in goals else 1
     more = f'stroke="{ring}" stroke-width="{width}"'
     parts.append(svg.circle(x, y, DOT, fill, more))

@@ -56,15 +56,15 @@ class Graph:
     heads: dict[int, set[int]] = {node: set() for node in self.nodes}
     for tail, head in self.arcs:
       heads[tail].add(head)
-    return {node: tuple(sorted(found)) for node, found in heads.items()}
+    return {node: tuple(sorted(following)) for node, following in heads.items()}
 
   @functools.cached_property
   def edges(self) -> tuple[Arc, ...]:
     """Each pair of joined nodes once, as it is told first."""
-    told: dict[frozenset[int], Arc] = {}
+    edges: dict[frozenset[int], Arc] = {}
     for arc in self.arcs:
-      told.setdefault(frozenset(arc), arc)
-    return tuple(told.values())
+      edges.setdefault(frozenset(arc), arc)
+    return tuple(edges.values())
 
   @property
   def directed(self) -> bool:
@@ -73,8 +73,8 @@ class Graph:
 
   def neighbours(self, node: int) -> tuple[int, ...]:
     """Nodes joined to a node by an arc either way, ascending."""
-    found = {b for a, b in self.arcs if a == node}
-    return tuple(sorted(found | {a for a, b in self.arcs if b == node}))
+    joined = {b for a, b in self.arcs if a == node}
+    return tuple(sorted(joined | {a for a, b in self.arcs if b == node}))
 
 
 class Change(NamedTuple):
@@ -218,13 +218,13 @@ LETTERS = dict(zip('ABCDEF', GRAPHS, strict=True))
 
 def graph(name: str) -> Graph:
   """A graph by its name or letter; raises InputError."""
-  found = GRAPHS.get(LETTERS.get(name, name))
-  if found is None:
+  match = GRAPHS.get(LETTERS.get(name, name))
+  if match is None:
     raise core.InputError(
       f'unknown graph {name!r}; available: {", ".join(GRAPHS)}, '
       f'or {", ".join(LETTERS)}'
     )
-  return found
+  return match
 
 
 # Conditions that change nothing, in the order of the paper.
@@ -235,8 +235,8 @@ NAMED = ('unordSpatial', 'socialTies')
 
 def fan(graph: str, tail: int, of: int) -> tuple[Arc, ...]:
   """Arcs from a node to all neighbours of another, itself left out."""
-  found = GRAPHS[graph].neighbours(of)
-  return tuple((tail, node) for node in found if node != tail)
+  heads = GRAPHS[graph].neighbours(of)
+  return tuple((tail, node) for node in heads if node != tail)
 
 
 def anywhere(graph: str, tail: int) -> tuple[Arc, ...]:
@@ -345,11 +345,11 @@ def of_condition(graph: str, condition: str, domain: str) -> str:
   The texts of fields and scholars let a portal of the three large graphs lead
   anywhere, and change both rewards of n16cluster.
   """
-  known = CHANGES[graph]
+  changes = CHANGES[graph]
   other = {'teleDetour': 'teleDetourAnywhere', 'rewardReval': 'rewardRevalBoth'}
   name = other.get(condition, condition) if domain in NAMED else condition
-  name = name if name in known else condition
-  return name if name in known else ''
+  name = name if name in changes else condition
+  return name if name in changes else ''
 
 
 def edited(name: str, edit: str) -> Graph:

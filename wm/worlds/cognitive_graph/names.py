@@ -53,13 +53,13 @@ ALIASES = {'max': 'matt'}
 
 def domain(name: str) -> str:
   """A domain by its name or short name; raises InputError."""
-  found = SHORT.get(name, name)
-  if found not in DOMAINS:
+  full_name = SHORT.get(name, name)
+  if full_name not in DOMAINS:
     raise core.InputError(
       f'unknown domain {name!r}; available: {", ".join(DOMAINS)}, '
       f'or {", ".join(SHORT)}'
     )
-  return found
+  return full_name
 
 
 def letters(count: int, seed: int) -> list[str]:
@@ -67,9 +67,9 @@ def letters(count: int, seed: int) -> list[str]:
   singles = [k for k in string.ascii_uppercase if k not in 'AI']
   consonants = [k for k in singles if k not in 'EOU']
   pairs = [''.join(pair) for pair in itertools.permutations(consonants, 2)]
-  known = singles if count <= len(singles) else pairs
-  order = np.argsort(basics.hash64(seed, np.arange(len(known))))
-  return [known[k] for k in order[:count]]
+  pool = singles if count <= len(singles) else pairs
+  order = np.argsort(basics.hash64(seed, np.arange(len(pool))))
+  return [pool[k] for k in order[:count]]
 
 
 def most_nodes(graph: str) -> int:
@@ -98,7 +98,7 @@ def node_names(
   places = range(first + 1, most + 1)
   if domain_name == 'letters':
     return dict(enumerate(letters(most + 1, seed)))
-  known = {
+  names = {
     'ordRooms': [str(place) for place in places],
     'unordSpatial': _enough(FIELDS, len(places)),
     'socialTies': _enough(SCHOLARS, len(places)),
@@ -106,12 +106,12 @@ def node_names(
   }[domain_name]
   if seed:
     order = np.argsort(basics.hash64(seed, np.arange(len(places))))
-    known = [known[k] for k in order]
+    names = [names[k] for k in order]
   start = LOBBY if domain_name == 'ordRooms' else FIRST[domain_name]
-  return {first: start, **dict(zip(places, known, strict=False))}
+  return {first: start, **dict(zip(places, names, strict=False))}
 
 
-def _enough(known: Sequence[str], count: int) -> list[str]:
+def _enough(pool: Sequence[str], count: int) -> list[str]:
   """Names, numbered anew from the first one on where they run out."""
-  rounds = range(2, 2 + count // len(known))
-  return [*known, *(f'{name}{k}' for k in rounds for name in known)]
+  rounds = range(2, 2 + count // len(pool))
+  return [*pool, *(f'{name}{k}' for k in rounds for name in pool)]

@@ -49,21 +49,21 @@ class Plans(NamedTuple):
 def rewarded(graph: Graph) -> tuple[int, ...]:
   """Nodes with the largest reward that can be reached from the start."""
   reached = solver.distances(graph, graph.start)
-  known = {node: value for node, value in graph.rewards if node in reached}
-  most = max(known.values(), default=0)
-  return tuple(sorted(node for node, value in known.items() if value == most))
+  rewards = {node: value for node, value in graph.rewards if node in reached}
+  most = max(rewards.values(), default=0)
+  return tuple(sorted(node for node, value in rewards.items() if value == most))
 
 
 def steps_to(graph: Graph, goals: tuple[int, ...]) -> dict[int, int]:
   """Node -> steps to the nearest goal, of all nodes that come to one."""
-  found = {goal: 0 for goal in goals}
-  queue = list(found)
+  steps = {goal: 0 for goal in goals}
+  queue = list(steps)
   for node in queue:
     for tail, head in graph.arcs:
-      if head == node and tail not in found:
-        found[tail] = found[node] + 1
+      if head == node and tail not in steps:
+        steps[tail] = steps[node] + 1
         queue.append(tail)
-  return found
+  return steps
 
 
 def plans(graph: Graph, size: int) -> Plans:
@@ -120,7 +120,7 @@ class Trips(core.SequenceProcess):
 
   def __init__(
     self,
-    made: Plans,
+    automaton: Plans,
     pairs: np.ndarray,
     moves: int,
     *,
@@ -135,9 +135,9 @@ class Trips(core.SequenceProcess):
     replan: mixed with a vanishing share of random legal tokens, which are left
       where no walk goes on.
     """
-    self._made, self._moves, self._shortest = made, moves, shortest
+    self._made, self._moves, self._shortest = automaton, moves, shortest
     self._replan = replan
-    size = made.delta.shape[1] + 1
+    size = automaton.delta.shape[1] + 1
     self._share = np.zeros((size, size))
     np.add.at(self._share, tuple(pairs.T), 1.0)
 
@@ -147,29 +147,31 @@ class Trips(core.SequenceProcess):
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess."""
-    made = self._made
+    automaton = self._made
     labels = np.asarray(tokens) - 1
-    known = (labels >= 0) & (labels < made.delta.shape[1]) & (memory[:, 0] >= 0)
-    rows = made.delta[memory[:, 0], np.where(known, labels, 0)]
-    rows = np.where(known, rows, core.DEAD)
-    steps = memory[:, 1] + (made.nodes[memory[:, 0]] >= 0)
+    valid = (
+      (labels >= 0) & (labels < automaton.delta.shape[1]) & (memory[:, 0] >= 0)
+    )
+    rows = automaton.delta[memory[:, 0], np.where(valid, labels, 0)]
+    rows = np.where(valid, rows, core.DEAD)
+    steps = memory[:, 1] + (automaton.nodes[memory[:, 0]] >= 0)
     goals = np.where(memory[:, 0] == 0, tokens, memory[:, 2])
     return np.stack([rows, steps, goals], axis=-1).astype(np.int32)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """See core.SequenceProcess; [B, V - 1] of all tokens but padding."""
-    made, (rows, steps, goals) = self._made, memory.T
-    mass = np.zeros((len(rows), made.delta.shape[1]))
-    nodes = made.nodes[rows]
+    automaton, (rows, steps, goals) = self._made, memory.T
+    mass = np.zeros((len(rows), automaton.delta.shape[1]))
+    nodes = automaton.nodes[rows]
     mass[rows == 0] = self._share.sum(1)[1:]
-    asks = (rows > 0) & (rows < len(made.delta) - 1) & (nodes < 0)
+    asks = (rows > 0) & (rows < len(automaton.delta) - 1) & (nodes < 0)
     mass[asks] = self._share[goals[asks], 1:]
-    here = np.flatnonzero((nodes >= 0) & (rows >= 0))
-    mass[here] = self._steps(rows[here], steps[here])
+    walking = np.flatnonzero((nodes >= 0) & (rows >= 0))
+    mass[walking] = self._steps(rows[walking], steps[walking])
     mass[rows < 0] = 0.0
     if self._replan:
       lost = (rows >= 0) & ~mass.any(1)
-      mass[lost] = made.delta[rows[lost]] >= 0
+      mass[lost] = automaton.delta[rows[lost]] >= 0
     total = np.maximum(mass.sum(1, keepdims=True), np.finfo(float).tiny)
     tokens = np.where(mass > 0, np.arange(1, mass.shape[1] + 1), core.DEAD)
     with np.errstate(divide='ignore'):
@@ -177,12 +179,12 @@ class Trips(core.SequenceProcess):
 
   def _steps(self, rows: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """[B, V - 1] masses of `end` and the next nodes."""
-    made = self._made
-    after = made.delta[rows]
-    left = np.where(after >= 0, made.hops[after], FAR)
+    automaton = self._made
+    after = automaton.delta[rows]
+    left = np.where(after >= 0, automaton.hops[after], FAR)
     left[:, END - 1] = FAR
     if self._shortest:
-      mass = (left < made.hops[rows, None]).astype(float)
+      mass = (left < automaton.hops[rows, None]).astype(float)
     else:
       mass = (left <= (self._moves - steps - 1)[:, None]).astype(float)
     ends = after[:, END - 1] >= 0

@@ -79,7 +79,7 @@ def conditions(graph: str) -> tuple[str, ...]:
   """All conditions of a graph, in the order of the paper."""
   graphs.graph(graph)
   name = graphs.LETTERS.get(graph, graph)
-  known = [c for group in GROUPS.values() for c in group]
+  ordered = [c for group in GROUPS.values() for c in group]
   far = ['3stepPath'] if name in FARTHEST else []
   asked = ['valuePath', '1stepPath', '2stepPath', *far]
   asked += ['nstepPath'] if name in FARTHEST else []
@@ -87,7 +87,7 @@ def conditions(graph: str) -> tuple[str, ...]:
   asked += ['nClusters'] if name in LARGE else []
   if name in ('n7line', 'n13line'):
     asked += ['nonteleShortcutShortest', 'teleShortcutShortest']
-  return tuple(condition for condition in known if condition in asked)
+  return tuple(condition for condition in ordered if condition in asked)
 
 
 def distance(graph: str, condition: str) -> int | None:
@@ -114,8 +114,8 @@ def problem(question: Question) -> Problem:
     )
   condition = question.condition.removesuffix('Shortest')
   if condition == 'nClusters':
-    found = ((len(solver.clusters(before)),),)
-    return Problem('count', before, before, before.start, (), found, True)
+    answers = ((len(solver.clusters(before)),),)
+    return Problem('count', before, before, before.start, (), answers, True)
   if distance(name, condition) is not None:
     return _between(question, before)
   edit = graphs.of_condition(name, condition, question.domain)

@@ -14,15 +14,15 @@ Path = tuple[int, ...]
 @functools.lru_cache(maxsize=4096)
 def distances(graph: Graph, start: int) -> Mapping[int, int]:
   """Node -> arcs on a shortest path from `start`, of the reachable nodes."""
-  found = {start: 0} if start in graph.after else {}
-  queue = collections.deque(found)
+  steps = {start: 0} if start in graph.after else {}
+  queue = collections.deque(steps)
   while queue:
     node = queue.popleft()
     for head in graph.after[node]:
-      if head not in found:
-        found[head] = found[node] + 1
+      if head not in steps:
+        steps[head] = steps[node] + 1
         queue.append(head)
-  return found
+  return steps
 
 
 @functools.lru_cache(maxsize=4096)
@@ -45,11 +45,11 @@ def shortest_paths(graph: Graph, start: int, goal: int) -> tuple[Path, ...]:
 def best_nodes(graph: Graph) -> tuple[int, ...]:
   """The nearest of the reachable nodes that hold the largest reward."""
   steps = distances(graph, graph.start)
-  known = {node: value for node, value in graph.rewards if node in steps}
-  if not known:
+  rewards = {node: value for node, value in graph.rewards if node in steps}
+  if not rewards:
     return ()
-  most = max(known.values())
-  best = [node for node, value in known.items() if value == most]
+  most = max(rewards.values())
+  best = [node for node, value in rewards.items() if value == most]
   least = min(steps[node] for node in best)
   return tuple(sorted(node for node in best if steps[node] == least))
 
@@ -57,8 +57,8 @@ def best_nodes(graph: Graph) -> tuple[int, ...]:
 def best_paths(graph: Graph) -> tuple[Path, ...]:
   """All shortest paths from the start to the largest single reward."""
   goals = best_nodes(graph)
-  found = [shortest_paths(graph, graph.start, goal) for goal in goals]
-  return tuple(sorted(path for paths in found for path in paths))
+  by_goal = [shortest_paths(graph, graph.start, goal) for goal in goals]
+  return tuple(sorted(path for paths in by_goal for path in paths))
 
 
 def best_choices(graph: Graph) -> tuple[int, ...]:
@@ -102,7 +102,7 @@ def clusters(graph: Graph) -> tuple[frozenset[int], ...]:
   inside = {
     node: [n for n in near[node] if near[n] & near[node]] for node in near
   }
-  found: list[frozenset[int]] = []
+  groups: list[frozenset[int]] = []
   left = set(graph.nodes)
   while left:
     group, queue = set(), [min(left)]
@@ -113,8 +113,8 @@ def clusters(graph: Graph) -> tuple[frozenset[int], ...]:
         queue.extend(inside[node])
     left -= group
     if len(group) > 1:
-      found.append(frozenset(group))
-  return tuple(found)
+      groups.append(frozenset(group))
+  return tuple(groups)
 
 
 def pairs(graph: Graph, distance: int) -> tuple[tuple[int, int], ...]:

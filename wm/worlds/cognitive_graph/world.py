@@ -53,18 +53,20 @@ class VerbalGraph(table.NamedTableWorld, core.Verbal):
     spoken = self.token_names(telling)[planning.NODE0 :]
     nodes = np.array(self.graph.nodes)
     order = nodes[core.verbal.shuffled(len(nodes), telling)]
-    told = [
+    adjacency = [
       (spoken[node], [spoken[head] for head in self.graph.after[node]])
       for node in order.tolist()
     ]
     if wording == 'places':
       lines = [
-        f'From {here}, a step leads to {" or to ".join(heads)}.'
-        for here, heads in told
+        f'From {tail}, a step leads to {" or to ".join(heads)}.'
+        for tail, heads in adjacency
         if heads
       ]
     else:
-      pairs = [f'({here}, {head})' for here, heads in told for head in heads]
+      pairs = [
+        f'({tail}, {head})' for tail, heads in adjacency for head in heads
+      ]
       lines = [', '.join(verbal.in_order(pairs, telling)) + '.']
     text = TEXTS.render(
       wording,
@@ -176,18 +178,18 @@ class World(VerbalGraph, core.Costed):
     near = planning.plans(graph, self.size).near
     hops = {
       (goal, node): steps
-      for goal, known in near.items()
-      for node, steps in known.items()
+      for goal, nodes in near.items()
+      for node, steps in nodes.items()
     }
-    found: dict[tuple[int, int], frozenset] = {}
+    steps_after: dict[tuple[int, int], frozenset] = {}
     for pair in sorted(hops, key=hops.__getitem__):
       goal, node = pair
-      found[pair] = frozenset(
-        (head, found[goal, head])
+      steps_after[pair] = frozenset(
+        (head, steps_after[goal, head])
         for head in graph.after[node]
         if hops.get((goal, head)) == hops[pair] - 1
       )
-    return {pair: ways for pair, ways in found.items() if hops[pair]}
+    return {pair: ways for pair, ways in steps_after.items() if hops[pair]}
 
   @functools.cached_property
   def _pairs(self) -> dict[str, np.ndarray]:
@@ -208,11 +210,11 @@ class World(VerbalGraph, core.Costed):
         for pair in sorted(ways)
         if pair not in local and old.get(pair) != ways[pair]
       ]
-    found = {'train': train, 'heldout': held, 'all': sorted([*train, *held])}
+    by_split = {'train': train, 'heldout': held, 'all': sorted([*train, *held])}
     return {
       split: np.array(pairs, np.int32).reshape(-1, 2)
       + np.array([0, NODE0], np.int32)
-      for split, pairs in found.items()
+      for split, pairs in by_split.items()
     }
 
   def _local(self) -> list[tuple[int, int]]:
@@ -313,9 +315,9 @@ class World(VerbalGraph, core.Costed):
     rows = np.maximum(states[:, 0], 0)
     placed = (states[:, 0] >= 0) & (self.plans.nodes[rows] >= 0)
     # A prefix of one token more than needed has at least one step.
-    some = self._arrivals[3:, rows] & placed
-    least = some.argmax(0) + 1
-    most = np.where(some.any(0), len(some) - some[::-1].argmax(0), 0)
+    reached = self._arrivals[3:, rows] & placed
+    least = reached.argmax(0) + 1
+    most = np.where(reached.any(0), len(reached) - reached[::-1].argmax(0), 0)
     return np.stack([least, most], axis=-1).astype(np.int32)
 
   def sample_prefixes(
@@ -350,10 +352,12 @@ class World(VerbalGraph, core.Costed):
     _, placed = self.walk(self.init(num), tokens, first)
     steps, _ = self.walk(self.init(num), tokens, lengths)
     rows = placed[:, 0]
-    known = (lengths >= 2) & (self.plans.nodes[rows] >= 0)
+    placed_pair = (lengths >= 2) & (self.plans.nodes[rows] >= 0)
     ends = tokens[np.arange(num), np.maximum(lengths - 1, 0)] == END
-    cost = np.where(known & (steps == lengths), lengths - 2.0 - ends, np.nan)
-    least = np.where(known, self.plans.hops[rows].astype(float), np.nan)
+    cost = np.where(
+      placed_pair & (steps == lengths), lengths - 2.0 - ends, np.nan
+    )
+    least = np.where(placed_pair, self.plans.hops[rows].astype(float), np.nan)
     return core.Costs(cost[None], least[None])
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
@@ -366,5 +370,5 @@ class World(VerbalGraph, core.Costed):
     row = int(state[0])
     goals = self.plans.goals[row] if row >= 0 else ()
     node = int(self.plans.nodes[row]) if row >= 0 else core.DEAD
-    here = node if node >= 0 else None
-    return drawing.picture(self.graph, here, goals, self.format(state))
+    current = node if node >= 0 else None
+    return drawing.picture(self.graph, current, goals, self.format(state))

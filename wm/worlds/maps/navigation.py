@@ -141,9 +141,9 @@ class Journeys(table.Tabled, core.Finite):
     legal = np.zeros((len(states), NODE0 + len(self.graph)), bool)
     legal[self._asks(states), NODE0:] = True
     rows, goals = self._placed(states)
-    here = rows >= 0
-    legal[here, DIRECTION0:NODE0] = self.graph.delta[rows[here]] >= 0
-    legal[:, END] = here & (rows == goals)
+    placed = rows >= 0
+    legal[placed, DIRECTION0:NODE0] = self.graph.delta[rows[placed]] >= 0
+    legal[:, END] = placed & (rows == goals)
     return legal
 
   def distance_to_end(
@@ -154,16 +154,16 @@ class Journeys(table.Tabled, core.Finite):
     [B, 9] `end` and the directions; [B, S] nodes where one may be stated.
     """
     rows, goals = self._placed(states)
-    here, asks = rows >= 0, self._asks(states)
+    placed, asks = rows >= 0, self._asks(states)
     nodes = NODE0 + np.arange(len(self.graph) * asks.any())
     tokens = np.full((len(states), max(len(nodes), NODE0 - 1)), core.DEAD)
     needed = np.full(tokens.shape, 3)  # An origin: destination and `end` too.
-    tokens[here & (rows == goals), 0] = END
-    needed[here, 0] = 1
-    heads = self.graph.delta[rows[here]]
+    tokens[placed & (rows == goals), 0] = END
+    needed[placed, 0] = 1
+    heads = self.graph.delta[rows[placed]]
     moves = np.arange(DIRECTION0, NODE0)
-    tokens[here, 1 : NODE0 - 1] = np.where(heads >= 0, moves, core.DEAD)
-    needed[here, 1 : NODE0 - 1] = self._to_end(heads, goals[here, None])
+    tokens[placed, 1 : NODE0 - 1] = np.where(heads >= 0, moves, core.DEAD)
+    needed[placed, 1 : NODE0 - 1] = self._to_end(heads, goals[placed, None])
     tokens[asks, : len(nodes)] = nodes
     stated = asks & (states[:, 0] >= 0)
     if stated.any():
@@ -439,15 +439,15 @@ class Navigation(
     """See core.Labelled: on the way, at any intersection to any other."""
     after = np.array(states)
     after[np.arange(len(states)), label] = value - 1
-    known = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
-    after[~known] = core.DEAD
+    valid = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
+    after[~valid] = core.DEAD
     return after
 
   def from_labels(self, labels: np.ndarray) -> np.ndarray:
     """See core.Labelled: on the way, where both labels are known."""
     states = labels.astype(np.int32) - 1
-    known = ((states >= 0) & (states < len(self.graph))).all(-1, keepdims=True)
-    return np.where(known, states, core.DEAD).astype(np.int32)
+    valid = ((states >= 0) & (states < len(self.graph))).all(-1, keepdims=True)
+    return np.where(valid, states, core.DEAD).astype(np.int32)
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'hops': directions of the shortest way to the destination.
@@ -455,9 +455,9 @@ class Navigation(
     0 where it is not known yet, and where there is no way.
     """
     rows, goals = self._placed(states)
-    found = self.hops[np.maximum(rows, 0), np.maximum(goals, 0)]
-    none = (rows < 0) | (goals < 0) | (found == np.iinfo(found.dtype).max)
-    return {'hops': np.where(none, 0, found).astype(np.int64)}
+    hops = self.hops[np.maximum(rows, 0), np.maximum(goals, 0)]
+    none = (rows < 0) | (goals < 0) | (hops == np.iinfo(hops.dtype).max)
+    return {'hops': np.where(none, 0, hops).astype(np.int64)}
 
   @functools.cached_property
   def _two_way(self) -> np.ndarray:

@@ -97,6 +97,6 @@ def convert(graph: Any, where: str) -> streets.StreetGraph:
     raise core.InputError(f'{where}: no path between any pair of nodes')
   sources, targets, length_m = map(np.array, zip(*straight, strict=True))
   labelled = sources, None, targets
-  found = streets.build(ids, lat, lon, labelled, length_m, where)
-  found.counts['self_loops'] = len(edges) - len(straight)
-  return found
+  converted = streets.build(ids, lat, lon, labelled, length_m, where)
+  converted.counts['self_loops'] = len(edges) - len(straight)
+  return converted

@@ -56,16 +56,16 @@ class Routes(core.SequenceProcess):
   words: int
 
   def __init__(
-    self, world: Journeys, wanted: Wanted, low: int, replan: bool = False
+    self, world: Journeys, in_sample: Wanted, low: int, replan: bool = False
   ) -> None:
     """Takes what routes are like.
 
     world: whose streets and moves these are.
-    wanted: pairs of rows [N], [N] -> [N] bool, which of them are sampled.
+    in_sample: pairs of rows [N], [N] -> [N] bool, which of them are sampled.
     low: fewest moves of a route.
     replan: mixed with a vanishing share of random legal moves.
     """
-    self._world, self._wanted, self._low = world, wanted, low
+    self._world, self._wanted, self._low = world, in_sample, low
     self._replan = replan
     self._delta, self._high = world.graph.delta, world.moves
 
@@ -79,18 +79,18 @@ class Routes(core.SequenceProcess):
 
   @abc.abstractmethod
   def _move(
-    self, own: np.ndarray, places: np.ndarray, labels: np.ndarray
+    self, words: np.ndarray, places: np.ndarray, labels: np.ndarray
   ) -> np.ndarray:
     """[B, words] after labels [B] were taken from places [B, 2]."""
 
   @abc.abstractmethod
-  def _moves(self, own: np.ndarray, places: np.ndarray) -> np.ndarray:
+  def _moves(self, words: np.ndarray, places: np.ndarray) -> np.ndarray:
     """[B, 9] float64 masses of `end` and the directions."""
 
   def init(self, batch: int) -> np.ndarray:
     """See core.SequenceProcess."""
-    own = np.zeros((batch, self.words), np.int32)
-    return np.concatenate([self._world.init(batch), own], axis=1)
+    words = np.zeros((batch, self.words), np.int32)
+    return np.concatenate([self._world.init(batch), words], axis=1)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess; DEAD words after a token that is illegal."""
@@ -99,11 +99,11 @@ class Routes(core.SequenceProcess):
     after = np.zeros_like(memory)
     after[:, :2] = places
     # Stated, and going on.
-    here = (places >= 0).all(-1)
-    fresh = here & (before[:, 1] < 0)
+    placed = (places >= 0).all(-1)
+    fresh = placed & (before[:, 1] < 0)
     if fresh.any():
       after[fresh, 2:] = self._start(*places[fresh].T)
-    moved = here & ~fresh
+    moved = placed & ~fresh
     if moved.any():
       labels = tokens[moved] - DIRECTION0
       after[moved, 2:] = self._move(memory[moved, 2:], before[moved], labels)
@@ -113,15 +113,17 @@ class Routes(core.SequenceProcess):
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """See core.SequenceProcess."""
     places = memory[:, :2]
-    here = (places >= 0).all(-1)
+    placed = (places >= 0).all(-1)
     start = places[:, 0] == START
-    stated = (places[:, 0] >= 0) & ~here
+    stated = (places[:, 0] >= 0) & ~placed
     size = len(self._delta) if (start | stated).any() else 0
     mass = np.zeros((len(memory), max(size, NODE0 - 1)))
     tokens = np.full(mass.shape, core.DEAD, np.int32)
-    if here.any():
-      mass[here, : NODE0 - 1] = self._moves(memory[here, 2:], places[here])
-    tokens[here, : NODE0 - 1] = np.arange(END, NODE0)
+    if placed.any():
+      mass[placed, : NODE0 - 1] = self._moves(
+        memory[placed, 2:], places[placed]
+      )
+    tokens[placed, : NODE0 - 1] = np.arange(END, NODE0)
     if size:
       tokens[start | stated, :size] = NODE0 + np.arange(size)
     if start.any():
@@ -134,8 +136,8 @@ class Routes(core.SequenceProcess):
       lost = (places[:, 0] != core.DEAD) & ~mass.any(-1)
       legal = self._world.legal(places[lost])
       place = np.maximum(tokens[lost], 0)
-      known = tokens[lost] != core.DEAD
-      mass[lost] = known & np.take_along_axis(legal, place, 1)
+      named = tokens[lost] != core.DEAD
+      mass[lost] = named & np.take_along_axis(legal, place, 1)
     total = np.maximum(mass.sum(-1, keepdims=True), np.finfo(float).tiny)
     with np.errstate(divide='ignore'):
       log_probs = np.log(mass / total)
@@ -147,8 +149,8 @@ class Routes(core.SequenceProcess):
     every = np.arange(len(self._delta))
     return np.concatenate(
       [
-        self._destinations(some).sum(-1)
-        for some in np.split(every, every[ORIGINS::ORIGINS])
+        self._destinations(part).sum(-1)
+        for part in np.split(every, every[ORIGINS::ORIGINS])
       ]
     )
 
@@ -173,22 +175,22 @@ class Tables:
 
   def __call__(self, goals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Tables [..., K], and which of them are those of goals [B]."""
-    wanted = np.unique(goals)
-    new = wanted[self._place[wanted] < 0]
+    goals_asked = np.unique(goals)
+    new = goals_asked[self._place[goals_asked] < 0]
     if self._kept is None or len(new):
-      self._add(wanted, new)
+      self._add(goals_asked, new)
     assert self._kept is not None
     return self._kept, self._place[goals]
 
-  def _add(self, wanted: np.ndarray, new: np.ndarray) -> None:
-    kept = self._kept
-    if kept is not None:
-      each = kept.nbytes // max(kept.shape[-1], 1)
-      if kept.nbytes + len(new) * each > BUDGET:
-        kept, new = None, wanted
+  def _add(self, goals: np.ndarray, new: np.ndarray) -> None:
+    cached = self._kept
+    if cached is not None:
+      each = cached.nbytes // max(cached.shape[-1], 1)
+      if cached.nbytes + len(new) * each > BUDGET:
+        cached, new = None, goals
         self._place[:] = core.DEAD
-    made = self._make(new)
-    parts = [made] if kept is None else [kept, made]
+    tables = self._make(new)
+    parts = [tables] if cached is None else [cached, tables]
     self._kept = np.concatenate(parts, axis=-1)
     count = self._kept.shape[-1]
     self._place[new] = np.arange(count - len(new), count)
@@ -200,10 +202,10 @@ class Walks(Routes):
   words = 1
 
   def __init__(
-    self, world: Journeys, wanted: Wanted, low: int, replan: bool = False
+    self, world: Journeys, in_sample: Wanted, low: int, replan: bool = False
   ) -> None:
     """See Routes."""
-    super().__init__(world, wanted, low, replan)
+    super().__init__(world, in_sample, low, replan)
     size = len(self._delta)
     self._edges = (self._delta >= 0).sum(1)
     moves = np.arange(self._high + 1)[:, None]
@@ -232,12 +234,12 @@ class Walks(Routes):
 
   def _weigh(self, origins: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Follows the walks from the origins on: W_0, of all goals at once."""
-    there = np.zeros((len(self._delta), len(origins)))
-    there[origins, np.arange(len(origins))] = 1
-    mass = np.zeros_like(there)
+    arrived = np.zeros((len(self._delta), len(origins)))
+    arrived[origins, np.arange(len(origins))] = 1
+    mass = np.zeros_like(arrived)
     for ends in self._ends:
-      mass += ends[:, None] * there
-      there = self._matrix.T @ there
+      mass += ends[:, None] * arrived
+      arrived = self._matrix.T @ arrived
     return mass.T[:, goals]
 
   def _start(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -245,16 +247,16 @@ class Walks(Routes):
     return np.zeros((len(rows), 1), np.int32)
 
   def _move(
-    self, own: np.ndarray, places: np.ndarray, labels: np.ndarray
+    self, words: np.ndarray, places: np.ndarray, labels: np.ndarray
   ) -> np.ndarray:
     del places, labels
-    return np.minimum(own + 1, self._high + 1)  # There, nothing follows.
+    return np.minimum(words + 1, self._high + 1)  # There, nothing follows.
 
-  def _moves(self, own: np.ndarray, places: np.ndarray) -> np.ndarray:
-    (moves,), (rows, goals) = own.T, places.T
+  def _moves(self, words: np.ndarray, places: np.ndarray) -> np.ndarray:
+    (moves,), (rows, goals) = words.T, places.T
     table, place = self._tables(goals)
     heads, time = self._delta[rows], np.minimum(moves, self._high)
-    mass = np.zeros((len(own), NODE0 - 1))
+    mass = np.zeros((len(words), NODE0 - 1))
     mass[:, 0] = (rows == goals) * self._ends[time, rows]
     ahead = table[time[:, None] + 1, heads, place[:, None]]
     mass[:, 1:] = np.where(heads >= 0, ahead, 0)
@@ -272,7 +274,7 @@ class PlannedRoutes(Routes):
   def __init__(
     self,
     world: Journeys,
-    wanted: Wanted,
+    in_sample: Wanted,
     low: int,
     lengths: Sequence[np.ndarray],
     distinct: bool = False,
@@ -283,7 +285,7 @@ class PlannedRoutes(Routes):
     lengths: K weightings [S, 8], metres.
     distinct: routes that are shortest under several count once.
     """
-    super().__init__(world, wanted, low, replan)
+    super().__init__(world, in_sample, low, replan)
     self._lengths, self._distinct = lengths, distinct
     self.words = -(-len(lengths) // 32)
     self._tables = Tables(len(self._delta), self._labels)
@@ -296,8 +298,8 @@ class PlannedRoutes(Routes):
     out = np.empty((len(self._lengths), size, count), np.int8)
     for labels, lengths in zip(out, self._lengths, strict=True):
       for part in core.predictor.chunks(count, 1, paths.GOALS):
-        found = paths.to_goals(self._delta, lengths, goals[part])[1]
-        labels[:, part] = found.T
+        first_labels = paths.to_goals(self._delta, lengths, goals[part])[1]
+        labels[:, part] = first_labels.T
     return out
 
   def _usable(self, origins: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -305,7 +307,7 @@ class PlannedRoutes(Routes):
     table, place = self._tables(goals)
     usable = np.zeros((len(origins), len(table)), bool)
     for part in core.predictor.chunks(len(origins), len(table) * self._high):
-      found = [
+      followed = [
         paths.follow(
           self._delta,
           labels.T[place[part]],
@@ -316,7 +318,7 @@ class PlannedRoutes(Routes):
         )
         for labels in table
       ]
-      routes, moves = map(np.stack, zip(*found, strict=True))
+      routes, moves = map(np.stack, zip(*followed, strict=True))
       usable[part] = ((moves >= self._low) & (moves <= self._high)).T
       if self._distinct:
         usable[part] &= ~_repeated(routes).T
@@ -331,14 +333,14 @@ class PlannedRoutes(Routes):
     return self._packed(self._usable(rows, goals))
 
   def _move(
-    self, own: np.ndarray, places: np.ndarray, labels: np.ndarray
+    self, words: np.ndarray, places: np.ndarray, labels: np.ndarray
   ) -> np.ndarray:
     return self._packed(
-      self._bits(own) & (self._next_labels(places) == labels[:, None])
+      self._bits(words) & (self._next_labels(places) == labels[:, None])
     )
 
-  def _moves(self, own: np.ndarray, places: np.ndarray) -> np.ndarray:
-    return self._planned(self._bits(own), places)
+  def _moves(self, words: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return self._planned(self._bits(words), places)
 
   def _planned(self, going: np.ndarray, places: np.ndarray) -> np.ndarray:
     """[B, 9] weightings of those `going` [B, K] that take each label next."""
@@ -359,13 +361,13 @@ class PlannedRoutes(Routes):
   def _packed(self, bits: np.ndarray) -> np.ndarray:
     """Bits [B, K] as [B, words] int32."""
     spare = 32 * self.words - bits.shape[1]
-    found = np.packbits(np.pad(bits, ((0, 0), (0, spare))), axis=1)
-    return found.view(np.int32)
+    packed = np.packbits(np.pad(bits, ((0, 0), (0, spare))), axis=1)
+    return packed.view(np.int32)
 
-  def _bits(self, own: np.ndarray) -> np.ndarray:
+  def _bits(self, words: np.ndarray) -> np.ndarray:
     """The bits that `_packed` packed."""
-    found = np.unpackbits(np.ascontiguousarray(own).view(np.uint8), axis=1)
-    return found[:, : len(self._lengths)].astype(bool)
+    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=1)
+    return bits[:, : len(self._lengths)].astype(bool)
 
 
 class Replanned(PlannedRoutes):
@@ -382,12 +384,12 @@ class Replanned(PlannedRoutes):
   def __init__(
     self,
     world: Journeys,
-    wanted: Wanted,
+    in_sample: Wanted,
     low: int,
     lengths: Sequence[np.ndarray],
   ) -> None:
     """See PlannedRoutes."""
-    super().__init__(world, wanted, low, lengths, replan=True)
+    super().__init__(world, in_sample, low, lengths, replan=True)
     self.words = -(-len(lengths) // 4)
 
   def _start(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -396,9 +398,9 @@ class Replanned(PlannedRoutes):
     return self._packed(np.where(usable, 0, self.EXCLUDED))
 
   def _move(
-    self, own: np.ndarray, places: np.ndarray, labels: np.ndarray
+    self, words: np.ndarray, places: np.ndarray, labels: np.ndarray
   ) -> np.ndarray:
-    more = self._bits(own)
+    more = self._bits(words)
     counted = more != self.EXCLUDED
     deviates = self._next_labels(places) != labels[:, None]
     more = np.where(counted, more + deviates, self.EXCLUDED)
@@ -407,17 +409,17 @@ class Replanned(PlannedRoutes):
       np.where(counted, np.minimum(more, self.EXCLUDED - 1), more)
     )
 
-  def _moves(self, own: np.ndarray, places: np.ndarray) -> np.ndarray:
-    return self._planned(self._bits(own) == 0, places)
+  def _moves(self, words: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return self._planned(self._bits(words) == 0, places)
 
   def _packed(self, bits: np.ndarray) -> np.ndarray:
     """Bytes [B, K] as [B, words] int32."""
     spare = 4 * self.words - bits.shape[1]
     return np.pad(bits.astype(np.uint8), ((0, 0), (0, spare))).view(np.int32)
 
-  def _bits(self, own: np.ndarray) -> np.ndarray:
+  def _bits(self, words: np.ndarray) -> np.ndarray:
     """[B, K] int64: the bytes that `_packed` packed."""
-    bytes_ = np.ascontiguousarray(own).view(np.uint8)
+    bytes_ = np.ascontiguousarray(words).view(np.uint8)
     return bytes_[:, : len(self._lengths)].astype(np.int64)
 
 
@@ -432,6 +434,6 @@ def _repeated(routes: np.ndarray) -> np.ndarray:
   ranked = np.take_along_axis(hashes, order, 0)
   again = np.zeros(hashes.shape, bool)
   again[1:] = ranked[1:] == ranked[:-1]
-  found = np.empty_like(again)
-  np.put_along_axis(found, order, again, 0)
-  return found
+  repeated = np.empty_like(again)
+  np.put_along_axis(repeated, order, again, 0)
+  return repeated

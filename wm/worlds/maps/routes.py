@@ -62,17 +62,17 @@ def collect(
   batches: Iterator[Routes], num: int, most: int
 ) -> tuple[Routes, dict[str, int]]:
   """The first `num` usable candidates, and drops before the last by cause."""
-  kept = [none(most)]
+  usable = [none(most)]
   counts: collections.Counter[str] = collections.Counter()
   for batch in batches if num else ():
     good = np.flatnonzero(batch.cause == '')[:num]
     num -= len(good)
     looked = batch.cause if num else batch.cause[: good[-1] + 1]
     counts.update(sorted(looked[looked != ''].tolist()))
-    kept.append(batch.take(good))
+    usable.append(batch.take(good))
     if not num:
       break
-  return Routes(*map(np.concatenate, zip(*kept, strict=True))), dict(counts)
+  return Routes(*map(np.concatenate, zip(*usable, strict=True))), dict(counts)
 
 
 def permuted(first: int, num: int, size: int, seed: int) -> np.ndarray:
@@ -117,12 +117,12 @@ def trace(
 
 
 def walks(
-  delta: np.ndarray, low: int, high: int, seed: int, num: int, wanted: Pairs
+  delta: np.ndarray, low: int, high: int, seed: int, num: int, in_split: Pairs
 ) -> Iterator[Routes]:
   """Random walks of low..high moves with uniform lengths, origins and edges.
 
   'dead_end': every try met an intersection without an exit. Walks between
-  pairs that are not `wanted` are left out.
+  pairs that are not `in_split` are left out.
   """
   if not _lasting(delta, low).any():
     return
@@ -135,10 +135,10 @@ def walks(
     first += chunk
     goals = np.full(chunk, dfa.NONE)
     _, ends, _ = dfa.walk(delta, origins, goals, labels, moves)
-    kept = np.flatnonzero(wanted(origins, ends))
+    rows = np.flatnonzero(in_split(origins, ends))
     cause = np.where(moves < low, 'dead_end', '')
     weighting = np.full(chunk, core.DEAD, np.int32)
-    yield Routes(origins, ends, labels, moves, weighting, cause).take(kept)
+    yield Routes(origins, ends, labels, moves, weighting, cause).take(rows)
     chunk = CHUNK
 
 
@@ -200,9 +200,9 @@ class Roads:
     metres = np.empty(len(origins))
     goals, index = np.unique(destinations, return_inverse=True)
     for first in range(0, len(goals), paths.GOALS):
-      some = goals[first : first + paths.GOALS]
-      near = paths.dijkstra(self._delta, self.lengths, some, reverse=True)
-      rows = np.flatnonzero((index >= first) & (index < first + len(some)))
+      chunk = goals[first : first + paths.GOALS]
+      near = paths.dijkstra(self._delta, self.lengths, chunk, reverse=True)
+      rows = np.flatnonzero((index >= first) & (index < first + len(chunk)))
       metres[rows] = near[index[rows] - first, origins[rows]]
     return metres
 
@@ -215,7 +215,7 @@ def planned(
   bounds: tuple[int, int],
   seed: int,
   num: int,
-  wanted: Pairs,
+  in_split: Pairs,
 ) -> Iterator[Routes]:
   """Shortest routes of `size` numbered pairs, each once under each weighting.
 
@@ -227,7 +227,7 @@ def planned(
     bounds: fewest and most moves of a route that is of use.
     seed: of the order.
     num: routes wanted, a hint.
-    wanted: which pairs to use.
+    in_split: which pairs to use.
   """
   every = max(weightings, 1) * size
   first, chunk = 0, min(max(2 * num, 1024), CHUNK)
@@ -236,7 +236,7 @@ def planned(
     first, chunk = first + chunk, min(2 * chunk, CHUNK)
     number, pair = np.divmod(index, size)
     origins, destinations = pairs(pair)
-    use = (origins != destinations) & wanted(origins, destinations)
+    use = (origins != destinations) & in_split(origins, destinations)
     number = np.where(weightings > 0, number, core.DEAD)[use]
     yield _plan(roads, number, origins[use], destinations[use], bounds)
 
@@ -290,6 +290,6 @@ def weighting(length_m: np.ndarray, seed: int, number: int) -> np.ndarray:
   """
   rng = np.random.default_rng([seed, number])
   noisy = np.array(length_m)
-  here = ~np.isnan(noisy)
-  noisy[here] += rng.standard_gamma(noisy[here])
+  edges = ~np.isnan(noisy)
+  noisy[edges] += rng.standard_gamma(noisy[edges])
   return noisy

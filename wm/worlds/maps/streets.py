@@ -191,18 +191,18 @@ def build(
     )
   order = np.lexsort((ids[targets], length_m, labels, sources))
   keys = (sources * 8 + labels)[order]
-  kept = order[np.r_[True, keys[1:] != keys[:-1]]]
+  shortest = order[np.r_[True, keys[1:] != keys[:-1]]]
   used = np.zeros(len(ids), bool)
-  used[sources[kept]] = used[targets[kept]] = True
+  used[sources[shortest]] = used[targets[shortest]] = True
   row = np.cumsum(used) - 1
   delta = np.full((int(used.sum()), 8), core.DEAD, np.int32)
   lengths = np.full(delta.shape, np.nan)
-  delta[row[sources[kept]], labels[kept]] = row[targets[kept]]
-  lengths[row[sources[kept]], labels[kept]] = length_m[kept]
+  delta[row[sources[shortest]], labels[shortest]] = row[targets[shortest]]
+  lengths[row[sources[shortest]], labels[shortest]] = length_m[shortest]
   counts = {
-    'collisions': len(order) - len(kept),
+    'collisions': len(order) - len(shortest),
     'nodes_without_edges': int((~used).sum()),
-    'great_circle_lengths': int(missing[kept].sum()),
+    'great_circle_lengths': int(missing[shortest].sum()),
   }
   return StreetGraph(ids[used], lat[used], lon[used], delta, lengths, counts)
 
@@ -244,10 +244,10 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
   labels = _labels(edges, table['direction'])
   length_m = np.full(len(sources), np.nan)
   if 'length_m' in table:
-    given = [n for n, text in enumerate(table['length_m']) if text.strip()]
-    texts = [table['length_m'][n] for n in given]
-    length_m[given] = _numbers(edges, 'length_m', texts, float)
-    if not np.isfinite(length_m[given]).all():
+    stated = [n for n, text in enumerate(table['length_m']) if text.strip()]
+    texts = [table['length_m'][n] for n in stated]
+    length_m[stated] = _numbers(edges, 'length_m', texts, float)
+    if not np.isfinite(length_m[stated]).all():
       raise core.InputError(f'{edges}: length_m must be finite')
   return build(ids, lat, lon, (sources, labels, targets), length_m, str(edges))
 
@@ -274,23 +274,23 @@ def load_turns(
   row = {node: n for n, node in enumerate(graph.ids.tolist())}
   legal = [set(np.flatnonzero(labels >= 0)) for labels in graph.delta]
   turns = np.full(graph.delta.shape, core.DEAD, np.int8)
-  known = np.zeros(len(graph), bool)
+  listed = np.zeros(len(graph), bool)
   for node, text in zip(nodes, columns['directions'], strict=True):
     labels = _labels(path, text.split()).tolist()
-    here = row.get(node, core.DEAD)
-    wanted = legal[here] if node in row else set()
-    if sorted(labels) != sorted(wanted) or (node in row and known[here]):
+    place = row.get(node, core.DEAD)
+    expected = legal[place] if node in row else set()
+    if sorted(labels) != sorted(expected) or (node in row and listed[place]):
       raise core.InputError(
         f'{path}: node {node} has directions {text!r}; expected, once, those '
-        f'of its streets: {" ".join(DIRECTIONS[a] for a in sorted(wanted))!r}'
+        f'of its streets: {" ".join(DIRECTIONS[a] for a in sorted(expected))!r}'
       )
     if node in row:
-      turns[here, : len(labels)] = labels
-      known[here] = True
-  missing = np.flatnonzero(~known & (graph.delta >= 0).any(1))
+      turns[place, : len(labels)] = labels
+      listed[place] = True
+  missing = np.flatnonzero(~listed & (graph.delta >= 0).any(1))
   if missing.size:
     raise core.InputError(f'{path}: node {graph.ids[missing[0]]} is missing')
-  return turns, known
+  return turns, listed
 
 
 def _numbers(

@@ -129,10 +129,10 @@ def _files(path: str | Path) -> list[Path]:
   if not path.is_dir():
     return [path]
   kinds = '.csv', '.parquet'
-  found = sorted(child for child in path.iterdir() if child.suffix in kinds)
-  if not found:
+  files = sorted(child for child in path.iterdir() if child.suffix in kinds)
+  if not files:
     raise core.InputError(f'{path} has no file that ends in .csv or .parquet')
-  return found
+  return files
 
 
 def _places(path: str | Path) -> Iterator[np.ndarray]:
@@ -148,13 +148,13 @@ def _choose(path: str | Path, header: list[str]) -> list[int]:
   names = [name.strip().lower() for name in header]
   chosen = []
   for spellings in COLUMNS:
-    known = [name for name in spellings if name in names]
-    if not known:
+    matches = [name for name in spellings if name in names]
+    if not matches:
       raise core.InputError(
         f'{path} has no column {spellings[0]!r}; expected the TLC schema with '
         f'coordinates (2009 to June 2016), found {", ".join(names) or "none"}'
       )
-    chosen.append(names.index(known[0]))
+    chosen.append(names.index(matches[0]))
   return chosen
 
 

@@ -256,8 +256,8 @@ class World(
       )
     if self.traversal == 'noisy':
       batches = routes.fresh(batches)
-    found, counts = routes.collect(batches, num, self.moves)
-    return self._sequences(found, counts)
+    drawn, counts = routes.collect(batches, num, self.moves)
+    return self._sequences(drawn, counts)
 
   def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
@@ -269,11 +269,11 @@ class World(
     """
 
     def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-      found = self._in_split(origins, ends, split)
+      usable = self._in_split(origins, ends, split)
       if self.trips:
-        known = self._trips.pairs @ (len(self.graph), 1)
-        found &= np.isin(origins * len(self.graph) + ends, known)
-      return found
+        trips = self._trips.pairs @ (len(self.graph), 1)
+        usable &= np.isin(origins * len(self.graph) + ends, trips)
+      return usable
 
     wanted(*np.zeros((2, 0), np.int64))  # Raises InputError if unknown.
     if self.traversal == 'random':
@@ -315,14 +315,14 @@ class World(
     """Trips of the file, each pair once; none where pairs are uniform."""
     if not self.trips:
       return trip_files.Trips(np.zeros((0, 2), np.int64), {})
-    found, counts = trip_files.load(self.trips, self.graph, self.nearest)
-    pairs = np.unique(found, axis=0)
+    loaded, counts = trip_files.load(self.trips, self.graph, self.nearest)
+    pairs = np.unique(loaded, axis=0)
     if not len(pairs):
       raise core.InputError(
         f'{self.trips}: none of its {counts["trips"]} trips is on the map'
       )
     names = {f'trips: {cause}': number for cause, number in counts.items()}
-    names['trips: same pair'] = len(found) - len(pairs)
+    names['trips: same pair'] = len(loaded) - len(pairs)
     return trip_files.Trips(pairs, names)
 
   @property
@@ -348,18 +348,18 @@ class World(
     return self._tables[number]
 
   def _sequences(
-    self, found: routes.Routes, counts: dict[str, int]
+    self, drawn: routes.Routes, counts: dict[str, int]
   ) -> core.Sequences:
     """Routes as tokens."""
-    tokens = np.zeros((len(found.moves), self.max_len), np.int32)
-    tokens[:, 0] = found.origins + NODE0
-    tokens[:, 1] = found.destinations + NODE0
-    np.add(found.labels, DIRECTION0, out=tokens[:, 2:-1])
-    tokens[:, 2:-1] *= found.labels >= 0
-    tokens[np.arange(len(tokens)), found.moves + 2] = END
+    tokens = np.zeros((len(drawn.moves), self.max_len), np.int32)
+    tokens[:, 0] = drawn.origins + NODE0
+    tokens[:, 1] = drawn.destinations + NODE0
+    np.add(drawn.labels, DIRECTION0, out=tokens[:, 2:-1])
+    tokens[:, 2:-1] *= drawn.labels >= 0
+    tokens[np.arange(len(tokens)), drawn.moves + 2] = END
     noisy = self.traversal == 'noisy'
-    side = {'weighting': found.weighting} if noisy else {}
-    lengths = (found.moves + 3).astype(np.int32)
+    side = {'weighting': drawn.weighting} if noisy else {}
+    lengths = (drawn.moves + 3).astype(np.int32)
     distinct = self.traversal != 'random'  # Walks may repeat.
     return core.Sequences(tokens, lengths, side, counts, distinct)
 

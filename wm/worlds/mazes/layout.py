@@ -81,38 +81,38 @@ class Wanted(NamedTuple):
   dark: int
 
 
-def draw(wanted: Wanted, seed: int) -> Layout:
+def draw(sizes: Wanted, seed: int) -> Layout:
   """A random maze in which every place can be reached from every other.
 
   Raises:
     InputError: so many passages do not fit between so many places.
   """
   rng = np.random.default_rng([seed, 0x3A2E])
-  cells, passages = _roomy(wanted, rng)
-  passages += _extra(cells, passages, wanted, rng)
-  inside = small(wanted.named, rng)
+  cells, passages = _roomy(sizes, rng)
+  passages += _extra(cells, passages, sizes, rng)
+  inside = small(sizes.named, rng)
   for k, name in enumerate(inside):
     outside = int(rng.integers(len(cells)))
     ends = f'enter {name}', len(cells) + k, f'leave {name}'
     passages.append(Passage(outside, *ends, NAMED))
-  dark = rng.permutation(np.arange(1, wanted.places))[: wanted.dark]
-  named = places(len(cells), wanted.confusable, rng)
+  dark = rng.permutation(np.arange(1, sizes.places))[: sizes.dark]
+  named = places(len(cells), sizes.confusable, rng)
   return Layout((*named, *inside), tuple(passages), frozenset(dark.tolist()))
 
 
 def _roomy(
-  wanted: Wanted, rng: np.random.Generator
+  sizes: Wanted, rng: np.random.Generator
 ) -> tuple[list[_Cell], list[Passage]]:
   """A tree beside whose passages the others fit; it is drawn until one is."""
-  more = wanted.loops + wanted.one_way + wanted.doors
+  more = sizes.loops + sizes.one_way + sizes.doors
   for _ in range(ATTEMPTS):
-    cells, passages = _tree(wanted.places - wanted.named, wanted.levels, rng)
+    cells, passages = _tree(sizes.places - sizes.named, sizes.levels, rng)
     room = len(_free(cells, passages))
     if room >= more:
       return cells, passages
   raise core.InputError(
-    f'mazes: loops={wanted.loops}, one_way={wanted.one_way} and '
-    f'doors={wanted.doors} are {more} passages; {room} more fit between these '
+    f'mazes: loops={sizes.loops}, one_way={sizes.one_way} and '
+    f'doors={sizes.doors} are {more} passages; {room} more fit between these '
     f'{len(cells)} places'
   )
 
@@ -127,9 +127,10 @@ def _tree(
     top = max(cell[2] for cell in cells)
     ways = [
       (k, action, cell)
-      for k, here in enumerate(cells)
+      for k, cell_from in enumerate(cells)
       for action in STEPS
-      if (cell := _next(here, action)) not in taken and 0 <= cell[2] < levels
+      if (cell := _next(cell_from, action)) not in taken
+      and 0 <= cell[2] < levels
     ]
     if num - len(cells) <= levels - 1 - top:  # Just enough for the floors left.
       ways = [way for way in ways if way[2][2] > top]
@@ -153,9 +154,9 @@ def _free(
   joined = {frozenset((p.source, p.target)) for p in passages}
   return [
     (k, action, place[cell])
-    for k, here in enumerate(cells)
+    for k, cell_from in enumerate(cells)
     for action in STEPS
-    if (cell := _next(here, action)) in place
+    if (cell := _next(cell_from, action)) in place
     and k < place[cell]
     and frozenset((k, place[cell])) not in joined
   ]
@@ -164,22 +165,22 @@ def _free(
 def _extra(
   cells: list[_Cell],
   passages: list[Passage],
-  wanted: Wanted,
+  sizes: Wanted,
   rng: np.random.Generator,
 ) -> list[Passage]:
   """Loops, one-way passages and doors between neighbors not joined yet."""
   free = _free(cells, passages)
-  kinds = [WAY] * wanted.loops + [SLIDE] * wanted.one_way
-  kinds += [DOOR] * wanted.doors
-  found = []
+  kinds = [WAY] * sizes.loops + [SLIDE] * sizes.one_way
+  kinds += [DOOR] * sizes.doors
+  extra = []
   order = rng.permutation(len(free))[: len(kinds)]
   for kind, row in zip(kinds, order.tolist(), strict=True):
     source, action, target = free[row]
     if rng.random() < 0.5:
       source, action, target = target, OPPOSITE[action], source
     back = OPPOSITE[action] if kind == WAY else ''
-    found.append(Passage(source, action, target, back, kind))
-  return found
+    extra.append(Passage(source, action, target, back, kind))
+  return extra
 
 
 PLACES = (
@@ -251,8 +252,8 @@ def places(num: int, confusable: int, rng: np.random.Generator) -> list[str]:
   groups = -(-confusable // len(MARKS))
   pairs = itertools.product(plain[:groups], MARKS)
   alike = [f'{noun} ({mark})' for noun, mark in pairs]
-  found = alike[:confusable] + plain[confusable:]
-  return [found[k] for k in rng.permutation(num)]
+  names = alike[:confusable] + plain[confusable:]
+  return [names[k] for k in rng.permutation(num)]
 
 
 def small(num: int, rng: np.random.Generator) -> list[str]:
@@ -264,7 +265,7 @@ def _drawn(
   nouns: tuple[str, ...], num: int, rng: np.random.Generator
 ) -> list[str]:
   """Nouns in random order, and again with a color before them."""
-  found = []
+  names = []
   for color in COLORS:
-    found += [color + nouns[k] for k in rng.permutation(len(nouns))]
-  return found[:num]
+    names += [color + nouns[k] for k in rng.permutation(len(nouns))]
+  return names[:num]

@@ -38,13 +38,17 @@ class Move(NamedTuple):
 
 def moves(layout: layouts.Layout) -> list[Move]:
   """Every move that the maze allows."""
-  found = []
-  for k, one in enumerate(layout.passages):
-    both = one.kind == layouts.WAY
-    found.append(Move(one.source, one.action, one.target, k, both))
-    if one.back:
-      found.append(Move(one.target, one.back, one.source, k, both))
-  return found
+  directions = []
+  for k, passage in enumerate(layout.passages):
+    both = passage.kind == layouts.WAY
+    directions.append(
+      Move(passage.source, passage.action, passage.target, k, both)
+    )
+    if passage.back:
+      directions.append(
+        Move(passage.target, passage.back, passage.source, k, both)
+      )
+  return directions
 
 
 def walk(layout: layouts.Layout, seed: int) -> mazes.Maze:
@@ -58,16 +62,18 @@ def walk(layout: layouts.Layout, seed: int) -> mazes.Maze:
     move, step = every[number], len(steps)
     dark = move.target in layout.dark and move.target not in lit
     lit.add(move.target)
-    said = 'It is pitch dark here.' if dark else describe(layout, move.target)
-    steps.append(mazes.Step(step, move.action, said))
+    observation = (
+      'It is pitch dark here.' if dark else describe(layout, move.target)
+    )
+    steps.append(mazes.Step(step, move.action, observation))
     trail.append(move.target)
     if dark:
-      said = describe(layout, move.target)
-      steps.append(mazes.Step(step + 1, LAMP, said))
+      observation = describe(layout, move.target)
+      steps.append(mazes.Step(step + 1, LAMP, observation))
       trail.append(move.target)
     forward.setdefault(number, (step, step + dark))
-  found = _labelled(layout, every, forward)
-  return found._replace(steps=tuple(steps), trail=np.array(trail, np.int32))
+  labelled = _labelled(layout, every, forward)
+  return labelled._replace(steps=tuple(steps), trail=np.array(trail, np.int32))
 
 
 def _tour(layout: layouts.Layout, every: list[Move], seed: int) -> list[int]:
@@ -78,27 +84,27 @@ def _tour(layout: layouts.Layout, every: list[Move], seed: int) -> list[int]:
   for number in order:
     leaving[every[number].source].append(number)
   # What has to be walked, by move: its passage; of a named one itself.
-  wanted = {
+  to_walk = {
     number: (move.passage if move.reversible else -1 - number)
     for number, move in enumerate(every)
   }
-  left, here = set(wanted.values()), 0
+  left, place = set(to_walk.values()), 0
   taken: list[int] = []
   while left:
-    goals = {number for number, what in wanted.items() if what in left}
-    way = _nearest(leaving, every, here, goals)
+    goals = {number for number, what in to_walk.items() if what in left}
+    way = _nearest(leaving, every, place, goals)
     taken += way
-    left -= {wanted[number] for number in way}
-    here = every[taken[-1]].target
+    left -= {to_walk[number] for number in way}
+    place = every[taken[-1]].target
   return taken
 
 
 def _nearest(
-  leaving: list[list[int]], every: list[Move], here: int, goals: set[int]
+  leaving: list[list[int]], every: list[Move], start: int, goals: set[int]
 ) -> list[int]:
   """The shortest way from a place that ends with one of some moves."""
-  way: dict[int, list[int]] = {here: []}
-  queue = [here]
+  way: dict[int, list[int]] = {start: []}
+  queue = [start]
   for place in queue:
     for number in leaving[place]:
       if number in goals:
@@ -125,9 +131,9 @@ def _labelled(
   stamps = []
   for number, move in enumerate(every):
     other = back.get((move.passage, move.target), -1)
-    there, again = forward.get(number, never), forward.get(other, never)
-    least = (min(pair) for pair in zip(there, again, strict=True))
-    columns = zip(there, again, least, strict=True)
+    onward, again = forward.get(number, never), forward.get(other, never)
+    least = (min(pair) for pair in zip(onward, again, strict=True))
+    columns = zip(onward, again, least, strict=True)
     stamps.append([step for column in columns for step in column])
   triples = [
     (layout.places[m.source], m.action, layout.places[m.target]) for m in every
@@ -142,23 +148,23 @@ def _labelled(
 def describe(layout: layouts.Layout, place: int) -> str:
   """What the game says at a place: its name, and what leads on from there."""
   ways, more = [], []
-  for one in layout.passages:
-    if one.kind == layouts.NAMED:
-      if one.source == place:
-        more.append(f'There is a {layout.places[one.target]} here.')
-      if one.target == place:
-        more.append(f'You can {one.back}.')
-    elif one.source == place and one.kind == layouts.SLIDE:
-      more.append(f'A slide leads {one.action}; nobody can climb back.')
-    elif one.source == place and one.kind == layouts.DOOR:
-      more.append(f'A heavy door {_towards(one.action)} stands open.')
-    elif one.source == place:
-      ways.append(one.action)
-    elif one.target == place and one.kind == layouts.DOOR:
-      side = _towards(mazes.OPPOSITE[one.action])
+  for passage in layout.passages:
+    if passage.kind == layouts.NAMED:
+      if passage.source == place:
+        more.append(f'There is a {layout.places[passage.target]} here.')
+      if passage.target == place:
+        more.append(f'You can {passage.back}.')
+    elif passage.source == place and passage.kind == layouts.SLIDE:
+      more.append(f'A slide leads {passage.action}; nobody can climb back.')
+    elif passage.source == place and passage.kind == layouts.DOOR:
+      more.append(f'A heavy door {_towards(passage.action)} stands open.')
+    elif passage.source == place:
+      ways.append(passage.action)
+    elif passage.target == place and passage.kind == layouts.DOOR:
+      side = _towards(mazes.OPPOSITE[passage.action])
       more.append(f'A heavy door {side} is shut; it has no handle here.')
-    elif one.target == place and one.back:
-      ways.append(one.back)
+    elif passage.target == place and passage.back:
+      ways.append(passage.back)
   ways.sort(key=list(layouts.STEPS).index)
   if ways:
     several = ', '.join(ways[:-1])

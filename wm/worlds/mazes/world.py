@@ -68,9 +68,9 @@ class World(walks.Walks):
   @functools.cached_property
   def layout(self) -> layout.Layout:
     """The maze as it is; raises InputError where its passages do not fit."""
-    given = (getattr(self, name) for name in layout.Wanted._fields)
-    wanted = layout.Wanted(*given)
-    return layout.draw(wanted, self.seed)
+    values = (getattr(self, name) for name in layout.Wanted._fields)
+    sizes = layout.Wanted(*values)
+    return layout.draw(sizes, self.seed)
 
   @functools.cached_property
   def maze(self) -> maze.Maze:

@@ -58,9 +58,9 @@ class Futures(core.Latent, core.Enumerable):
   def options(self) -> random_systems.Options:
     """What systems are drawn."""
 
-  def chosen(self, some: np.ndarray) -> Chosen:
+  def chosen(self, states: np.ndarray) -> Chosen:
     """The systems of states [N, W]."""
-    return chosen(self.options, some, self.rows - 1)
+    return chosen(self.options, states, self.rows - 1)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """See core.Prefixed: systems of `sample`, half of whose rows are seen.
@@ -72,22 +72,22 @@ class Futures(core.Latent, core.Enumerable):
     """
     asked = num
     while True:
-      found = self.sample(asked, seed)
-      rows = pivot(found.side['planets'], self.rows - 1)
-      drawn = of(found.side['number'], seed, rows)
+      drawn_systems = self.sample(asked, seed)
+      rows = pivot(drawn_systems.side['planets'], self.rows - 1)
+      drawn = of(drawn_systems.side['number'], seed, rows)
       drawn[:, WORD] = self.first_word
       least, most = self.prefix_moves(drawn).T
-      kept = drawn[least <= most]
-      if len(kept) >= num:
-        return kept[:num]
-      if asked > ENOUGH and len(kept) * ENOUGH < asked:
+      usable = drawn[least <= most]
+      if len(usable) >= num:
+        return usable[:num]
+      if asked > ENOUGH and len(usable) * ENOUGH < asked:
         raise core.InputError(
-          f'orbits: of {asked} systems {len(kept)} show in half of '
+          f'orbits: of {asked} systems {len(usable)} show in half of '
           f'rows={self.rows} what fixes the next ahead={self.ahead} frames '
           f'within tolerance={self.tolerance}; expected more rows or larger '
           'bins'
         )
-      asked += max((num - len(kept)) * asked // max(len(kept), 1), 16)
+      asked += max((num - len(usable)) * asked // max(len(usable), 1), 16)
       asked = min(asked, 4 * len(drawn) + 64)
 
   @property
@@ -95,73 +95,73 @@ class Futures(core.Latent, core.Enumerable):
   def first_word(self) -> int:
     """The word of a state whose next token is an x."""
 
-  def forecast(self, some: np.ndarray, num: int) -> core.latent.Rollout:
+  def forecast(self, states: np.ndarray, num: int) -> core.latent.Rollout:
     """See core.Latent.forecast: the bins of positions, exactly."""
-    tokens = np.full((len(some), num), core.DEAD, np.int32)
-    frame = np.zeros((len(some), num), np.int32)
-    mine = np.flatnonzero(some[:, NUMBER] >= 0)
-    mine = mine[some[mine, WORD] != core.DEAD]
+    tokens = np.full((len(states), num), core.DEAD, np.int32)
+    frame = np.zeros((len(states), num), np.int32)
+    mine = np.flatnonzero(states[:, NUMBER] >= 0)
+    mine = mine[states[mine, WORD] != core.DEAD]
     if not mine.size or not num:
       return core.latent.Rollout(tokens, frame)
-    found = self.chosen(some[mine])
-    second = some[mine, WORD] != self.first_word
-    tokens[mine], first = self._shown(found, found.row, second, num)
+    systems = self.chosen(states[mine])
+    second = states[mine, WORD] != self.first_word
+    tokens[mine], first = self._shown(systems, systems.row, second, num)
     place = np.arange(num)[None] + first[:, None]
-    after = place // (2 * found.bodies[:, None])
-    frame[mine] = after + (found.row % found.bodies == 0)[:, None]
+    after = place // (2 * systems.bodies[:, None])
+    frame[mine] = after + (systems.row % systems.bodies == 0)[:, None]
     return core.latent.Rollout(tokens, frame)
 
   def _shown(
-    self, found: Chosen, row: np.ndarray, second: np.ndarray, num: int
+    self, systems: Chosen, row: np.ndarray, second: np.ndarray, num: int
   ) -> tuple[np.ndarray, np.ndarray]:
     """Tokens [N, num] from rows [N] on, and places of the first in its frame.
 
     second: [N] bool, begin with the row's second token.
     """
-    bodies = found.bodies
+    bodies = systems.bodies
     first = 2 * (row % bodies) + second
     rows = (num + int(first.max(initial=0)) + 1) // 2
-    place = orbits.positions(found.at(row // bodies), rows)
+    place = orbits.positions(systems.at(row // bodies), rows)
     tokens = self.coordinate_tokens(place).reshape(len(row), -1)
     at = first[:, None] + np.arange(num)[None]
     return np.take_along_axis(tokens, at, axis=1), first
 
-  def prefix_moves(self, some: np.ndarray) -> np.ndarray:
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """See core.Prefixed: frames. None where too few fix the next ones."""
-    found = np.zeros((len(some), 2), np.int32)
-    found[:, 1] = -1
-    whole = some[:, WORD] == self.first_word
-    mine = np.flatnonzero(whole & (some[:, NUMBER] >= 0))
+    bounds = np.zeros((len(states), 2), np.int32)
+    bounds[:, 1] = -1
+    whole = states[:, WORD] == self.first_word
+    mine = np.flatnonzero(whole & (states[:, NUMBER] >= 0))
     if not mine.size:
-      return found
-    systems = self.chosen(some[mine])
+      return bounds
+    systems = self.chosen(states[mine])
     row, bodies = systems.row, systems.bodies
     frames = np.minimum(row // bodies, (self.rows - 1) // bodies - 1)
     frames = np.where(row % bodies == 0, frames, 0)
     limit = (self.tolerance + 0.5) * self.width / SIGMAS
     for most in np.unique(frames[frames > 0]):
-      here = np.flatnonzero(frames == most)
-      part = Chosen(systems.systems, systems.place[here], row[here])
-      seen = part.at(row[here] // part.bodies - most)
+      alike = np.flatnonzero(frames == most)
+      part = Chosen(systems.systems, systems.place[alike], row[alike])
+      seen = part.at(row[alike] // part.bodies - most)
       error = spread(seen, int(most), self.ahead, self.width)
       # More frames never say less: the first that is enough is the least.
       least = (error > limit).sum(1) + 1
-      found[mine[here], 0] = least
-      found[mine[here], 1] = np.where(least <= most, most, -1)
-    return found
+      bounds[mine[alike], 0] = least
+      bounds[mine[alike], 1] = np.where(least <= most, most, -1)
+    return bounds
 
   def sample_prefixes(
-    self, some: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> core.Prefixes:
     """See core.Prefixed; of the least number of frames up to moves[t]."""
     moves = np.asarray(moves, np.int64)
-    bounds = self.prefix_moves(some)
+    bounds = self.prefix_moves(states)
     ok = (bounds[:, 0] <= moves) & (moves <= bounds[:, 1])
-    tokens = np.zeros((len(some), self.max_len), np.int32)
-    lengths = np.zeros(len(some), np.int32)
+    tokens = np.zeros((len(states), self.max_len), np.int32)
+    lengths = np.zeros(len(states), np.int32)
     mine = np.flatnonzero(ok)
     if mine.size:
-      systems = self.chosen(some[mine])
+      systems = self.chosen(states[mine])
       least = bounds[mine, 0].astype(np.int64)
       more = basics.uniforms(seeds[mine]) * (moves[mine] - least + 1)
       frames = np.minimum(least + more.astype(np.int64), moves[mine])
@@ -183,19 +183,19 @@ class Futures(core.Latent, core.Enumerable):
   def step_tokens(self, years: np.ndarray) -> np.ndarray:
     """int32 tokens of time steps."""
 
-  def sample_others(self, some: np.ndarray, seed: int) -> np.ndarray:
+  def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
     """See core.Prefixed; where no push is right, the state itself."""
-    others, num = some.copy(), len(some)
+    others, num = states.copy(), len(states)
     if not num:
       return others
     row = np.arange(num)
     turn = (basics.hash64(seed, 1, row) % DIRECTIONS).astype(np.int64)
     low, high = BANDS[basics.hash64(seed, 2, row) % len(BANDS)].T
     level = np.arange(LEVELS)
-    tried = np.repeat(some, len(level), axis=0)
+    tried = np.repeat(states, len(level), axis=0)
     nudge = 1 + turn[:, None] * len(level) + level
     tried[:, NUDGE] = nudge.reshape(-1)
-    frames = self.parts_after(np.repeat(some, len(level), 0), tried)
+    frames = self.parts_after(np.repeat(states, len(level), 0), tried)
     frames = np.where(self._stays(tried), frames, 0).reshape(num, -1)
     fits = (frames >= low[:, None]) & (frames <= high[:, None])
     # Of the pushes that fit, one by chance.
@@ -204,14 +204,14 @@ class Futures(core.Latent, core.Enumerable):
     others[some_fit, NUDGE] = nudge[row, order.argmin(1)][some_fit]
     return others
 
-  def _stays(self, some: np.ndarray) -> np.ndarray:
+  def _stays(self, states: np.ndarray) -> np.ndarray:
     """[N] bool: is it a system that `sample` would keep?"""
-    found = self.chosen(some)
-    systems = found.systems
+    chosen = self.chosen(states)
+    systems = chosen.systems
     _, outside = orbits.bins(systems, self.rows - 1, *self.grid)
-    there = np.arange(systems.mass.shape[1]) < systems.planets[:, None]
+    exists = np.arange(systems.mass.shape[1]) < systems.planets[:, None]
     slow = systems.period >= 2 * systems.step[:, None]
-    return ((outside == 0) & (slow | ~there).all(1))[found.place]
+    return ((outside == 0) & (slow | ~exists).all(1))[chosen.place]
 
   @property
   @abc.abstractmethod
@@ -229,9 +229,9 @@ class Futures(core.Latent, core.Enumerable):
     0 where it is never, to the end of a sequence.
     """
     num = 2 * (self.rows - 1)
-    one, two = (self.forecast(side, num) for side in (first, second))
-    apart = np.abs(one.tokens - two.tokens) > self.tolerance
-    frame = one.frame[np.arange(len(first)), apart.argmax(1)]
+    left, right = (self.forecast(side, num) for side in (first, second))
+    apart = np.abs(left.tokens - right.tokens) > self.tolerance
+    frame = left.frame[np.arange(len(first)), apart.argmax(1)]
     return np.where(apart.any(1), frame, 0)
 
 
@@ -267,33 +267,33 @@ def spread(
   coming = (frame >= frames) & (frame < frames + ahead)
   next_ = np.where(coming[:, None, :, None], slopes, 0)
   next_ = next_.reshape(size, unknown, -1)
-  found = np.empty((size, frames))
+  errors = np.empty((size, frames))
   for seen in range(1, frames + 1):
-    here = (frame == frames - seen)[:, None, :, None]
-    part = np.where(here, slopes, 0).reshape(size, unknown, -1)
+    in_frame = (frame == frames - seen)[:, None, :, None]
+    part = np.where(in_frame, slopes, 0).reshape(size, unknown, -1)
     information += part @ part.transpose(0, 2, 1) * (12 / width**2)
     error = np.linalg.solve(information, next_)
     square = (next_ * error).sum(1).max(-1)
-    found[:, seen - 1] = np.sqrt(np.maximum(square, 0))
-  return found
+    errors[:, seen - 1] = np.sqrt(np.maximum(square, 0))
+  return errors
 
 
 def _slopes(systems: orbits.Systems, rows: int) -> np.ndarray:
   """[N, P, rows, 2] derivatives of positions by all that is unknown."""
-  found = []
+  pairs = []
   for planet in range(systems.mass.shape[1]):
     for which in range(len(PLANET)):
       pair = (_moved(systems, planet, which, sign) for sign in (STEP, -STEP))
-      found.append([orbits.positions(some, rows) for some in pair])
+      pairs.append([orbits.positions(changed, rows) for changed in pair])
   star = [
     systems._replace(star=systems.star * np.exp(sign)) for sign in (STEP, -STEP)
   ]
-  found.append([orbits.positions(some, rows) for some in star])
+  pairs.append([orbits.positions(changed, rows) for changed in star])
   for axis in range(2):
     push = STEP * np.eye(2)[axis]
     pair = (systems._replace(centre=systems.centre + s * push) for s in (1, -1))
-    found.append([orbits.positions(some, rows) for some in pair])
-  both = np.array(found)  # [P, 2, N, rows, 2].
+    pairs.append([orbits.positions(changed, rows) for changed in pair])
+  both = np.array(pairs)  # [P, 2, N, rows, 2].
   return ((both[:, 0] - both[:, 1]) / (2 * STEP)).swapaxes(0, 1)
 
 
@@ -375,10 +375,10 @@ def moved(systems: orbits.Systems, frame: np.ndarray) -> orbits.Systems:
 
 def of(numbers: np.ndarray, seed: int, rows: np.ndarray) -> np.ndarray:
   """[N, W] the states of systems at rows, without the word."""
-  found = np.zeros((len(numbers), WORDS), np.int32)
-  found[:, HIGH], found[:, LOW] = divmod(seed, HALF)
-  found[:, NUMBER], found[:, ROW] = numbers, rows
-  return found
+  states = np.zeros((len(numbers), WORDS), np.int32)
+  states[:, HIGH], states[:, LOW] = divmod(seed, HALF)
+  states[:, NUMBER], states[:, ROW] = numbers, rows
+  return states
 
 
 def chosen(
@@ -386,8 +386,8 @@ def chosen(
 ) -> Chosen:
   """The systems of states [N, W], of sequences with so many rows."""
   words, place = np.unique(states[:, HIGH:], axis=0, return_inverse=True)
-  found = _systems(options, words.astype(np.int64).tobytes(), rows)
-  return Chosen(found, place.reshape(-1), states[:, ROW].astype(np.int64))
+  systems = _systems(options, words.astype(np.int64).tobytes(), rows)
+  return Chosen(systems, place.reshape(-1), states[:, ROW].astype(np.int64))
 
 
 @functools.lru_cache(64)  # The same are asked for at every token.
@@ -397,19 +397,21 @@ def _systems(
   """The systems of the last words of states [U, 4] int64."""
   high, low, numbers, nudge = np.frombuffer(words, np.int64).reshape(-1, 4).T
   seeds = high * HALF + low
-  found = random_systems.draw(options, seeds, numbers)
-  some = np.flatnonzero(nudge)
-  if some.size:
-    word = PUSH, numbers[some], (nudge[some] - 1) // LEVELS
-    turn = 2 * np.pi * basics.uniforms(seeds[some], *word).astype(np.float64)
-    share = STRONGEST * 2.0 ** (-0.5 * ((nudge[some] - 1) % LEVELS))
-    part = found.take(some)
+  systems = random_systems.draw(options, seeds, numbers)
+  rows_pushed = np.flatnonzero(nudge)
+  if rows_pushed.size:
+    word = PUSH, numbers[rows_pushed], (nudge[rows_pushed] - 1) // LEVELS
+    turn = (
+      2 * np.pi * basics.uniforms(seeds[rows_pushed], *word).astype(np.float64)
+    )
+    share = STRONGEST * 2.0 ** (-0.5 * ((nudge[rows_pushed] - 1) % LEVELS))
+    part = systems.take(rows_pushed)
     # The last frame that is seen before it.
     frame = pivot(part.planets, rows) // (part.planets + 1) - 1
     pushed, _ = push(part, frame, share, turn)
-    for into, array in zip(found, pushed, strict=True):
-      into[some] = array
-  return found
+    for into, array in zip(systems, pushed, strict=True):
+      into[rows_pushed] = array
+  return systems
 
 
 def pivot(planets: np.ndarray, rows: int) -> np.ndarray:
@@ -457,9 +459,9 @@ def push(
     'periapsis': np.arctan2(ey, ex),
     'mean': mean,
   }
-  found = {}
+  columns = {}
   for name, value in new.items():
     array = getattr(systems, name).copy()
     array[ok, 0] = value[ok]
-    found[name] = array
-  return systems._replace(**found), ok
+    columns[name] = array
+  return systems._replace(**columns), ok

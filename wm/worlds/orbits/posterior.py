@@ -71,11 +71,11 @@ class Posterior(core.SequenceProcess):
     clouds = np.empty((self._first - 1, self._num, particles.NUMBERS))
     have, draws = np.zeros(len(clouds), np.int64), 0
     while have.min() < self._num:
-      found = self._world.sample(4 * self._num, SEED + draws)
+      drawn = self._world.sample(4 * self._num, SEED + draws)
       names = orbits.Systems._fields
-      systems = orbits.Systems(*(found.side[name] for name in names))
+      systems = orbits.Systems(*(drawn.side[name] for name in names))
       for step in range(len(clouds)):
-        mine = np.flatnonzero(found.tokens[:, 0] == step + 1)
+        mine = np.flatnonzero(drawn.tokens[:, 0] == step + 1)
         mine = mine[: self._num - min(have[step], self._num)]
         low, high = have[step], have[step] + len(mine)
         clouds[step, low:high] = particles.cloud(systems.take(mine))
@@ -170,14 +170,14 @@ class Posterior(core.SequenceProcess):
     chance[second, memory[second, STEP]] = 1
     rows = np.flatnonzero((count >= 2) & (count < self._world.max_len))
     if rows.size:
-      found = particles.counts(
+      counts = particles.counts(
         self._opened(memory[rows]),
         memory[rows, ALIVE].astype(np.int64),
         count[rows].astype(np.int64) - 2,
         self._priors(memory[rows, STEP]),
         self._grid,
       )
-      share = (found + 1 / bins) / (found.sum(1, keepdims=True) + 1)
+      share = (counts + 1 / bins) / (counts.sum(1, keepdims=True) + 1)
       chance[rows, self._first :] = share
     tokens = np.where(chance > 0, np.arange(size), core.DEAD).astype(np.int32)
     with np.errstate(divide='ignore'):

@@ -137,7 +137,7 @@ def draw(
   which = (one(STEP) * len(options.steps)).astype(np.int64)
   words = seeds[..., None], CENTRE, numbers[:, None], np.arange(2)
   normal = special.ndtri(_uniform(*words))
-  found = orbits.Systems(
+  systems = orbits.Systems(
     planets=count,
     axis=axis,
     eccentricity=e,
@@ -149,10 +149,10 @@ def draw(
     step=np.array(options.steps)[which],
     pinned=options.pinned & (count > 1),
   )
-  return _pinned(found, seeds, numbers) if found.pinned.any() else found
+  return _pinned(systems, seeds, numbers) if systems.pinned.any() else systems
 
 
-def _drawn(options, one, each) -> tuple[np.ndarray, ...]:
+def _drawn(options, uniform, each) -> tuple[np.ndarray, ...]:
   """Axes, eccentricities and masses of planets [N, K]; masses of suns [N]."""
   kind, masses = options.systems, options.masses
   low, high = AXES[kind]
@@ -162,16 +162,16 @@ def _drawn(options, one, each) -> tuple[np.ndarray, ...]:
     axis = low + (high - low) * each(AXIS)
     e = special.betaincinv(*BETA, each(ECCENTRICITY))
   if kind == 'binaries':
-    star = _log_uniform(one(STAR), *SUNS)
+    star = _log_uniform(uniform(STAR), *SUNS)
     mass = star[:, None] * _log_uniform(each(MASS), *RATIOS)
   elif kind == 'two_body':
     low, high = BOTH
-    pair = low + (high - low) * np.stack([each(MASS)[:, 0], one(STAR)])
+    pair = low + (high - low) * np.stack([each(MASS)[:, 0], uniform(STAR)])
     mass, star = pair.min(0)[:, None], pair.max(0)
   elif kind == 'summary':
-    mass, star = _log_uniform(each(MASS), *LIGHT), 0.5 + 4.5 * one(STAR)
+    mass, star = _log_uniform(each(MASS), *LIGHT), 0.5 + 4.5 * uniform(STAR)
   else:
-    mass, star = masses.planets(each(MASS)), masses.stars(one(STAR))
+    mass, star = masses.planets(each(MASS)), masses.stars(uniform(STAR))
   return axis, e, mass, star
 
 
@@ -234,14 +234,14 @@ class Masses(NamedTuple):
   def planets(self, uniform: np.ndarray) -> np.ndarray:
     """Masses of planets by inversion of uniform numbers."""
     shape, start, scale = self.planet
-    found = start + scale * special.gammaincinv(shape, uniform)
-    return np.clip(found, LIGHTEST, HEAVIEST)
+    masses = start + scale * special.gammaincinv(shape, uniform)
+    return np.clip(masses, LIGHTEST, HEAVIEST)
 
   def stars(self, uniform: np.ndarray) -> np.ndarray:
     """Masses of stars by inversion of uniform numbers."""
     shape, start, scale = self.star
-    found = start + scale * np.exp(shape * special.ndtri(uniform))
-    return np.clip(found, *STARS)
+    masses = start + scale * np.exp(shape * special.ndtri(uniform))
+    return np.clip(masses, *STARS)
 
 
 FITTED = Masses(
@@ -258,7 +258,7 @@ def read(path: str) -> tuple[np.ndarray, np.ndarray]:
       no finite number, or not positive; says which.
   """
   columns = csv_file.read(path, (PLANET_MASS, STAR_MASS))
-  found = []
+  columns_read = []
   for name in (PLANET_MASS, STAR_MASS):
     values = []
     for row, text in enumerate(columns[name], 1):
@@ -268,8 +268,8 @@ def read(path: str) -> tuple[np.ndarray, np.ndarray]:
           f'{path}, row {row}: {name} is {text!r}; expected a finite mass > 0'
         )
       values.append(value)
-    found.append(np.array(values))
-  return found[0], found[1]
+    columns_read.append(np.array(values))
+  return columns_read[0], columns_read[1]
 
 
 def _number(text: str) -> float:
@@ -292,10 +292,10 @@ def fitted(path: str) -> Masses:
 
   planets, stars = read(path)
   light = planets[planets < np.percentile(planets, SHARE)]
-  for name, some in ((PLANET_MASS, light), (STAR_MASS, stars)):
-    if len(np.unique(some)) < 20:
+  for name, masses in ((PLANET_MASS, light), (STAR_MASS, stars)):
+    if len(np.unique(masses)) < 20:
       raise core.InputError(
-        f'{path}: {name} has {len(np.unique(some))} different masses to fit; '
+        f'{path}: {name} has {len(np.unique(masses))} different masses to fit; '
         'expected at least 20'
       )
   shape, start, scale = map(float, stats.gamma.fit(light))

@@ -135,19 +135,19 @@ class World(futures.Futures):
 
   def init(self, batch: int) -> np.ndarray:
     """[batch, W]: which kind of token is next, of no system; see `states`."""
-    found = np.full((batch, futures.WORDS), core.DEAD, np.int32)
-    found[:, futures.WORD] = START
-    return found
+    states = np.full((batch, futures.WORDS), core.DEAD, np.int32)
+    states[:, futures.WORD] = START
+    return states
 
-  def advance(self, some: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.World; a step is named twice, then x and y take turns."""
-    word, known = some[:, futures.WORD], some[:, futures.NUMBER] >= 0
+    word, drawn = states[:, futures.WORD], states[:, futures.NUMBER] >= 0
     is_step = (tokens >= 1) & (tokens < self.first_bin)
     is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
-    if known.any():
-      is_bin &= ~known | self._near(some, tokens)
-    found = some.copy()
-    found[:, futures.WORD] = np.select(
+    if drawn.any():
+      is_bin &= ~drawn | self._near(states, tokens)
+    after = states.copy()
+    after[:, futures.WORD] = np.select(
       [
         (word == START) & is_step,
         (word > START) & (tokens == word),
@@ -157,37 +157,37 @@ class World(futures.Futures):
       [tokens, X, Y, X],
       core.DEAD,
     )
-    found[:, futures.ROW] += known & (word == Y)
-    found[found[:, futures.WORD] == core.DEAD] = core.DEAD
-    return found
+    after[:, futures.ROW] += drawn & (word == Y)
+    after[after[:, futures.WORD] == core.DEAD] = core.DEAD
+    return after
 
-  def legal(self, some: np.ndarray) -> np.ndarray:
+  def legal(self, states: np.ndarray) -> np.ndarray:
     """See core.World: every bin, but of a system those near its orbit."""
-    word = some[:, futures.WORD]
-    legal = np.zeros((len(some), len(self.vocab)), bool)
+    word = states[:, futures.WORD]
+    legal = np.zeros((len(states), len(self.vocab)), bool)
     legal[:, self.first_bin :] = np.isin(word, (X, Y))[:, None]
     for token in range(1, self.first_bin):
       legal[:, token] = (word == START) | (word == token)
-    known = np.flatnonzero(some[:, futures.NUMBER] >= 0)
-    if known.size:
+    drawn = np.flatnonzero(states[:, futures.NUMBER] >= 0)
+    if drawn.size:
       bins = np.arange(len(self.vocab))[None]
-      center = self.forecast(some[known], 1).tokens
-      legal[known] &= np.abs(bins - center) <= self.tolerance
+      center = self.forecast(states[drawn], 1).tokens
+      legal[drawn] &= np.abs(bins - center) <= self.tolerance
     return legal
 
-  def _near(self, some: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+  def _near(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """[B] bool: is a token within tolerance of the orbit of its system?"""
-    center = self.forecast(some, 1).tokens[:, 0]
+    center = self.forecast(states, 1).tokens[:, 0]
     return np.abs(tokens - center) <= self.tolerance
 
-  def state_id(self, some: np.ndarray) -> np.ndarray:
+  def state_id(self, states: np.ndarray) -> np.ndarray:
     """The word, or of a system a hash; see core.World."""
-    found = some[:, futures.WORD].astype(np.int64)
-    known = np.flatnonzero(some[:, futures.NUMBER] >= 0)
-    if known.size:
-      hashed = basics.hash64(*some[known].T) >> np.uint64(1)
-      found[known] = hashed.astype(np.int64)
-    return found
+    ids = states[:, futures.WORD].astype(np.int64)
+    drawn = np.flatnonzero(states[:, futures.NUMBER] >= 0)
+    if drawn.size:
+      hashed = basics.hash64(*states[drawn].T) >> np.uint64(1)
+      ids[drawn] = hashed.astype(np.int64)
+    return ids
 
   # Systems.
 
@@ -212,37 +212,37 @@ class World(futures.Futures):
         samples a period.
     """
     rate = {'heldout': 1 / table.HELDOUT}.get(split, 1.0)
-    kept: list[core.Sequences] = []
+    batches: list[core.Sequences] = []
     have = first = 0
     tally = _Tally(self)
     table.in_split(np.zeros(0, np.uint64), split)
-    while have < num or not kept:
+    while have < num or not batches:
       asked = int((num - have) / rate * 1.1) + 8
       asked = min(asked, max(CHUNK // self.rows, 1))
       numbers = np.arange(first, first + asked)
       drawn = random_systems.draw(self.options, seed, numbers)
-      found = self._made(drawn, numbers)
-      used = tally.used(found)
-      found = found.take(used)
-      rows = table.in_split(self.split_key(found), split)
-      kept.append(found.take(rows))
+      batch = self._made(drawn, numbers)
+      used = tally.used(batch)
+      batch = batch.take(used)
+      rows = table.in_split(self.split_key(batch), split)
+      batches.append(batch.take(rows))
       have, first = have + int(rows.sum()), first + asked
     side = {
-      name: np.concatenate([part.side[name] for part in kept])[:num]
-      for name in kept[0].side
+      name: np.concatenate([part.side[name] for part in batches])[:num]
+      for name in batches[0].side
     }
-    tokens = np.concatenate([part.tokens for part in kept])[:num]
+    tokens = np.concatenate([part.tokens for part in batches])[:num]
     lengths = np.full(len(tokens), self.max_len, np.int32)
     return core.Sequences(tokens, lengths, side, tally.counts)
 
   def _made(self, drawn: orbits.Systems, numbers: np.ndarray) -> core.Sequences:
     """Sequences of systems, with the rows `outside` the box as side data."""
-    found, outside = orbits.bins(drawn, self.rows - 1, *self.grid)
-    tokens = np.empty((len(found), self.rows, 2), np.int32)
+    binned, outside = orbits.bins(drawn, self.rows - 1, *self.grid)
+    tokens = np.empty((len(binned), self.rows, 2), np.int32)
     tokens[:, 0] = self.step_tokens(drawn.step)[:, None]
-    tokens[:, 1:] = found + self.first_bin
+    tokens[:, 1:] = binned + self.first_bin
     side = {**drawn._asdict(), 'number': numbers, 'outside': outside}
-    lengths = np.full(len(found), self.max_len, np.int32)
+    lengths = np.full(len(binned), self.max_len, np.int32)
     return core.Sequences(tokens.reshape(-1, self.max_len), lengths, side)
 
   def posterior(
@@ -346,12 +346,12 @@ class _Tally:
     self._seen = dict.fromkeys(world.steps, 0)
     self._kept = dict.fromkeys(world.steps, 0)
 
-  def used(self, found: core.Sequences) -> np.ndarray:
+  def used(self, sequences: core.Sequences) -> np.ndarray:
     """[N] bool: does each system count? All do where they are clipped."""
-    side: dict[str, Any] = found.side
+    side: dict[str, Any] = sequences.side
     drawn = orbits.Systems(*(side[name] for name in orbits.Systems._fields))
-    there = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
-    few = ((drawn.period < 2 * drawn.step[:, None]) & there).any(1)
+    exists = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
+    few = ((drawn.period < 2 * drawn.step[:, None]) & exists).any(1)
     outside = side['outside'] > 0
     for cause, rows in (
       ('left the box', outside),

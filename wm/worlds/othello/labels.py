@@ -38,16 +38,16 @@ def edited(
   black, white, side = position
   rows, squares = np.arange(len(side)), labels.shape[1] - 1
   size, old, disc = int(squares**0.5), labels[rows, label], label < squares
-  known = (side >= 0) & (side < kernels.OVER)
+  possible = (side >= 0) & (side < kernels.OVER)
   turns = (old > 0) & np.isin(value, (1, 2))
-  known &= np.where(disc, turns, np.isin(value, (0, 1)))
+  possible &= np.where(disc, turns, np.isin(value, (0, 1)))
   # Squares of this board, counted row by row, as bits of the 8x8 grid.
   row, column = np.divmod(np.minimum(label, squares - 1), size)
   low = 4 - size // 2
   bit = np.asarray(8 * (low + row) + low + column, np.uint64)
-  turned = (known & disc & (old != value)).astype(np.uint64) << bit
-  side = np.where(known & ~disc, value, side).astype(side.dtype)
-  return black ^ turned, white ^ turned, side, known
+  turned = (possible & disc & (old != value)).astype(np.uint64) << bit
+  side = np.where(possible & ~disc, value, side).astype(side.dtype)
+  return black ^ turned, white ^ turned, side, possible
 
 
 def as_put(
@@ -124,7 +124,7 @@ class Counted(core.Labelled):
     def num(discs: np.ndarray, part: np.ndarray = everywhere) -> np.ndarray:
       return (discs & part).sum((1, 2))
 
-    found = {
+    values = {
       'parity': num(black) % 2,
       'majority': num(black) > num(white),
       'balance': num(black, upper) > num(black, ~upper),
@@ -133,4 +133,4 @@ class Counted(core.Labelled):
       'balance_published': num(white, upper) > num(white, ~upper),
       'edges_published': num(white, edge) > num(empty, edge),
     }
-    return {name: value.astype(np.int64) for name, value in found.items()}
+    return {name: value.astype(np.int64) for name, value in values.items()}

@@ -125,14 +125,16 @@ def read(path: str, size: int = 8) -> Records:
     names = sorted(n for n in names if pathlib.Path(n).suffix.lower() in kinds)
   # An empty text stands for a folder without such files.
   parts = [_text(b'', size), *(_file(folder, name, size) for name in names)]
-  found = _checked(_Games(*map(np.concatenate, zip(*parts, strict=True))), size)
-  if not len(found.sequences):
-    first = f'; the first: {found.rejected[0]}' if found.rejected else ''
+  records = _checked(
+    _Games(*map(np.concatenate, zip(*parts, strict=True))), size
+  )
+  if not len(records.sequences):
+    first = f'; the first: {records.rejected[0]}' if records.rejected else ''
     raise core.InputError(
       f'{path} holds no legal game of othello(size={size}) among '
-      f'{len(found.rejected)}{first}'
+      f'{len(records.rejected)}{first}'
     )
-  return found
+  return records
 
 
 def _file(path: pathlib.Path, name: str, size: int) -> _Games:
@@ -166,11 +168,11 @@ def _wthor(data: bytes, path: pathlib.Path, size: int) -> _Games:
       f'{path} is of board size {board}; expected {size}, or a world with '
       'that size'
     )
-  wanted = HEADER + RECORD * num
-  if len(data) != wanted:
-    state = 'truncated' if len(data) < wanted else 'too long'
+  expected = HEADER + RECORD * num
+  if len(data) != expected:
+    state = 'truncated' if len(data) < expected else 'too long'
     raise core.InputError(
-      f'{path} is {state}: its header says {num} games, {wanted} bytes; it '
+      f'{path} is {state}: its header says {num} games, {expected} bytes; it '
       f'has {len(data)}'
     )
   body = np.frombuffer(data, np.uint8, offset=HEADER).reshape(num, RECORD)
@@ -187,16 +189,16 @@ def _text(data: bytes, size: int) -> _Games:
   data = data.removeprefix(codecs.BOM_UTF8).lower()
   lines = [line.split(b'#')[0] for line in data.splitlines()]
   numbers = np.array([k for k, line in enumerate(lines) if line.split()], int)
-  kept = [b''.join(lines[k].split()) for k in numbers]
-  lengths = np.array([-(-len(line) // 2) for line in kept], np.int64)
+  games = [b''.join(lines[k].split()) for k in numbers]
+  lengths = np.array([-(-len(line) // 2) for line in games], np.int64)
   # One move more than a game has is read, so that a longer one shows.
   longest = size * size - 3
-  block = b''.join(line[: 2 * longest].ljust(2 * WIDTH) for line in kept)
+  block = b''.join(line[: 2 * longest].ljust(2 * WIDTH) for line in games)
   letters = np.frombuffer(block, np.uint8).reshape(-1, WIDTH, 2)
   tokens = _tokens(letters[..., 1] - ord('1'), letters[..., 0] - ord('a'), size)
   written = np.ascontiguousarray(letters).view('S2')[..., 0]
   lengths = np.minimum(lengths, longest)
-  return _Games(tokens, lengths, numbers + 1, written, np.full(len(kept), ''))
+  return _Games(tokens, lengths, numbers + 1, written, np.full(len(games), ''))
 
 
 def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
@@ -226,8 +228,8 @@ def _checked(games: _Games, size: int) -> Records:
   first = _firsts(tokens)
   tokens, rows = tokens[first], rows[first]
   counts = {'duplicate': int(good.sum()) - len(rows)}
-  for one in rejected:
-    counts[one.cause] = counts.get(one.cause, 0) + 1
+  for game in rejected:
+    counts[game.cause] = counts.get(game.cause, 0) + 1
   sequences = core.Sequences(
     tokens.astype(np.int32),
     lengths[rows],
@@ -257,8 +259,8 @@ def facts(records: Records) -> dict[str, int]:
   game's number in its file.
   """
   named = {
-    f'{one.what()}, in {one.where()}': one.game
-    for one in records.rejected[:SHOWN]
+    f'{game.what()}, in {game.where()}': game.game
+    for game in records.rejected[:SHOWN]
   }
   return {
     'games': len(records.sequences),

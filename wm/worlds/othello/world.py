@@ -57,7 +57,8 @@ class VerbalOthello(labels.Counted, core.Verbal):
       for side in (labels.BLACK, labels.WHITE)
     }
     black, white = (
-      ' and '.join(verbal.in_order(some, telling)) for some in places.values()
+      ' and '.join(verbal.in_order(squares, telling))
+      for squares in places.values()
     )
     return TEXTS.render(
       wording,
@@ -163,9 +164,9 @@ class World(VerbalOthello, games.GameWorld):
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """States [B, W] after tokens [B]."""
     tokens = np.asarray(tokens)
-    known = (tokens > 0) & (tokens <= self.max_len)
-    index = np.where(known, tokens - 1, 0)
-    bits = np.where(known, self._squares[index], core.DEAD)
+    valid = (tokens > 0) & (tokens <= self.max_len)
+    index = np.where(valid, tokens - 1, 0)
+    bits = np.where(valid, self._squares[index], core.DEAD)
     *position, ok = kernels.advance(self._position(states), bits, self.size)
     after = self.rows(*position)
     after[:, self.position_words :] = states[:, self.position_words :]
@@ -242,10 +243,10 @@ class World(VerbalOthello, games.GameWorld):
     Squares stay taken and empty, as the number of moves has them, and the side
     to move has a move.
     """
-    given = self._position(states), self.labels(states), label, value
-    *position, known = othello_labels.edited(*given)
+    arguments = self._position(states), self.labels(states), label, value
+    *position, possible = othello_labels.edited(*arguments)
     after = self.rows(*position)
-    after[~known | ~self.legal(after).any(-1)] = core.DEAD
+    after[~possible | ~self.legal(after).any(-1)] = core.DEAD
     return after
 
   def surface_labels(
@@ -289,10 +290,10 @@ class World(VerbalOthello, games.GameWorld):
       return super().sample(num, seed, split)
     squares = opening_squares(self.openings, self.vocab)
     moves = opening_orders(self, squares)
-    kept = np.argsort(basics.hash64(seed, np.arange(len(moves))))[:num]
-    tokens = np.zeros((len(kept), self.max_len), np.int32)
-    tokens[:, : len(squares)] = moves[kept]
-    lengths = np.full(len(kept), len(squares), np.int32)
+    chosen = np.argsort(basics.hash64(seed, np.arange(len(moves))))[:num]
+    tokens = np.zeros((len(chosen), self.max_len), np.int32)
+    tokens[:, : len(squares)] = moves[chosen]
+    lengths = np.full(len(chosen), len(squares), np.int32)
     return core.Sequences(tokens, lengths, distinct=True)
 
   def transpositions(
@@ -332,11 +333,11 @@ class World(VerbalOthello, games.GameWorld):
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> tuple[list[int], list[int]]:
     """Sizes of boundary and interior of a pair [W], exact; perft of a state."""
-    one, two = (self._position(s[None]) for s in (first, second))
-    if one == two:
-      return [0] * depth, kernels.count(one, depth, self.size)
+    left, right = (self._position(s[None]) for s in (first, second))
+    if left == right:
+      return [0] * depth, kernels.count(left, depth, self.size)
     outer, inner = (
-      kernels.boundary_sizes(one, two, depth, self.size, interior=interior)
+      kernels.boundary_sizes(left, right, depth, self.size, interior=interior)
       for interior in (False, True)
     )
     return games.by_length(outer), games.by_length(inner)
@@ -417,10 +418,10 @@ class Recorded(World):
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Recorded games without duplicates, in an order by seed."""
-    found = self._records.sequences
-    rows = np.flatnonzero(table.in_split(self.split_key(found), split))
+    games = self._records.sequences
+    rows = np.flatnonzero(table.in_split(self.split_key(games), split))
     order = np.argsort(basics.hash64(seed, rows), kind='stable')
-    taken = found.take(rows[order[:num]])
+    taken = games.take(rows[order[:num]])
     return dataclasses.replace(taken, counts={}, distinct=True)
 
   def stats(self) -> dict[str, int]:
@@ -515,11 +516,11 @@ def opening_squares(text: str, vocab: tuple[str, ...]) -> tuple[int, ...]:
 def opening_orders(world: core.World, tokens: tuple[int, ...]) -> np.ndarray:
   """[N, K] int32 all legal orders of K tokens from the start, ascending."""
   options = np.array(tokens, np.int32)
-  found, states = np.zeros((1, 0), np.int32), world.init(1)
+  orders, states = np.zeros((1, 0), np.int32), world.init(1)
   for _ in options:
     legal = world.legal(states)[:, options]
     row, pick = np.nonzero(legal)
     token = options[pick]
-    found = np.concatenate([found[row], token[:, None]], axis=1)
+    orders = np.concatenate([orders[row], token[:, None]], axis=1)
     states = world.advance(states[row], token)
-  return found
+  return orders

@@ -41,13 +41,13 @@ def scene(people: Sequence[str], tokens: Sequence[str]) -> str:
   """Who is to be seated where, and what is known so far."""
   num = len(people)
   names = ', '.join(people[:-1]) + f' and {people[-1]}'
-  known = numbered(tokens) or '(nothing yet)'
+  statements = numbered(tokens) or '(nothing yet)'
   return (
     f'{num} people, {names}, take {num} seats in a row. The seats are numbered '
     f'1 to {num} from left to right, and each seats exactly one person. Two '
     'people whose seat numbers differ by 1 sit 1 seat away from each other, '
     'by 2, 2 seats away, and so on.\n\n'
-    f'This is known about who sits where:\n{known}'
+    f'This is known about who sits where:\n{statements}'
   )
 
 
@@ -81,8 +81,8 @@ def continuation_question(
 
 
 def _last(reply: str) -> str:
-  found = _AFTER.findall(reply)
-  return found[-1].lower() if found else ''
+  words = _AFTER.findall(reply)
+  return words[-1].lower() if words else ''
 
 
 def read_seat(reply: str) -> int:
@@ -120,11 +120,11 @@ def accepts(
     prefixes: list[tuple[int, ...]], suffixes: list[tuple[int, ...]]
   ) -> np.ndarray:
     """[N] int8 YES, NO or NO_ANSWER."""
-    found = []
+    verdicts = []
     for prefix, suffix in zip(prefixes, suffixes, strict=True):
-      known, more = ([vocab[t] for t in part] for part in (prefix, suffix))
-      reply = ask(continuation_question(people, known, more))
-      found.append(read_verdict(reply, strict))
-    return np.array(found, np.int8)
+      shown, more = ([vocab[t] for t in part] for part in (prefix, suffix))
+      reply = ask(continuation_question(people, shown, more))
+      verdicts.append(read_verdict(reply, strict))
+    return np.array(verdicts, np.int8)
 
   return answer

@@ -85,7 +85,7 @@ class VerbalSeating(table.TableWorld, core.Verbal):
       core.verbal.wording_of(self, telling),
       self._called(telling),
     )
-    found = ['<pad>']
+    sentences = ['<pad>']
     for token in self.vocab[1:]:
       if '@' in token:
         person, seat = token.split('@')
@@ -96,8 +96,8 @@ class VerbalSeating(table.TableWorld, core.Verbal):
         text = TEXTS.render(
           f'{wording}_apart', person=person, other=other, seats=seats
         )
-      found.append(text)
-    return tuple(found)
+      sentences.append(text)
+    return tuple(sentences)
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal; people have new names, or are told in another order."""
@@ -189,10 +189,10 @@ class World(
     ]
     sets, parents = [(1 << len(places)) - 1], [(core.DEAD, core.DEAD)]
     rows, delta = {0: core.DEAD, sets[0]: 0}, []
-    for number, one in enumerate(sets):  # It grows as sets are found.
+    for number, members in enumerate(sets):  # It grows as sets are found.
       heads = []
       for label, meaning in enumerate(bits):
-        left = one & meaning
+        left = members & meaning
         if left not in rows:
           rows[left] = len(sets)
           sets.append(left)
@@ -211,8 +211,8 @@ class World(
     if state[0] < 0:
       return self.seatings[:0]
     left = self._space.sets[int(state[0])]
-    kept = [left >> k & 1 for k in range(len(self.seatings))]
-    return self.seatings[np.array(kept, bool)]
+    in_set = [left >> k & 1 for k in range(len(self.seatings))]
+    return self.seatings[np.array(in_set, bool)]
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """After `least` to `most` random valid statements, uniform each."""
@@ -242,7 +242,9 @@ class World(
     """
     trial, states = np.arange(num), self.init(num)
     columns: list[np.ndarray] = []
-    single = np.array([one.bit_count() == 1 for one in self._space.sets])
+    single = np.array(
+      [members.bit_count() == 1 for members in self._space.sets]
+    )
     while not single[states[:, 0]].all():
       rows = np.flatnonzero(~single[states[:, 0]])
       column = np.zeros(num, np.int32)
@@ -261,22 +263,22 @@ class World(
 
   def questions(self, num: int, seed: int) -> core.Sequences:
     """`puzzles`, with the seats of the person asked about as choices."""
-    found = self.puzzles(num, seed)
-    first = found.person * self.people  # 'P@1' is the token after it.
+    puzzles = self.puzzles(num, seed)
+    first = puzzles.person * self.people  # 'P@1' is the token after it.
     seats = np.arange(1, self.people + 1, dtype=np.int32)
-    side = {'choices': first[:, None] + seats, 'answer': first + found.seat}
-    return core.Sequences(found.tokens, found.lengths, side)
+    side = {'choices': first[:, None] + seats, 'answer': first + puzzles.seat}
+    return core.Sequences(puzzles.tokens, puzzles.lengths, side)
 
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
     """[max_len, S] bool: can a set be reached first at the k-th statement?"""
-    found = np.zeros((self.max_len, len(self.delta)), bool)
+    reached = np.zeros((self.max_len, len(self.delta)), bool)
     sources, labels = np.nonzero(self.delta >= 0)
     heads = self.delta[sources, labels]
     new = heads != sources
     for k in range(1, self.max_len):
-      found[k, heads[new & (self._ways[k - 1, sources] > 0)]] = True
-    return found
+      reached[k, heads[new & (self._ways[k - 1, sources] > 0)]] = True
+    return reached
 
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
@@ -340,15 +342,15 @@ class World(
     """As `parse` reads it: a shortest list of statements."""
     if state[0] <= 0:
       return 'dead' if state[0] < 0 else 'start'
-    found, row = [], int(state[0])
+    statements, row = [], int(state[0])
     while row:
       row, label = self._space.parents[row]
-      found.append(self.vocab[label + 1])
-    return ','.join(reversed(found))
+      statements.append(self.vocab[label + 1])
+    return ','.join(reversed(statements))
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """How many arrangements are left."""
-    sizes = [one.bit_count() for one in self._space.sets]
+    sizes = [members.bit_count() for members in self._space.sets]
     return {'left': np.array([*sizes, 0])[states[:, 0]]}
 
   def render(self, state: np.ndarray) -> str:

@@ -132,8 +132,8 @@ class Maze(NamedTuple):
   @property
   def last(self) -> int:
     """The last step at which an edge becomes known."""
-    known = self.edges.answerable.total
-    return int(known[known < NEVER].max(initial=0))
+    steps = self.edges.answerable.total
+    return int(steps[steps < NEVER].max(initial=0))
 
   def words(self, edge: int) -> tuple[str, str, str]:
     """Names of an edge's source, action and target."""
@@ -171,17 +171,17 @@ def walked(maze: Maze) -> Maze:
   return maze._replace(edges=_chosen(maze.edges, maze.edges.walked))
 
 
-def _chosen(edges: Edges, kept: np.ndarray) -> Edges:
-  ends = (column[kept] for column in edges[:3])
-  stamps = (Stamps(*(c[kept] for c in some)) for some in edges[3:])
+def _chosen(edges: Edges, mask: np.ndarray) -> Edges:
+  ends = (column[mask] for column in edges[:3])
+  stamps = (Stamps(*(c[mask] for c in columns)) for columns in edges[3:])
   return Edges(*ends, *stamps)
 
 
 def seen(maze: Maze) -> np.ndarray:
   """[S] bool: places with an edge."""
-  found = np.zeros(len(maze.places), bool)
-  found[maze.edges.source] = found[maze.edges.target] = True
-  return found
+  mask = np.zeros(len(maze.places), bool)
+  mask[maze.edges.source] = mask[maze.edges.target] = True
+  return mask
 
 
 def followed(maze: Maze) -> np.ndarray:
@@ -209,9 +209,9 @@ def followed(maze: Maze) -> np.ndarray:
     leads.setdefault((int(edges.source[e]), name.lower()), []).append(e)
   trail = [maze.start]
   for step in maze.steps[1:]:
-    known = leads.get((trail[-1], step.action.lower()), [])
-    known = [e for e in known if since[e] <= step.number]
-    taken = first.get(step.number, known[-1] if known else None)
+    options = leads.get((trail[-1], step.action.lower()), [])
+    options = [e for e in options if since[e] <= step.number]
+    taken = first.get(step.number, options[-1] if options else None)
     trail.append(trail[-1] if taken is None else int(edges.target[taken]))
   return np.array(trail, np.int32)
 
@@ -280,8 +280,8 @@ def made(
       or has a step that is none; or there is no edge.
   """
   places, actions = (
-    _numbered(some, what, where)
-    for some, what in zip(names, ('location', 'action'), strict=True)
+    _numbered(listed_names, what, where)
+    for listed_names, what in zip(names, ('location', 'action'), strict=True)
   )
   if not triples:
     raise core.InputError(f'{where} has no edge; expected one at least')
@@ -304,20 +304,22 @@ def made(
         f'{where}: an edge has the steps {list(row)}; steps are 0 to {NEVER}, '
         'which is never'
       )
-  found = np.array(stamps, np.int32).reshape(len(rows), 6).T
+  columns = np.array(stamps, np.int32).reshape(len(rows), 6).T
   source, action, target = np.array(rows, np.int32).T
-  edges = Edges(source, action, target, Stamps(*found[:3]), Stamps(*found[3:]))
+  edges = Edges(
+    source, action, target, Stamps(*columns[:3]), Stamps(*columns[3:])
+  )
   trail = np.zeros(0, np.int32)
   shown, listed = map(tuple, names)
   return Maze(game, generation, shown, listed, edges, (), trail)
 
 
 def _numbered(names: Sequence[str], what: str, where: str) -> dict[str, int]:
-  found = {name: k for k, name in enumerate(names)}
-  if len(found) < len(names):
-    twice = next(n for k, n in enumerate(names) if found[n] != k)
+  numbers = {name: k for k, name in enumerate(names)}
+  if len(numbers) < len(names):
+    twice = next(n for k, n in enumerate(names) if numbers[n] != k)
     raise core.InputError(f'{where}: the {what} {twice!r} is listed twice')
-  return found
+  return numbers
 
 
 def _known(name: str, numbers: dict[str, int], what: str, where: str) -> int:

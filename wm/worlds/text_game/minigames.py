@@ -67,29 +67,29 @@ def minigames(
   if not maze.steps:
     raise core.InputError(f'{maze.game} has no walkthrough to make games of')
   at = _places(maze, places)
-  known: dict[str, dict[tuple[str, str], None]] = {}
-  found = []
-  for step, here, there in zip(maze.steps[1:], at, at[1:], strict=False):
+  ways_seen: dict[str, dict[tuple[str, str], None]] = {}
+  games = []
+  for step, before, after in zip(maze.steps[1:], at, at[1:], strict=False):
     action = step.action.lower()
     if step.number > last:
       break
-    if action not in mazes.OPPOSITE or here == there:
+    if action not in mazes.OPPOSITE or before == after:
       continue
-    ways = known.setdefault(here, {})
-    if (there, action) in ways:
-      found.append(Minigame(step.number, here, action, there, tuple(ways)))
-    ways[there, action] = None
-    known.setdefault(there, {})[here, mazes.OPPOSITE[action]] = None
-  return tuple(found)
+    ways = ways_seen.setdefault(before, {})
+    if (after, action) in ways:
+      games.append(Minigame(step.number, before, action, after, tuple(ways)))
+    ways[after, action] = None
+    ways_seen.setdefault(after, {})[before, mazes.OPPOSITE[action]] = None
+  return tuple(games)
 
 
 def _places(maze: mazes.Maze, rule: str) -> list[str]:
   """Where the walk is after each step."""
   if rule == 'trail':
     return [maze.places[k] for k in mazes.followed(maze).tolist()]
-  found: list[str] = []
+  places: list[str] = []
   for step in maze.steps:
     moved = rule == 'lines' or step.action.lower() in mazes.OPPOSITE
     line = step.observation.split('\n')[0].strip()
-    found.append(line if moved or not found else found[-1])
-  return found
+    places.append(line if moved or not places else places[-1])
+  return places

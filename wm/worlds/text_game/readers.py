@@ -78,9 +78,9 @@ def read(
   files = texts(folder, game)
   where = f'{folder}: {game}'
   if 'map.human' in files:
-    found = _annotation(files, game, where)
+    labelled = _annotation(files, game, where)
   elif 'edges.json' in files:
-    found = _edges(files, game, where)
+    labelled = _edges(files, game, where)
   else:
     raise core.InputError(
       f'{where} has neither {game}.edges.json nor {game}.map.human; found: '
@@ -89,13 +89,15 @@ def read(
   source = texts(walkthroughs, game) if walkthroughs else files
   if 'walkthrough' in source:
     steps = walkthrough(source['walkthrough'], f'{where}.walkthrough')
-    found = found._replace(steps=steps)
+    labelled = labelled._replace(steps=steps)
   elif walkthroughs:
     raise core.InputError(f'{walkthroughs} has no {game}.walkthrough')
   if 'valid_moves.csv' in files:
-    trail = _trail(files['valid_moves.csv'], found, f'{where}.valid_moves.csv')
-    found = found._replace(trail=trail)
-  return found
+    trail = _trail(
+      files['valid_moves.csv'], labelled, f'{where}.valid_moves.csv'
+    )
+    labelled = labelled._replace(trail=trail)
+  return labelled
 
 
 def read_all(
@@ -107,12 +109,14 @@ def read_all(
   walkthroughs are taken only where there is one.
   """
   have = games(walkthroughs) if walkthroughs else ()
-  found = {}
+  mazes_read = {}
   for game in games(folder):
     files = texts(folder, game)
     if 'edges.json' in files or files.get('map.human', '').strip():
-      found[game] = read(folder, game, walkthroughs if game in have else '')
-  return found
+      mazes_read[game] = read(
+        folder, game, walkthroughs if game in have else ''
+      )
+  return mazes_read
 
 
 def walkthrough(
@@ -132,12 +136,12 @@ def walkthrough(
         f'{where}: step {number.strip()[:20]!r} comes after {len(steps) - 1}; '
         f'expected {len(steps)}'
       )
-    said = SAID.fullmatch(body)
-    if not said:
+    match = SAID.fullmatch(body)
+    if not match:
       raise core.InputError(
         f'{where}: step {len(steps)} lacks ==>ACT: or ==>OBSERVATION:'
       )
-    action, observation = said.groups()
+    action, observation = match.groups()
     observation = observation.rstrip().removesuffix(RULE).strip()
     steps.append(maze.Step(len(steps), action.strip(), observation))
   if not steps:
@@ -150,18 +154,18 @@ def _json(files: Mapping[str, str], kind: str, where: str) -> list[Any]:
   if kind not in files:
     raise core.InputError(f'{where}.{kind} is missing')
   with inputs.reading(f'{where}.{kind}', 'JSON'):
-    found = inputs.parse_json(files[kind])
-  if not isinstance(found, list):
+    value = inputs.parse_json(files[kind])
+  if not isinstance(value, list):
     raise core.InputError(f'{where}.{kind} is no list')
-  return found
+  return value
 
 
 def _names(files: Mapping[str, str], kind: str, where: str) -> list[str]:
-  found = _json(files, kind, where)
-  for name in found:
+  names = _json(files, kind, where)
+  for name in names:
     if not isinstance(name, str):
       raise core.InputError(f'{where}.{kind}: {name!r} is no name')
-  return found
+  return names
 
 
 def _edges(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
@@ -203,7 +207,7 @@ def _field(row: dict, key: str, kind: type, where: str, number: int) -> Any:
 
 def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
   """A maze of the full annotation; names in lower case, as the others are."""
-  known: dict[tuple[str, str, str], list[int]] = {}
+  stamps_of: dict[tuple[str, str, str], list[int]] = {}
   for kind, column in (('map.human', 0), ('map.reversed', 1)):
     for row, line in enumerate(files.get(kind, '').splitlines()):
       if not line.strip():
@@ -215,15 +219,16 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
           f'{where}.{kind}, line {row + 1}: {line[:80]!r}; expected A --> '
           'action --> B, step N'
         )
-      source, action, target, step, said = parts.groups()
+      source, action, target, step, answerable = parts.groups()
       u, a, v = (name.strip().lower() for name in (source, action, target))
-      stamp = known.setdefault((u, a, v), [maze.NEVER] * 4)
-      both = int(step), int(said or step)
+      stamp = stamps_of.setdefault((u, a, v), [maze.NEVER] * 4)
+      both = int(step), int(answerable or step)
       for at, new in zip((column, column + 2), both, strict=True):
         stamp[at] = min(stamp[at], new)
-  triples = list(known)
+  triples = list(stamps_of)
   stamps = [
-    [f, r, min(f, r), fa, ra, min(fa, ra)] for f, r, fa, ra in known.values()
+    [f, r, min(f, r), fa, ra, min(fa, ra)]
+    for f, r, fa, ra in stamps_of.values()
   ]
   places = dict.fromkeys(name for u, _, v in triples for name in (u, v))
   actions = dict.fromkeys(action for _, action, _ in triples)
@@ -238,12 +243,12 @@ def _lines(text: str, where: str) -> list[list[str]]:
     return list(csv.reader(text.splitlines()[1:]))
 
 
-def _trail(text: str, found: maze.Maze, where: str) -> np.ndarray:
+def _trail(text: str, labelled: maze.Maze, where: str) -> np.ndarray:
   """Places after each step of the annotators' list of moves."""
   # The annotators' names have capitals where the map's have none.
-  place = {name.lower(): k for k, name in enumerate(found.places)}
-  place |= {name: k for k, name in enumerate(found.places)}
-  here = core.DEAD
+  place = {name.lower(): k for k, name in enumerate(labelled.places)}
+  place |= {name: k for k, name in enumerate(labelled.places)}
+  place_now = core.DEAD
   trail: list[int] = []
   for number, row in enumerate(_lines(text, where), 1):
     if [*row[:1]] != [str(number)] or len(row) < 3:
@@ -258,9 +263,9 @@ def _trail(text: str, found: maze.Maze, where: str) -> np.ndarray:
       if core.DEAD in (before, after):
         raise core.InputError(f'{where}: row {number} has an unknown place')
       trail += [before] * (number - len(trail))
-      here = after
+      place_now = after
     if trail:
-      trail.append(here)
+      trail.append(place_now)
   return np.array(trail, np.int32)
 
 
@@ -284,20 +289,20 @@ def texts(folder: str | os.PathLike[str], game: str) -> Mapping[str, str]:
   Raises:
     InputError: no such game, or a file that is damaged or no UTF-8 text.
   """
-  found = {
+  files = {
     kind: data for (g, kind), data in _files(folder).items() if g == game
   }
-  if not found:
-    known = games(folder)
-    more = ', ...' if len(known) > SHOWN else ''
+  if not files:
+    available = games(folder)
+    more = ', ...' if len(available) > SHOWN else ''
     raise core.InputError(
       f'{folder} has no game {game!r}; available: '
-      + ', '.join(known[:SHOWN])
+      + ', '.join(available[:SHOWN])
       + more
     )
   return {
     kind: _text(data, f'{folder}: {game}.{kind}')
-    for kind, data in found.items()
+    for kind, data in files.items()
   }
 
 
@@ -324,14 +329,14 @@ def _files(
       raise core.InputError(
         f'no such folder of games: {folder}; expected one, or a .tar.gz of it'
       )
-    found = {
+    files = {
       (child.name, file.name.removeprefix(f'{child.name}.')): file
       for child in sorted(path.iterdir())
       if child.is_dir()
       for file in sorted(child.iterdir())
       if file.name.startswith(f'{child.name}.')
     }
-  return _some(found, folder)
+  return _some(files, folder)
 
 
 @functools.lru_cache(maxsize=4)
@@ -339,7 +344,7 @@ def _packed(
   path: str, modified: int, size: int
 ) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
   """As `_files`, of an archive; modified, size: tell its versions apart."""
-  found: dict[tuple[str, str], bytes | pathlib.Path] = {}
+  files: dict[tuple[str, str], bytes | pathlib.Path] = {}
   total = 0
   with (
     inputs.reading(path, 'a readable archive'),
@@ -357,20 +362,20 @@ def _packed(
         )
       file = archive.extractfile(member)
       if file is not None:
-        found[game, name.removeprefix(f'{game}.')] = file.read()
-  return _some(found, path)
+        files[game, name.removeprefix(f'{game}.')] = file.read()
+  return _some(files, path)
 
 
 def _some(
-  found: Mapping[tuple[str, str], bytes | pathlib.Path],
+  files: Mapping[tuple[str, str], bytes | pathlib.Path],
   folder: str | os.PathLike[str],
 ) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
-  if not found:
+  if not files:
     raise core.InputError(
       f'{folder} has no game; expected files GAME/GAME.edges.json, or '
       'GAME/GAME.map.human'
     )
-  return found
+  return files
 
 
 def write(
@@ -420,7 +425,7 @@ def _texts(maze: mazes.Maze) -> dict[str, str]:
     | dict(zip(STEPS, stamps[e], strict=True))
     for e in range(edges.size)
   ]
-  found = {
+  files = {
     'edges.json': _json_text(rows),
     'locations.json': _json_text(list(maze.places)),
     'actions.json': _json_text(list(maze.actions)),
@@ -432,10 +437,10 @@ def _texts(maze: mazes.Maze) -> dict[str, str]:
       for step in maze.steps
     ]
     rule = f'{RULE}\n'
-    found['walkthrough'] = rule + rule.join(blocks) + rule
+    files['walkthrough'] = rule + rule.join(blocks) + rule
   if maze.trail.size:
-    found['valid_moves.csv'] = _moves(maze)
-  return found
+    files['valid_moves.csv'] = _moves(maze)
+  return files
 
 
 def _columns(edges: mazes.Edges) -> list[list[int]]:

@@ -91,9 +91,9 @@ def at(
 
 def counts(questions: Destinations | Routes) -> np.ndarray:
   """[NEVER, 2] int64: how many are easy and hard at every step at once."""
-  known, walked = questions.answerable, questions.easy
-  easy = np.bincount(np.maximum(known, walked), minlength=mazes.NEVER + 1)
-  every = np.bincount(known, minlength=mazes.NEVER + 1)
+  since, walked = questions.answerable, questions.easy
+  easy = np.bincount(np.maximum(since, walked), minlength=mazes.NEVER + 1)
+  every = np.bincount(since, minlength=mazes.NEVER + 1)
   easy, every = (np.cumsum(c[: mazes.NEVER]) for c in (easy, every))
   return np.stack([easy, every - easy], axis=-1)
 
@@ -120,7 +120,7 @@ def destinations(
   """
   edges = maze.edges
   stamps = edges.played if played else edges.answerable
-  found = kernels.list_paths(
+  paths = kernels.list_paths(
     edges.source,
     edges.target,
     len(maze.places),
@@ -129,15 +129,15 @@ def destinations(
     listed=listed,
     most=most,
   )
-  easy, answerable = found.labels
-  return Destinations(found, answerable, easy)
+  easy, answerable = paths.labels
+  return Destinations(paths, answerable, easy)
 
 
-def routes(found: Destinations, nodes: int, easy: str = 'some') -> Routes:
+def routes(questions: Destinations, nodes: int, easy: str = 'some') -> Routes:
   """Route questions of a maze with these simple paths.
 
   Args:
-    found: all of its simple paths.
+    questions: all of its simple paths.
     nodes: number of its places.
     easy: the rule, of RULES.
 
@@ -151,38 +151,38 @@ def routes(found: Destinations, nodes: int, easy: str = 'some') -> Routes:
   resources.require_memory(
     24 * nodes * nodes, f'routes between {nodes:,} places'
   )
-  walks = found.paths
+  walks = questions.paths
   pair = walks.source.astype(np.int64) * nodes + walks.target
   places, count = nodes * nodes, np.bincount(pair, minlength=nodes * nodes)
   shortest = _least(pair, walks.length, places)
-  known = _least(pair, found.answerable, places)
+  since = _least(pair, questions.answerable, places)
   short = walks.length == shortest[pair]
   if easy == 'any':
-    walked = _least(pair, found.easy, places)
+    walked = _least(pair, questions.easy, places)
   elif easy == 'every':
     walked = np.zeros(places, np.int32)
-    np.maximum.at(walked, pair[short], found.easy[short])
+    np.maximum.at(walked, pair[short], questions.easy[short])
   else:
-    some = np.flatnonzero(short)
+    chosen = np.flatnonzero(short)
     if easy == 'first':
-      some = some[np.unique(pair[some], return_index=True)[1]]
-    walked = _least(pair[some], found.easy[some], places)
-  kept = np.flatnonzero(count)
-  source, target = np.divmod(kept, nodes)
+      chosen = chosen[np.unique(pair[chosen], return_index=True)[1]]
+    walked = _least(pair[chosen], questions.easy[chosen], places)
+  joined = np.flatnonzero(count)
+  source, target = np.divmod(joined, nodes)
   return Routes(
     source.astype(np.int32),
     target.astype(np.int32),
-    known[kept],
-    walked[kept],
-    count[kept],
-    shortest[kept],
+    since[joined],
+    walked[joined],
+    count[joined],
+    shortest[joined],
   )
 
 
 def _least(pair: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-  found = np.full(size, mazes.NEVER, np.int32)
-  np.minimum.at(found, pair, values)
-  return found
+  least = np.full(size, mazes.NEVER, np.int32)
+  np.minimum.at(least, pair, values)
+  return least
 
 
 def path_id(maze: mazes.Maze, edges: np.ndarray) -> str:

@@ -87,16 +87,18 @@ class VerbalMaze(table.NamedTableWorld, core.Verbal):
     for u, a, v in zip(*(c.tolist() for c in self.maze.edges[:3]), strict=True):
       leads.setdefault(v, {})
       leads.setdefault(u, {}).setdefault(label[a], []).append(called[v])
-    told = [(called[u], leads[u]) for u in leads]
-    told = [told[k] for k in core.verbal.shuffled(len(told), telling)]
+    ways_from = [(called[u], leads[u]) for u in leads]
+    ways_from = [
+      ways_from[k] for k in core.verbal.shuffled(len(ways_from), telling)
+    ]
     tell = _ways if wording == 'ways' else _rooms
     outcomes = [to for ways in leads.values() for to in ways.values()]
     several = any(len(to) > 1 for to in outcomes)
     return TEXTS.render(
       wording,
-      num=len(told),
-      names=', '.join(name for name, _ in told),
-      body='\n'.join(tell(told, telling)),
+      num=len(ways_from),
+      names=', '.join(name for name, _ in ways_from),
+      body='\n'.join(tell(ways_from, telling)),
       first=called[self.sets.members[0][0]],
       several=several,
     )
@@ -126,24 +128,24 @@ class VerbalMaze(table.NamedTableWorld, core.Verbal):
 _Told = list[tuple[str, dict[str, list[str]]]]
 
 
-def _ways(told: _Told, telling: core.PromptStyle) -> list[str]:
+def _ways(ways_from: _Told, telling: core.PromptStyle) -> list[str]:
   """A line for each way."""
   lines = [
-    f'From {here}, {action} leads to {" or ".join(there)}.'
-    for here, ways in told
-    for action, there in ways.items()
+    f'From {place}, {action} leads to {" or ".join(targets)}.'
+    for place, ways in ways_from
+    for action, targets in ways.items()
   ]
   return [lines[k] for k in core.verbal.shuffled(len(lines), telling)]
 
 
-def _rooms(told: _Told, telling: core.PromptStyle) -> list[str]:
+def _rooms(ways_from: _Told, telling: core.PromptStyle) -> list[str]:
   """A line for each place."""
   lines = []
-  for number, (here, ways) in enumerate(told):
+  for number, (place, ways) in enumerate(ways_from):
     steps = [f'{a} goes to {" or ".join(to)}' for a, to in ways.items()]
     order = core.verbal.shuffled(len(steps), telling, stream=number)
     listed = ', '.join(steps[k] for k in order) or 'no move goes on'
-    lines.append(f'In {here}: {listed}.')
+    lines.append(f'In {place}: {listed}.')
   return lines
 
 
@@ -237,13 +239,13 @@ class Walks(VerbalMaze, core.Described):
         f'{self.name}: {self.maze.game} has {actions} actions; expected at '
         f'most {MOST_ACTIONS}'
       )
-    found = sets(self.maze, self.first)
-    if not (found.delta[0] >= 0).any():
+    table = sets(self.maze, self.first)
+    if not (table.delta[0] >= 0).any():
       raise core.InputError(
         f'{self.name}: no action leads from {self.maze.places[self.first]!r}; '
         'expected another start'
       )
-    return found
+    return table
 
   @property
   def delta(self) -> np.ndarray:
@@ -258,15 +260,15 @@ class Walks(VerbalMaze, core.Described):
   @functools.cached_property
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', then the actions with '_' for each blank."""
-    given = [self.maze.actions[action] for action in self.sets.actions]
-    found = ('<pad>', *('_'.join(name.split()) or '_' for name in given))
-    if len(set(found)) < len(found):
-      twice = next(name for name in found if found.count(name) > 1)
+    names = [self.maze.actions[action] for action in self.sets.actions]
+    tokens = ('<pad>', *('_'.join(name.split()) or '_' for name in names))
+    if len(set(tokens)) < len(tokens):
+      twice = next(name for name in tokens if tokens.count(name) > 1)
       raise core.InputError(
         f'{self.name}: several actions of {self.maze.game} are the token '
         f'{twice!r}; expected them to differ in more than blanks'
       )
-    return found
+    return tokens
 
   @property
   def max_len(self) -> int:

@@ -67,30 +67,30 @@ class World(walks.Walks):
       InputError: its files are missing or damaged, or nothing is left of it.
     """
     path = self.folder
-    found = readers.read(path, self.game) if path else hotel()
+    maze = readers.read(path, self.game) if path else hotel()
     if self.step:
-      found = mazes.prefix(found, self.step)
+      maze = mazes.prefix(maze, self.step)
     if not self.imputed:
-      found = mazes.walked(found)
-    if not found.edges.size:
+      maze = mazes.walked(maze)
+    if not maze.edges.size:
       raise core.InputError(
-        f'text_game: {found.game} has no edge by step {self.step}'
+        f'text_game: {maze.game} has no edge by step {self.step}'
       )
-    return found
+    return maze
 
   @property
   def first(self) -> int:
     """The place where walks start."""
     if not self.start:
       return super().first
-    known = self.maze.places
-    if self.start not in known:
-      shown = ', '.join(known[: table.SHOWN])
+    places = self.maze.places
+    if self.start not in places:
+      shown = ', '.join(places[: table.SHOWN])
       raise core.InputError(
         f'text_game: {self.maze.game} has no place {self.start!r}; available: '
-        f'{shown}' + ', ...' * (len(known) > table.SHOWN)
+        f'{shown}' + ', ...' * (len(places) > table.SHOWN)
       )
-    return known.index(self.start)
+    return places.index(self.start)
 
 
 # source, action, target; then the steps that walk the edge, and its opposite.
