@@ -8,7 +8,7 @@ import pytest
 from tests import every_world
 from wm import core
 from wm.core import basics, capabilities
-from wm.worlds.base import exact, table
+from wm.worlds.base import exact, sampling, table
 
 CLASSES = [
   cls
@@ -221,7 +221,7 @@ def test_a_completable_token_leads_to_one_or_to_the_end(world):
   for _ in range(30):
     mask = capabilities.feasible_tokens(world, states, budget)
     assert (mask.any(-1) | ended | (budget == 30)).all()
-    token = table.drawn(mask, np.full(len(states), 0.5))
+    token = sampling.drawn(mask, np.full(len(states), 0.5))
     go = token != core.DEAD
     states[go] = world.advance(states[go], token[go])
     ended |= go & (token == world.end)

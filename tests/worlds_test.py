@@ -6,7 +6,7 @@ import pytest
 from tests import every_world, judging
 from wm import core
 from wm.core import basics, registry
-from wm.worlds.base import exact, table
+from wm.worlds.base import exact, sampling
 
 
 @pytest.fixture(scope='module', params=every_world.SPECS)
@@ -93,7 +93,7 @@ def test_batch_equals_single(world, states):
 
 def drawn(world, states):
   uniform = basics.uniforms(9, np.arange(len(states)))
-  return np.maximum(table.drawn(world.legal(states), uniform), 0)
+  return np.maximum(sampling.drawn(world.legal(states), uniform), 0)
 
 
 def test_state_id_is_equal_exactly_for_equal_states(world, states):

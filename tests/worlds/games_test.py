@@ -14,7 +14,7 @@ import pytest
 
 from wm import core
 from wm.core import basics
-from wm.worlds.base import exact, games, table
+from wm.worlds.base import exact, games, sampling
 
 CELLS = 6
 GO = CELLS + 1  # Begins each sequence.
@@ -76,7 +76,7 @@ class Toy(games.GameWorld):
       draw = basics.uniforms(seed, first + np.arange(num), k)
       if not random and k == 1:
         draw[:] = 0  # Sampled games open with cell 1.
-      token = table.drawn(self.legal(states), draw)
+      token = sampling.drawn(self.legal(states), draw)
       rows = np.flatnonzero(token != core.DEAD)
       tokens[rows, k] = token[rows]
       states[rows] = self.advance(states[rows], token[rows])
@@ -237,7 +237,7 @@ def test_splits_part_the_games_in_order_of_number():
   tokens, lengths = world.play(2000, 3)
   keys = world.split_key(core.Sequences(tokens, lengths))
   for split in ('train', 'heldout', 'all'):
-    rows = table.in_split(keys, split)
+    rows = sampling.in_split(keys, split)
     found = world.sample(40, 3, split)
     np.testing.assert_array_equal(found.tokens, tokens[rows][:40])
     np.testing.assert_array_equal(found.lengths, lengths[rows][:40])
@@ -246,7 +246,7 @@ def test_splits_part_the_games_in_order_of_number():
 def test_samples_do_not_depend_on_the_chunk(monkeypatch):
   world = Toy()
   whole = world.sample(500, 5, 'train')
-  monkeypatch.setattr(table, 'CHUNK_TOKENS', 100)
+  monkeypatch.setattr(sampling, 'CHUNK_TOKENS', 100)
   parts = world.sample(500, 5, 'train')
   np.testing.assert_array_equal(whole.tokens, parts.tokens)
 

@@ -12,7 +12,7 @@ from tests.kernels.chess import rules_ref
 from wm import core
 from wm.core import registry
 from wm.kernels.chess import policies
-from wm.worlds.base.uniform_play import UniformPlay
+from wm.worlds.base.sampling import UniformPlay
 from wm.worlds.chess.world import WORDS
 
 TINY = (

@@ -18,7 +18,7 @@ from wm.core import registry
 from wm.data import sampling, text
 from wm.data import store as stores
 from wm.runtime import files, locks, progress
-from wm.worlds.base import table
+from wm.worlds.base.sampling import in_split
 
 Path = pathlib.Path
 
@@ -163,7 +163,7 @@ class _Keep(NamedTuple):
       'too long': lengths > world.max_len,
       'without end': (world.end != core.DEAD) & (last != world.end),
       'of the other split': np.isin(key, self.taken)
-      | ~table.in_split(key, self.split),
+      | ~in_split(key, self.split),
     }
     counts, left = dict(sequences.counts), np.ones(len(lengths), bool)
     for cause, mask in causes.items():

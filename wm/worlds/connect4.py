@@ -18,7 +18,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field
-from wm.worlds.base import svg, table, uniform_play, verbal
+from wm.worlds.base import sampling, svg, verbal
 
 # Taller columns are drawn as bars.
 MOST_DISCS = 16
@@ -51,7 +51,7 @@ _RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class World(
-  uniform_play.UniformPlay,
+  sampling.UniformPlay,
   core.Prefixed,
   core.Enumerable,
   core.Labelled,
@@ -124,7 +124,7 @@ class World(
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Full boards, each disc uniform over the columns with room."""
-    return table.stream(self, num, seed, split)
+    return sampling.stream(self, num, seed, split)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over counts, but for the empty and the full board."""

@@ -22,7 +22,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field
-from wm.worlds.base import finite_groups, svg, table
+from wm.worlds.base import finite_groups, sampling, svg, table
 
 LENGTH = 2  # Mixed into seeds, with the length.
 
@@ -110,7 +110,7 @@ class World(table.NamedTableWorld, core.Labelled):
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Uniform words; one length's do not begin as another's do."""
     mixed = int(basics.hash64(seed, LENGTH, self.length) >> np.uint64(2))
-    return table.stream(self, num, mixed, split)
+    return sampling.stream(self, num, mixed, split)
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool: every token, unless dead."""

@@ -19,7 +19,7 @@ import numpy as np
 from wm import core
 from wm.core import resources
 from wm.core.fields import field
-from wm.worlds.base import svg, table, verbal
+from wm.worlds.base import sampling, svg, table, verbal
 
 AROUND = 8  # States drawn on each side of the current one.
 
@@ -122,12 +122,12 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     moves = dataclasses.replace(self, named=False)
 
     def play(numbers: np.ndarray) -> np.ndarray:
-      tokens = table.played(moves, seed, numbers)
+      tokens = sampling.played(moves, seed, numbers)
       lengths = np.full(len(tokens), self.length)
       last = moves.walk(moves.init(len(tokens)), tokens, lengths)[1]
       return np.concatenate([tokens, len(VOCAB) + last], axis=1)
 
-    return table.stream(self, num, seed, split, play)
+    return sampling.stream(self, num, seed, split, play)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over the states of the line that some prefix reaches."""
@@ -136,18 +136,9 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     moves = dataclasses.replace(self, named=False, length=self.length + 1)
     return moves.sample_states(num, seed)
 
-  def data_distribution(
-    self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> core.SequenceProcess:
-    """See core.Generative; of all sequences alone, which may repeat."""
+  def law(self, replan: bool) -> core.SequenceProcess:
+    """See sampling.UniformPlay."""
     del replan  # A random walk goes on from any place alike.
-    table.in_split(np.zeros(0, np.uint64), split)
-    if split != 'all' or distinct:
-      raise core.InputError(
-        f'lattice: process(split={split!r}, distinct={distinct}): walks may '
-        "repeat, and a hash of them whole is their split; available: 'all', "
-        'distinct=False'
-      )
     return Walk(self)
 
   # In words.

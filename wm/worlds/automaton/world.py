@@ -37,7 +37,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field, field_error
 from wm.worlds.automaton import machine, picture, presets, readers
-from wm.worlds.base import table, verbal
+from wm.worlds.base import sampling, table, verbal
 
 DEFAULT = 'dyck_2_3'
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
@@ -273,7 +273,7 @@ class World(VerbalAutomaton, core.Described):
     if not self._ends:
       return super().sample(num, seed, split)
     play = functools.partial(self._drawn, seed)
-    return table.stream(self, num, seed, split, play)
+    return sampling.stream(self, num, seed, split, play)
 
   def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False

@@ -21,7 +21,7 @@ import numpy as np
 from wm import core
 from wm.core import basics
 from wm.core.fields import field
-from wm.worlds.base import table, uniform_play
+from wm.worlds.base import sampling
 
 # Streams of randomness under one seed.
 PLIES, GAMES = 1, 2
@@ -53,7 +53,7 @@ def pool_field(default: int = 10_000) -> Any:
 
 
 class GameWorld(
-  uniform_play.UniformPlay,
+  sampling.UniformPlay,
   core.Prefixed,
   core.Enumerable,
   core.Written,
@@ -102,7 +102,7 @@ class GameWorld(
     """
 
   def played_otherwise(self) -> str:
-    """See uniform_play.UniformPlay."""
+    """See sampling.UniformPlay."""
     if core.can(self, core.Described.stats):
       return (
         'how recorded games are distributed is not known, and the loss of any '
@@ -192,7 +192,7 @@ class GameWorld(
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """The first `num` games of the split, by number."""
-    return table.stream(
+    return sampling.stream(
       self,
       *(num, seed, split),
       lambda numbers: self.play(len(numbers), seed, int(numbers[0]))[0],

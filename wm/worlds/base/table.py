@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,82 +15,11 @@ import numpy as np
 from wm import core
 from wm.core import basics, resources
 from wm.kernels import dfa
-from wm.worlds.base.uniform_play import UniformPlay, check_split
+from wm.worlds.base.sampling import UniformPlay, stream
 
-# One key in HELDOUT, or more, is held out, whatever the seed of sampling.
-HELDOUT, SALT = 20, 0x5EED
 SHOWN = 8  # Names that an error lists.
 # Longest suffix of exact boundaries by default, and most of a pair to list.
 DEEPEST, LISTED = 5, 40_000
-# Tokens played at a time: bounds memory, no effect on results.
-CHUNK_TOKENS = 1 << 23
-
-
-def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
-  """[N] bool: are keys in a split? `parts` in HELDOUT are held out."""
-  check_split(split)
-  if split == 'all':
-    return np.ones(len(key), bool)
-  held = basics.hash64(key, SALT) % np.uint64(HELDOUT) < parts
-  return held == (split == 'heldout')
-
-
-def drawn(legal: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-  """[B] tokens uniform over the legal [B, V]; DEAD where there is none."""
-  count = legal.sum(-1)
-  place = np.minimum((uniform * count).astype(np.int64), count - 1)
-  token = (np.cumsum(legal, axis=-1) > place[:, None]).argmax(-1)
-  return np.where(count > 0, token, core.DEAD)
-
-
-def stream(
-  world: core.World,
-  num: int,
-  seed: int,
-  split: str,
-  play: Callable[[np.ndarray], np.ndarray] | None = None,
-) -> core.Sequences:
-  """The first `num` sequences of a split, from an endless random list.
-
-  Sequence n of the list depends on (seed, n) alone.
-
-  play: numbers [N] -> tokens [N, max_len] of these sequences; default random
-    play: each token uniform over the legal ones, to `max_len` or over.
-  """
-  play = play or functools.partial(played, world, seed)
-  length = world.max_len
-  rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
-  batches = [np.zeros((0, length), np.int32)]
-  have, first, limit = 0, 0, 2**16 + 400 * num
-  in_split(np.zeros(0, np.uint64), split)  # Raises InputError if unknown.
-  while have < num and first < limit:
-    # One per cent more than are expected to be needed, so that rounds are few.
-    asked = int((num - have) / rate * 1.01) + 8
-    asked = min(asked, max(CHUNK_TOKENS // length, 1))
-    tokens = play(np.arange(first, first + asked))
-    first += asked
-    lengths = (tokens != core.PAD).sum(-1)
-    key = world.split_key(core.Sequences(tokens, lengths))
-    rows = in_split(key, split)
-    batches.append(tokens if rows.all() else tokens[rows])
-    have += len(batches[-1])
-  tokens = np.concatenate(batches)[:num]
-  return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
-
-
-def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
-  """[N, max_len] tokens of random play: sequences `numbers` of the seed."""
-  tokens = np.zeros((len(numbers), world.max_len), np.int32)
-  states = world.init(len(numbers))
-  for k in range(world.max_len):
-    token = drawn(world.legal(states), basics.uniforms(seed, numbers, k))
-    going = token != core.DEAD
-    if not going.any():
-      break
-    tokens[going, k] = token[going]
-    after = world.advance(states, np.maximum(token, 0))
-    states = np.where(going[:, None], after, states)
-  return tokens
 
 
 class Automaton(NamedTuple):

@@ -30,7 +30,7 @@ from wm import core
 from wm.core import basics, registry
 from wm.core.fields import field
 from wm.kernels import chess as kernels
-from wm.worlds.base import games, svg, uniform_play, verbal
+from wm.worlds.base import games, sampling, svg, verbal
 from wm.worlds.chess import fen, moves, notation, states
 from wm.worlds.chess.states import check_start
 
@@ -250,7 +250,7 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
     return tokens, lengths + np.int32(1)
 
   def law(self, replan: bool) -> core.SequenceProcess:
-    """See uniform_play.UniformPlay.
+    """See sampling.UniformPlay.
 
     It goes on where a game is cut or ends before no move is legal (`length`,
     `lengths`, `stop`), which no token says. The short games that are dropped
@@ -264,7 +264,7 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
     return ChessPlay(self, self.policy)
 
   def played_otherwise(self) -> str:
-    """See uniform_play.UniformPlay; and where too many games are dropped."""
+    """See sampling.UniformPlay; and where too many games are dropped."""
     why = super().played_otherwise()
     if why or self._short_share <= MOST_DROPPED:
       return why
@@ -452,7 +452,7 @@ class World(VerbalChess, games.GameWorld, games.Recorded):
     return core.Sequences(tokens, lengths + np.int32(1))
 
 
-class ChessPlay(uniform_play.Play):
+class ChessPlay(sampling.Play):
   """Games of a policy; the memory is a state of the world.
 
   Every legal move has a weight above 0, so that nothing is off its support.

@@ -17,7 +17,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field, field_error
-from wm.worlds.base import table, verbal
+from wm.worlds.base import sampling, table, verbal
 from wm.worlds.cognitive_graph import drawing, graphs, names, planning
 from wm.worlds.cognitive_graph.graphs import Graph
 from wm.worlds.cognitive_graph.planning import END, NODE0, REWARD
@@ -239,7 +239,7 @@ class World(VerbalGraph, core.Costed):
     self, split: str = 'all', distinct: bool = False, replan: bool = False
   ) -> planning.Trips:
     """See core.Generative; walks may repeat."""
-    table.in_split(np.zeros(0, np.uint64), split)
+    sampling.check_split(split)
     if distinct:
       raise core.InputError(
         'cognitive_graph: distinct=True; walks are drawn with repeats'

@@ -22,7 +22,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field, field_error
 from wm.core.predictor import Tokens
-from wm.worlds.base import table, verbal
+from wm.worlds.base import sampling, verbal
 from wm.worlds.maps import navigation, osm, processes, routes, streets
 from wm.worlds.maps import trips as trip_files
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, Journeys
@@ -33,6 +33,8 @@ MAX_MOVES = {'random': 99, 'shortest': 96, 'noisy': 96}
 MIN_MOVES = 2
 # Bytes at least: of routes that are planned at once, a move; of a weighting.
 PLANNED, ROADS = 1024, 256
+# Held-out pairs by default, and the steps that their share is set in.
+SHARE = 1 / sampling.HELDOUT
 
 
 TEXTS = verbal.Texts(__file__)
@@ -148,7 +150,7 @@ class World(
       directions of each intersection (node, directions); default clockwise from
       north. Only boundary='published' depends on it.
     heldout: share of the pairs of origin and destination that the held-out
-      split has, in steps of 1 / table.HELDOUT.
+      split has, in steps of 1 / sampling.HELDOUT.
   """
 
   version: ClassVar[str] = '1'
@@ -167,7 +169,9 @@ class World(
   max_moves: int = field(0, least=MIN_MOVES, also=(0,), unit='moves')
   turns: str = ''
   heldout: float = field(
-    1 / table.HELDOUT, least=1 / table.HELDOUT, most=1 - 1 / table.HELDOUT
+    1 / sampling.HELDOUT,
+    least=1 / sampling.HELDOUT,
+    most=1 - 1 / sampling.HELDOUT,
   )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
@@ -184,10 +188,9 @@ class World(
       raise field_error(
         self, 'nodes edges file', 'nodes and edges, or file, or neither'
       )
-    parts = self.heldout * table.HELDOUT
+    parts = self.heldout * sampling.HELDOUT
     if abs(parts - round(parts)) > 1e-9:
-      step = 1 / table.HELDOUT
-      expected = f'{step} to {1 - step} in steps of {step}'
+      expected = f'{SHARE} to {1 - SHARE} in steps of {SHARE}'
       raise field_error(self, 'heldout', expected)
     if self.trips and self.traversal == 'random':
       expected = "traversal='shortest' or 'noisy' with trips"
@@ -231,7 +234,7 @@ class World(
     """[N] bool: do pairs of rows belong to a split?"""
     ids = self.graph.ids
     key = basics.hash64(ids[origins], ids[destinations])
-    return table.in_split(key, split, round(self.heldout * table.HELDOUT))
+    return sampling.in_split(key, split, round(self.heldout * sampling.HELDOUT))
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Sequences of the world's traversal; `counts` says what was dropped.
@@ -275,7 +278,7 @@ class World(
         usable &= np.isin(origins * len(self.graph) + ends, trips)
       return usable
 
-    wanted(*np.zeros((2, 0), np.int64))  # Raises InputError if unknown.
+    sampling.check_split(split)
     if self.traversal == 'random':
       if distinct:
         raise core.InputError(

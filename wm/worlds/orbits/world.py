@@ -22,7 +22,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field, field_error
 from wm.kernels import orbits
-from wm.worlds.base import table
+from wm.worlds.base import sampling
 from wm.worlds.orbits import futures, posterior
 from wm.worlds.orbits import systems as random_systems
 
@@ -211,11 +211,11 @@ class World(futures.Futures):
       InputError: too few systems of a time step stay in the box with two
         samples a period.
     """
-    rate = {'heldout': 1 / table.HELDOUT}.get(split, 1.0)
+    rate = {'heldout': 1 / sampling.HELDOUT}.get(split, 1.0)
     batches: list[core.Sequences] = []
     have = first = 0
     tally = _Tally(self)
-    table.in_split(np.zeros(0, np.uint64), split)
+    sampling.check_split(split)
     while have < num or not batches:
       asked = int((num - have) / rate * 1.1) + 8
       asked = min(asked, max(CHUNK // self.rows, 1))
@@ -224,7 +224,7 @@ class World(futures.Futures):
       batch = self._made(drawn, numbers)
       used = tally.used(batch)
       batch = batch.take(used)
-      rows = table.in_split(self.split_key(batch), split)
+      rows = sampling.in_split(self.split_key(batch), split)
       batches.append(batch.take(rows))
       have, first = have + int(rows.sum()), first + asked
     side = {

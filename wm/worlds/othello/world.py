@@ -31,7 +31,7 @@ from wm import core
 from wm.core import basics
 from wm.core.fields import field, field_error
 from wm.kernels import othello as kernels
-from wm.worlds.base import games, svg, table, uniform_play, verbal
+from wm.worlds.base import games, sampling, svg, verbal
 from wm.worlds.othello import labels
 from wm.worlds.othello import labels as othello_labels
 from wm.worlds.othello import records as othello_records
@@ -274,7 +274,7 @@ class World(VerbalOthello, games.GameWorld):
     )
 
   def law(self, replan: bool) -> core.SequenceProcess:
-    """See uniform_play.UniformPlay."""
+    """See sampling.UniformPlay."""
     if self.policy == 'uniform':
       return super().law(replan)
     player = self.size, self.policy, self.noise, self.depth
@@ -419,7 +419,7 @@ class Recorded(World):
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Recorded games without duplicates, in an order by seed."""
     games = self._records.sequences
-    rows = np.flatnonzero(table.in_split(self.split_key(games), split))
+    rows = np.flatnonzero(sampling.in_split(self.split_key(games), split))
     order = np.argsort(basics.hash64(seed, rows), kind='stable')
     taken = games.take(rows[order[:num]])
     return dataclasses.replace(taken, counts={}, distinct=True)
@@ -438,7 +438,7 @@ def _bits(boards: np.ndarray) -> np.ndarray:
 Chances = Callable[[np.ndarray], tuple[np.ndarray, float, float]]
 
 
-class OthelloPlay(uniform_play.Play):
+class OthelloPlay(sampling.Play):
   """Games of a policy with noise; the memory is a state of the world.
 
   A move is uniform over all legal ones with the probability of the noise, and

@@ -28,7 +28,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field
 from wm.kernels import dfa
-from wm.worlds.base import svg, table, verbal
+from wm.worlds.base import sampling, svg, table, verbal
 
 PEOPLE = 'ABCDE'
 # Words of uniform numbers, apart from those of other draws under one seed.
@@ -231,7 +231,7 @@ class World(
   ) -> tuple[np.ndarray, np.ndarray]:
     """States [R, W] after one random valid statement [R] each."""
     uniform = basics.uniforms(seed, trial, STATEMENT, k)
-    tokens = table.drawn(self.legal(states), uniform)
+    tokens = sampling.drawn(self.legal(states), uniform)
     return self.advance(states, tokens), tokens
 
   def puzzles(self, num: int, seed: int) -> Puzzles:

@@ -1,0 +1,159 @@
+"""Sampling: splits of sequences, endless lists of them, and random play.
+
+In random play each token is uniform over the legal ones, until it is over.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from wm import core
+from wm.core import basics, registry
+
+SPLITS = 'all', 'train', 'heldout'
+# One key in HELDOUT, or more, is held out, whatever the seed of sampling.
+HELDOUT, SALT = 20, 0x5EED
+# Tokens played at a time: bounds memory, no effect on results.
+CHUNK_TOKENS = 1 << 23
+
+
+def check_split(split: str) -> None:
+  """Raises InputError where there is no such split."""
+  if split not in SPLITS:
+    raise core.InputError(
+      f'unknown split {split!r}; available: {", ".join(SPLITS)}'
+    )
+
+
+def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
+  """[N] bool: are keys in a split? `parts` in HELDOUT are held out."""
+  check_split(split)
+  if split == 'all':
+    return np.ones(len(key), bool)
+  held = basics.hash64(key, SALT) % np.uint64(HELDOUT) < parts
+  return held == (split == 'heldout')
+
+
+def drawn(legal: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+  """[B] tokens uniform over the legal [B, V]; DEAD where there is none."""
+  count = legal.sum(-1)
+  place = np.minimum((uniform * count).astype(np.int64), count - 1)
+  token = (np.cumsum(legal, axis=-1) > place[:, None]).argmax(-1)
+  return np.where(count > 0, token, core.DEAD)
+
+
+def stream(
+  world: core.World,
+  num: int,
+  seed: int,
+  split: str,
+  play: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> core.Sequences:
+  """The first `num` sequences of a split, from an endless random list.
+
+  Sequence n of the list depends on (seed, n) alone.
+
+  play: numbers [N] -> tokens [N, max_len] of these sequences; default random
+    play: each token uniform over the legal ones, to `max_len` or over.
+  """
+  play = play or functools.partial(played, world, seed)
+  length = world.max_len
+  rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
+  batches = [np.zeros((0, length), np.int32)]
+  have, first, limit = 0, 0, 2**16 + 400 * num
+  check_split(split)
+  while have < num and first < limit:
+    # One per cent more than are expected to be needed, so that rounds are few.
+    asked = int((num - have) / rate * 1.01) + 8
+    asked = min(asked, max(CHUNK_TOKENS // length, 1))
+    tokens = play(np.arange(first, first + asked))
+    first += asked
+    lengths = (tokens != core.PAD).sum(-1)
+    key = world.split_key(core.Sequences(tokens, lengths))
+    rows = in_split(key, split)
+    batches.append(tokens if rows.all() else tokens[rows])
+    have += len(batches[-1])
+  tokens = np.concatenate(batches)[:num]
+  return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
+
+
+def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
+  """[N, max_len] tokens of random play: sequences `numbers` of the seed."""
+  tokens = np.zeros((len(numbers), world.max_len), np.int32)
+  states = world.init(len(numbers))
+  for k in range(world.max_len):
+    token = drawn(world.legal(states), basics.uniforms(seed, numbers, k))
+    going = token != core.DEAD
+    if not going.any():
+      break
+    tokens[going, k] = token[going]
+    after = world.advance(states, np.maximum(token, 0))
+    states = np.where(going[:, None], after, states)
+  return tokens
+
+
+class UniformPlay(core.Generative):
+  """A world whose samples are random play, to `max_len` or until it is over.
+
+  One of other players, whose law is known, has it as `law`.
+  """
+
+  def law(self, replan: bool) -> core.SequenceProcess:
+    """How its sequences are distributed; see core.Generative.process."""
+    del replan  # Random play goes on from any state alike.
+    return Play(self)
+
+  def played_otherwise(self) -> str:
+    """Why its samples are not random play; '' where they are."""
+    return ''
+
+  def data_distribution(
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
+  ) -> core.SequenceProcess:
+    """See core.Generative."""
+    check_split(split)
+    why = self.played_otherwise()
+    if split != 'all' or distinct:
+      why = (
+        f'process(split={split!r}, distinct={distinct}): a hash of a whole '
+        "sequence is its split, and sequences may repeat; available: 'all', "
+        'distinct=False'
+      )
+    if why:
+      raise core.InputError(f'{registry.spec(self)}: {why}')
+    return self.law(replan)
+
+
+class Play(core.SequenceProcess):
+  """Random play; the memory is a state of the world.
+
+  Samples are cut at `max_len` tokens, and the law goes on: what follows the
+  last token is what is legal.
+  """
+
+  def __init__(self, world: core.World) -> None:
+    """world: whose legal tokens are played."""
+    self._world = world
+
+  def init(self, batch: int) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return self._world.init(batch)
+
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return self._world.advance(memory, tokens.astype(np.int32))
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See core.SequenceProcess."""
+    legal = self._world.legal(memory)
+    count = legal.sum(1)
+    rows, token = np.nonzero(legal)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+    tokens = np.full((len(legal), int(count.max(initial=0))), core.DEAD)
+    tokens[rows, place] = token
+    share = -np.log(np.maximum(count, 1))[:, None]
+    log_probs = np.where(tokens != core.DEAD, share, -np.inf)
+    return tokens.astype(np.int32), log_probs
