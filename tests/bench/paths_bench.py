@@ -10,8 +10,8 @@ import numpy as np
 from tests.bench import harness
 from tests.kernels import simple_paths_ref as ref
 from wm.kernels import simple_paths
-from wm.worlds import text_game
-from wm.worlds.text_game import skeletons
+from wm.worlds.text_game import questions as game_questions
+from wm.worlds.text_game import readers
 from wm.worlds.text_game.maze import Maze
 
 MANGO = harness.MANHATTAN.parent / 'mango'
@@ -22,7 +22,7 @@ def _mazes(name: str) -> list[Maze]:
   path = MANGO / name
   if not path.is_file():
     raise harness.Skip(f'no MANGO data at {path}')
-  found = text_game.read_all(path)
+  found = readers.read_all(path)
   found.pop('theatre', None)  # Annotated, but none of the 53.
   return list(found.values())
 
@@ -55,7 +55,7 @@ def bench_simple_paths() -> Iterator[harness.Line]:
   mazes = _mazes('camera-ready-70.tar.gz')
 
   def run() -> int:
-    return sum(skeletons.destinations(maze).size for maze in mazes)
+    return sum(game_questions.destinations(maze).size for maze in mazes)
 
   counts = {run(), sum(map(_networkx, mazes)), sum(map(_plain, mazes))}
   if counts != {PATHS}:
@@ -81,10 +81,10 @@ def bench_full_annotation() -> Iterator[harness.Line]:
   def run() -> tuple[int, np.ndarray]:
     total, labels = 0, np.zeros((2, 2), np.int64)
     for maze in mazes:
-      found = skeletons.destinations(maze, listed=False)
-      routes = skeletons.routes(found, len(maze.places))
+      found = game_questions.destinations(maze, listed=False)
+      routes = game_questions.routes(found, len(maze.places))
       total += found.size
-      labels += [skeletons.counts(some)[-1] for some in (found, routes)]
+      labels += [game_questions.counts(some)[-1] for some in (found, routes)]
     return total, labels
 
   total, labels = run()

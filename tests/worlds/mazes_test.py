@@ -9,8 +9,8 @@ from tests.language.stand_ins import mazes as readers
 from wm import core
 from wm.core import registry, verbal
 from wm.worlds import mazes, text_game
-from wm.worlds.mazes import walkthrough
-from wm.worlds.text_game import maze, skeletons
+from wm.worlds.text_game import maze
+from wm.worlds.text_game import questions as game_questions
 
 NUMBER = st.integers(0, 20)
 LARGE = mazes.World(
@@ -81,7 +81,7 @@ def test_a_maze_has_what_is_asked_for(world):
 @settings(max_examples=40)
 def test_the_walkthrough_shows_all_of_the_maze_when_it_says(world):
   found, layout = world.maze, world.layout
-  every = walkthrough.moves(layout)
+  every = mazes.moves(layout)
   assert triples(found) == {
     (layout.places[m.source], m.action, layout.places[m.target]) for m in every
   }
@@ -95,7 +95,7 @@ def test_the_walkthrough_shows_all_of_the_maze_when_it_says(world):
   ):
     there = found.places[after]
     lines = found.steps[step].observation.split('\n')
-    if found.steps[step].action == walkthrough.LAMP:
+    if found.steps[step].action == mazes.LAMP:
       assert before == after
       assert lines[0] == there
       seen.add(there)
@@ -125,10 +125,10 @@ def test_the_walkthrough_shows_all_of_the_maze_when_it_says(world):
   'world', [mazes.World(), LARGE], ids=['small', 'large']
 )
 def test_text_game_reads_what_is_written(world, tmp_path):
-  place = text_game.write(world.maze, tmp_path, 'castle')
+  place = readers.write(world.maze, tmp_path, 'castle')
   assert sorted(path.name for path in tmp_path.iterdir()) == ['castle']
   assert place == tmp_path / 'castle'
-  found, wanted = text_game.read(tmp_path, 'castle'), world.maze
+  found, wanted = readers.read(tmp_path, 'castle'), world.maze
   assert found.game == 'castle'
   for name in ('generation', 'places', 'actions', 'steps'):
     assert getattr(found, name) == getattr(wanted, name)
@@ -144,10 +144,10 @@ def test_text_game_reads_what_is_written(world, tmp_path):
   assert (again.vocab, again.names) == (world.vocab, world.names)
   np.testing.assert_array_equal(again.delta, world.delta)
   with pytest.raises(core.InputError, match='is there already'):
-    text_game.write(world.maze, tmp_path, 'castle')
+    readers.write(world.maze, tmp_path, 'castle')
   for bad in ('', '..', 'a/b'):
     with pytest.raises(core.InputError, match='is no name of a game'):
-      text_game.write(wanted._replace(game=''), tmp_path, bad)
+      readers.write(wanted._replace(game=''), tmp_path, bad)
 
 
 def test_doors_and_darkness_make_questions_hard():
@@ -157,8 +157,8 @@ def test_doors_and_darkness_make_questions_hard():
   assert more.edges.size - found.edges.size == LARGE.one_way + LARGE.doors
   late = found.edges.answerable.forward > found.edges.played.forward
   assert late.sum() == LARGE.dark
-  easy, hard = skeletons.at(
-    skeletons.destinations(found, longest=6, listed=False), found.last
+  easy, hard = game_questions.answered_at(
+    game_questions.destinations(found, longest=6, listed=False), found.last
   )
   assert min(easy.sum(), hard.sum()) > 100
 

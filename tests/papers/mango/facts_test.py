@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from wm.papers.mango import facts
-from wm.worlds.text_game import readers, world
+from wm.worlds import text_game
+from wm.worlds.text_game import readers
 
 # Confusion of names, worked out apart.
 CONFUSION = {
@@ -37,7 +38,7 @@ def test_numbers_of_games(testdata):
 
 
 def test_a_game_without_walkthrough_has_no_scene():
-  found = facts.facts_of(world.hotel())
+  found = facts.facts_of(text_game.hotel())
   assert found.steps == 0
   assert np.isnan(found.scene)
   assert facts.confusion(['the hall']) == 0
@@ -47,7 +48,7 @@ def test_a_game_without_walkthrough_has_no_scene():
 def drawn():
   """40 games whose success falls with their locations, and nothing else."""
   draws = np.random.default_rng(0)
-  blank = facts.facts_of(world.hotel())
+  blank = facts.facts_of(text_game.hotel())
   known, answers = [], []
   for game in range(40):
     numbers = draws.normal(size=3)

@@ -9,10 +9,10 @@ from tests.language.stand_ins import mango as mango_reader
 from tests.language.stand_ins import minigames as reader
 from wm.papers.mango import questions
 from wm.worlds import mazes
-from wm.worlds.text_game import minigames as games
+from wm.worlds.text_game import questions as game_questions
 
 MAZE = mazes.World(dark=0, doors=0, one_way=0, named=1).maze
-ASKED = games.minigames(MAZE)
+ASKED = game_questions.minigames(MAZE)
 ALLOWED = ['north', 'enter tent', 'up']
 
 

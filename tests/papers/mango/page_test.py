@@ -7,10 +7,10 @@ from wm.papers.mango import facts, questions, recorded
 from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import Score
-from wm.worlds.text_game import world
+from wm.worlds import text_game
 
 GAMES = '905', 'zenon', 'huntdark', 'library', 'moonlit', 'snacktime', 'loose'
-HOTEL = world.hotel()
+HOTEL = text_game.hotel()
 
 
 @pytest.fixture(scope='module')

@@ -10,9 +10,10 @@ from wm import core
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import JudgeRules, QuestionWords, similarity
-from wm.worlds.text_game import readers, world
+from wm.worlds import text_game
+from wm.worlds.text_game import readers
 
-HOTEL = world.hotel()
+HOTEL = text_game.hotel()
 
 
 @pytest.fixture(scope='module')

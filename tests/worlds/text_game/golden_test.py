@@ -10,7 +10,8 @@ import pytest
 from tests.kernels import simple_paths_ref as ref
 from tests.worlds.text_game import games
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import readers, skeletons
+from wm.worlds.text_game import questions as game_questions
+from wm.worlds.text_game import readers
 
 # T: edges; destination questions easy, hard; routes by some shortest path easy,
 # hard; and easy by any path. All of the camera-ready data.
@@ -30,7 +31,7 @@ def questions(testdata, generation):
   """Game -> its destination questions."""
   listed = generation != 'annotation'
   return {
-    game: skeletons.destinations(maze, listed=listed)
+    game: game_questions.destinations(maze, listed=listed)
     for game, maze in games.mazes(testdata, generation).items()
   }
 
@@ -39,14 +40,14 @@ def routes(testdata, generation, rule='some'):
   """Game -> its route questions."""
   found = games.mazes(testdata, generation)
   return {
-    game: skeletons.routes(some, len(found[game].places), rule)
+    game: game_questions.routes(some, len(found[game].places), rule)
     for game, some in questions(testdata, generation).items()
   }
 
 
 def totals(found, step):
   """Easy and hard questions of all games at a step."""
-  masks = (skeletons.at(some, step) for some in found.values())
+  masks = (game_questions.answered_at(some, step) for some in found.values())
   return tuple(np.sum([[m.sum() for m in pair] for pair in masks], 0).tolist())
 
 
@@ -92,7 +93,9 @@ def test_questions_at_each_cut_off(testdata, step):
     *totals(routes(testdata, 'camera_ready'), step),
     totals(routes(testdata, 'camera_ready', 'any'), step)[0],
   ) == BY_STEP[step]
-  counts = sum(skeletons.counts(some)[step] for some in everything.values())
+  counts = sum(
+    game_questions.counts(some)[step] for some in everything.values()
+  )
   assert tuple(counts) == BY_STEP[step][1:3]
 
 
@@ -151,24 +154,26 @@ def test_both_ways_to_label_a_prefix_agree(testdata):
   """Paths of what a prefix shows, against labels of all paths."""
   closely = 'zork1', 'yomomma', 'deephome'
   for game, maze in games.mazes(testdata).items():
-    every = skeletons.destinations(maze)
+    every = game_questions.destinations(maze)
     nodes = len(maze.places)
     for step in range(1, 71) if game in closely else BY_STEP:
       shown = mazes.prefix(maze, step)
-      alone = skeletons.destinations(shown)
+      alone = game_questions.destinations(shown)
       numbers = np.flatnonzero(maze.edges.answerable.total <= step)
-      easy, hard = skeletons.at(every, step)
+      easy, hard = game_questions.answered_at(every, step)
       kept = np.flatnonzero(easy | hard)
       np.testing.assert_array_equal(
         numbers[alone.paths.edges],
         np.concatenate([every.paths.of(p) for p in kept] or [numbers[:0]]),
       )
       np.testing.assert_array_equal(alone.easy <= step, easy[kept])
-      assert not skeletons.at(alone, step)[1][easy[kept]].any()
-      routes_of = skeletons.routes(every, nodes, 'any')
-      again = skeletons.routes(alone, nodes, 'any')
+      assert not game_questions.answered_at(alone, step)[1][easy[kept]].any()
+      routes_of = game_questions.routes(every, nodes, 'any')
+      again = game_questions.routes(alone, nodes, 'any')
       for one, other in zip(
-        skeletons.at(routes_of, step), skeletons.at(again, step), strict=True
+        game_questions.answered_at(routes_of, step),
+        game_questions.answered_at(again, step),
+        strict=True,
       ):
         assert one.sum() == other.sum()
 
@@ -176,8 +181,8 @@ def test_both_ways_to_label_a_prefix_agree(testdata):
 def test_zork1_by_hand(testdata):
   maze = games.mazes(testdata)['zork1']
   place = maze.places.index
-  found = skeletons.destinations(maze)
-  routes_of = skeletons.routes(found, len(maze.places), 'any')
+  found = game_questions.destinations(maze)
+  routes_of = game_questions.routes(found, len(maze.places), 'any')
 
   def route(source, target):
     row = (routes_of.source == place(source)) & (
@@ -190,7 +195,7 @@ def test_zork1_by_hand(testdata):
   assert route('altar', 'temple') == [39, 44, 2]
   assert route('west of house', 'attic')[1:] == [16, 1]
   # Easy from 16 on: the walk goes up at 15 and sees where at 16.
-  seen = skeletons.destinations(maze, played=True)
+  seen = game_questions.destinations(maze, played=True)
   row = (seen.paths.source == place('west of house')) & (
     seen.paths.target == place('attic')
   )
@@ -204,12 +209,14 @@ def test_zork1_by_hand(testdata):
 
 def test_ids_are_those_that_were_published(testdata):
   maze = games.mazes(testdata)['905']
-  found = skeletons.destinations(maze)
-  ids = {skeletons.path_id(maze, found.paths.of(p)) for p in range(found.size)}
+  found = game_questions.destinations(maze)
+  ids = {
+    game_questions.path_id(maze, found.paths.of(p)) for p in range(found.size)
+  }
   assert len(ids) == found.size == 16
-  ends = skeletons.routes(found, len(maze.places))
+  ends = game_questions.routes(found, len(maze.places))
   pairs = {
-    skeletons.pair_id(maze, *pair)
+    game_questions.pair_id(maze, *pair)
     for pair in zip(ends.source.tolist(), ends.target.tolist(), strict=True)
   }
   asked = {'desti_finding': set(), 'route_finding': set()}

@@ -6,7 +6,8 @@ import pytest
 from tests.worlds.text_game import games
 from wm import core
 from wm.worlds import mazes
-from wm.worlds.text_game import maze, minigames
+from wm.worlds.text_game import maze
+from wm.worlds.text_game import questions as game_questions
 
 
 def walked(*steps):
@@ -21,7 +22,7 @@ def walked(*steps):
 
 
 def test_a_way_taken_before_or_come_by_is_a_minigame():
-  found = minigames.minigames(
+  found = game_questions.minigames(
     walked(
       ('north', 'Bar'),
       ('take cup', 'Taken.'),
@@ -45,17 +46,17 @@ def test_a_way_taken_before_or_come_by_is_a_minigame():
 
 def test_by_every_line_a_reply_is_a_place():
   steps = walked(('north', 'Bar'), ('take cup', 'Taken.'), ('south', 'Hall'))
-  assert not minigames.minigames(steps, places='lines')
-  assert len(minigames.minigames(steps)) == 1
-  assert not minigames.minigames(steps, last=2)
+  assert not game_questions.minigames(steps, places='lines')
+  assert len(game_questions.minigames(steps)) == 1
+  assert not game_questions.minigames(steps, last=2)
 
 
 def test_a_generated_walk_by_its_text_and_by_its_truth():
   """Every place says its name, in the dark a step late."""
   lit = mazes.World(dark=0, doors=0, one_way=0, named=0).maze
-  by_text = minigames.minigames(lit)
+  by_text = game_questions.minigames(lit)
   assert by_text
-  assert by_text == minigames.minigames(lit, places='trail')
+  assert by_text == game_questions.minigames(lit, places='trail')
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_a_generated_walk_by_its_text_and_by_its_truth():
 )
 def test_counts_of_the_53_games(testdata, places, number, some):
   found = [
-    len(minigames.minigames(one, places=places))
+    len(game_questions.minigames(one, places=places))
     for one in games.mazes(testdata).values()
   ]
   assert (sum(found), np.count_nonzero(found)) == (number, some)
@@ -73,6 +74,6 @@ def test_counts_of_the_53_games(testdata, places, number, some):
 def test_bad_requests_are_one_line():
   bare = mazes.World().maze._replace(steps=())
   with pytest.raises(core.InputError, match='no walkthrough'):
-    minigames.minigames(bare)
+    game_questions.minigames(bare)
   with pytest.raises(core.InputError, match='available: moves, lines, trail'):
-    minigames.minigames(bare, places='maps')
+    game_questions.minigames(bare, places='maps')

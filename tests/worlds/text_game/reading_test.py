@@ -12,7 +12,7 @@ from tests.worlds.text_game import games
 from wm import core
 from wm.core import verbal
 from wm.worlds import mazes, text_game
-from wm.worlds.text_game import maze, readers, walks
+from wm.worlds.text_game import maze, readers
 
 WORLD = mazes.World(places=5, loops=0, one_way=0, doors=0, named=0, dark=0)
 
@@ -20,7 +20,7 @@ WORLD = mazes.World(places=5, loops=0, one_way=0, doors=0, named=0, dark=0)
 @pytest.fixture
 def folder(tmp_path):
   """A folder with one game in it, 'inn'."""
-  text_game.write(WORLD.maze, tmp_path, 'inn')
+  readers.write(WORLD.maze, tmp_path, 'inn')
   return tmp_path
 
 
@@ -108,7 +108,7 @@ DAMAGE = {
 def test_damage_is_one_line(folder, message):
   DAMAGE[message](folder)
   with pytest.raises(core.InputError, match=message) as error:
-    text_game.read(folder, 'inn')
+    readers.read(folder, 'inn')
   assert '\n' not in str(error.value)
 
 
@@ -119,16 +119,16 @@ def test_folders_that_are_none(folder, tmp_path):
     (folder / 'inn' / 'inn.edges.json', 'is not a readable archive'),
   ):
     with pytest.raises(core.InputError, match=message):
-      text_game.read(path, 'inn')
+      readers.read(path, 'inn')
   with pytest.raises(core.InputError, match="no game 'out'; available: inn"):
-    text_game.read(folder, 'out')
+    readers.read(folder, 'out')
   with pytest.raises(core.InputError, match='expected the folder of the game'):
     text_game.World(game='inn')
   with pytest.raises(core.InputError, match="no game ''; available: inn"):
     text_game.World(folder=str(folder)).maze  # noqa: B018
   drop(folder, 'walkthrough')
   with pytest.raises(core.InputError, match=r'has no inn.walkthrough'):
-    text_game.read(folder, 'inn', walkthroughs=folder)
+    readers.read(folder, 'inn', walkthroughs=folder)
 
 
 def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
@@ -136,7 +136,7 @@ def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
   with tarfile.open(path, 'w:gz') as archive:
     archive.add(folder / 'inn', 'generation/inn')
   assert readers.games(path) == ('inn',)
-  packed, plain = text_game.read(path, 'inn'), text_game.read(folder, 'inn')
+  packed, plain = readers.read(path, 'inn'), readers.read(folder, 'inn')
   assert packed.steps == plain.steps
   assert packed.places == plain.places
   np.testing.assert_array_equal(packed.trail, plain.trail)
@@ -145,12 +145,12 @@ def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
       patch.setattr(readers, name, most)
       readers._packed.cache_clear()
       with pytest.raises(core.InputError, match='expected at most'):
-        text_game.read(path, 'inn')
+        readers.read(path, 'inn')
   data = path.read_bytes()
   for size in (10, len(data) // 2):
     path.write_bytes(data[:size])
     with pytest.raises(core.InputError, match='is not a readable archive'):
-      text_game.read(path, 'inn')
+      readers.read(path, 'inn')
   put(folder, 'noise', np.random.default_rng(0).bytes(100_000))
   with tarfile.open(path, 'w:xz') as archive:
     archive.add(folder / 'inn', 'generation/inn')
@@ -158,7 +158,7 @@ def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
   flipped[len(flipped) // 2] ^= 255
   path.write_bytes(flipped)
   with pytest.raises(core.InputError, match='readable archive: Corrupt'):
-    text_game.read(path, 'inn')
+    readers.read(path, 'inn')
 
 
 ODD = (
@@ -180,7 +180,7 @@ def odd():
 
 @pytest.mark.parametrize('wording', ['ways', 'rooms'])
 def test_names_with_quotes_and_brackets(tmp_path, wording):
-  text_game.write(odd(), tmp_path)
+  readers.write(odd(), tmp_path)
   world = text_game.World(folder=str(tmp_path), game='odd', length=6)
   assert world.maze.places == odd().places
   assert world.names[-1] == 'a "b" [c], d | g | h'
@@ -189,7 +189,7 @@ def test_names_with_quotes_and_brackets(tmp_path, wording):
   tell = core.PromptStyle(wording=wording)
   assert world.token_names(tell) == ('<pad>', 'action1', 'in')
   taken = odd()._replace(actions=('say "plugh", twice', 'action1'))
-  text_game.write(taken, tmp_path, 'taken')
+  readers.write(taken, tmp_path, 'taken')
   other = text_game.World(folder=str(tmp_path), game='taken')
   assert other.token_names(tell) == ('<pad>', 'action1', 'action2')
   read = readers_of_words.read(verbal.render_description(world, tell))
@@ -211,7 +211,7 @@ def test_an_action_with_two_outcomes_leads_to_a_set():
   after = world.advance(both, np.array([token('jump')]))
   assert world.format(after[0]) == 'yard'
   # As one place after the other says.
-  found = walks.sets(hotel, hotel.start)
+  found = text_game.place_sets(hotel, hotel.start)
   for row, members in enumerate(found.members):
     for column, action in enumerate(found.actions):
       there = np.zeros(len(hotel.places), bool)
@@ -235,16 +235,16 @@ def last_but(places_back):
 
 
 def test_sets_of_places_are_limited(tmp_path, monkeypatch):
-  assert len(walks.sets(last_but(5), 0).members) == 2**6
-  monkeypatch.setattr(walks, 'MOST_SETS', 40)
-  text_game.write(last_but(5), tmp_path)
+  assert len(text_game.place_sets(last_but(5), 0).members) == 2**6
+  monkeypatch.setattr(text_game, 'MOST_SETS', 40)
+  readers.write(last_but(5), tmp_path)
   world = text_game.World(folder=str(tmp_path), game='dial')
   with pytest.raises(core.InputError, match='more than 40 sets of places'):
     world.delta  # noqa: B018
 
 
 def test_actions_are_limited_and_unlike(tmp_path):
-  num = walks.MOST_ACTIONS + 1
+  num = text_game.MOST_ACTIONS + 1
   for game, actions, message in (
     ('many', [f'go {k}' for k in range(num)], '127 actions; expected at most'),
     ('alike', ['go  up', 'go up'], "are the token 'go_up'"),
@@ -254,7 +254,7 @@ def test_actions_are_limited_and_unlike(tmp_path):
     found = maze.made(
       game, 'camera_ready', (['here'], actions), edges, stamps, game
     )
-    text_game.write(found, tmp_path)
+    readers.write(found, tmp_path)
     world = text_game.World(folder=str(tmp_path), game=game)
     with pytest.raises(core.InputError, match=message):
       len(world.vocab)
@@ -300,7 +300,7 @@ def test_annotations_keep_the_first_step_of_an_edge(tmp_path):
   (put_in / 'inn.map.reversed').write_text(
     'Hall --> south --> Bar, step 3, answerable 4, desc: None\n\n'
   )
-  found = text_game.read(tmp_path, 'inn')
+  found = readers.read(tmp_path, 'inn')
   assert found.places == ('bar', 'hall', 'lift')
   assert found.actions == ('north', 'enter lift', '', 'south')
   said = found.edges.answerable
@@ -309,4 +309,4 @@ def test_annotations_keep_the_first_step_of_an_edge(tmp_path):
   assert found.edges.played.forward.tolist() == [3, 7, 9, maze.NEVER]
   (put_in / 'inn.map.reversed').write_text('Hall -> south -> Bar, step 3\n')
   with pytest.raises(core.InputError, match=r'map\.reversed, line 1'):
-    text_game.read(tmp_path, 'inn')
+    readers.read(tmp_path, 'inn')

@@ -31,7 +31,7 @@ from wm.papers.mango.score import (
   MovesAnswer,
 )
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import skeletons
+from wm.worlds.text_game import questions as game_questions
 
 COLUMNS = (
   'model',
@@ -211,7 +211,7 @@ def facts_of(
   shown = mazes.prefix(maze, step)
   edges = shown.edges
   walked = edges.answerable.forward <= step
-  paths = skeletons.destinations(shown)
+  paths = game_questions.destinations(shown)
   easy = paths.easy <= step
   sizes = paths.paths.length
   unwalked = np.concatenate([[0], np.cumsum(~walked[paths.paths.edges])])

@@ -28,7 +28,7 @@ from wm.papers.mango import score as scoring
 from wm.papers.mango.score import JudgeGraph, JudgeRules, QuestionWords
 from wm.runtime import pages
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import minigames, skeletons
+from wm.worlds.text_game import questions as game_questions
 
 # Tokens of a prompt, and those of them for all but the walkthrough.
 BUDGET = 4096
@@ -318,13 +318,13 @@ def asked_of(metadata: Mapping[str, Any]) -> MazeQuestion:
 def questions(
   maze: mazes.Maze, kind: str, step: int = mazes.LAST, rule: str = 'some'
 ) -> list[MazeQuestion]:
-  """Questions that a prefix up to a step answers, as skeletons order them.
+  """Questions that a prefix up to a step answers, in the order of the world.
 
   Args:
     maze: all of the map.
     kind: 'destination' or 'route'.
     step: the last one that is shown.
-    rule: when routes are easy; see skeletons.RULES.
+    rule: when routes are easy; see game_questions.RULES.
 
   Raises:
     InputError: there is no such kind or rule.
@@ -335,7 +335,7 @@ def questions(
     )
   shown_edges = maze.edges.answerable.total <= step
   shown_maze = maze._replace(edges=_kept(maze.edges, shown_edges))
-  paths = skeletons.destinations(shown_maze, listed=kind == DESTINATION)
+  paths = game_questions.destinations(shown_maze, listed=kind == DESTINATION)
   if kind == DESTINATION:
     return _destinations(shown_maze, paths, step)
   return _routes(maze, shown_maze, paths, step, rule)
@@ -351,7 +351,7 @@ def _kept(edges: mazes.Edges, rows: np.ndarray) -> mazes.Edges:
 
 
 def _destinations(
-  maze: mazes.Maze, paths: skeletons.Destinations, step: int
+  maze: mazes.Maze, paths: game_questions.DestinationQuestions, step: int
 ) -> list[MazeQuestion]:
   walked = maze.edges.answerable.forward <= step
   asked = []
@@ -365,7 +365,7 @@ def _destinations(
       MazeQuestion(
         maze.game,
         DESTINATION,
-        skeletons.path_id(maze, path),
+        game_questions.path_id(maze, path),
         question,
         bool(paths.easy[number] <= step),
         len(path),
@@ -378,7 +378,7 @@ def _destinations(
 def _routes(
   whole: mazes.Maze,
   shown: mazes.Maze,
-  paths: skeletons.Destinations,
+  paths: game_questions.DestinationQuestions,
   step: int,
   rule: str,
 ) -> list[MazeQuestion]:
@@ -388,9 +388,9 @@ def _routes(
   shortest one, and is not easy then.
   """
   places = len(shown.places)
-  pairs = skeletons.routes(paths, places)
-  labels = skeletons.routes(
-    skeletons.destinations(whole, listed=False), places, rule
+  pairs = game_questions.routes(paths, places)
+  labels = game_questions.routes(
+    game_questions.destinations(whole, listed=False), places, rule
   )
   pair = labels.source.astype(np.int64) * places + labels.target
   at = np.searchsorted(
@@ -400,7 +400,7 @@ def _routes(
     MazeQuestion(
       shown.game,
       ROUTE,
-      skeletons.pair_id(shown, source, target),
+      game_questions.pair_id(shown, source, target),
       QuestionWords(shown.places[source], shown.places[target]),
       bool(labels.easy[row] <= step),
       int(labels.shortest[row]),
@@ -473,7 +473,7 @@ class JudgedMinigame(NamedTuple):
 
 
 def minigame_prompt(
-  maze: mazes.Maze, asked: minigames.Minigame, with_map: bool
+  maze: mazes.Maze, asked: game_questions.Minigame, with_map: bool
 ) -> str:
   """The whole prompt of one minigame.
 

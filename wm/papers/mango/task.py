@@ -39,7 +39,7 @@ from wm.papers.mango import score as scoring
 from wm.papers.mango.questions import DESTINATION, ROUTE
 from wm.papers.mango.score import JudgeGraph, JudgeRules
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import minigames as games
+from wm.worlds.text_game import questions as game_questions
 from wm.worlds.text_game import readers
 
 
@@ -173,7 +173,7 @@ class MazeSource:
     answer: tokens of the answer.
     last: no later step is shown.
     num: questions drawn from each game; 0 is all.
-    easy: when routes are easy, see text_game.skeletons.RULES.
+    easy: when routes are easy, see text_game.game_questions.RULES.
     seed: of the draw.
   """
 
@@ -527,7 +527,7 @@ def minigame_samples(
 ) -> list[Sample]:
   """Samples of one game whose prompts fit the budget."""
   listed = []
-  for minigame in games.minigames(maze, source.last, places):
+  for minigame in game_questions.minigames(maze, source.last, places):
     text = questions.minigame_prompt(maze, minigame, with_map)
     if source.budget and counter(text) + source.answer > source.budget:
       break  # Later ones are longer still.

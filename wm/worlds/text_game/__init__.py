@@ -1,15 +1,402 @@
-"""Text games as worlds, and what MANGO asks about their maps.
+"""A text game's map as a world: sequences are walks from where it starts.
+
+A token is an action, a state the set of places where the walk may be. A
+sequence stops after `length` actions, or where none leads on. Some actions lead
+to different places at different times: a lift, or a wind. A reader of the map
+alone knows then only a set of places (the subset construction):
+
+    hall --enter--> {lift}    lift --out--> {hall, roof}    {hall, roof} --..
+
+The example, which needs no data, is a hotel whose lift stops at random:
+
+    gate --- yard --- hall --- bar
+              ^       |  |
+              |     lift  +-up- attic --- the maid's room
+              |       |
+              +-jump- roof
+
+The lift lets out in the hall or on the roof. From the bar, southwest is the
+yard. The way back from the maid's room is only imputed.
+
+Prompts state a maze way by way, or place by place:
+
+  ways    From "hall", north leads to "kitchen".
+  rooms   In "hall": north goes to "kitchen", enter lift goes to "lift".
+
+Names of places are in quotes, as JSON writes them: games have places whose
+names hold brackets, commas and quotes.
 
 maze       a map: places, edges, and the steps at which they are known
 readers    mazes of the three published generations, from a folder or archive;
            writes the format of the camera-ready data
-skeletons  the benchmark's questions, with labels for every prefix
-minigames  steps of a walkthrough that go where it has been
-walks      the base of worlds whose sequences are walks on a maze
-world      the world `text_game`: walks on one maze
+questions  the benchmark's questions and minigames, with labels for every prefix
 """
 
-from wm.worlds.text_game.readers import read, read_all, write
-from wm.worlds.text_game.world import World
+from __future__ import annotations
 
-__all__ = ['World', 'read', 'read_all', 'write']
+import abc
+import dataclasses
+import functools
+import json
+import re
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import resources
+from wm.core.fields import field, field_error
+from wm.core.predictor import Tokens
+from wm.worlds.base import table, verbal
+from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import readers
+
+MOST_ACTIONS = 126  # Labels that compiled kernels take.
+
+
+TEXTS = verbal.Texts(__file__)
+
+# Actions that can stand in a list as they are; others are numbered.
+_PLAIN = re.compile(r"[\w' -]+")
+
+
+_Ways = list[tuple[str, dict[str, list[str]]]]
+
+
+def _ways(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
+  """A line for each way."""
+  lines = [
+    f'From {place}, {action} leads to {" or ".join(targets)}.'
+    for place, ways in ways_from
+    for action, targets in ways.items()
+  ]
+  return [lines[k] for k in core.verbal.shuffled(len(lines), telling)]
+
+
+def _rooms(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
+  """A line for each place."""
+  lines = []
+  for number, (place, ways) in enumerate(ways_from):
+    steps = [f'{a} goes to {" or ".join(to)}' for a, to in ways.items()]
+    order = core.verbal.shuffled(len(steps), telling, stream=number)
+    listed = ', '.join(steps[k] for k in order) or 'no move goes on'
+    lines.append(f'In {place}: {listed}.')
+  return lines
+
+
+MOST_SETS = 50_000
+BETWEEN = ' | '  # Places of one set, in its name.
+
+
+class PlaceSets(NamedTuple):
+  """The sets of places that some actions lead to, breadth first.
+
+  Attributes:
+    delta: [R, A] int32 next rows, DEAD where an action is at none of a row's
+      places; row 0 is the start alone.
+    members: [R] places of each row, ascending.
+    actions: [A] numbers of actions with an edge, ascending.
+  """
+
+  delta: np.ndarray
+  members: tuple[tuple[int, ...], ...]
+  actions: tuple[int, ...]
+
+
+def place_sets(maze: mazes.Maze, start: int) -> PlaceSets:
+  """The subset construction from one place.
+
+  Raises:
+    InputError: there are more than MOST_SETS sets.
+  """
+  edges = maze.edges
+  actions = np.unique(edges.action).tolist()
+  column = {action: k for k, action in enumerate(actions)}
+  leads: dict[tuple[int, int], set[int]] = {}
+  for u, a, v in zip(*(c.tolist() for c in edges[:3]), strict=True):
+    leads.setdefault((u, column[a]), set()).add(v)
+  rows: dict[tuple[int, ...], int] = {(start,): 0}
+  delta: list[list[int]] = []
+  queue = list(rows)
+  for places in queue:
+    delta.append([core.DEAD] * len(actions))
+    for k in range(len(actions)):
+      after = sorted(set().union(*(leads.get((u, k), ()) for u in places)))
+      if not after:
+        continue
+      key = tuple(after)
+      if key not in rows:
+        rows[key] = len(rows)
+        queue.append(key)
+      delta[-1][k] = rows[key]
+    if len(rows) > MOST_SETS:
+      raise core.InputError(
+        f'{maze.game}: its actions lead to more than {MOST_SETS:,} sets of '
+        'places; expected a map with fewer actions of several outcomes'
+      )
+  return PlaceSets(np.array(delta, np.int32), tuple(queue), tuple(actions))
+
+
+def set_name(maze: mazes.Maze, members: tuple[int, ...]) -> str:
+  """Name of a set of places."""
+  return BETWEEN.join(maze.places[place] for place in members)
+
+
+class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
+  """Walks on `maze` from its start or another place, told in words too."""
+
+  wordings: ClassVar[tuple[str, ...]] = ('ways', 'rooms')
+
+  @property
+  @abc.abstractmethod
+  def maze(self) -> mazes.Maze:
+    """The map that walks are on."""
+
+  @property
+  @abc.abstractmethod
+  def length(self) -> int:
+    """Actions in a sequence."""
+
+  @property
+  def first(self) -> int:
+    """The place where walks start."""
+    return self.maze.start
+
+  @functools.cached_property
+  def sets(self) -> PlaceSets:
+    """The table over sets of places.
+
+    Raises:
+      InputError: nothing leads on from the start, or there are too many sets
+        or actions.
+    """
+    actions = len(np.unique(self.maze.edges.action))
+    if actions > MOST_ACTIONS:
+      raise core.InputError(
+        f'{self.name}: {self.maze.game} has {actions} actions; expected at '
+        f'most {MOST_ACTIONS}'
+      )
+    table = place_sets(self.maze, self.first)
+    if not (table.delta[0] >= 0).any():
+      raise core.InputError(
+        f'{self.name}: no action leads from {self.maze.places[self.first]!r}; '
+        'expected another start'
+      )
+    return table
+
+  @property
+  def delta(self) -> np.ndarray:
+    """[S, A] int32 over sets of places; row 0 is the start."""
+    return self.sets.delta
+
+  @functools.cached_property
+  def names(self) -> tuple[str, ...]:
+    """Places of each row, several with ' | ' between them."""
+    return tuple(set_name(self.maze, row) for row in self.sets.members)
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', then the actions with '_' for each blank."""
+    names = [self.maze.actions[action] for action in self.sets.actions]
+    tokens = ('<pad>', *('_'.join(name.split()) or '_' for name in names))
+    if len(set(tokens)) < len(tokens):
+      twice = next(name for name in tokens if tokens.count(name) > 1)
+      raise core.InputError(
+        f'{self.name}: several actions of {self.maze.game} are the token '
+        f'{twice!r}; expected them to differ in more than blanks'
+      )
+    return tokens
+
+  @property
+  def max_len(self) -> int:
+    """The length of the longest sequences."""
+    return self.length
+
+  def stats(self) -> dict[str, int]:
+    """Sizes of the map, and what of it walks from the start can reach.
+
+    'walked' and 'imputed' are edges. 'refused': opposites of edges that do not
+    lead back, though a reader of the walkthrough might think so. 'ambiguous':
+    pairs of a place and an action with several outcomes. 'sets': rows of the
+    table. 'reached': places in some of them.
+    """
+    edges = self.maze.edges
+    leave = edges.source * len(self.maze.actions) + edges.action
+    return {
+      'places': int(mazes.seen(self.maze).sum()),
+      'edges': edges.size,
+      'walked': int(edges.walked.sum()),
+      'imputed': int((~edges.walked).sum()),
+      'refused': mazes.with_reverses(self.maze).edges.size - edges.size,
+      'ambiguous': int((np.unique(leave, return_counts=True)[1] > 1).sum()),
+      'sets': len(self.delta),
+      'reached': len({place for row in self.sets.members for place in row}),
+    }
+
+  # In words.
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """Actions as the game has them; 'action7' where a list cannot hold them."""
+    core.verbal.wording_of(self, telling)
+    names = [self.maze.actions[action] for action in self.sets.actions]
+    numbered = [f'action{number}' for number in range(1, len(names) + 1)]
+    plain = all(name not in names for name in numbered)
+    return (
+      '<pad>',
+      *(
+        name if plain and _PLAIN.fullmatch(name) else number
+        for name, number in zip(names, numbered, strict=True)
+      ),
+    )
+
+  def _called(self, telling: core.PromptStyle) -> list[str]:
+    """Names of places, new ones for a seed, in quotes."""
+    names = self.maze.places
+    if telling.seed:
+      names = core.verbal.new_names(len(names), telling)
+    return [json.dumps(name, ensure_ascii=False) for name in names]
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal: all places by name, and all ways."""
+    wording = core.verbal.wording_of(self, telling)
+    called, spoken = self._called(telling), self.token_names(telling)
+    label = dict(zip(self.sets.actions, spoken[1:], strict=True))
+    leads: dict[int, dict[str, list[str]]] = {}
+    for u, a, v in zip(*(c.tolist() for c in self.maze.edges[:3]), strict=True):
+      leads.setdefault(v, {})
+      leads.setdefault(u, {}).setdefault(label[a], []).append(called[v])
+    ways_from = [(called[u], leads[u]) for u in leads]
+    ways_from = [
+      ways_from[k] for k in core.verbal.shuffled(len(ways_from), telling)
+    ]
+    tell = _ways if wording == 'ways' else _rooms
+    outcomes = [to for ways in leads.values() for to in ways.values()]
+    several = any(len(to) > 1 for to in outcomes)
+    return TEXTS.render(
+      wording,
+      num=len(ways_from),
+      names=', '.join(name for name, _ in ways_from),
+      body='\n'.join(tell(ways_from, telling)),
+      first=called[self.sets.members[0][0]],
+      several=several,
+    )
+
+  def render_trajectory(self, tokens: Tokens, telling: core.PromptStyle) -> str:
+    """See core.Verbal: with the places that it passes, or may pass."""
+    called, row = self._called(telling), 0
+    passed = [row]
+    for token in tokens:
+      row = int(self.delta[row, token - 1])
+      passed.append(row)
+    names = (
+      ' or '.join(called[place] for place in self.sets.members[row])
+      for row in passed
+    )
+    moves = self.render_tokens(tokens, telling)
+    return f'{moves}. On the way: {", ".join(names)}.'
+
+  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
+    """See core.Verbal."""
+    num = int(mazes.seen(self.maze).sum())
+    return core.verbal.Extent(
+      num, 'places', core.verbal.text_tokens(self.rules(telling))
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class World(MazeWorld):
+  """Walks on the map of one text game.
+
+  Attributes:
+    folder: folder of games in the format of MANGO (Ding et al. 2024), or its
+      packed archive as it is; '' is a small example that needs no data.
+    step: last step of the walkthrough that is read; 0: all steps of the map.
+    imputed: count edges that are only imputed from their opposites.
+    start: place where walks start; '' is where the walkthrough does.
+  """
+
+  version: ClassVar[str] = '1'
+
+  folder: str = ''
+  game: str = field('', 'name of a game of the folder')
+  step: int = field(0, least=0)
+  imputed: bool = True
+  start: str = ''
+  length: int = field(32, 'actions in a sequence', least=2, unit='actions')
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return resources.sequences_cost(self.length, 'length')
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if self.game and not self.folder:
+      raise field_error(
+        self, 'game folder', 'the folder of the game, or neither'
+      )
+
+  @functools.cached_property
+  def maze(self) -> mazes.Maze:
+    """The map that walks are on.
+
+    Raises:
+      InputError: its files are missing or damaged, or nothing is left of it.
+    """
+    path = self.folder
+    maze = readers.read(path, self.game) if path else hotel()
+    if self.step:
+      maze = mazes.prefix(maze, self.step)
+    if not self.imputed:
+      maze = mazes.walked(maze)
+    if not maze.edges.size:
+      raise core.InputError(
+        f'text_game: {maze.game} has no edge by step {self.step}'
+      )
+    return maze
+
+  @property
+  def first(self) -> int:
+    """The place where walks start."""
+    if not self.start:
+      return super().first
+    places = self.maze.places
+    if self.start not in places:
+      shown = ', '.join(places[: table.SHOWN])
+      raise core.InputError(
+        f'text_game: {self.maze.game} has no place {self.start!r}; available: '
+        f'{shown}' + ', ...' * (len(places) > table.SHOWN)
+      )
+    return places.index(self.start)
+
+
+# source, action, target; then the steps that walk the edge, and its opposite.
+ROWS = (
+  ('yard', 'north', 'hall', 1, 5),
+  ('hall', 'east', 'bar', 2, 3),
+  ('bar', 'west', 'hall', 3, 2),
+  ('bar', 'southwest', 'yard', 23, mazes.NEVER),
+  ('hall', 'up', 'attic', 9, 10),
+  ('attic', 'down', 'hall', 10, 9),
+  ('hall', 'south', 'yard', 5, 1),
+  ('hall', 'enter lift', 'lift', 7, mazes.NEVER),
+  ('lift', 'out', 'hall', 8, mazes.NEVER),
+  ('lift', 'out', 'roof', 12, mazes.NEVER),
+  ('roof', 'jump', 'yard', 13, mazes.NEVER),
+  ('roof', 'enter lift', 'lift', 15, mazes.NEVER),
+  ('yard', 'west', 'gate', 16, 18),
+  ('gate', 'east', 'yard', 18, 16),
+  ('attic', 'east', "the maid's room", 20, mazes.NEVER),
+  ("the maid's room", 'west', 'attic', mazes.NEVER, 20),
+)
+
+
+def hotel() -> mazes.Maze:
+  """The map of the example."""
+  triples = [row[:3] for row in ROWS]
+  places = list(dict.fromkeys(n for u, _, v in triples for n in (u, v)))
+  actions = list(dict.fromkeys(action for _, action, _ in triples))
+  stamps = [[f, r, min(f, r)] * 2 for *_, f, r in ROWS]
+  names = places, actions
+  where = 'the example'
+  return mazes.made('hotel', 'camera_ready', names, triples, stamps, where)

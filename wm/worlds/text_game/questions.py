@@ -11,6 +11,25 @@ any prefix are comparisons of arrays:
 `maze.prefix` and questions on it give the same labels; they differ only for
 routes, where a path may be shortest in what a prefix shows and not in all of
 the map: the published tables ask for the whole map.
+
+Minigames: steps of a walkthrough that go where it has been (section 3.4).
+
+A model is shown the steps before one and asked for the next action; it is right
+if that is what the walkthrough did. A step is a minigame where its action is a
+direction that leads elsewhere, and the walkthrough has taken this way before,
+or has come the other way: a map of what was seen has the answer. That the other
+way leads back is taken on trust, as published (Ding et al. 2024).
+
+The paper has 284 of them, in 47 games (table 10). What the published data gives
+in the first 70 steps depends on where the walk is said to be:
+
+    lines   first line of every observation; 'Taken.' is a place too   169 (37)
+    moves   first line of the last observation of a direction          380 (48)
+    trail   the annotators' places                                     537 (50)
+
+The paper's models saw fewer steps: at cut-offs of some 3,600 tokens 'moves'
+gives about 280. The published lists of valid actions come from the games
+themselves, which the data does not have: `actions` of the maze stand in.
 """
 
 from __future__ import annotations
@@ -35,7 +54,7 @@ from wm.worlds.text_game import maze as mazes
 RULES = 'some', 'every', 'first', 'any'
 
 
-class Destinations(NamedTuple):
+class DestinationQuestions(NamedTuple):
   """P destination questions: all simple paths of a maze.
 
   Attributes:
@@ -55,7 +74,7 @@ class Destinations(NamedTuple):
     return len(self.answerable)
 
 
-class Routes(NamedTuple):
+class RouteQuestions(NamedTuple):
   """R route questions: ordered pairs of places with a simple path between them.
 
   Attributes:
@@ -80,8 +99,8 @@ class Routes(NamedTuple):
     return len(self.answerable)
 
 
-def at(
-  questions: Destinations | Routes, step: int
+def answered_at(
+  questions: DestinationQuestions | RouteQuestions, step: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """Masks [Q] of the questions that a prefix answers: easy and hard ones."""
   easy = questions.easy <= step
@@ -89,7 +108,7 @@ def at(
   return answerable & easy, answerable & ~easy
 
 
-def counts(questions: Destinations | Routes) -> np.ndarray:
+def counts(questions: DestinationQuestions | RouteQuestions) -> np.ndarray:
   """[NEVER, 2] int64: how many are easy and hard at every step at once."""
   since, walked = questions.answerable, questions.easy
   easy = np.bincount(np.maximum(since, walked), minlength=mazes.NEVER + 1)
@@ -105,7 +124,7 @@ def destinations(
   longest: int = 0,
   listed: bool = True,
   most: int = kernels.MOST,
-) -> Destinations:
+) -> DestinationQuestions:
   """All destination questions of a maze.
 
   Args:
@@ -130,10 +149,12 @@ def destinations(
     most=most,
   )
   easy, answerable = paths.labels
-  return Destinations(paths, answerable, easy)
+  return DestinationQuestions(paths, answerable, easy)
 
 
-def routes(questions: Destinations, nodes: int, easy: str = 'some') -> Routes:
+def routes(
+  questions: DestinationQuestions, nodes: int, easy: str = 'some'
+) -> RouteQuestions:
   """Route questions of a maze with these simple paths.
 
   Args:
@@ -169,7 +190,7 @@ def routes(questions: Destinations, nodes: int, easy: str = 'some') -> Routes:
     walked = _least(pair[chosen], questions.easy[chosen], places)
   joined = np.flatnonzero(count)
   source, target = np.divmod(joined, nodes)
-  return Routes(
+  return RouteQuestions(
     source.astype(np.int32),
     target.astype(np.int32),
     since[joined],
@@ -202,3 +223,73 @@ def pair_id(maze: mazes.Maze, source: int, target: int) -> str:
 
 def _hashed(value: object) -> str:
   return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+PLACES = 'moves', 'lines', 'trail'
+
+
+class Minigame(NamedTuple):
+  """A step to be foretold.
+
+  Attributes:
+    step: its number; the steps before are what a model is shown.
+    here: where the walk is.
+    action: the right answer.
+    there: where it leads.
+    ways: (place, action) of each way that the steps before show from here, in
+      the order of their first steps: the map that a prompt may add.
+  """
+
+  step: int
+  here: str
+  action: str
+  there: str
+  ways: tuple[tuple[str, str], ...]
+
+
+def minigames(
+  maze: mazes.Maze, last: int = mazes.LAST, places: str = 'moves'
+) -> tuple[Minigame, ...]:
+  """The minigames of a walkthrough.
+
+  Args:
+    maze: with a walkthrough, of which step 0 is no minigame.
+    last: the last step that may be one.
+    places: where the walk is taken to be, of PLACES.
+
+  Raises:
+    InputError: no such rule, or no walkthrough.
+  """
+  if places not in PLACES:
+    raise core.InputError(
+      f'minigames by places={places!r}; available: {", ".join(PLACES)}'
+    )
+  if not maze.steps:
+    raise core.InputError(f'{maze.game} has no walkthrough to make games of')
+  at = _places(maze, places)
+  ways_seen: dict[str, dict[tuple[str, str], None]] = {}
+  games = []
+  for step, before, after in zip(maze.steps[1:], at, at[1:], strict=False):
+    action = step.action.lower()
+    if step.number > last:
+      break
+    if action not in mazes.OPPOSITE or before == after:
+      continue
+    ways = ways_seen.setdefault(before, {})
+    if (after, action) in ways:
+      games.append(Minigame(step.number, before, action, after, tuple(ways)))
+    ways[after, action] = None
+    ways_seen.setdefault(after, {})[before, mazes.OPPOSITE[action]] = None
+  return tuple(games)
+
+
+def _places(maze: mazes.Maze, rule: str) -> list[str]:
+  """Where the walk is after each step."""
+  if rule == 'trail':
+    return [maze.places[k] for k in mazes.followed(maze).tolist()]
+  places: list[str] = []
+  for step in maze.steps:
+    moved = rule == 'lines' or step.action.lower() in mazes.OPPOSITE
+    line = step.observation.split('\n')[0].strip()
+    places.append(line if moved or not places else places[-1])
+  return places
