@@ -27,8 +27,9 @@ from wm.papers.forces import score as scoring
 from wm.papers.mango import recorded as mango_recorded
 from wm.runs import grid
 from wm.training import run_log
+from wm.worlds import maps
 from wm.worlds.automaton import readers
-from wm.worlds.maps import osm, streets, trips
+from wm.worlds.maps import streets
 from wm.worlds.orbits import systems as orbit_systems
 from wm.worlds.othello import records
 from wm.worlds.text_game import readers as games
@@ -179,10 +180,10 @@ FILES = {
   ),
   'nodes.csv': (NODES.encode(), read_streets),
   'edges.csv': (EDGES.encode(), read_streets),
-  'map.graphml': (STREETS.encode(), osm.load),
-  'map.osm': (OSM.encode(), osm.load),
-  'trips.csv': (TRIPS.encode(), lambda p: trips.load(p, city())),
-  'trips.parquet': (b'PAR1', lambda p: trips.load(p, city())),
+  'map.graphml': (STREETS.encode(), streets.load_osm),
+  'map.osm': (OSM.encode(), streets.load_osm),
+  'trips.csv': (TRIPS.encode(), lambda p: maps.load_trips(p, city())),
+  'trips.parquet': (b'PAR1', lambda p: maps.load_trips(p, city())),
   'games.txt': (b'f5d6c3d3c4\n', lambda p: records.read(str(p))),
   'games.wtb': (wthor(1), lambda p: records.read(str(p))),
   'masses.csv': (

@@ -179,14 +179,14 @@ def perft_lines(
   peer: tuple[Any, str], few: int, count: Callable[[Any, int], int]
 ) -> Iterator[harness.Line]:
   """Ours from the start and a crowded position, theirs to depth `few`."""
-  from wm.worlds.chess import fen as chess_fen
+  from wm.worlds.chess import notation as chess_notation
 
   module, baseline = peer
   for name, fen, depth in (
-    ('start', chess_fen.START, 5),
+    ('start', chess_notation.START_FEN, 5),
     ('kiwipete', KIWIPETE, 4),
   ):
-    row = chess_fen.parse(fen)
+    row = chess_notation.parse_fen(fen)
     mine, compiled = rate(lambda row=row, depth=depth: chess.perft(row, depth))
     other, _ = rate(lambda fen=fen: count(module.Board(fen), few), 2)
     yield harness.Line(

@@ -65,7 +65,7 @@ def bench_data() -> Iterator[harness.Line]:
   folder = harness.manhattan()
   from wm.data import sampling
   from wm.options.sampling import Sampling
-  from wm.worlds.maps import world as maps
+  from wm.worlds import maps
 
   world = maps.World(
     nodes=str(folder / 'nodes.csv'), edges=str(folder / 'edges.csv')

@@ -87,7 +87,7 @@ def test_files_that_hold_no_sequences(tmp_path):
 def test_published_samples(
   manhattan, folder, least, median, most, ill_formed, odd
 ):
-  maps = pytest.importorskip('wm.worlds.maps.world')
+  maps = pytest.importorskip('wm.worlds.maps')
   world = maps.World(
     nodes=str(manhattan / 'nodes.csv'),
     edges=str(manhattan / folder / 'edges.csv'),
@@ -103,7 +103,7 @@ def test_published_samples(
 
 
 def test_published_samples_are_written_back_to_the_byte(manhattan, tmp_path):
-  maps = pytest.importorskip('wm.worlds.maps.world')
+  maps = pytest.importorskip('wm.worlds.maps')
   world = maps.World(
     nodes=str(manhattan / 'nodes.csv'), edges=str(manhattan / 'edges.csv')
   )

@@ -9,7 +9,7 @@ from tests.kernels import pgn_ref as ref
 from wm import core
 from wm.kernels import chess, pgn
 from wm.kernels.chess import san as chess_san
-from wm.worlds.chess import moves as chess_moves
+from wm.worlds.chess import notation as chess_notation
 
 both = pytest.mark.parametrize('kernels', [pgn, ref])
 
@@ -206,7 +206,7 @@ def test_splits_as_python_chess_does():
   for line, error in zip(lines, found.errors, strict=True):
     game = peer.read_game(file)
     moves = [move.uci() for move in game.mainline_moves()]
-    assert [chess_moves.uci(move) for move in line] == moves
+    assert [chess_notation.uci(move) for move in line] == moves
     assert bool(error) == bool(game.errors)
   assert peer.read_game(file) is None
 

@@ -10,7 +10,7 @@ from wm.core import registry
 from wm.evaluation.trials import decoding
 from wm.metrics import detour
 from wm.models.serving import oracles
-from wm.worlds.maps import world as maps
+from wm.worlds import maps
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 KINDS = ('random', 'adversarial', 'second')

@@ -8,7 +8,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.worlds.maps import world as maps
+from wm.worlds import maps
 
 DEPTH, PAIRS = 5, 1500
 

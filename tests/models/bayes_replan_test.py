@@ -8,7 +8,7 @@ from tests.models.bayes_test import NOISY, SHORTEST, WALKS, law, predictor
 from wm import core
 from wm.core import registry
 from wm.kernels.maps import paths
-from wm.worlds.maps.world import DIRECTION0, END, NODE0
+from wm.worlds.maps import DIRECTION0, END, NODE0
 
 REPLAN = "bayes(off='replan')"
 FEW = "maps(rows=3, columns=3, traversal='noisy', weightings=5, max_moves=6)"

@@ -12,8 +12,8 @@ from wm.core import accept, registry
 from wm.evaluation import needs
 from wm.kernels.maps import paths
 from wm.models import bayes
-from wm.worlds.maps import processes
-from wm.worlds.maps.world import DIRECTION0, END, MIN_MOVES, NODE0
+from wm.worlds.maps import DIRECTION0, END, MIN_MOVES, NODE0
+from wm.worlds.maps import routes as maps_routes
 
 WALKS = 'maps(rows=2, columns=3, max_moves=5)'
 SHORTEST = "maps(rows=3, columns=3, traversal='shortest', max_moves=4)"
@@ -318,7 +318,7 @@ def test_tables_that_are_dropped_are_made_again(monkeypatch):
     given = world.sample(6, 2)
     kept = predictor(world).log_probs(given.tokens, given.lengths)
     with monkeypatch.context() as patch:
-      patch.setattr(processes, 'BUDGET', 1)
+      patch.setattr(maps_routes, 'BUDGET', 1)
       found = predictor(world)
       for row in range(6):
         one = slice(row, row + 1)

@@ -157,7 +157,7 @@ def test_a_spec_in_a_field_counts_with_its_files(tmp_path):
   (tmp_path / 'games').write_text('f5d6')
   spec = f'othello(size=4, records={str(tmp_path / "games")!r})'
   found = inputs(Fields(world=spec))
-  assert 'wm/worlds/othello/world.py' in found
+  assert 'wm/worlds/othello/__init__.py' in found
   assert str(tmp_path / 'games') in found
 
 
@@ -170,7 +170,7 @@ def code(tmp_path, monkeypatch):
     'pkg/__init__.py': '',
     'pkg/inner.py': 'from . import beside\nfrom .. import nothing\n',
     'pkg/beside.py': 'import importlib\nimportlib.import_module("named")\n',
-    'pkg/late.py': 'from wm.worlds.maps import osm\n',
+    'pkg/late.py': 'from wm.worlds.maps import streets\n',
     'pkg/unused.py': '',
     'named.py': 'import near, m\nimport not_installed_anywhere\n',
     'broken.py': 'def f(:\n',
@@ -197,7 +197,7 @@ def test_modules_that_a_file_imports_are_followed(code):
   found = inputs(str(code / 'm.py'))
   mine = {n for n in found if n.endswith('.py') and not n.startswith('wm/')}
   assert mine == OWN
-  assert 'wm/worlds/maps/osm.py' in found
+  assert 'wm/worlds/maps/streets.py' in found
   assert found['numpy'] == importlib.metadata.version('numpy')
   assert 'json' not in found
   for name in OWN:

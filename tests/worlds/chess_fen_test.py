@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds.chess import fen
+from wm.worlds.chess import notation as chess_notation
 
 GOOD = (
-  fen.START,
+  chess_notation.START_FEN,
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1',
   '8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1',
   'r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1',
@@ -30,7 +30,7 @@ GOOD = (
 BAD = [
   ('', 'fields', '0 fields'),
   ('8/8/8/8/8/8/8/8 w -', 'fields', '3 fields; expected 6, or 4'),
-  (fen.START + ' x', 'fields', '7 fields'),
+  (chess_notation.START_FEN + ' x', 'fields', '7 fields'),
   ('4k3/8/8/8/8/8/4K3 w - - 0 1', 'ranks', '7 ranks; expected 8'),
   ('4k3/8/8/8/8/8/8/8/4K3 w - - 0 1', 'ranks', '9 ranks'),
   ('4k2/8/8/8/8/8/8/4K3 w - - 0 1', 'files', '7 files on rank 8'),
@@ -88,52 +88,62 @@ BAD = [
 
 @pytest.mark.parametrize('text', GOOD)
 def test_round_trip(text):
-  row = fen.parse(text)
-  assert row.shape == (fen.WORDS,)
+  row = chess_notation.parse_fen(text)
+  assert row.shape == (chess_notation.WORDS,)
   assert row.dtype == np.int32
-  assert row[10] == fen.HISTORY_UNKNOWN
-  assert fen.format(row) == text
+  assert row[10] == chess_notation.HISTORY_UNKNOWN
+  assert chess_notation.format_fen(row) == text
 
 
 def test_layout():
-  row = fen.parse('8/8/8/K2pP2r/8/8/8/7k w - d6 0 2')
-  board = fen.squares(row)
+  row = chess_notation.parse_fen('8/8/8/K2pP2r/8/8/8/7k w - d6 0 2')
+  board = chess_notation.squares(row)
   assert board.tolist() == [
     {32: 6, 35: 7, 36: 1, 39: 10, 7: 12}.get(square, 0) for square in range(64)
   ]
   assert row[4].view(np.uint32) == 6 | 7 << 12 | 1 << 16 | 10 << 28
   assert row[8] == 4 << 5
   assert row[9] == 2 << 16
-  black = fen.parse('r3k2r/8/8/8/8/8/8/R3K2R b Kq - 255 300')
+  black = chess_notation.parse_fen('r3k2r/8/8/8/8/8/8/R3K2R b Kq - 255 300')
   assert black[8] == 1 | 1 << 1 | 1 << 4
   assert black[9] == 255 | 300 << 16
 
 
 def test_start():
-  board = fen.squares(fen.parse(fen.START))
+  board = chess_notation.squares(
+    chess_notation.parse_fen(chess_notation.START_FEN)
+  )
   assert board[:8].tolist() == [4, 2, 3, 5, 6, 3, 2, 4]
   assert board[56:].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
 
 
 def test_four_fields_and_blanks():
   text = ' 4k3/8/8/8/8/8/8/4K2R  w K -\n'
-  assert fen.format(fen.parse(text)) == '4k3/8/8/8/8/8/8/4K2R w K - 0 1'
+  assert (
+    chess_notation.format_fen(chess_notation.parse_fen(text))
+    == '4k3/8/8/8/8/8/8/4K2R w K - 0 1'
+  )
 
 
 def test_rights_in_any_order():
   text = 'r3k2r/8/8/8/8/8/8/R3K2R w qkQK - 0 1'
-  assert fen.format(fen.parse(text)).split()[2] == 'KQkq'
+  assert (
+    chess_notation.format_fen(chess_notation.parse_fen(text)).split()[2]
+    == 'KQkq'
+  )
 
 
 def test_longer_rows_format_alike():
-  row = np.concatenate([fen.parse(fen.START), [5, 6]])
-  assert fen.format(row) == fen.START
+  row = np.concatenate(
+    [chess_notation.parse_fen(chess_notation.START_FEN), [5, 6]]
+  )
+  assert chess_notation.format_fen(row) == chess_notation.START_FEN
 
 
 @pytest.mark.parametrize(('text', 'rule', 'message'), BAD)
 def test_impossible(text, rule, message):
   with pytest.raises(core.InputError) as error:
-    fen.parse(text)
+    chess_notation.parse_fen(text)
   said = str(error.value)
   assert f'({rule})' in said
   assert message in said
@@ -142,13 +152,13 @@ def test_impossible(text, rule, message):
 
 
 def test_every_rule_has_a_case():
-  assert {rule for _, rule, _ in BAD} == set(fen.RULES)
+  assert {rule for _, rule, _ in BAD} == set(chess_notation.FEN_RULES)
 
 
 def attempt(text):
   """The position and '', or None and the error."""
   try:
-    return fen.parse(text), ''
+    return chess_notation.parse_fen(text), ''
   except core.InputError as error:
     return None, str(error)
 
@@ -160,7 +170,9 @@ def test_any_text_gives_a_position_or_an_input_error(text):
   if row is None:
     assert len(error.splitlines()) == 1
   else:
-    assert (fen.parse(fen.format(row)) == row).all()
+    assert (
+      chess_notation.parse_fen(chess_notation.format_fen(row)) == row
+    ).all()
 
 
 def status_rules(chess, status):
@@ -240,6 +252,6 @@ def test_verdicts_of_python_chess():
       seen['refused'] += 1
     else:
       assert not broken, (text, broken)
-      assert fen.format(row) == text
+      assert chess_notation.format_fen(row) == text
       seen['accepted'] += 1
   assert min(seen.values()) > 120

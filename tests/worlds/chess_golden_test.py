@@ -16,8 +16,7 @@ from tests import chess_ids
 from tests.kernels.chess.texts import joined
 from wm.kernels import chess
 from wm.kernels.chess import san as chess_san
-from wm.worlds.chess import fen as chess_fen
-from wm.worlds.chess import moves as chess_moves
+from wm.worlds.chess import notation as chess_notation
 
 LICHESS = 'lichess_rated_standard_3172.pgn.zst'
 MASTER = 'gnuchess_book_sample_10000.pgn.zst'
@@ -74,9 +73,11 @@ def table(folder, name):
 
 def token_sums(moves, lengths):
   """CRC of start and packed ids of each game, in the published numbering."""
-  index = chess_moves.index('compact')
+  index = chess_notation.token_ids('compact')
   for row, length in zip(moves, lengths.tolist(), strict=True):
-    tokens = np.append(chess_moves.start('compact'), index[row[:length]])
+    tokens = np.append(
+      chess_notation.start_token('compact'), index[row[:length]]
+    )
     ids = chess_ids.published(tokens, 'compact')
     yield zlib.crc32(ids.astype('<u2').tobytes())
 
@@ -105,8 +106,8 @@ def check(games, golden):
     steps, rows = chess.replay(moves, lengths)
     assert (steps == lengths).all()
     for row, line in zip(rows, golden, strict=True):
-      assert chess_fen.format(row) == line['final_fen_rawep']
-      again = chess_fen.parse(line['final_fen_rawep'])
+      assert chess_notation.format_fen(row) == line['final_fen_rawep']
+      again = chess_notation.parse_fen(line['final_fen_rawep'])
       assert (again[:10] == row[:10]).all()
 
 
@@ -148,14 +149,14 @@ def test_move_text_is_read_as_its_words(name, request):
 
 def test_games_from_other_positions(folder):
   pgn = list(split(unpacked(folder / OTHER)))
-  fens = [headers.get('FEN', chess_fen.START) for headers, _, _ in pgn]
+  fens = [headers.get('FEN', chess_notation.START_FEN) for headers, _, _ in pgn]
   assert sum('FEN' in headers for headers, _, _ in pgn) == 210
-  rows = np.stack([chess_fen.parse(fen) for fen in fens])
+  rows = np.stack([chess_notation.parse_fen(fen) for fen in fens])
   games = read([words for _, words, _ in pgn], rows)
   assert len(games.lengths) == 240
   assert not games.errors.any()
   for row, fen in zip(rows, fens, strict=True):
-    assert chess_fen.format(row) == fen
+    assert chess_notation.format_fen(row) == fen
   # From the standard position they go wrong.
   wrong = read([words for _, words, _ in pgn])
   assert wrong.errors.any()

@@ -3,7 +3,7 @@ import pytest
 
 from tests import chess_ids
 from wm import core
-from wm.worlds.chess import moves
+from wm.worlds.chess import notation as chess_notation
 
 PUBLISHED = {
   'e2e4': 3980,
@@ -22,12 +22,12 @@ PUBLISHED = {
 @pytest.mark.parametrize(('text', 'packed'), PUBLISHED.items())
 def test_published_ids(text, packed):
   assert chess_ids.PACKED[text] == packed
-  assert moves.uci(packed) == text
+  assert chess_notation.uci(packed) == text
 
 
 def test_possible_moves():
-  possible = moves.possible()
-  assert len(possible) == moves.POSSIBLE == 1968
+  possible = chess_notation.possible_moves()
+  assert len(possible) == chess_notation.POSSIBLE == 1968
   assert (np.diff(possible) > 0).all()
   promotions = possible % 5
   # 2 colours, 22 pairs of squares, 4 pieces.
@@ -49,7 +49,10 @@ def test_possible_moves_are_those_of_pieces_on_an_empty_board():
         if piece in 'Pp' and other != square:
           board.set_piece_at(other, enemy)
       found |= {move.uci() for move in board.pseudo_legal_moves}
-  known = [moves.uci(packed) for packed in moves.possible().tolist()]
+  known = [
+    chess_notation.uci(packed)
+    for packed in chess_notation.possible_moves().tolist()
+  ]
   assert set(known) == found
 
 
@@ -57,44 +60,44 @@ def test_possible_moves_are_those_of_pieces_on_an_empty_board():
   ('kind', 'size'), [('compact', 1970), ('packed', 20482)]
 )
 def test_vocabulary(kind, size):
-  vocab, packed = moves.vocab(kind), moves.packed(kind)
+  vocab, packed = chess_notation.vocab(kind), chess_notation.packed_ids(kind)
   assert len(vocab) == len(set(vocab)) == len(packed) == size
   assert vocab[0] == '<pad>'
-  assert vocab[moves.start(kind)] == '<start>'
-  assert moves.start(kind) == size - 1
+  assert vocab[chess_notation.start_token(kind)] == '<start>'
+  assert chess_notation.start_token(kind) == size - 1
   assert packed[0] == packed[-1] == core.DEAD
   assert (np.diff(packed[1:-1]) > 0).all()
-  index = moves.index(kind)
+  index = chess_notation.token_ids(kind)
   assert index.shape == (20480,)
   assert (index[packed[1:-1]] == np.arange(1, size - 1)).all()
   assert (index > 0).sum() == size - 2
-  names = [moves.uci(move) for move in packed[1:-1].tolist()]
+  names = [chess_notation.uci(move) for move in packed[1:-1].tolist()]
   assert list(vocab[1:-1]) == names
 
 
 def test_the_packed_vocabulary_is_packed_ids_plus_one():
-  assert (moves.packed('packed')[1:-1] == np.arange(20480)).all()
+  assert (chess_notation.packed_ids('packed')[1:-1] == np.arange(20480)).all()
 
 
 def test_tables_are_read_only():
   for table in (
-    moves.possible(),
-    moves.packed('compact'),
-    moves.index('packed'),
+    chess_notation.possible_moves(),
+    chess_notation.packed_ids('compact'),
+    chess_notation.token_ids('packed'),
   ):
     with pytest.raises(ValueError, match='read-only'):
       table[0] = 1
 
 
-@pytest.mark.parametrize('kind', moves.KINDS)
+@pytest.mark.parametrize('kind', chess_notation.KINDS)
 def test_published_numbering(kind):
-  index = moves.index(kind)
-  game = [moves.start(kind), index[4955 - 0], index[17470], 0]
+  index = chess_notation.token_ids(kind)
+  game = [chess_notation.start_token(kind), index[4955 - 0], index[17470], 0]
   published = chess_ids.published(np.array([game]), kind)
   assert published.tolist() == [[20480, 4955, 17470, 20481]]
-  assert [moves.uci(i) for i in published[0, 1:3]] == ['h2h4', 'g7g5']
+  assert [chess_notation.uci(i) for i in published[0, 1:3]] == ['h2h4', 'g7g5']
 
 
 def test_unknown_vocabularies_are_refused():
   with pytest.raises(core.InputError, match='available: compact, packed'):
-    moves.vocab('san')
+    chess_notation.vocab('san')

@@ -4,34 +4,26 @@ import pytest
 from tests import chess_ids
 from wm import core
 from wm.kernels import chess
-from wm.worlds.chess import (
-  fen as chess_fen,
-)
-from wm.worlds.chess import (
-  moves as chess_moves,
-)
-from wm.worlds.chess import (
-  notation as chess_notation,
-)
+from wm.worlds.chess import notation as chess_notation
 
 MATED = 'R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1'
 
 
 def names(moves):
-  return ' '.join(chess_moves.uci(move) for move in moves.tolist())
+  return ' '.join(chess_notation.uci(move) for move in moves.tolist())
 
 
 def test_parse():
-  moves = chess_notation.parse('1. e4 e5 2. Nf3 {best} Nc6 3. Bb5 a6 *')
+  moves = chess_notation.parse_moves('1. e4 e5 2. Nf3 {best} Nc6 3. Bb5 a6 *')
   assert moves.dtype == np.int32
   assert names(moves) == 'e2e4 e7e5 g1f3 b8c6 f1b5 a7a6'
-  assert chess_notation.parse('e2e4 e7e5').tolist() == [3980, 16820]
-  assert chess_notation.parse('').tolist() == []
+  assert chess_notation.parse_moves('e2e4 e7e5').tolist() == [3980, 16820]
+  assert chess_notation.parse_moves('').tolist() == []
 
 
 def test_parse_from_a_position():
-  row = chess_fen.parse('r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1')
-  assert names(chess_notation.parse('O-O-O O-O', row)) == 'e8c8 e1g1'
+  row = chess_notation.parse_fen('r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1')
+  assert names(chess_notation.parse_moves('O-O-O O-O', row)) == 'e8c8 e1g1'
 
 
 @pytest.mark.parametrize(
@@ -57,7 +49,7 @@ def test_parse_from_a_position():
 )
 def test_refused(text, message):
   with pytest.raises(core.InputError) as error:
-    chess_notation.parse(text)
+    chess_notation.parse_moves(text)
   assert str(error.value).startswith(message)
   assert '\n' not in str(error.value)
 
@@ -66,7 +58,7 @@ def test_nothing_is_available_in_mate():
   with pytest.raises(
     core.InputError, match='available: none, the game is over'
   ):
-    chess_notation.parse('Kh8', chess_fen.parse(MATED))
+    chess_notation.parse_moves('Kh8', chess_notation.parse_fen(MATED))
 
 
 def test_san():
@@ -82,10 +74,10 @@ def test_san_moves():
   found = chess_notation.san_moves(chess.start())
   assert len(found) == 20
   assert found[:5] == ['Na3', 'Nc3', 'Nf3', 'Nh3', 'a3']
-  assert chess_notation.san_moves(chess_fen.parse(MATED)) == []
+  assert chess_notation.san_moves(chess_notation.parse_fen(MATED)) == []
 
 
 def test_long_rows_are_positions_too():
   row = np.concatenate([chess.start(), [7, 7]]).astype(np.int32)
-  assert chess_notation.parse('e4', row).tolist() == [3980]
+  assert chess_notation.parse_moves('e4', row).tolist() == [3980]
   assert chess_notation.san(row, 3980) == 'e4'

@@ -7,8 +7,8 @@ import wm
 from wm import core
 from wm.core import registry
 from wm.data import sampling, store
+from wm.worlds import chess
 from wm.worlds.base import exact
-from wm.worlds.chess import world as chess
 
 ENDGAME = '4k3/8/PPP5/8/8/ppp5/8/4K3 w - - 0 1'
 BLACK = '4k3/8/8/8/8/2p5/8/4K2R b K - 258 40'  # Clock over a byte.

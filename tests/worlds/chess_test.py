@@ -9,22 +9,15 @@ from wm import core
 from wm.core import basics
 from wm.evaluation import probing
 from wm.kernels import chess as kernels
+from wm.worlds import chess
 from wm.worlds.base import exact
-from wm.worlds.chess import (
-  fen as chess_fen,
-)
-from wm.worlds.chess import (
-  moves as chess_moves,
-)
-from wm.worlds.chess import (
-  world as chess,
-)
+from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = (
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'
 )
 PERFT = {
-  chess_fen.START: [20, 400, 8902, 197281],
+  chess_notation.START_FEN: [20, 400, 8902, 197281],
   KIWIPETE: [48, 2039, 97862],
   '8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1': [14, 191, 2812, 43238],
   'r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1': [
@@ -81,7 +74,7 @@ def test_both_vocabularies_are_one_language(world):
   assert len(wide.vocab) == 20482
   states = world.sample_states(40, 3)
   legal, wider = world.legal(states), wide.legal(states)
-  tokens = chess_moves.packed('compact')[1:-1] + 1
+  tokens = chess_notation.packed_ids('compact')[1:-1] + 1
   np.testing.assert_array_equal(wider[:, tokens], legal[:, 1:-1])
   assert wider.sum() == legal.sum()
   first, second = world.sample(20, 1), wide.sample(20, 1)
@@ -212,7 +205,7 @@ def test_labels_of_known_states(world):
 
 def test_labels_follow_the_tokens_of_a_game(world):
   found = world.sample(6, 2)
-  moves = chess_moves.packed('compact')[found.tokens[:, 1:]]
+  moves = chess_notation.packed_ids('compact')[found.tokens[:, 1:]]
   wanted = kernels.replay_labels(moves, found.lengths - 1)
   for ply in (0, 7, 19):
     states = world.after(found.tokens, np.full(6, ply + 1))

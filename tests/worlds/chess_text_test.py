@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds.chess import fen as chess_fen
-from wm.worlds.chess import world as chess
+from wm.worlds import chess
+from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = (
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'
@@ -30,7 +30,7 @@ def test_states_are_read_from_fens_and_moves(world):
   ):
     state = world.parse(text)
     assert world.format(state[0]) == fen
-  assert world.format(world.opening()[0]) == chess_fen.START
+  assert world.format(world.opening()[0]) == chess_notation.START_FEN
   assert world.format(world.parse('e4')[0]).endswith('b KQkq e3 0 1')
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.worlds.cognitive_graph import graphs, planning, solver
-from wm.worlds.cognitive_graph.planning import END, NODE0, REWARD
-from wm.worlds.cognitive_graph.world import World
+from wm.worlds import cognitive_graph
+from wm.worlds.cognitive_graph import END, NODE0, REWARD, World, graphs
 
 # An edit of each kind, on graphs of each kind.
 EDITED = [
@@ -41,7 +40,7 @@ def walks_of(world, num=80, split='all'):
 
 @pytest.mark.parametrize('world', EDITED, ids=lambda world: world.name)
 def test_walks_take_arcs_to_their_goal(world):
-  best = planning.rewarded(world.graph)
+  best = cognitive_graph.rewarded(world.graph)
   for goal, start, *steps, last in walks_of(world):
     nodes = [token - NODE0 for token in (start, *steps)]
     goals = best if goal == REWARD else (goal - NODE0,)
@@ -59,7 +58,7 @@ def test_shortest_walks_cost_the_least_and_are_the_solvers(world):
   np.testing.assert_array_equal(costs.cost, costs.least)
   walked = {tuple(row) for row in walks_of(short, 2000)}
   goal, start = max(walked)[:2]
-  expected = solver.shortest_paths(world.graph, start - NODE0, goal - NODE0)
+  expected = graphs.shortest_paths(world.graph, start - NODE0, goal - NODE0)
   some = {row[1:-1] for row in walked if row[:2] == (goal, start)}
   assert some <= {tuple(node + NODE0 for node in path) for path in expected}
   wandering = world.costs(world.sample(300, 1))
@@ -73,7 +72,7 @@ def test_steps_to_the_goal_are_the_solvers():
   world = World('n21star', 'transReval')
   for row in np.flatnonzero(world.plans.nodes >= 0):
     node, ends = world.plans.nodes[row], world.plans.goals[row]
-    near = solver.distances(world.graph, int(node))
+    near = graphs.distances(world.graph, int(node))
     assert world.plans.hops[row] == min(near[end] for end in ends)
 
 
@@ -88,12 +87,12 @@ def test_a_step_is_legal_where_the_goal_can_still_be_reached():
 @pytest.mark.parametrize('name', graphs.GRAPHS)
 def test_what_an_edit_changes_is_walked_through_and_the_rest_held_out(name):
   plain = World(name)
-  best = {solver.best_paths(plain.graph)}
+  best = {graphs.best_paths(plain.graph)}
   for world in every(name):
     assert world.vocab == plain.vocab
     if not world.edit:
       continue
-    assert solver.best_paths(world.graph) not in best
+    assert graphs.best_paths(world.graph) not in best
     part = dataclasses.replace(world, part='changed')
     local = {tuple(row[:2]) for row in walks_of(part, 100, 'train')}
     held = {tuple(row[:2]) for row in walks_of(part, 100, 'heldout')}

@@ -4,7 +4,7 @@ import networkx
 import pytest
 
 from wm import core
-from wm.worlds.cognitive_graph import graphs, names, questions, solver
+from wm.worlds.cognitive_graph import graphs, questions
 
 EDITED = [
   (name, edit) for name in graphs.GRAPHS for edit in graphs.CHANGES[name]
@@ -32,7 +32,7 @@ def test_the_six_graphs_are_the_papers(name, nodes, edges, degrees, diameter):
   graph = graphs.graph(name)
   assert (len(graph.nodes), len(graph.edges)) == (nodes, edges)
   assert {len(graph.neighbours(node)) for node in graph.nodes} == degrees
-  assert solver.diameter(graph) == diameter
+  assert graphs.diameter(graph) == diameter
   assert graph.directed == name.endswith('line')
   assert graph == graphs.graph('ABCDEF'[list(graphs.GRAPHS).index(name)])
 
@@ -42,10 +42,10 @@ def test_a_change_changes_the_best_answer(name, edit):
   before, after = graphs.graph(name), graphs.edited(name, edit)
   if after.chances:
     # Verbal for keeping: the best choice is the same in the audited texts.
-    assert solver.best_choices(after) == solver.best_choices(before)
+    assert graphs.best_choices(after) == graphs.best_choices(before)
     return
-  assert solver.best_paths(before) != solver.best_paths(after)
-  assert solver.best_paths(after)
+  assert graphs.best_paths(before) != graphs.best_paths(after)
+  assert graphs.best_paths(after)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_shortest_paths_are_a_trusted_peers(graph):
   trusted.add_nodes_from(graph.nodes)
   for start in graph.nodes:
     for goal in graph.nodes:
-      found = solver.shortest_paths(graph, start, goal)
+      found = graphs.shortest_paths(graph, start, goal)
       if not networkx.has_path(trusted, start, goal):
         assert not found
         continue
@@ -71,24 +71,24 @@ def test_shortest_paths_are_a_trusted_peers(graph):
 
 def test_where_doors_lead_by_chance_the_likelier_side_is_chosen():
   graph = graphs.edited('n13line', 'transRevalStochastic')
-  assert solver.best_choices(graph) == (2,)
+  assert graphs.best_choices(graph) == (2,)
   swapped = graphs.Change(
     opened=((3, 6), (4, 5)),
     chances=((3, 5, 0.1), (3, 6, 0.9), (4, 6, 0.1), (4, 5, 0.9)),
   )
   other = graphs.changed(graphs.graph('n13line'), swapped)
-  assert solver.best_choices(other) == (1,)
+  assert graphs.best_choices(other) == (1,)
 
 
 def test_of_equal_rewards_the_nearest_counts():
   graph = graphs.Graph(graphs.chain(0, 1, 2, 3), 0, ((1, 5), (3, 9), (2, 9)))
-  assert solver.best_paths(graph) == ((0, 1, 2),)
-  assert not solver.best_paths(graphs.Graph(((0, 1),), 0))
+  assert graphs.best_paths(graph) == ((0, 1, 2),)
+  assert not graphs.best_paths(graphs.Graph(((0, 1),), 0))
 
 
 def test_clusters_are_what_triangles_hold_together():
   sizes = {
-    name: sorted(map(len, solver.clusters(graph)))
+    name: sorted(map(len, graphs.clusters(graph)))
     for name, graph in graphs.GRAPHS.items()
   }
   assert sizes == {
@@ -110,17 +110,17 @@ def test_every_condition_has_an_answer(name):
     assert questions.distance(letter, condition) == steps
     ends = [(None, None)]
     if steps:
-      ends = solver.pairs(graphs.graph(name), steps)
+      ends = graphs.pairs_at(graphs.graph(name), steps)
     for start, goal in ends:
-      for domain in names.DOMAINS:
+      for domain in questions.DOMAINS:
         asked = questions.Question(name, condition, domain, start, goal)
         assert questions.problem(asked).optimal
 
 
-@pytest.mark.parametrize('domain', names.DOMAINS)
+@pytest.mark.parametrize('domain', questions.DOMAINS)
 @pytest.mark.parametrize('name', graphs.GRAPHS)
 def test_names_are_different_words(name, domain):
-  told = [names.node_names(name, domain, 22, seed) for seed in (0, 1, 2)]
+  told = [questions.node_names(name, domain, 22, seed) for seed in (0, 1, 2)]
   for known in told:
     assert len({word.lower() for word in known.values()}) == len(known) >= 22
     assert all(word.split() == [word] for word in known.values())
@@ -133,7 +133,7 @@ def test_names_are_different_words(name, domain):
     (lambda: graphs.graph('n8'), "unknown graph 'n8'; available: n7line"),
     (lambda: graphs.edited('n7line', 'policyReval'), "unknown edit 'policy"),
     (
-      lambda: names.domain('rome'),
+      lambda: questions.full_domain('rome'),
       "unknown domain 'rome'; available: ordRooms",
     ),
     (

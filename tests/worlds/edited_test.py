@@ -6,7 +6,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.evaluation import edits, probing
-from wm.worlds.chess import fen
+from wm.worlds.chess import notation as chess_notation
 
 
 def legal(world, state):
@@ -77,7 +77,9 @@ def test_edited_positions_of_chess_are_possible(chess):
   states = chess.walk(start, found.tokens, found.place + 1)[1]
   edited = chess.edited(states, found.label, found.new)
   for row, wanted in zip(edited, found.wanted, strict=True):
-    read = chess.rows(fen.parse(fen.format(row))[None])
+    read = chess.rows(
+      chess_notation.parse_fen(chess_notation.format_fen(row))[None]
+    )
     np.testing.assert_array_equal(chess.legal(read)[0], wanted)
 
 
@@ -93,13 +95,15 @@ def test_edited_positions_of_chess_are_possible(chess):
   ],
 )
 def test_impossible_positions_are_dead(chess, square, piece, why):
-  found = edit(chess, chess.opening(), at(square), fen.PIECES.index(piece))
+  found = edit(
+    chess, chess.opening(), at(square), chess_notation.PIECES.index(piece)
+  )
   assert is_dead(chess, found), why
 
 
 def test_the_king_that_is_not_to_move_is_not_in_check(chess):
   fewer = edit(chess, chess.opening(), at('a2'), 0)
-  knight, bishop = (fen.PIECES.index(piece) for piece in 'NB')
+  knight, bishop = (chess_notation.PIECES.index(piece) for piece in 'NB')
   assert not is_dead(chess, edit(chess, fewer, at('d7'), knight))
   assert is_dead(chess, edit(chess, fewer, at('d7'), bishop))
 

@@ -15,8 +15,8 @@ from tests.launch import binaries
 from wm import core
 from wm.core import registry
 from wm.runtime import stopping
+from wm.worlds import maps
 from wm.worlds.base import exact
-from wm.worlds.maps import world as maps
 
 CHESS = '--world=chess()'
 # Runs a binary that hears Ctrl-C, also where tests run in the background and

@@ -12,9 +12,9 @@ from tests import judging
 from wm import core
 from wm.core import verbal
 from wm.data import text
+from wm.worlds import maps
 from wm.worlds.base import exact
-from wm.worlds.maps import streets, trips
-from wm.worlds.maps import world as maps
+from wm.worlds.maps import streets
 
 KINDS = ('shortest', 'traffic', 'random')
 SHA256 = {
@@ -276,9 +276,9 @@ def test_valid_turns_are_the_edges(worlds, manhattan):
 def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
   graph = streets.load_csv(manhattan / 'nodes.csv', manhattan / 'edges.csv')
   path = manhattan / 'trips_sample.csv'
-  found = trips.load(path, graph)
+  found = maps.load_trips(path, graph)
   # By brute force over great-circle distances.
-  names = [spellings[0] for spellings in trips.COLUMNS]
+  names = [spellings[0] for spellings in maps.TRIP_COLUMNS]
   wanted, rows, published = dict.fromkeys(found.counts, 0), [], []
   with open(path, newline='') as file:
     for line in csv.DictReader(file):
@@ -286,7 +286,7 @@ def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
       start = streets.great_circle(a, b, graph.lat, graph.lon)
       stop = streets.great_circle(c, d, graph.lat, graph.lon)
       ends = [int(start.argmin()), int(stop.argmin())]
-      far = max(start.min(), stop.min()) > trips.OUTSIDE_M
+      far = max(start.min(), stop.min()) > maps.OUTSIDE_M
       cause = (
         'zero'
         if 0 in (a, b, c, d)
@@ -316,7 +316,7 @@ def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
     'other_nodes': 93,
   }
   np.testing.assert_array_equal(found.pairs, rows)
-  again = trips.load(path, graph, 'degrees')
+  again = maps.load_trips(path, graph, 'degrees')
   np.testing.assert_array_equal(again.pairs, published)
   assert again.counts == wanted
 

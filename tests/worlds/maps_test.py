@@ -6,9 +6,9 @@ from wm import core
 from wm.core import basics, capabilities, registry
 from wm.data import street_files
 from wm.evaluation import probing
+from wm.worlds import maps
 from wm.worlds.base import exact
 from wm.worlds.maps import routes, streets
-from wm.worlds.maps import world as maps
 
 
 def words(world, sequences, row):

@@ -3,8 +3,8 @@ import pytest
 
 from wm import core
 from wm.data import street_files
-from wm.worlds.maps import osm, streets
-from wm.worlds.maps import world as maps
+from wm.worlds import maps
+from wm.worlds.maps import streets
 
 pytest.importorskip('osmnx')
 
@@ -50,7 +50,7 @@ def labelled(graph):
 
 
 def test_osm_xml_becomes_a_graph_of_drivable_streets(path):
-  graph = osm.load(path)
+  graph = streets.load_osm(path)
   # 1 and 5 are bends of the way from 2 to 4, no intersections.
   assert labelled(graph) == {
     (2, 'N', 6),
@@ -71,10 +71,10 @@ def test_fetch_writes_files_that_give_the_same_graph(path, tmp_path):
   out = tmp_path / 'map'
   summary = street_files.fetch_map(out, file=str(path))
   assert summary.startswith('5 intersections and 9 streets')
-  wanted = osm.load(path)
+  wanted = streets.load_osm(path)
   for graph in (
     streets.load_csv(out / 'nodes.csv', out / 'edges.csv'),
-    osm.load(out / 'map.graphml'),
+    streets.load_osm(out / 'map.graphml'),
   ):
     np.testing.assert_array_equal(graph.ids, wanted.ids)
     np.testing.assert_array_equal(graph.delta, wanted.delta)
@@ -107,7 +107,7 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name, content, said):
   if content is not None:
     (tmp_path / name).write_text(content)
   with pytest.raises(core.InputError) as error:
-    osm.load(tmp_path / name)
+    streets.load_osm(tmp_path / name)
   assert said in str(error.value)
   assert '\n' not in str(error.value)
 

@@ -8,8 +8,8 @@ import pytest
 from tests import judging
 from wm import core
 from wm.core import registry
+from wm.worlds import othello
 from wm.worlds.othello import records as othello_records
-from wm.worlds.othello import world as othello
 
 
 def games(num=30, seed=1, size=8):

@@ -13,8 +13,8 @@ from wm import core
 from wm.core import registry
 from wm.evaluation import probing
 from wm.kernels import othello as kernels
+from wm.worlds import othello
 from wm.worlds.base import exact
-from wm.worlds.othello import world as othello
 
 
 def token(world, word):

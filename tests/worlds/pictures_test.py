@@ -7,7 +7,7 @@ import pytest
 
 from wm.core import registry
 from wm.worlds.base import svg
-from wm.worlds.maps import picture as map_picture
+from wm.worlds.maps import navigation
 
 NS = '{http://www.w3.org/2000/svg}'
 
@@ -39,20 +39,20 @@ def test_exits_are_named_as_the_tokens_are(city):
 
 
 def test_a_large_map_is_cropped_around_the_place(city):
-  view = map_picture.window(city.graph, 5)
-  np.testing.assert_allclose(view.points[5], map_picture.SIZE / 2)
-  assert map_picture.NEAREST <= view.seen.sum() < len(city.graph) / 2
+  view = navigation.window(city.graph, 5)
+  np.testing.assert_allclose(view.points[5], navigation.SIZE / 2)
+  assert navigation.NEAREST <= view.seen.sum() < len(city.graph) / 2
 
 
 def test_a_small_map_is_whole_and_named():
   world = registry.make('world', 'maps()')
-  assert map_picture.window(world.graph, 5).seen.all()
+  assert navigation.window(world.graph, 5).seen.all()
   shown = set(words(world.render(world.sample_states(1, 0)[0])))
   assert {str(n) for n in world.graph.ids} <= shown
 
 
 def test_a_destination_outside_is_told_by_distance(city):
-  view = map_picture.window(city.graph, 0)
+  view = navigation.window(city.graph, 0)
   inside = np.flatnonzero(view.seen & (np.arange(len(view.seen)) > 0))[0]
   outside = np.flatnonzero(~view.seen)[0]
 
@@ -90,7 +90,7 @@ def test_one_way_streets_have_an_arrow():
   paths = [
     path.get('d')
     for path in root.iter(f'{NS}path')
-    if path.get('fill') == map_picture.NODE
+    if path.get('fill') == navigation.NODE
   ]
   assert len(paths) == 1
   assert paths[0].count('M') == len(one_way)

@@ -33,7 +33,7 @@ def batch(causes, first=0):
   rows = np.arange(first, first + num, dtype=np.int32)
   labels = np.zeros((num, 2), np.int8)
   cause = np.array(causes, 'U16')
-  return routes.Routes(rows, rows, labels, rows, rows, cause)
+  return routes.RouteBatch(rows, rows, labels, rows, rows, cause)
 
 
 def test_collect_takes_the_first_usable_and_counts_drops_before():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds.seating import world as seating
+from wm.worlds import seating
 
 WORLDS = {n: seating.World(people=n) for n in (3, 4, 5)}
 THREE = WORLDS[3]

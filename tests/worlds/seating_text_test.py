@@ -9,8 +9,8 @@ import pytest
 from wm.evaluation import statistics
 from wm.metrics import compression, distinction
 from wm.models.serving import stateless
+from wm.worlds import seating
 from wm.worlds.seating import text as seating_text
-from wm.worlds.seating import world as seating
 
 WORLD = seating.World(people=4)
 SENTENCE = re.compile(

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds.maps import streets, trips
-from wm.worlds.maps import world as maps
+from wm.worlds import maps
+from wm.worlds.maps import streets
 
 HEAD = {
   2014: 'vendor_id, pickup_longitude, pickup_latitude, rate_code, '
@@ -44,7 +44,7 @@ def test_trips_go_to_the_nearest_node_and_drops_have_a_cause(
     + 'CMT,-190,40.7,1,-73.9,40.7,5\n'
     + 'CMT,-73.9\n'
   )
-  found = trips.load(path, graph)
+  found = maps.load_trips(path, graph)
   assert found.pairs.tolist() == [[3, 17], [5, 0]]
   assert found.counts == {
     'trips': 11,
@@ -75,8 +75,8 @@ def test_parquet_gives_the_same(tmp_path, graph):
     row(graph, 4, 4), row(graph, 4, 4).replace('CMT,', 'CMT,?')
   )
   (tmp_path / 'trips.csv').write_text(text)
-  one = trips.load(tmp_path / 'trips.csv', graph)
-  two = trips.load(tmp_path / 'trips.parquet', graph)
+  one = maps.load_trips(tmp_path / 'trips.csv', graph)
+  two = maps.load_trips(tmp_path / 'trips.parquet', graph)
   assert one.pairs.tolist() == two.pairs.tolist() == [[3, 17], [9, 2]]
   assert one.counts == two.counts
   assert one.counts['unreadable'] == 1
@@ -85,15 +85,15 @@ def test_parquet_gives_the_same(tmp_path, graph):
 def test_chunks_do_not_change_the_result(tmp_path, graph, monkeypatch):
   path = tmp_path / 'trips.csv'
   path.write_text(HEAD[2016] + ''.join(row(graph, a, a + 1) for a in range(9)))
-  whole = trips.load(path, graph)
-  monkeypatch.setattr(trips, 'CHUNK', 4)
-  pieces = trips.load(path, graph)
+  whole = maps.load_trips(path, graph)
+  monkeypatch.setattr(maps, 'TRIP_ROWS', 4)
+  pieces = maps.load_trips(path, graph)
   np.testing.assert_array_equal(pieces.pairs, whole.pairs)
   assert pieces.counts == whole.counts
 
 
 def test_the_nearest_node_is_nearest_in_metres(graph):
-  find = trips._nearest(graph, 'metres')
+  find = maps._nearest(graph, 'metres')
   rng = np.random.default_rng(0)
   lat = rng.uniform(graph.lat.min(), graph.lat.max(), 200)
   lon = rng.uniform(graph.lon.min(), graph.lon.max(), 200)
@@ -102,7 +102,7 @@ def test_the_nearest_node_is_nearest_in_metres(graph):
   np.testing.assert_array_equal(rows, every.argmin(1))
   np.testing.assert_allclose(metres, every.min(1), rtol=1e-3)
   # As published, a degree east counts as much as one north.
-  metres, others = trips._nearest(graph, 'degrees')(lat, lon)
+  metres, others = maps._nearest(graph, 'degrees')(lat, lon)
   apart = np.hypot(lat[:, None] - graph.lat, lon[:, None] - graph.lon)
   np.testing.assert_array_equal(others, apart.argmin(1))
   np.testing.assert_allclose(metres, every[range(200), others], rtol=1e-3)
@@ -118,18 +118,20 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
   for name, some in (('b.csv', lines[:20]), ('a.csv', lines[20:])):
     (tmp_path / name).write_text(HEAD[2016] + ''.join(some))
   (tmp_path / 'notes.txt').write_text('none')
-  found = {rule: trips.load(tmp_path, graph, rule) for rule in trips.RULES}
-  one, two = (found[rule] for rule in trips.RULES)
+  found = {
+    rule: maps.load_trips(tmp_path, graph, rule) for rule in maps.NEAREST
+  }
+  one, two = (found[rule] for rule in maps.NEAREST)
   assert one.counts['trips'] == 60
   alone = [
-    trips.load(tmp_path / name, graph).pairs for name in ('a.csv', 'b.csv')
+    maps.load_trips(tmp_path / name, graph).pairs for name in ('a.csv', 'b.csv')
   ]
   np.testing.assert_array_equal(one.pairs, np.concatenate(alone))
   lon, lat = ends.reshape(-1, 2, 2).transpose(2, 0, 1)
-  placed = [trips._nearest(graph, rule)(lat, lon) for rule in trips.RULES]
+  placed = [maps._nearest(graph, rule)(lat, lon) for rule in maps.NEAREST]
   apart = (placed[0][1] != placed[1][1]).any(1)
   for counted, (metres, mine) in zip((one, two), placed, strict=True):
-    used = (mine[:, 0] != mine[:, 1]) & (metres <= trips.OUTSIDE_M).all(1)
+    used = (mine[:, 0] != mine[:, 1]) & (metres <= maps.OUTSIDE_M).all(1)
     assert counted.counts['used'] == used.sum()
     assert counted.counts['other_nodes'] == (used & apart).sum() > 5
   world = maps.World(
@@ -138,7 +140,7 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
   assert world.stats()['trips: other_nodes'] == one.counts['other_nodes']
   (tmp_path / 'empty').mkdir()
   with pytest.raises(core.InputError, match=r'no file that ends in \.csv or'):
-    trips.load(tmp_path / 'empty', graph)
+    maps.load_trips(tmp_path / 'empty', graph)
   with pytest.raises(core.InputError, match='available: metres, degrees'):
     maps.World(nearest='miles')
 
@@ -159,6 +161,6 @@ def test_bad_files_are_refused_in_one_line(
   if content is not None:
     (tmp_path / name).write_bytes(content)
   with pytest.raises(core.InputError) as error:
-    trips.load(tmp_path / name, graph)
+    maps.load_trips(tmp_path / name, graph)
   assert said in str(error.value)
   assert '\n' not in str(error.value)

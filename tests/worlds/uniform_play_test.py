@@ -13,7 +13,7 @@ from wm import core
 from wm.core import registry
 from wm.kernels.chess import policies
 from wm.worlds.base.sampling import UniformPlay
-from wm.worlds.chess.world import WORDS
+from wm.worlds.chess import WORDS
 
 TINY = (
   'connect4(rows=2, columns=2)',

@@ -54,7 +54,7 @@ def plug_in_name(cls: type) -> str:
   module = cls.__module__
   if module.endswith('.py'):  # Called as its path was given.
     return f'{module}:{cls.__name__}'
-  # wm.worlds.chess, or wm.worlds.chess.world where it takes a package.
+  # wm.worlds.chess, or a module in it where it takes a package.
   parts = module.split('.')
   return parts[2] if parts[0] == 'wm' and len(parts) > 2 else parts[-1]
 

@@ -13,7 +13,7 @@ from wm import core
 from wm.core import inputs, registry
 from wm.runtime import files
 from wm.worlds import maps
-from wm.worlds.maps import osm, streets
+from wm.worlds.maps import streets
 
 
 def fetch_map(out: str | Path, place: str = '', file: str = '') -> str:
@@ -29,11 +29,11 @@ def fetch_map(out: str | Path, place: str = '', file: str = '') -> str:
   """
   if bool(place) == bool(file):
     raise core.InputError('expected either a place or a file to read')
-  network = _download(place) if place else osm.read(file)
-  graph = osm.convert(network, place or file)
+  network = _download(place) if place else streets.read_osm(file)
+  graph = streets.from_networkx(network, place or file)
   out = Path(out)
   with files.replacing(out / 'map.graphml') as temporary:
-    osm.library().io.save_graphml(network, temporary)
+    streets.osmnx_library().io.save_graphml(network, temporary)
   save(graph, out)
   counts = ', '.join(f'{k} {n}' for k, n in graph.counts.items())
   return (
@@ -78,12 +78,12 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
   registry.resolve('world', f'maps({listed})')
   if not all(isinstance(node, int) for node in graph):
     graph = nx.convert_node_labels_to_integers(graph)
-  nodes, edges = save(osm.convert(graph, 'the graph'), Path(out))
+  nodes, edges = save(streets.from_networkx(graph, 'the graph'), Path(out))
   return maps.World(nodes=str(nodes), edges=str(edges), **fields)
 
 
 def _download(place: str) -> Any:
-  osmnx = osm.library()
+  osmnx = streets.osmnx_library()
   osmnx.settings.use_cache = False  # Else it fills ./cache wherever we are.
   with inputs.reading(repr(place), 'a place that can be fetched'):
     return osmnx.graph.graph_from_place(place, network_type='drive')

@@ -71,12 +71,12 @@ class Routes(NamedTuple):
 
 def has_streets(world: core.World) -> bool:
   """Is it a street map, which can be reconstructed?"""
-  return isinstance(world, navigation.Journeys)
+  return isinstance(world, navigation.Navigation)
 
 
 def street_graph(world: core.World) -> streets.StreetGraph:
   """Returns the world's streets; raises InputError if it has none."""
-  if not isinstance(world, navigation.Journeys):
+  if not isinstance(world, navigation.Navigation):
     raise core.InputError(
       f'world {world.name!r} has no street map to reconstruct; expected '
       'maps(...)'

@@ -34,6 +34,128 @@ from wm.worlds import text_game
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game.maze import OPPOSITE
 
+NOUNS = (
+  'hall',
+  'kitchen',
+  'library',
+  'garden',
+  'chapel',
+  'gallery',
+  'stable',
+  'workshop',
+  'pantry',
+  'study',
+  'armory',
+  'courtyard',
+  'orchard',
+  'tower',
+  'vault',
+  'crypt',
+  'bakery',
+  'laundry',
+  'nursery',
+  'bridge',
+  'meadow',
+  'cave',
+  'quarry',
+  'mill',
+  'harbor',
+  'market',
+  'theater',
+  'prison',
+  'smithy',
+  'brewery',
+  'dormitory',
+  'observatory',
+)
+SMALL_NOUNS = (
+  'tent',
+  'wardrobe',
+  'cart',
+  'boat',
+  'closet',
+  'barrel',
+  'shed',
+  'coach',
+  'crate',
+  'kiosk',
+  'hut',
+  'booth',
+)
+COLORS = ('', 'red ', 'blue ', 'green ', 'white ', 'black ', 'gray ', 'gold ')
+MOST_PLACES = len(COLORS) * len(NOUNS)
+MOST_SMALL = len(COLORS) * len(SMALL_NOUNS)
+
+
+@dataclasses.dataclass(frozen=True)
+class World(text_game.MazeWorld):
+  """A maze drawn by a seed, with as much of each difficulty as is asked for.
+
+  `maze` is its map as a walkthrough shows it that sees every passage, with the
+  text of each step; `text_game.readers.write` puts it down in the format of
+  MANGO, so that all of that benchmark can be asked about it (Ding et al. 2024).
+
+  Attributes:
+    doors: passages that fall shut behind whoever goes through: their opposite,
+      which a reader might think of, is refused.
+    named: places that are entered and left by actions of their own.
+    confusable: places of one name but for a mark, such as 'hall (east end)'.
+    dark: places whose name the walk learns a step after it comes there.
+  """
+
+  version: ClassVar[str] = '1'
+
+  places: int = field(
+    12, 'number of places, those of named passages included', least=2
+  )
+  loops: int = field(
+    3, 'two-way passages beyond the tree that joins all places', least=0
+  )
+  one_way: int = field(1, 'passages that lead one way, and say so', least=0)
+  doors: int = field(1, least=0)
+  levels: int = field(2, 'floors, joined by passages up and down', least=1)
+  named: int = field(1, least=0, most=MOST_SMALL, below='places')
+  confusable: int = field(3, least=0)
+  dark: int = field(1, least=0, below='places')
+  seed: int = field(
+    0, 'seed of the maze, its names and the walkthrough', least=0
+  )
+  length: int = field(32, 'actions in a sequence', least=2, unit='actions')
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return resources.sequences_cost(self.length, 'length')
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    ordinary = self.places - self.named
+    if ordinary > MOST_PLACES:
+      raise field_error(
+        self, 'places named', f'at most {MOST_PLACES + self.named} places'
+      )
+    for name in ('levels', 'confusable'):
+      if getattr(self, name) > ordinary:
+        fields = f'{name} places named'
+        raise field_error(self, fields, f'at most {ordinary}')
+
+  @functools.cached_property
+  def layout(self) -> Layout:
+    """The maze as it is; raises InputError where its passages do not fit."""
+    values = (getattr(self, name) for name in MazeSizes._fields)
+    sizes = MazeSizes(*values)
+    return draw_layout(sizes, self.seed)
+
+  @functools.cached_property
+  def maze(self) -> mazes.Maze:
+    """The map of the walkthrough, which has all of the maze."""
+    return walk(self.layout, self.seed)
+
+  def stats(self) -> dict[str, int]:
+    """As of text_game; 'steps' of the walkthrough."""
+    return super().stats() | {'steps': len(self.maze.steps) - 1}
+
+
 # North, east, up.
 STEPS = {
   'north': (1, 0, 0),
@@ -45,7 +167,6 @@ STEPS = {
 STEPS |= {OPPOSITE[name]: (-n, -e, -u) for name, (n, e, u) in [*STEPS.items()]}
 ATTEMPTS = 100  # Trees that are drawn until one leaves room for the rest.
 WAY, SLIDE, DOOR, NAMED = 'way', 'slide', 'door', 'named'
-
 _Cell = tuple[int, int, int]
 
 
@@ -197,54 +318,6 @@ def _extra(
   return extra
 
 
-NOUNS = (
-  'hall',
-  'kitchen',
-  'library',
-  'garden',
-  'chapel',
-  'gallery',
-  'stable',
-  'workshop',
-  'pantry',
-  'study',
-  'armory',
-  'courtyard',
-  'orchard',
-  'tower',
-  'vault',
-  'crypt',
-  'bakery',
-  'laundry',
-  'nursery',
-  'bridge',
-  'meadow',
-  'cave',
-  'quarry',
-  'mill',
-  'harbor',
-  'market',
-  'theater',
-  'prison',
-  'smithy',
-  'brewery',
-  'dormitory',
-  'observatory',
-)
-SMALL_NOUNS = (
-  'tent',
-  'wardrobe',
-  'cart',
-  'boat',
-  'closet',
-  'barrel',
-  'shed',
-  'coach',
-  'crate',
-  'kiosk',
-  'hut',
-  'booth',
-)
 MARKS = (
   'north end',
   'south end',
@@ -255,9 +328,6 @@ MARKS = (
   'under the dome',
   'behind the pillar',
 )
-COLORS = ('', 'red ', 'blue ', 'green ', 'white ', 'black ', 'gray ', 'gold ')
-MOST_PLACES = len(COLORS) * len(NOUNS)
-MOST_SMALL = len(COLORS) * len(SMALL_NOUNS)
 
 
 def place_names(
@@ -449,72 +519,3 @@ def describe(layout: Layout, place: int) -> str:
 def _towards(action: str) -> str:
   vertical = {'up': 'above', 'down': 'in the floor'}
   return vertical.get(action, f'to the {action}')
-
-
-@dataclasses.dataclass(frozen=True)
-class World(text_game.MazeWorld):
-  """A maze drawn by a seed, with as much of each difficulty as is asked for.
-
-  `maze` is its map as a walkthrough shows it that sees every passage, with the
-  text of each step; `text_game.readers.write` puts it down in the format of
-  MANGO, so that all of that benchmark can be asked about it (Ding et al. 2024).
-
-  Attributes:
-    doors: passages that fall shut behind whoever goes through: their opposite,
-      which a reader might think of, is refused.
-    named: places that are entered and left by actions of their own.
-    confusable: places of one name but for a mark, such as 'hall (east end)'.
-    dark: places whose name the walk learns a step after it comes there.
-  """
-
-  version: ClassVar[str] = '1'
-
-  places: int = field(
-    12, 'number of places, those of named passages included', least=2
-  )
-  loops: int = field(
-    3, 'two-way passages beyond the tree that joins all places', least=0
-  )
-  one_way: int = field(1, 'passages that lead one way, and say so', least=0)
-  doors: int = field(1, least=0)
-  levels: int = field(2, 'floors, joined by passages up and down', least=1)
-  named: int = field(1, least=0, most=MOST_SMALL, below='places')
-  confusable: int = field(3, least=0)
-  dark: int = field(1, least=0, below='places')
-  seed: int = field(
-    0, 'seed of the maze, its names and the walkthrough', least=0
-  )
-  length: int = field(32, 'actions in a sequence', least=2, unit='actions')
-
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded."""
-    del world
-    return resources.sequences_cost(self.length, 'length')
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    ordinary = self.places - self.named
-    if ordinary > MOST_PLACES:
-      raise field_error(
-        self, 'places named', f'at most {MOST_PLACES + self.named} places'
-      )
-    for name in ('levels', 'confusable'):
-      if getattr(self, name) > ordinary:
-        fields = f'{name} places named'
-        raise field_error(self, fields, f'at most {ordinary}')
-
-  @functools.cached_property
-  def layout(self) -> Layout:
-    """The maze as it is; raises InputError where its passages do not fit."""
-    values = (getattr(self, name) for name in MazeSizes._fields)
-    sizes = MazeSizes(*values)
-    return draw_layout(sizes, self.seed)
-
-  @functools.cached_property
-  def maze(self) -> mazes.Maze:
-    """The map of the walkthrough, which has all of the maze."""
-    return walk(self.layout, self.seed)
-
-  def stats(self) -> dict[str, int]:
-    """As of text_game; 'steps' of the walkthrough."""
-    return super().stats() | {'steps': len(self.maze.steps) - 1}

@@ -6,8 +6,7 @@ import pytest
 from wm import core
 from wm.data.pgn import files as pgn_files
 from wm.data.pgn import games as pgn
-from wm.worlds.chess import fen as chess_fen
-from wm.worlds.chess import moves as chess_moves
+from wm.worlds.chess import notation as chess_notation
 
 LINE = '1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7'
 UCI = [
@@ -34,7 +33,7 @@ def read(tmp_path, text: str | bytes, least=LEAST, most=500):
   for one in found:
     ends = np.cumsum(one.lengths)
     for first, end in zip(ends - one.lengths, ends, strict=True):
-      games.append([chess_moves.uci(move) for move in one.moves[first:end]])
+      games.append([chess_notation.uci(move) for move in one.moves[first:end]])
   return causes, games, found
 
 
@@ -86,8 +85,11 @@ INPUTS = {
     ['from position'],
   ),
   'setup': (game(SetUp='1'), ['from position']),
-  'FEN of the start': (game(FEN=chess_fen.START, SetUp='1'), ['']),
-  'not quite': (game(FEN=chess_fen.START.replace('w', 'b')), ['from position']),
+  'FEN of the start': (game(FEN=chess_notation.START_FEN, SetUp='1'), ['']),
+  'not quite': (
+    game(FEN=chess_notation.START_FEN.replace('w', 'b')),
+    ['from position'],
+  ),
   'no tags': (LINE + ' 1-0\n' + LINE + ' *\n', ['', '']),
 }
 

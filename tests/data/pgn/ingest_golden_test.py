@@ -11,7 +11,7 @@ from wm.data import sampling
 from wm.data.pgn import files as pgn_files
 from wm.data.pgn import games as games_of
 from wm.data.pgn import ingest
-from wm.worlds.chess import moves as chess_moves
+from wm.worlds.chess import notation as chess_notation
 
 WORLD = registry.make('world', ingest.WORLD)
 
@@ -54,7 +54,7 @@ def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
   assert lengths.tolist() == [int(line['plies']) for line in wanted]
   assert not any(one.causes.any() for one in found)
   moves = np.concatenate([one.moves for one in found]).astype('<u2')
-  start = np.array([chess_moves.PUBLISHED_START], '<u2')
+  start = np.array([chess_notation.PUBLISHED_START], '<u2')
   sums = [
     zlib.crc32(
       np.append(start, moves[end - size : end]).astype('<u2').tobytes()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.kernels.chess import ref
 from wm.core import basics
 from wm.kernels import chess
-from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'
 CORNERS = 'r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1'
@@ -26,19 +26,19 @@ def packed(text):
   ]
 
 
-def replayed(text, fen=chess_fen.START, **kwargs):
+def replayed(text, fen=chess_notation.START_FEN, **kwargs):
   """Labels [L + 1, 75] of a line of legal moves."""
   moves = packed(text)
-  start = chess_fen.parse(fen)
+  start = chess_notation.parse_fen(fen)
   steps, _ = chess.replay([moves], [len(moves)], start)
   assert steps[0] == len(moves)
   return chess.replay_labels([moves], [len(moves)], starts=start, **kwargs)[0]
 
 
-def codes(text, fen=chess_fen.START, stop='claims'):
+def codes(text, fen=chess_notation.START_FEN, stop='claims'):
   """Names of the outcomes after every move of a line."""
   moves = packed(text)
-  start = chess_fen.parse(fen)
+  start = chess_notation.parse_fen(fen)
   found = chess.outcomes([moves], [len(moves)], stop, start)[0]
   return [chess.layout.OUTCOMES[code] for code in found]
 
@@ -47,14 +47,14 @@ def codes(text, fen=chess_fen.START, stop='claims'):
 @pytest.mark.parametrize(
   'fen',
   [
-    chess_fen.START,
+    chess_notation.START_FEN,
     KIWIPETE,
     '8/8/3k4/8/8/4K3/8/R6r w - - 97 80',
     '8/3k4/8/8/3NK3/8/8/6n1 b - - 147 90',
   ],
 )
 def test_twins_play_the_same_games(fen, stop):
-  start = chess_fen.parse(fen)
+  start = chess_notation.parse_fen(fen)
   for ep in ('raw', 'legal'):
     games = [
       kernels.play(
@@ -148,7 +148,7 @@ def test_labels_of_passing_pawns():
 
 
 def test_a_capture_that_opens_the_rank_is_no_en_passant():
-  row = chess_fen.parse('8/8/8/K2pP2r/8/8/8/7k w - d6 0 2')
+  row = chess_notation.parse_fen('8/8/8/K2pP2r/8/8/8/7k w - d6 0 2')
   moves, counts = chess.legal(row[None])
   expected = packed('a5b6 a5a6 a5b5 a5b4 a5a4 e5e6')
   assert moves[0, : counts[0]].tolist() == sorted(expected)

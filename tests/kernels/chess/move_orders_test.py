@@ -13,8 +13,7 @@ from tests.kernels.chess import ref
 from wm import core
 from wm.core import basics
 from wm.kernels import chess
-from wm.worlds.chess import fen as chess_fen
-from wm.worlds.chess import moves as chess_moves
+from wm.worlds.chess import notation as chess_notation
 
 # Openings whose moves transpose in many and few ways; one with moves that
 # come twice, one with an en-passant capture, one with castling.
@@ -83,10 +82,10 @@ def test_orders_of_known_lines():
   assert len(every_order(packed(LINES['quiet']))) == 3 * 6
   # The capture is on the move after the push, and nothing else ties them.
   for order in every_order(packed(LINES['passing'])):
-    names = [chess_moves.uci(move) for move in order]
+    names = [chess_notation.uci(move) for move in order]
     assert names.index('e5d6') == names.index('d7d5') + 1
   twice = every_order(packed(LINES['twice']))
-  assert {' '.join(map(chess_moves.uci, order)) for order in twice} == {
+  assert {' '.join(map(chess_notation.uci, order)) for order in twice} == {
     'g1f3 b8c6 f3g1 g8f6 g1f3 f6g8',
     'g1f3 g8f6 f3g1 b8c6 g1f3 f6g8',
     'g1f3 g8f6 f3g1 f6g8 g1f3 b8c6',
@@ -167,7 +166,7 @@ def test_a_row_depends_on_its_own_moves_and_seed():
 
 
 def test_from_another_position():
-  start = chess_fen.parse('4k3/8/8/8/8/8/PP6/4K3 w - - 0 1')
+  start = chess_notation.parse_fen('4k3/8/8/8/8/8/PP6/4K3 w - - 0 1')
   moves = packed('a2a3 e8e7 b2b3 e7e6 e1e2')
   found = chess.transpositions(
     np.repeat(moves[None], 99, 0), np.full(99, 5), np.arange(99), start

@@ -10,11 +10,11 @@ from wm import core
 from wm.core import basics
 from wm.kernels import chess
 from wm.kernels.chess import policies
-from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'
 STARTS = (
-  chess_fen.START,
+  chess_notation.START_FEN,
   KIWIPETE,
   '8/P6k/8/3pP3/8/8/p6K/8 w - d6 0 2',
   'r3k2r/8/8/8/3p4/8/2P1P3/R3K2R w Kq - 97 80',
@@ -33,7 +33,7 @@ def packed(text):
 
 
 def position(fen):
-  return rules_ref.read(chess_fen.parse(fen))
+  return rules_ref.read(chess_notation.parse_fen(fen))
 
 
 def kinds(fen, move):
@@ -44,8 +44,8 @@ def kinds(fen, move):
 @pytest.mark.parametrize(
   ('fen', 'move', 'wanted'),
   [
-    (chess_fen.START, 'g1f3', 'shuffle clearing'),
-    (chess_fen.START, 'e2e4', 'pawn'),
+    (chess_notation.START_FEN, 'g1f3', 'shuffle clearing'),
+    (chess_notation.START_FEN, 'e2e4', 'pawn'),
     (KIWIPETE, 'e1g1', 'castling'),
     (KIWIPETE, 'e1f1', 'forfeit'),
     (KIWIPETE, 'h1g1', 'shuffle forfeit'),
@@ -82,7 +82,7 @@ def test_kinds_of_known_moves(fen, move, wanted):
 def test_twins_play_the_same_games(fen, policy):
   games = [
     kernels.play(
-      2, 8, 3, most=24, policy=policy, start_row=chess_fen.parse(fen)
+      2, 8, 3, most=24, policy=policy, start_row=chess_notation.parse_fen(fen)
     )
     for kernels in (chess, ref)
   ]
@@ -93,7 +93,7 @@ def test_twins_play_the_same_games(fen, policy):
 @pytest.mark.parametrize('policy', SHIFTED)
 @pytest.mark.parametrize('fen', STARTS)
 def test_moves_come_as_often_as_they_weigh(fen, policy):
-  num, start = 20_000, chess_fen.parse(fen)
+  num, start = 20_000, chess_notation.parse_fen(fen)
   found = chess.play(
     num, 5, most=1, stop='moves', policy=policy, start_row=start
   )[0][:, 0]

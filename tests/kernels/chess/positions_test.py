@@ -10,11 +10,11 @@ from tests.kernels.chess.games_test import KIWIPETE, packed
 from wm import core
 from wm.kernels import chess
 from wm.kernels.chess import positions, product
-from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import notation as chess_notation
 
 LAWS = settings(max_examples=40, deadline=None)
 PERFT = {  # Counted by two independent generators.
-  chess_fen.START: (20, 400, 8902, 197281, 4865609),
+  chess_notation.START_FEN: (20, 400, 8902, 197281, 4865609),
   KIWIPETE: (48, 2039, 97862, 4085603),
   '8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - -': (
     14,
@@ -87,7 +87,7 @@ def ask(row, kernels):
 
 @pytest.mark.parametrize('fen', PERFT)
 def test_perft(fen):
-  row = chess_fen.parse(fen)
+  row = chess_notation.parse_fen(fen)
   assert chess.count(row, len(PERFT[fen])) == list(PERFT[fen])
   assert ref.count(row, 2) == list(PERFT[fen][:2])
   assert chess.perft(row, 0) == 1
@@ -177,7 +177,7 @@ def test_words_behind_a_row_are_not_read():
 def test_rows_without_board():
   before = chess.start()
   before[10] = chess.layout.BEFORE
-  taken = chess_fen.parse('4k3/8/8/8/8/8/8/4K2R w K - 0 1')
+  taken = chess_notation.parse_fen('4k3/8/8/8/8/8/8/4K2R w K - 0 1')
   taken[7] |= 4 << 24  # a white rook beside the black king, white to move
   rows = np.stack(
     [np.full(11, core.DEAD), before, np.zeros(11), np.full(11, 2**31 - 1)]

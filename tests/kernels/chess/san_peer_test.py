@@ -8,7 +8,7 @@ import pytest
 from tests import chess_ids
 from tests.kernels.chess.texts import joined
 from wm.kernels.chess import san as chess_san
-from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import notation as chess_notation
 
 chess = pytest.importorskip('chess')
 
@@ -76,7 +76,7 @@ def test_sources_are_told_alike():
   for _ in range(60):
     board = crowded(rng)
     legal = sorted(board.legal_moves, key=packed)
-    row = chess_fen.parse(board.fen(en_passant='fen'))
+    row = chess_notation.parse_fen(board.fen(en_passant='fen'))
     moves = np.array([[packed(move)] for move in legal])
     words, steps = chess_san.write(moves, np.ones(len(moves), int), row)
     assert steps.all()
@@ -123,7 +123,7 @@ def test_spoiled_words_are_read_alike():
     words = [word for word in words if word and not word.isdecimal()]
     words = [word for word in words if word not in ('1-0', '0-1')]
     text, starts = joined([word + ' ' for word in words])
-    row = chess_fen.parse(board.fen(en_passant='fen'))
+    row = chess_notation.parse_fen(board.fen(en_passant='fen'))
     games = chess_san.read(text, starts, row)
     for n, word in enumerate(words):
       theirs = verdict(board, word)

@@ -9,8 +9,7 @@ from tests.kernels.chess.texts import joined
 from wm import core
 from wm.kernels import chess
 from wm.kernels.chess import san as chess_san
-from wm.worlds.chess import fen as chess_fen
-from wm.worlds.chess import moves as chess_moves
+from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = (
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'
@@ -23,17 +22,17 @@ QUEENS = '1k6/8/8/3Q3Q/8/8/8/K2Q4 w - - 0 1'
 
 # Position, word, move it means.
 WORDS = [
-  (chess_fen.START, 'e4', 'e2e4'),
-  (chess_fen.START, 'Nf3', 'g1f3'),
-  (chess_fen.START, 'Nf3!?', 'g1f3'),
-  (chess_fen.START, 'Ng1f3', 'g1f3'),
-  (chess_fen.START, 'Ng1-f3', 'g1f3'),
-  (chess_fen.START, 'e2-e4', 'e2e4'),
-  (chess_fen.START, 'g1f3', 'g1f3'),
-  (chess_fen.START, 'e2e4', 'e2e4'),
-  (chess_fen.START, 'ee4', 'e2e4'),
-  (chess_fen.START, 'Pe4', 'e2e4'),
-  (chess_fen.START, 'e4+', 'e2e4'),
+  (chess_notation.START_FEN, 'e4', 'e2e4'),
+  (chess_notation.START_FEN, 'Nf3', 'g1f3'),
+  (chess_notation.START_FEN, 'Nf3!?', 'g1f3'),
+  (chess_notation.START_FEN, 'Ng1f3', 'g1f3'),
+  (chess_notation.START_FEN, 'Ng1-f3', 'g1f3'),
+  (chess_notation.START_FEN, 'e2-e4', 'e2e4'),
+  (chess_notation.START_FEN, 'g1f3', 'g1f3'),
+  (chess_notation.START_FEN, 'e2e4', 'e2e4'),
+  (chess_notation.START_FEN, 'ee4', 'e2e4'),
+  (chess_notation.START_FEN, 'Pe4', 'e2e4'),
+  (chess_notation.START_FEN, 'e4+', 'e2e4'),
   (KIWIPETE, 'O-O', 'e1g1'),
   (KIWIPETE, '0-0', 'e1g1'),
   (KIWIPETE, 'O-O-O', 'e1c1'),
@@ -69,30 +68,30 @@ WORDS = [
 
 # Position, word, why it is no move.
 REFUSED = [
-  (chess_fen.START, 'e5', 'illegal'),
-  (chess_fen.START, 'Nd2', 'illegal'),
-  (chess_fen.START, 'O-O', 'illegal'),
-  (chess_fen.START, 'Kg1', 'illegal'),
-  (chess_fen.START, 'exd3', 'illegal'),
-  (chess_fen.START, 'e4=Q', 'illegal'),
-  (chess_fen.START, 'Nf3=Q', 'illegal'),
-  (chess_fen.START, 'e2e5', 'illegal'),
-  (chess_fen.START, 'e7e5', 'illegal'),
-  (chess_fen.START, 'N8f3', 'illegal'),
-  (chess_fen.START, 'Nxe9', 'unreadable'),
-  (chess_fen.START, 'e4x', 'unreadable'),
-  (chess_fen.START, 'e-4', 'unreadable'),
-  (chess_fen.START, 'e4=', 'unreadable'),
-  (chess_fen.START, 'e4=K', 'unreadable'),
-  (chess_fen.START, 'Nf3f3f3', 'unreadable'),
-  (chess_fen.START, 'Nxxf3', 'unreadable'),
-  (chess_fen.START, '--', 'unreadable'),
-  (chess_fen.START, 'Z0', 'unreadable'),
-  (chess_fen.START, '0000', 'unreadable'),
-  (chess_fen.START, 'O-O-O-O', 'unreadable'),
-  (chess_fen.START, 'O-', 'unreadable'),
-  (chess_fen.START, 'N', 'unreadable'),
-  (chess_fen.START, 'é4', 'unreadable'),
+  (chess_notation.START_FEN, 'e5', 'illegal'),
+  (chess_notation.START_FEN, 'Nd2', 'illegal'),
+  (chess_notation.START_FEN, 'O-O', 'illegal'),
+  (chess_notation.START_FEN, 'Kg1', 'illegal'),
+  (chess_notation.START_FEN, 'exd3', 'illegal'),
+  (chess_notation.START_FEN, 'e4=Q', 'illegal'),
+  (chess_notation.START_FEN, 'Nf3=Q', 'illegal'),
+  (chess_notation.START_FEN, 'e2e5', 'illegal'),
+  (chess_notation.START_FEN, 'e7e5', 'illegal'),
+  (chess_notation.START_FEN, 'N8f3', 'illegal'),
+  (chess_notation.START_FEN, 'Nxe9', 'unreadable'),
+  (chess_notation.START_FEN, 'e4x', 'unreadable'),
+  (chess_notation.START_FEN, 'e-4', 'unreadable'),
+  (chess_notation.START_FEN, 'e4=', 'unreadable'),
+  (chess_notation.START_FEN, 'e4=K', 'unreadable'),
+  (chess_notation.START_FEN, 'Nf3f3f3', 'unreadable'),
+  (chess_notation.START_FEN, 'Nxxf3', 'unreadable'),
+  (chess_notation.START_FEN, '--', 'unreadable'),
+  (chess_notation.START_FEN, 'Z0', 'unreadable'),
+  (chess_notation.START_FEN, '0000', 'unreadable'),
+  (chess_notation.START_FEN, 'O-O-O-O', 'unreadable'),
+  (chess_notation.START_FEN, 'O-', 'unreadable'),
+  (chess_notation.START_FEN, 'N', 'unreadable'),
+  (chess_notation.START_FEN, 'é4', 'unreadable'),
   (KIWIPETE, 'Kg1', 'illegal'),  # Castling is not written so.
   (KIWIPETE, 'e1h1', 'illegal'),
   (PROMOTE, 'a8', 'illegal'),
@@ -109,7 +108,7 @@ REFUSED = [
 
 
 def one(fen, word, kernels):
-  return kernels.read(word.encode(), rows=chess_fen.parse(fen))
+  return kernels.read(word.encode(), rows=chess_notation.parse_fen(fen))
 
 
 both = pytest.mark.parametrize('kernels', [chess_san, san_ref])
@@ -120,7 +119,7 @@ both = pytest.mark.parametrize('kernels', [chess_san, san_ref])
 def test_words(fen, word, move, kernels):
   games = one(fen, word, kernels)
   assert games.errors.tolist() == [0]
-  assert [chess_moves.uci(m) for m in games.moves[0]] == [move]
+  assert [chess_notation.uci(m) for m in games.moves[0]] == [move]
 
 
 @both
@@ -138,7 +137,7 @@ def test_refused(fen, word, why, kernels):
 @pytest.mark.parametrize(
   ('fen', 'move', 'word'),
   [
-    (chess_fen.START, 'e2e4', 'e4'),
+    (chess_notation.START_FEN, 'e2e4', 'e4'),
     (KIWIPETE, 'e1g1', 'O-O'),
     (KIWIPETE, 'e1c1', 'O-O-O'),
     (KIWIPETE, 'd5e6', 'dxe6'),
@@ -163,7 +162,7 @@ def test_refused(fen, word, why, kernels):
 )
 def test_spelling(fen, move, word, kernels):
   moves = np.array([[chess_ids.PACKED[move]]])
-  row = chess_fen.parse(fen)
+  row = chess_notation.parse_fen(fen)
   words, steps = kernels.write(moves, [1], row)
   # Where it is illegal nothing is written.
   assert words.dtype == 'S7'
@@ -222,7 +221,7 @@ def test_many_games_are_one_by_one():
 
 def test_start_rows_one_for_all_or_one_each():
   text, starts = joined(['O-O', 'O-O-O'])
-  row = chess_fen.parse(KIWIPETE)
+  row = chess_notation.parse_fen(KIWIPETE)
   assert chess_san.read(text, starts, row).errors.tolist() == [0, 0]
   rows = np.stack([row, chess.start()])
   assert chess_san.read(text, starts, rows).errors.tolist() == [0, 2]
@@ -284,7 +283,7 @@ PARTS = (*'abdegh1258NBRQKPx:=+#-O0qb{}();.*$!', ' ', ' ', '\n', 'e.p.', 'ep',
 @settings(max_examples=150, deadline=None)
 def test_spoiled_move_text_as_the_reference_reads_it(data):
   fen = data.draw(st.sampled_from([KIWIPETE, PROMOTE, PASSANT, ROOKS, QUEENS]))
-  row = chess_fen.parse(fen)
+  row = chess_notation.parse_fen(fen)
   moves, counts = chess.legal(row[None])
   text = ''
   for _ in range(3):  # A few words of legal moves, spoiled between them.

@@ -5,12 +5,12 @@ import time
 import pytest
 
 from wm.papers.cogeval import score as scoring
-from wm.worlds.cognitive_graph import names, questions
+from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
 
-ROOMS = names.node_names('n15star', 'ordRooms', 22)
-FIELDS = names.node_names('n15star', 'unordSpatial', 22)
-PEOPLE = names.node_names('n15star', 'socialTies', 22)
+ROOMS = questions.node_names('n15star', 'ordRooms', 22)
+FIELDS = questions.node_names('n15star', 'unordSpatial', 22)
+PEOPLE = questions.node_names('n15star', 'socialTies', 22)
 NONE = scoring.UNKNOWN
 
 
@@ -44,7 +44,7 @@ def test_forms_of_answers(text, known, nodes):
 
 
 def test_alternatives_are_no_answer():
-  known = names.node_names('n7line', 'socialTies', 9)
+  known = questions.node_names('n7line', 'socialTies', 9)
   problem = questions.problem(Question('n7line', 'valuePath', 'socialTies'))
   for text, outcome in (
     ('Answer: Wim', 'correct'),

@@ -11,7 +11,7 @@ from tests.language.stand_ins import planners
 from wm import core
 from wm.papers.cogeval import prompts
 from wm.papers.cogeval import score as scoring
-from wm.worlds.cognitive_graph import graphs, names, questions, solver
+from wm.worlds.cognitive_graph import graphs, questions
 
 EXACT = ('audited', 'original', 'tuples')
 # What the published wording says of n15star beyond its edges.
@@ -38,7 +38,7 @@ def asked_of(name, domain):
     steps = questions.distance(name, condition)
     ends = (None, None)
     if steps:
-      ends = solver.pairs(graphs.graph(name), steps)[-1]
+      ends = graphs.pairs_at(graphs.graph(name), steps)[-1]
     yield questions.Question(name, condition, domain, *ends)
 
 
@@ -74,7 +74,7 @@ def check(question, dialog, text):
   assert len(found.chances) == len(problem.graph.chances)
 
 
-@pytest.mark.parametrize('domain', names.DOMAINS)
+@pytest.mark.parametrize('domain', questions.DOMAINS)
 @pytest.mark.parametrize('name', graphs.GRAPHS)
 def test_every_prompt_says_its_graph_and_is_answered_from_it(name, domain):
   """By wording, turns, and names and order of a seed."""
@@ -183,7 +183,7 @@ def test_listed_connections_are_read(name, check_name):
 
 def test_wrong_connections_cost_precision_and_missing_ones_recall():
   graph = graphs.graph('n7line')
-  known = names.node_names('n7line', 'ordRooms', 9)
+  known = questions.node_names('n7line', 'ordRooms', 9)
   found = scoring.edge_scores(
     graph, 'Answer: (lobby, 1), (2, lobby), (5, 6)', known
   )

@@ -18,8 +18,7 @@ from wm.data.pgn import files as pgn_files
 from wm.data.pgn import identity
 from wm.kernels import pgn
 from wm.kernels.chess import san as chess_san
-from wm.worlds.chess import fen as chess_fen
-from wm.worlds.chess import moves as chess_moves
+from wm.worlds.chess import notation as chess_notation
 
 # Why a game is left out; its number is its cause, the first that applies.
 CAUSES = (
@@ -42,7 +41,7 @@ WORD = 40  # most bytes of their word.
 LONGEST = 1 << 22  # Bytes of text that a game may have.
 _STANDARD = (b'', b'?', b'-', b'standard', b'chess', b'classical', b'normal')
 _NULL = (b'--', b'Z0', b'0000', b'@@@@', b'null', b'pass')
-_START = chess_fen.START.encode().split()
+_START = chess_notation.START_FEN.encode().split()
 
 
 class Block(NamedTuple):
@@ -226,7 +225,7 @@ def _kept(
   heldout = np.zeros(len(rows), bool)
   hashes = np.zeros(len(rows), np.uint64)
   raw = moves.astype('<u2').tobytes()
-  start = np.array([chess_moves.PUBLISHED_START], '<u2').tobytes()
+  start = np.array([chess_notation.PUBLISHED_START], '<u2').tobytes()
   spans = np.stack([firsts, ends, firsts + shorter], 1) * 2
   for k, (game, (first, end, cut)) in enumerate(
     zip(block.games[rows].tolist(), spans.tolist(), strict=True)

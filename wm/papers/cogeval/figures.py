@@ -16,7 +16,7 @@ from wm.reporting import figures
 from wm.reporting.write import Picture
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Graph
-from wm.worlds.cognitive_graph.questions import Problem, Question
+from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
 _GREY, _GOOD, _BAD, _NEW, _GOAL = (
   *('#b8bec6', '#2a7f3f', '#c8102e', '#2f6fb3', '#f2b705'),
@@ -47,7 +47,7 @@ def layout(graph: Graph) -> Mapping[int, tuple[float, float]]:
   return {node: (across[node], -float(depth[node])) for node in drawn}
 
 
-def places(problem: Problem) -> dict[int, tuple[float, float]]:
+def places(problem: AnsweredQuestion) -> dict[int, tuple[float, float]]:
   """Positions of nodes; new ones stand beside those that lead to them."""
   at = dict(layout(problem.before))
   middle = np.mean(list(at.values()), 0)
@@ -60,7 +60,9 @@ def places(problem: Problem) -> dict[int, tuple[float, float]]:
   return at
 
 
-def draw(axis: Any, problem: Problem, nodes: Sequence[int], title: str) -> None:
+def draw(
+  axis: Any, problem: AnsweredQuestion, nodes: Sequence[int], title: str
+) -> None:
   """Draws a path on a graph: steps that are there, and those that are not.
 
   Closed edges are dashed and opened ones blue; the start has a green ring,
@@ -122,7 +124,7 @@ def _arrow(
   axis.text(x, y, str(number + 1), color=colour, fontsize=7, zorder=5)
 
 
-def problem_of(row: Mapping[str, Any]) -> Problem:
+def problem_of(row: Mapping[str, Any]) -> AnsweredQuestion:
   """The problem that an answer, a row of a table, is about."""
   graph, condition, domain = (
     str(row[name]) for name in ('graph', 'condition', 'domain')

@@ -36,9 +36,13 @@ from wm import core
 from wm.core import basics
 from wm.papers import declared
 from wm.runtime import pages
-from wm.worlds.cognitive_graph import graphs, names, questions
+from wm.worlds.cognitive_graph import graphs, questions
 from wm.worlds.cognitive_graph.graphs import Arc, Change, Graph
-from wm.worlds.cognitive_graph.questions import LARGE, Problem, Question
+from wm.worlds.cognitive_graph.questions import (
+  LARGE,
+  AnsweredQuestion,
+  Question,
+)
 
 TEXTS = pages.macros('wm.papers.cogeval', 'prompt.md.j2')
 
@@ -91,7 +95,7 @@ class Speaker:
   seed: int = 0
 
   def __post_init__(self) -> None:
-    names.domain(self.domain)
+    questions.full_domain(self.domain)
     if self.wording not in WORDINGS:
       raise core.InputError(
         f'unknown wording {self.wording!r}; available: {", ".join(WORDINGS)}'
@@ -100,7 +104,7 @@ class Speaker:
   @property
   def words(self) -> types.SimpleNamespace:
     """Phrases of the domain."""
-    return domains()[names.domain(self.domain)]
+    return domains()[questions.full_domain(self.domain)]
 
   def node(self, node: int) -> str:
     """A node in words."""
@@ -369,7 +373,7 @@ class Dialog(NamedTuple):
   first: str
   forced: str
   second: str
-  problem: Problem
+  problem: AnsweredQuestion
   node_names: dict[int, str]
 
 
@@ -421,9 +425,9 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
 def spoken(question: Question, settings: DialogSettings) -> Speaker:
   """The speaker about the question's graph."""
   graph = graphs.graph(question.graph)
-  domain = names.domain(question.domain)
-  most = names.most_nodes(question.graph)
-  node_names = names.node_names(question.graph, domain, most, settings.seed)
+  domain = questions.full_domain(question.domain)
+  most = questions.most_nodes(question.graph)
+  node_names = questions.node_names(question.graph, domain, most, settings.seed)
   return Speaker(graph, node_names, domain, settings.wording, settings.seed)
 
 
@@ -434,7 +438,7 @@ def changed(question: Question) -> graphs.Change:
   return graphs.change(question.graph, name)
 
 
-def ask(speaker: Speaker, problem: Problem, question: Question) -> str:
+def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
   """The question itself."""
   start, words = speaker.node(problem.start), speaker.words
   if problem.kind == 'count':
@@ -453,7 +457,7 @@ def ask(speaker: Speaker, problem: Problem, question: Question) -> str:
   return str(TEXTS.value(start, words.items, name, published))
 
 
-def _checked(speaker: Speaker, problem: Problem, check: str) -> Dialog:
+def _checked(speaker: Speaker, problem: AnsweredQuestion, check: str) -> Dialog:
   """Asks for the connections instead."""
   words, node_names = speaker.words, dict(speaker.node_names)
   described = speaker.described()
@@ -469,7 +473,7 @@ def _checked(speaker: Speaker, problem: Problem, check: str) -> Dialog:
   return Dialog(system, f'{described} {asked}', '', '', problem, node_names)
 
 
-def written(problem: Problem, node_names: dict[int, str]) -> str:
+def written(problem: AnsweredQuestion, node_names: dict[int, str]) -> str:
   """A right answer, as it is asked for."""
   best = problem.optimal[0]
   if problem.kind == 'count':

@@ -34,12 +34,12 @@ from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval import task as tasks
 from wm.papers.cogeval.score import AnswerVerdict
 from wm.reporting.tables import Table
-from wm.worlds.cognitive_graph import names, questions
+from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
 
 SAMPLE = 'conversations_sample.jsonl.gz'
 SCORES = 'scores_all.csv.gz'
-COLUMNS = names.words(
+COLUMNS = questions.words(
   'prompt_version graph domain condition model temperature repeat start goal '
   'recorded_score key_status rescore outcome answer_nodes'
 )
@@ -174,8 +174,8 @@ def _nodes(text: str) -> tuple[int, ...]:
 @functools.lru_cache(maxsize=4096)
 def known_names(question: Question) -> dict[int, str]:
   """Node -> name, as the recorded prompts have them."""
-  most = names.most_nodes(question.graph)
-  return dict(names.node_names(question.graph, question.domain, most))
+  most = questions.most_nodes(question.graph)
+  return dict(questions.node_names(question.graph, question.domain, most))
 
 
 def verdict_of(asked: Conversation) -> scoring.AnswerVerdict:

@@ -21,10 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from wm.models.serving import replies
-from wm.worlds.cognitive_graph import names, questions
-from wm.worlds.cognitive_graph.graphs import Arc, Graph
-from wm.worlds.cognitive_graph.questions import Problem, Question
-from wm.worlds.cognitive_graph.solver import best_nodes, distances
+from wm.worlds.cognitive_graph import questions
+from wm.worlds.cognitive_graph.graphs import Arc, Graph, best_nodes, distances
+from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
 UNKNOWN = -1  # An item that names no node.
 # Characters of a reply that are read, from its end; items of an answer; the
@@ -52,7 +51,7 @@ BETWEEN = re.compile(
 WORDS = re.compile(r"[\w']+")
 # What a name may be wrapped in.
 AROUND = frozenset(
-  names.words(
+  questions.words(
     'room rooms zone zones node nodes place field fields scholar scholars the '
     'a from start object objects flower flowers left right'
   )
@@ -60,7 +59,9 @@ AROUND = frozenset(
 HEDGES = frozenset(('or', 'either'))
 # A number before one of these is no node.
 UNITS = frozenset(
-  names.words('dollar dollars book books flower flowers reward points steps')
+  questions.words(
+    'dollar dollars book books flower flowers reward points steps'
+  )
 )
 JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
 COUNT = re.compile(r'\b(\d{1,6})\b')
@@ -179,7 +180,7 @@ def _node(words: list[str], table: Mapping[str, int]) -> int | None:
 def _table(node_names: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
   """Name, in small letters, -> node."""
   table = {name.lower(): node for node, name in node_names}
-  for alias, name in names.ALIASES.items():
+  for alias, name in questions.ALIASES.items():
     if name in table:
       table.setdefault(alias, table[name])
   return table
@@ -274,7 +275,7 @@ class AnswerVerdict(NamedTuple):
     return (self.valid + (self.valid and self.reaches)) / 3
 
 
-def judge(problem: Problem, reply: NodeReply) -> AnswerVerdict:
+def judge(problem: AnsweredQuestion, reply: NodeReply) -> AnswerVerdict:
   """Class and flags of a reply to a problem."""
   nodes = reply.nodes
   if not nodes:
@@ -300,7 +301,7 @@ def of_text(
   return judge(problem, read_path(text, node_names))
 
 
-def whole(problem: Problem, nodes: tuple[int, ...]) -> tuple[int, ...]:
+def whole(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> tuple[int, ...]:
   """A path with its start, where it may be left out and was."""
   free = problem.kind == 'path' and problem.optional_start
   return (
@@ -308,7 +309,7 @@ def whole(problem: Problem, nodes: tuple[int, ...]) -> tuple[int, ...]:
   )
 
 
-def _choice(problem: Problem, reply: NodeReply) -> AnswerVerdict:
+def _choice(problem: AnsweredQuestion, reply: NodeReply) -> AnswerVerdict:
   """Judges a first step; a whole path stands for its first step."""
   nodes = reply.nodes
   if not reply.hedged:  # A sentence around a name is no second item.
@@ -326,7 +327,7 @@ def _choice(problem: Problem, reply: NodeReply) -> AnswerVerdict:
   )
 
 
-def _path(problem: Problem, nodes: tuple[int, ...]) -> AnswerVerdict:
+def _path(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:
   """Judges a path with or without its start."""
   graph, start = problem.graph, problem.start
   nodes = whole(problem, nodes)
@@ -389,7 +390,7 @@ class ReplyScores(NamedTuple):
 
 
 def scored(
-  problem: Problem, text: str, node_names: Mapping[int, str]
+  problem: AnsweredQuestion, text: str, node_names: Mapping[int, str]
 ) -> ReplyScores:
   """Scores of a reply to a problem; node_names: node -> name."""
   count = problem.kind == 'count'
@@ -403,7 +404,7 @@ def scored(
 
 
 def as_asked(
-  problem: Problem, text: str, node_names: Mapping[int, str]
+  problem: AnsweredQuestion, text: str, node_names: Mapping[int, str]
 ) -> bool:
   """Is what follows the last `Answer:` one of the keys, but for blanks, case,
   and a full stop?"""
@@ -414,7 +415,7 @@ def as_asked(
   }
 
 
-def keys(problem: Problem, node_names: Mapping[int, str]) -> list[str]:
+def keys(problem: AnsweredQuestion, node_names: Mapping[int, str]) -> list[str]:
   """All right answers as text, without the word `Answer:`."""
   if problem.kind == 'count':
     return [f'there are {n} clusters' for (n,) in problem.optimal]

@@ -41,11 +41,9 @@ from wm.language import arguments, providers
 from wm.language.metrics import stderr
 from wm.papers.cogeval import prompts
 from wm.papers.cogeval import score as scoring
-from wm.worlds.cognitive_graph import graphs, names, questions
-from wm.worlds.cognitive_graph import solver as exact
-from wm.worlds.cognitive_graph.graphs import Graph
-from wm.worlds.cognitive_graph.questions import Problem, Question
-from wm.worlds.cognitive_graph.solver import best_paths
+from wm.worlds.cognitive_graph import graphs, questions
+from wm.worlds.cognitive_graph.graphs import Graph, best_paths
+from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
 VERSION = 1
 GROUP = {
@@ -190,11 +188,11 @@ def samples(
 
 def chosen(graph: str, condition: str, domain: str, number: int) -> Question:
   """The question of a condition, about the nodes that a number chooses."""
-  domain = names.domain(domain)
+  domain = questions.full_domain(domain)
   steps = questions.distance(graph, condition)
   if steps is None:
     return Question(graph, condition, domain)
-  pairs = exact.pairs(graphs.graph(graph), steps)
+  pairs = graphs.pairs_at(graphs.graph(graph), steps)
   pick = int(basics.hash64(number, steps)) % len(pairs)
   return Question(graph, condition, domain, *pairs[pick])
 
@@ -345,17 +343,17 @@ def known_answer(request: providers.Request) -> str | None:
 
 LONGEST = 60  # Steps of a random walk.
 
-Planner = Callable[[Problem, random.Random], Sequence[int]]
+Planner = Callable[[AnsweredQuestion, random.Random], Sequence[int]]
 
 
-def best(problem: Problem, draws: random.Random) -> Sequence[int]:
+def best(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   """A right answer; a choice follows the start."""
   del draws
   first = problem.optimal[0]
   return first if problem.kind == 'path' else (problem.start, *first)
 
 
-def old(problem: Problem, draws: random.Random) -> Sequence[int]:
+def old(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   """A right answer before the change; the start alone where there is none."""
   if problem.graph == problem.before:
     return best(problem, draws)
@@ -364,7 +362,7 @@ def old(problem: Problem, draws: random.Random) -> Sequence[int]:
 
 
 def walk(
-  problem: Problem, draws: random.Random, *, anew: bool = False
+  problem: AnsweredQuestion, draws: random.Random, *, anew: bool = False
 ) -> Sequence[int]:
   """Uniform steps until a goal, a dead end, or LONGEST; anew: to new nodes."""
   path = [problem.start]
@@ -376,12 +374,12 @@ def walk(
   return path
 
 
-def simple(problem: Problem, draws: random.Random) -> Sequence[int]:
+def simple(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   """Uniform steps to new nodes until a goal or a dead end."""
   return walk(problem, draws, anew=True)
 
 
-def greedy(problem: Problem, draws: random.Random) -> Sequence[int]:
+def greedy(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   """Steps to the largest reward in sight, else to any new node."""
   path = [problem.start]
   rewards = dict(problem.graph.rewards)
@@ -396,7 +394,7 @@ def greedy(problem: Problem, draws: random.Random) -> Sequence[int]:
   return path
 
 
-def leap(problem: Problem, draws: random.Random) -> Sequence[int]:
+def leap(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   """From the start to a goal in one step."""
   del draws
   return [problem.start, *problem.goals[:1]]

@@ -18,8 +18,7 @@ from wm.evaluation.prefixes import prefix_pairs
 from wm.evaluation.trials.context import STATES
 from wm.metrics import compression, distinction
 from wm.models.serving import stateless
-from wm.worlds.seating import text
-from wm.worlds.seating.world import Puzzles, World
+from wm.worlds.seating import Puzzles, World, text
 
 PARTS = ('capability', 'compression', 'distinction')
 VARIANTS = ('corrected', 'published')

@@ -1,5 +1,563 @@
-"""Bring your own automaton: tables, graphs, regular expressions, presets."""
+"""A regular language, or the paths of any finite automaton.
 
-from wm.worlds.automaton.world import World
+The automaton is a file or a regular expression (`readers`), or a preset
+(`machine`):
 
-__all__ = ['World']
+    automaton(file='lift.json')             JSON, CSV, GraphML or DOT
+    automaton(regex='(<left>|<right>)*')    needs the extra `automata`
+    automaton(preset='tomita3')             by default dyck_2_3
+
+    even --a--> odd --a--> even     'end' is legal exactly where a state accepts
+
+With accepting states, a sequence is a word of the language and `end`. A symbol
+is legal if some word of the language continues with it. Without accepting
+states, a sequence stops after `length` tokens or where nothing is legal.
+
+`WordProcess` is their distribution, a token at a time. A length w is drawn,
+then a word of that length, each as likely. With L_r(s) the number of words of r
+letters that are accepted from state s, a word that is in s after k letters goes
+on with mass
+
+  T_k(s) = sum over w >= k of p(w) L_{w-k}(s) / L_w(start)
+
+of which p(k) L_0(s) / L_k(start) ends it, and T_{k+1}(v) goes to state v.
+
+Pictures show states as circles, doubled where they accept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.core import basics, resources
+from wm.core.fields import field, field_error
+from wm.worlds.automaton import machine, readers
+from wm.worlds.base import sampling, svg, table, verbal
+from wm.worlds.base.table import NamedTableWorld
+
+DEFAULT = 'dyck_2_3'
+WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
+TEXTS = verbal.Texts(__file__)
+_TELL = {
+  'machine': functools.partial(
+    verbal.by_step,
+    step='In state {here}, reading {label} leads to state {there}.',
+    none='',
+  ),
+  'rooms': functools.partial(
+    verbal.by_row,
+    row='Room {here} has {steps}.',
+    step='door {label} to room {there}',
+    between=' and ',
+    none='no door',
+  ),
+}
+# Symbols that can stand in a list as they are; others are numbered.
+_PLAIN, _QUOTABLE = re.compile(r'\w+'), re.compile(r'[^,;."\s]+')
+
+
+@dataclasses.dataclass(frozen=True)
+class World(
+  table.NamedTableWorld,
+  core.Verbal,
+  core.Described,
+):
+  """A finite automaton of the user's, or a well-known one.
+
+  Rows of the table are the reachable states from which a word can still be
+  completed, breadth first. `facts` counts the others.
+
+  Attributes:
+    preset: name instead of a file: tomita1 to tomita7, dyck_KINDS_DEPTH, a
+      group such as z5 or s3_generators (its word problem), or a random
+      automaton, random_STATES_SYMBOLS_LEGAL_SEED. STATES and SYMBOLS are at
+      least 3; LEGAL is at least 2, at least a third of SYMBOLS, and less than
+      SYMBOLS.
+    minimise: merge states that have the same continuations, which no suffix
+      distinguishes.
+    sampling: distribution of sampled words. Without accepting states, each
+      token is uniform over the legal ones. Else: 'lengths', a length is
+      uniform, then a word of that length is uniform; 'words', uniform over all
+      words, most of which are long.
+  """
+
+  version: ClassVar[str] = '1'
+  wordings: ClassVar[tuple[str, ...]] = ('machine', 'rooms')
+
+  file: str = field('', 'automaton as .json, .csv, .graphml, .dot or .gv')
+  regex: str = field('', 'regular expression instead of a file')
+  preset: str = ''
+  minimise: bool = True
+  length: int = field(
+    32, 'most tokens of a sequence, `end` included', least=2, unit='tokens'
+  )
+  sampling: str = field('lengths', choices=('lengths', 'words'))
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return resources.sequences_cost(self.length, 'length')
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    sources = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
+    if len(sources) > 1:
+      raise field_error(self, ' '.join(sources), 'one of these alone')
+
+  @functools.cached_property
+  def given(self) -> machine.Machine:
+    """The automaton as given; raises InputError where it is bad."""
+    if self.file:
+      return readers.read(self.file)
+    if self.regex:
+      return readers.read_regex(self.regex)
+    return machine.preset(self.preset or DEFAULT)
+
+  @functools.cached_property
+  def _kept(self) -> machine.Reduced:
+    where = self.file or self.regex or self.preset or DEFAULT
+    reduced = machine.reduced(where, self.given, self.minimise)
+    size = (
+      16 * self.length * len(reduced.delta)
+    )  # Counts of words and prefixes.
+    resources.require_memory(size, f'{where} with length={self.length}')
+    heads = reduced.delta[0, int(self._ends) :]
+    heads = heads[heads >= 0]
+    if not heads.size:
+      raise core.InputError(f'{where} has no word but the empty one')
+    shortest = 1 + reduced.need[heads].min()
+    if shortest > self.length:
+      raise core.InputError(
+        f'{where}: length={self.length}; its shortest word that is not empty '
+        f'takes {shortest} tokens, end included'
+      )
+    return reduced
+
+  @property
+  def _ends(self) -> bool:
+    return self.given.accepting is not None
+
+  @property
+  def delta(self) -> np.ndarray:
+    """[S, A] int32, as `machine` draws it."""
+    return self._kept.delta
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """Of all rows; 'over' is the last."""
+    return self._kept.names
+
+  @property
+  def rows(self) -> dict[str, int]:
+    """Row by name; each member of a merged state has its name here too."""
+    return self._kept.rows
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', 'end' where states accept, then the symbols."""
+    ends = (machine.END,) if self._ends else ()
+    return (machine.PADDING, *ends, *self.given.symbols)
+
+  @property
+  def end(self) -> int:
+    """Id of 'end'; DEAD without accepting states."""
+    return 1 if self._ends else core.DEAD
+
+  @property
+  def max_len(self) -> int:
+    """Most tokens of a sequence, `end` included."""
+    return self.length
+
+  # Words.
+
+  @functools.cached_property
+  def _words(self) -> tuple[np.ndarray, np.ndarray]:
+    """Words by length: [length, S], scaled by row, and [length] natural logs.
+
+    Entry [r, s] is proportional to the number of words of r symbols that are
+    accepted from row s. The logs are of these numbers for the start.
+    """
+    symbols, final = self.delta[:, 1:], self.delta[:, 0] >= 0
+    words = np.zeros((self.length, len(symbols)))
+    logs, scale = np.full(self.length, -np.inf), 0.0
+    words[0] = final
+    for r in range(self.length):
+      if r:
+        ways = np.where(symbols >= 0, words[r - 1][symbols], 0.0).sum(1)
+        most = max(ways.max(), 1e-300)
+        words[r], scale = ways / most, scale + np.log(most)
+      if words[r, 0]:
+        logs[r] = np.log(words[r, 0]) + scale
+    return words, logs
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Words and `end`, drawn as `sampling` says; else random play.
+
+    Words are counted in float64, so their shares are exact to rounding.
+    """
+    if not self._ends:
+      return super().sample(num, seed, split)
+    play = functools.partial(self._drawn, seed)
+    return sampling.stream(self, num, seed, split, play)
+
+  def data_distribution(
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
+  ) -> core.SequenceProcess:
+    """See core.Generative; words where there are any, see WordProcess."""
+    play = super().data_distribution(split, distinct, replan)
+    if not self._ends:
+      return play
+    _, logs = self._words
+    mass = np.isfinite(logs) * 1.0
+    if self.sampling == 'words':
+      mass = np.exp(logs - logs.max())
+    with np.errstate(divide='ignore'):
+      log_lengths = np.log(mass / mass.sum())
+    return WordProcess(self.delta, log_lengths, replan)
+
+  def _drawn(self, seed: int, numbers: np.ndarray) -> np.ndarray:
+    """Tokens [N, length] of the words with these numbers [N]."""
+    words, logs = self._words
+    mass = np.isfinite(logs) * 1.0
+    if self.sampling == 'words':
+      mass = np.exp(logs - logs.max())
+    uniform = basics.uniforms(seed, numbers, WORD)
+    left = _picked(np.broadcast_to(mass, (len(numbers), len(mass))), uniform)
+    tokens = np.zeros((len(numbers), self.length), np.int32)
+    tokens[np.arange(len(numbers)), left] = self.end
+    rows = np.zeros(len(numbers), np.int32)
+    for k in range(int(left.max(initial=0))):
+      going = np.flatnonzero(left > k)
+      heads = self.delta[rows[going], 1:]
+      mass = words[left[going, None] - k - 1, heads] * (heads >= 0)
+      label = _picked(mass, basics.uniforms(seed, numbers[going], SYMBOL, k))
+      tokens[going, k] = label + 2
+      rows[going] = heads[np.arange(len(going)), label]
+    return tokens
+
+  @functools.cached_property
+  def _arrivals(self) -> np.ndarray:
+    """[max_len, S] bool: is some sequence in this row after k tokens?"""
+    reached = self._ways > 0
+    if self._ends:
+      moves = np.arange(self.length)[:, None]
+      reached &= moves + self._kept.need <= self.length
+      reached[:, -1] = False  # Nothing follows `end`.
+    return reached
+
+  def distance_to_end(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """See core.Finite; without accepting states a sequence stops anywhere.
+
+    [B, A]: one entry for each label.
+    """
+    heads = self.delta[states[:, 0]]
+    heads[states[:, 0] < 0] = core.DEAD
+    tokens = np.arange(1, len(self.vocab), dtype=np.int32)
+    return np.where(heads >= 0, tokens, core.DEAD), self._kept.need[heads] + 1
+
+  def stats(self) -> dict[str, int]:
+    """Number of states kept and given, and why the others were dropped.
+
+    'unreachable': no word leads there. 'dead_ends': reachable, but no word can
+    be completed; without accepting states, nothing is legal there, and they are
+    kept. 'merged': another state has the same continuations.
+    """
+    return self._kept.facts
+
+  def render(self, state: np.ndarray) -> str:
+    """The automaton with the state marked, or the state's moves if large."""
+    return draw(self, int(state[0]))
+
+  # In words.
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """Symbols as they are, in quotes or numbered where lists ask for it."""
+    core.verbal.wording_of(self, telling)
+    symbols = self.given.symbols
+    if not all(map(_PLAIN.fullmatch, symbols)):
+      if all(map(_QUOTABLE.fullmatch, symbols)):
+        symbols = tuple(f'"{symbol}"' for symbol in symbols)
+      else:
+        symbols = tuple(f'symbol{k}' for k in range(1, len(symbols) + 1))
+    return (*self.vocab[: len(self.vocab) - len(symbols)], *symbols)
+
+  def _table(
+    self, telling: core.PromptStyle
+  ) -> tuple[verbal.Table, np.ndarray]:
+    """States, without that after the end, and the rows of final ones."""
+    symbols = len(self.given.symbols)
+    ends = len(self.vocab) - 1 - symbols
+    delta = self.delta[: len(self.delta) - ends, ends:]
+    num = len(delta)
+    names = tuple(f'S{row}' for row in range(num))
+    if telling.seed:
+      names = core.verbal.new_names(num, telling)
+    final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
+    spoken = self.token_names(telling)[-symbols:]
+    return verbal.Table(delta, names, spoken), final
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal: all states by name, and all steps."""
+    wording = core.verbal.wording_of(self, telling)
+    verbal_table, final = self._table(telling)
+    rows = core.verbal.shuffled(len(verbal_table.names), telling)
+    end = ''
+    if self.end != core.DEAD:
+      names = [verbal_table.names[row] for row in final]
+      end = TEXTS.render(
+        f'{wording}_end',
+        end=self.token_names(telling)[self.end],
+        names=', '.join(verbal.in_order(names, telling)),
+      )
+    return TEXTS.render(
+      wording,
+      num=len(rows),
+      names=', '.join(verbal_table.names[row] for row in rows),
+      first=verbal_table.names[0],
+      body='\n'.join(_TELL[wording](verbal_table, rows, telling)),
+      end=end,
+    )
+
+  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
+    """See core.Verbal."""
+    wording, (verbal_table, final) = (
+      core.verbal.wording_of(self, telling),
+      self._table(telling),
+    )
+
+    def tell(rows: np.ndarray) -> list[str]:
+      return _TELL[wording](verbal_table, rows, telling)
+
+    frame = TEXTS.frame(wording) + TEXTS.frame(f'{wording}_end')
+    frame += ', '.join(verbal_table.names[row] for row in final)
+    return verbal.extent(verbal_table, tell, 'states', frame)
+
+
+def _picked(mass: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+  """[N] column of mass [N, K], drawn in proportion; each row has some."""
+  total = np.cumsum(mass, axis=1)
+  return (total <= uniform[:, None] * total[:, -1:]).sum(1)
+
+
+END_TOKEN = 1  # Token; those of letters follow.
+
+
+class WordProcess(core.SequenceProcess):
+  """Words and `end`; the memory is the state and the letters so far."""
+
+  def __init__(
+    self, delta: np.ndarray, log_lengths: np.ndarray, replan: bool
+  ) -> None:
+    """Takes the automaton, and how likely lengths are.
+
+    delta: [S, A] int32 next states by label, `end` the first, DEAD for none.
+    log_lengths: [W] float64 log-probability of each number of letters.
+    replan: mixed with a vanishing share of random legal letters, which are left
+      where no word can be completed.
+    """
+    self._delta, self._replan = delta, replan
+    with np.errstate(divide='ignore'):
+      counts = np.log((delta[:, 0] >= 0).astype(float))[None]  # L_0
+    for _ in range(1, len(log_lengths)):
+      heads = np.where(delta[:, 1:] >= 0, counts[-1][delta[:, 1:]], -np.inf)
+      counts = np.vstack([counts, np.logaddexp.reduce(heads, axis=1)])
+    possible = np.isfinite(counts[:, 0])
+    start = np.where(possible, counts[:, 0], 0)
+    share = np.where(possible, log_lengths - start, -np.inf)  # Of each word.
+    self._ending = share[:, None] + counts[0]
+    goes_on = np.full((len(share) + 1, len(delta)), -np.inf)
+    for k in range(len(share)):
+      terms = share[k:, None] + counts[: len(share) - k]
+      goes_on[k] = np.logaddexp.reduce(terms, axis=0)
+    self._goes_on = goes_on
+
+  def init(self, batch: int) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return np.zeros((batch, 2), np.int32)
+
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
+    labels = np.asarray(tokens) - END_TOKEN
+    valid = (labels >= 0) & (labels < self._delta.shape[1])
+    valid &= memory[:, 0] >= 0
+    rows = self._delta[memory[:, 0], np.where(valid, labels, 0)]
+    rows = np.where(valid, rows, core.DEAD)
+    return np.stack([rows, memory[:, 1] + 1], axis=1).astype(np.int32)
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See core.SequenceProcess; [B, A] one entry for each label."""
+    rows, letters = memory.T
+    heads = self._delta[rows]
+    heads[rows < 0] = core.DEAD
+    last = len(self._ending) - 1
+    now, after = np.minimum(letters, last), np.minimum(letters + 1, last + 1)
+    mass = np.where(heads >= 0, self._goes_on[after[:, None], heads], -np.inf)
+    mass[:, 0] = np.where(heads[:, 0] >= 0, self._ending[now, rows], -np.inf)
+    mass[letters > last] = -np.inf
+    if self._replan:
+      lost = ~np.isfinite(mass).any(1)
+      mass[lost] = np.where(heads[lost] >= 0, 0.0, -np.inf)
+    total = np.logaddexp.reduce(mass, axis=1, keepdims=True)
+    possible = np.isfinite(mass)
+    log_probs = np.where(possible, mass - np.where(possible, total, 0), -np.inf)
+    tokens = np.arange(END_TOKEN, END_TOKEN + mass.shape[1], dtype=np.int32)
+    return np.where(possible, tokens, core.DEAD), log_probs
+
+
+MOST_STATES, MOST_ARROWS = 16, 48  # Of an automaton that is drawn whole.
+LISTED_MOVES = 16  # Moves listed for a state of an automaton too large to draw.
+RADIUS, PITCH, MARGIN = 17, 130, 62  # Pixels; PITCH is between two states.
+SYMBOLS_SHOWN = 3  # At most so many are written on an arrow.
+ARROW_HEAD = (
+  '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" '
+  f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{svg.FAINT}"/></marker></defs>'
+)
+
+
+def draw(automaton: NamedTableWorld, row: int) -> str:
+  """SVG of the automaton with one row marked; DEAD marks none."""
+  name = 'dead' if row < 0 else automaton.names[row]
+  arrows = _arrows(automaton)
+  states = len(automaton.delta) - (automaton.end > 0)
+  if states > MOST_STATES or len(arrows) > MOST_ARROWS:
+    return _move_table(automaton, row, name)
+  places = _places(states, tuple(arrows))
+  parts = [ARROW_HEAD, _start(places[0])]
+  for (tail, head), symbols in arrows.items():
+    parts.append(_arrow(places, tail, head, (head, tail) in arrows))
+    parts.append(_label(places, tail, head, (head, tail) in arrows, symbols))
+  for state, (x, y) in enumerate(places):
+    accepts = automaton.end > 0 and automaton.delta[state, 0] >= 0
+    parts += _circle(x, y, automaton.names[state], state == row, accepts)
+  width, height = (max(axis) + MARGIN for axis in zip(*places, strict=True))
+  parts.append(svg.text(10, height + 14, f'at {name}', bold=True))
+  return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
+
+
+def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
+  """Symbols by (state, next state); `end` is a double circle instead."""
+  arrows: dict[tuple[int, int], list[str]] = {}
+  for tail, label in np.argwhere(automaton.delta >= 0).tolist():
+    if label + 1 != automaton.end:
+      pair = tail, int(automaton.delta[tail, label])
+      arrows.setdefault(pair, []).append(automaton.vocab[label + 1])
+  return arrows
+
+
+@functools.lru_cache(8)
+def _places(
+  states: int, arrows: tuple[tuple[int, int], ...]
+) -> list[tuple[float, float]]:
+  """Pixels of each state, the start on the left."""
+  import networkx as nx
+
+  graph = nx.Graph()
+  graph.add_nodes_from(range(states))
+  graph.add_edges_from(arrows)
+  layout = nx.kamada_kawai_layout(graph, pos=nx.circular_layout(graph))
+  at = np.array([layout[k] for k in range(states)])
+  turn = math.atan2(*(at[0] - at.mean(0))[::-1]) - math.pi
+  cos, sin = math.cos(turn), math.sin(turn)
+  at = at @ np.array([[cos, -sin], [sin, cos]])
+  apart = np.linalg.norm(at[:, None] - at, axis=-1)
+  nearest = apart[~np.eye(states, dtype=bool)].min(initial=1.0)
+  at = at * (PITCH / max(nearest, 0.1))
+  at = at - at.min(0) + MARGIN
+  return [(round(float(x), 1), round(float(y), 1)) for x, y in at]
+
+
+def _start(place: tuple[float, float]) -> str:
+  x, y = place
+  return _path(f'M{x - 45:g} {y:g}L{x - RADIUS - 3:g} {y:g}')
+
+
+def _path(steps: str) -> str:
+  return (
+    f'<path d="{steps}" fill="none" stroke="{svg.FAINT}" '
+    'stroke-width="1.3" marker-end="url(#tip)"/>'
+  )
+
+
+def _middle(
+  places: list[tuple[float, float]], tail: int, head: int, both: bool
+) -> np.ndarray:
+  """Control point of an arrow: beside the line where one comes back."""
+  first, second = np.array(places[tail]), np.array(places[head])
+  along = (second - first) / max(float(np.linalg.norm(second - first)), 1.0)
+  aside = np.array([along[1], -along[0]])
+  return (first + second) / 2 + aside * (34 if both else 0)
+
+
+def _arrow(
+  places: list[tuple[float, float]], tail: int, head: int, both: bool
+) -> str:
+  if tail == head:
+    x, y = places[tail]
+    return _path(
+      f'M{x - 9:g} {y - RADIUS:g}C{x - 30:g} {y - 58:g} {x + 30:g} '
+      f'{y - 58:g} {x + 10:g} {y - RADIUS - 2:g}'
+    )
+  middle = _middle(places, tail, head, both)
+  ends = []
+  for place, gap in ((places[tail], RADIUS), (places[head], RADIUS + 3)):
+    out = middle - place
+    ends.append(np.array(place) + out * gap / np.linalg.norm(out))
+  (x1, y1), (x2, y2) = ends
+  return _path(
+    f'M{x1:.1f} {y1:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {x2:.1f} {y2:.1f}'
+  )
+
+
+def _label(
+  places: list[tuple[float, float]],
+  tail: int,
+  head: int,
+  both: bool,
+  symbols: list[str],
+) -> str:
+  words = ', '.join(symbols[:SYMBOLS_SHOWN])
+  if len(symbols) > SYMBOLS_SHOWN:
+    words += f' +{len(symbols) - SYMBOLS_SHOWN}'
+  x, y = places[tail]
+  if tail == head:
+    y -= 50
+  else:  # A curve passes half-way between its control point and the line.
+    line = (np.array(places[tail]) + places[head]) / 2
+    x, y = (line + _middle(places, tail, head, both)) / 2 + (0, 4)
+  return svg.label(x, y, words, halo=True)
+
+
+def _circle(
+  x: float, y: float, name: str, current: bool, accepts: bool
+) -> list[str]:
+  fill, ink = (svg.HERE, svg.PAPER) if current else (svg.PAPER, svg.INK)
+  ring = f'stroke="{svg.INK}"'
+  parts = [svg.circle(x, y, RADIUS, fill, ring)]
+  if accepts:
+    parts.append(svg.circle(x, y, RADIUS - 3.5, 'none', ring))
+  if len(name) <= 3:
+    return [*parts, svg.label(x, y + 4, name, fill=ink)]
+  return [*parts, svg.label(x, y + RADIUS + 14, name, size=11, halo=True)]
+
+
+def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:
+  """A table of what is legal in a state and where it leads."""
+  labels = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0))
+  if not labels.size:
+    return svg.card([name])
+  rows = [
+    (automaton.vocab[k + 1], automaton.names[automaton.delta[row, k]])
+    for k in labels[:LISTED_MOVES]
+  ]
+  more = len(labels) - LISTED_MOVES
+  notes = [f'and {more} more'] if more > 0 else []
+  return svg.table(('token', 'leads to'), rows, f'at {name}', notes=notes)

@@ -1,5 +1,578 @@
-"""Street maps as worlds: graphs, routes, trips and pictures."""
+"""Street maps, and the sequences that travel on them.
 
-from wm.worlds.maps.world import World
+A sequence is `origin destination direction ... direction end`. The map is
+read from files or generated; its states and rules are `navigation`'s.
 
-__all__ = ['World']
+Prompts name streets one by one, or what leaves each intersection:
+
+streets   From Mira, north leads to Kulo.
+places    At Mira you can go N (to Kulo) or E (to Bado).
+
+Origins and destinations are uniform, or from taxi trips in the TLC schema, CSV
+or Parquet. Every trip's ends go to the nearest intersection: in metres, or in
+degrees as published (Vafa et al. 2024, appendix B), where a degree of longitude
+counts as much as one of latitude. What cannot be used is dropped and counted by
+cause, in this order: `unreadable` (missing, not a number, not a coordinate),
+`zero` (a meter without a fix writes 0), `outside` (further than OUTSIDE_M from
+that intersection), `same_node`. `other_nodes` are those used whose ends the
+other rule takes elsewhere.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import basics, inputs, resources
+from wm.core.fields import field, field_error
+from wm.core.predictor import Tokens
+from wm.worlds.base import sampling, verbal
+from wm.worlds.maps import navigation, routes, streets
+from wm.worlds.maps.navigation import DIRECTION0, END, NODE0
+
+# Length limits in number of directions. Random walks run to 99 of them; the
+# published shortest and noisy routes keep under 100 tokens in all.
+MAX_MOVES = {'random': 99, 'shortest': 96, 'noisy': 96}
+MIN_MOVES = 2
+# Bytes at least: of routes that are planned at once, a move; of a weighting.
+PLANNED, ROADS = 1024, 256
+# Held-out pairs by default, and the steps that their share is set in.
+SHARE = 1 / sampling.HELDOUT
+# Distance by which an end of a trip goes to an intersection.
+NEAREST = 'metres', 'degrees'
+
+
+TEXTS = verbal.Texts(__file__)
+
+COMPASS = (
+  'north',
+  'northeast',
+  'east',
+  'southeast',
+  'south',
+  'southwest',
+  'west',
+  'northwest',
+)
+
+_DIRECTIONS = {'streets': COMPASS, 'places': streets.DIRECTIONS}
+_END = {'streets': 'stop', 'places': 'arrive'}
+_TELL = {
+  'streets': functools.partial(
+    verbal.by_step,
+    step='From {here}, {label} leads to {there}.',
+    none='From {here}, no street leads on.',
+  ),
+  'places': functools.partial(
+    verbal.by_row,
+    row='At {here} you can go {steps}.',
+    step='{label} (to {there})',
+    between=' or ',
+    none='nowhere',
+  ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class World(
+  navigation.Navigation,
+  core.Verbal,
+  core.Costed,
+  core.Described,
+  core.Generative,
+):
+  """A street map and how sequences travel on it.
+
+  Attributes:
+    nodes: CSV file of intersections (osm_id, lat, lon), with `edges`.
+    edges: CSV file of streets (node, direction, neighbor[, length_m]).
+    rows: crossings along the generated city, which is used without files.
+    traversal: 'random' walks, 'shortest' paths, or 'noisy' shortest paths.
+    trips: TLC file, or a folder of them, that origins and destinations are
+      from; default uniform.
+    nearest: intersection that an end of a trip goes to: nearest in 'metres', or
+      in 'degrees' as published.
+    max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal], and
+      prefixes of trials as published. Prefixes follow any other value.
+    turns: CSV file of the order in which the published program takes the
+      directions of each intersection (node, directions); default clockwise from
+      north. Only boundary='published' depends on it.
+    heldout: share of the pairs of origin and destination that the held-out
+      split has, in steps of 1 / sampling.HELDOUT.
+  """
+
+  version: ClassVar[str] = '1'
+  wordings: ClassVar[tuple[str, ...]] = ('streets', 'places')
+
+  nodes: str = ''
+  edges: str = ''
+  file: str = field('', 'GraphML or OSM XML file instead of these')
+  rows: int = 8
+  columns: int = field(8, 'crossings across it')
+  city_seed: int = field(0, 'seed of the generated city', least=0)
+  traversal: str = field('random', choices=tuple(MAX_MOVES))
+  trips: str = ''
+  nearest: str = field('metres', choices=NEAREST)
+  weightings: int = field(50, 'number of noisy weightings', least=1)
+  noise_seed: int = field(0, 'seed of the noisy weightings', least=0)
+  max_moves: int = field(0, least=MIN_MOVES, also=(0,), unit='moves')
+  turns: str = ''
+  heldout: float = field(
+    1 / sampling.HELDOUT,
+    least=1 / sampling.HELDOUT,
+    most=1 - 1 / sampling.HELDOUT,
+  )
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; and the lengths of streets under all weightings."""
+    del world
+    names, more = ['max_moves'], PLANNED * self.max_moves
+    if self.traversal == 'noisy':
+      names, more = [*names, 'weightings'], more + ROADS * self.weightings
+    return resources.sequences_cost(self.max_moves, *names, more=more)
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if bool(self.nodes) != bool(self.edges) or (self.nodes and self.file):
+      raise field_error(
+        self, 'nodes edges file', 'nodes and edges, or file, or neither'
+      )
+    parts = self.heldout * sampling.HELDOUT
+    if abs(parts - round(parts)) > 1e-9:
+      expected = f'{SHARE} to {1 - SHARE} in steps of {SHARE}'
+      raise field_error(self, 'heldout', expected)
+    if self.trips and self.traversal == 'random':
+      expected = "traversal='shortest' or 'noisy' with trips"
+      raise field_error(self, 'trips traversal', expected)
+
+  @functools.cached_property
+  def graph(self) -> streets.StreetGraph:
+    """The street graph; raises InputError where its files are bad."""
+    if self.nodes:
+      return streets.load_csv(self.nodes, self.edges)
+    if self.file:
+      return streets.load_osm(self.file)
+    return streets.generate(self.rows, self.columns, self.city_seed)
+
+  @property
+  def moves(self) -> int:
+    """Most directions in a sequence."""
+    return self.max_moves or MAX_MOVES[self.traversal]
+
+  @property
+  def prefix_limit(self) -> int:
+    """As published for every traversal, unless `max_moves` is given."""
+    return self.max_moves or navigation.PREFIX_MOVES
+
+  @functools.cached_property
+  def turns_known(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """See table.Tabled."""
+    if not self.turns:
+      return super().turns_known
+    return streets.load_turns(self.turns, self.graph)
+
+  def split_key(self, sequences: core.Sequences) -> np.ndarray:
+    """[N] uint64 of origin and destination, by node id."""
+    ends = sequences.tokens[:, :2] - NODE0
+    ids = self.graph.ids[np.clip(ends, 0, len(self.graph) - 1)]
+    return basics.hash64(ids[:, 0], ids[:, 1])
+
+  def _in_split(
+    self, origins: np.ndarray, destinations: np.ndarray, split: str
+  ) -> np.ndarray:
+    """[N] bool: do pairs of rows belong to a split?"""
+    ids = self.graph.ids
+    key = basics.hash64(ids[origins], ids[destinations])
+    return sampling.in_split(key, split, round(self.heldout * sampling.HELDOUT))
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Sequences of the world's traversal; `counts` says what was dropped.
+
+    Shortest and noisy routes are drawn without replacement: there are fewer
+    than `num` where pairs run out. `side` names the noisy weighting of each.
+    """
+
+    def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+      return self._in_split(origins, ends, split)
+
+    if self.traversal == 'random':
+      batches = routes.walks(
+        self.graph.delta, MIN_MOVES, self.moves, seed, num, wanted
+      )
+    else:
+      weightings = self.weightings if self.traversal == 'noisy' else 0
+      pairs, size = self._pairs
+      bounds = MIN_MOVES, self.moves
+      batches = routes.planned(
+        self._roads, weightings, pairs, size, bounds, seed, num, wanted
+      )
+    if self.traversal == 'noisy':
+      batches = routes.fresh(batches)
+    drawn, counts = routes.collect(batches, num, self.moves)
+    return self._sequences(drawn, counts)
+
+  def data_distribution(
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
+  ) -> routes.RouteProcess:
+    """See core.Generative and `routes`.
+
+    What follows origin and destination does not depend on the split: a pair
+    that is not in it goes on as it would.
+    """
+
+    def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+      usable = self._in_split(origins, ends, split)
+      if self.trips:
+        trips = self._trips.pairs @ (len(self.graph), 1)
+        usable &= np.isin(origins * len(self.graph) + ends, trips)
+      return usable
+
+    sampling.check_split(split)
+    if self.traversal == 'random':
+      if distinct:
+        raise core.InputError(
+          "maps: distinct=True and traversal='random'; random walks are drawn "
+          "with repeats: only 'shortest' and 'noisy' are drawn without"
+        )
+      return routes.WalkProcess(self, wanted, MIN_MOVES, replan)
+    noisy = self.traversal == 'noisy'
+    numbers = range(self.weightings) if noisy else [core.DEAD]
+    lengths = [self._roads(number).lengths for number in numbers]
+    if not replan:
+      return routes.PlannedProcess(self, wanted, MIN_MOVES, lengths, distinct)
+    if distinct and noisy:
+      raise core.InputError(
+        "maps: replan=True, distinct=True and traversal='noisy': which "
+        'weighting is meant is known of sequences with repeats only'
+      )
+    return routes.ReplannedProcess(self, wanted, MIN_MOVES, lengths)
+
+  def stats(self) -> dict[str, int]:
+    """Size of the graph, what is reached in it, what loading resolved, trips.
+
+    See `streets.facts`, `streets.build` and `load_trips`.
+    """
+    size = {
+      'intersections': len(self.graph),
+      'streets': self.graph.num_edges,
+    }
+    return size | self._reached | self.graph.counts | self._trips.counts
+
+  @functools.cached_property
+  def _reached(self) -> dict[str, int]:
+    return streets.facts(self.graph)
+
+  @functools.cached_property
+  def _trips(self) -> Trips:
+    """Trips of the file, each pair once; none where pairs are uniform."""
+    if not self.trips:
+      return Trips(np.zeros((0, 2), np.int64), {})
+    loaded, counts = load_trips(self.trips, self.graph, self.nearest)
+    pairs = np.unique(loaded, axis=0)
+    if not len(pairs):
+      raise core.InputError(
+        f'{self.trips}: none of its {counts["trips"]} trips is on the map'
+      )
+    names = {f'trips: {cause}': number for cause, number in counts.items()}
+    names['trips: same pair'] = len(loaded) - len(pairs)
+    return Trips(pairs, names)
+
+  @property
+  def _pairs(self) -> tuple[routes.Numbered, int]:
+    """Function from numbers to origins and destinations, and how many."""
+    size = len(self.graph)
+    if not self.trips:
+      return lambda number: np.divmod(number, size), size * size
+    pairs = self._trips.pairs
+    return lambda number: (pairs[number, 0], pairs[number, 1]), len(pairs)
+
+  @functools.cached_property
+  def _tables(self) -> dict[int, routes.Roads]:
+    return {}
+
+  def _roads(self, number: int) -> routes.Roads:
+    """Roads under a noisy weighting, or DEAD: under true lengths."""
+    if number not in self._tables:
+      lengths = self.graph.length_m
+      if number != core.DEAD:
+        lengths = routes.weighting(lengths, self.noise_seed, number)
+      self._tables[number] = routes.Roads(self.graph.delta, lengths)
+    return self._tables[number]
+
+  def _sequences(
+    self, drawn: routes.RouteBatch, counts: dict[str, int]
+  ) -> core.Sequences:
+    """Routes as tokens."""
+    tokens = np.zeros((len(drawn.moves), self.max_len), np.int32)
+    tokens[:, 0] = drawn.origins + NODE0
+    tokens[:, 1] = drawn.destinations + NODE0
+    np.add(drawn.labels, DIRECTION0, out=tokens[:, 2:-1])
+    tokens[:, 2:-1] *= drawn.labels >= 0
+    tokens[np.arange(len(tokens)), drawn.moves + 2] = END
+    noisy = self.traversal == 'noisy'
+    side = {'weighting': drawn.weighting} if noisy else {}
+    lengths = (drawn.moves + 3).astype(np.int32)
+    distinct = self.traversal != 'random'  # Walks may repeat.
+    return core.Sequences(tokens, lengths, side, counts, distinct)
+
+  def costs(self, sequences: core.Sequences) -> core.Costs:
+    """Metres travelled, and of the shortest path of each pair (Dijkstra).
+
+    The first row is under true lengths; others, of noisy shortest paths, under
+    each noisy weighting (section 2).
+    """
+    tokens, delta = sequences.tokens, self.graph.delta
+    pairs = tokens[:, :2] - NODE0
+    named = np.all((pairs >= 0) & (pairs < len(delta)), axis=1)
+    origins, ends = np.where(named[:, None], pairs, core.DEAD).T
+    labels = self._labels(tokens, np.zeros(len(tokens), np.int32))[:, 2:]
+    inside = np.arange(2, tokens.shape[1]) < sequences.lengths[:, None]
+    labels = np.where(inside & (labels < NODE0 - DIRECTION0), labels, core.DEAD)
+    going, rows = labels >= 0, routes.trace(delta, origins, labels)
+    lost = (going & (rows[:, 1:] < 0)).any(1) | ~named
+    numbers = [core.DEAD]
+    if self.traversal == 'noisy':
+      numbers += range(self.weightings)
+    cost, least = np.full((2, len(numbers), len(tokens)), np.nan)
+    for k, number in enumerate(numbers):
+      roads = self._roads(number)
+      steps = np.where(going, roads.lengths[rows[:, :-1], labels], 0.0)
+      cost[k] = np.where(lost, np.nan, steps.sum(1))
+      least[k, named] = roads.metres(origins[named], ends[named])
+    return core.Costs(cost, np.where(np.isfinite(least), least, np.nan))
+
+  # In words.
+
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+    """Directions in words, and the intersections' names or new ones."""
+    wording = core.verbal.wording_of(self, telling)
+    names = self.vocab[NODE0:]
+    if telling.seed:
+      names = core.verbal.new_names(len(self.graph), telling)
+    return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
+
+  def _table(self, telling: core.PromptStyle) -> verbal.Table:
+    spoken = self.token_names(telling)
+    return verbal.Table(
+      self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
+    )
+
+  def rules(self, telling: core.PromptStyle) -> str:
+    """See core.Verbal: all intersections by name, and all streets."""
+    wording, table = core.verbal.wording_of(self, telling), self._table(telling)
+    rows = core.verbal.shuffled(len(table.names), telling)
+    return TEXTS.render(
+      wording,
+      num=len(rows),
+      names=', '.join(table.names[row] for row in rows),
+      body='\n'.join(_TELL[wording](table, rows, telling)),
+    )
+
+  def render_trajectory(self, tokens: Tokens, telling: core.PromptStyle) -> str:
+    """See core.Verbal: with the intersections that it passes."""
+    names = self._table(telling).names
+    place = tokens[0] - NODE0
+    passed = [names[place]]
+    for token in tokens[self.prompt_len :]:
+      if token >= DIRECTION0:
+        place = int(self.graph.delta[place, token - DIRECTION0])
+        passed.append(names[place])
+    words = self.render_tokens(tokens, telling)
+    return f'{words}. It is at, in this order: {", ".join(passed)}.'
+
+  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
+    """See core.Verbal."""
+    wording, table = core.verbal.wording_of(self, telling), self._table(telling)
+
+    def tell(rows: np.ndarray) -> list[str]:
+      return _TELL[wording](table, rows, telling)
+
+    return verbal.extent(table, tell, 'intersections', TEXTS.frame(wording))
+
+
+# Farther from every intersection than this is not on the map. The longest
+# Manhattan blocks put a kerb at most 150 m from one.
+OUTSIDE_M = 300.0
+
+# Wanted order, and how the years of the schema spell each column.
+TRIP_COLUMNS = (
+  ('pickup_latitude', 'start_lat', 'pickup_lat'),
+  ('pickup_longitude', 'start_lon', 'pickup_lon'),
+  ('dropoff_latitude', 'end_lat', 'dropoff_lat'),
+  ('dropoff_longitude', 'end_lon', 'dropoff_lon'),
+)
+
+TRIP_ROWS = 100_000  # Rows held in memory at a time.
+
+Find = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class Trips(NamedTuple):
+  """Trips on a graph.
+
+  Attributes:
+    pairs: [N, 2] int64 rows of origin and destination, in file order.
+    counts: 'trips' read, 'used', drops by cause, and 'other_nodes'.
+  """
+
+  pairs: np.ndarray
+  counts: dict[str, int]
+
+
+def load_trips(
+  path: str | Path, graph: streets.StreetGraph, nearest: str = 'metres'
+) -> Trips:
+  """Trips of a file on a graph, or of all .csv and .parquet files of a folder.
+
+  nearest: of RULES.
+
+  Raises:
+    InputError: no such file, no coordinate columns, or not CSV or Parquet.
+  """
+  finds = [_nearest(graph, rule) for rule in NEAREST]
+  if nearest == NEAREST[1]:
+    finds.reverse()
+  counts = dict.fromkeys(
+    (
+      *('trips', 'used', 'unreadable', 'zero', 'outside', 'same_node'),
+      'other_nodes',
+    ),
+    0,
+  )
+  pairs = []
+  for places in itertools.chain.from_iterable(
+    map(_trip_ends, _trip_files(path))
+  ):
+    (causes, rows), (_, others) = (_classify(places, find) for find in finds)
+    apart = (causes == 'used') & (rows != others).any(-1)
+    counts['other_nodes'] += int(apart.sum())
+    for cause in counts.keys() - {'trips', 'other_nodes'}:
+      counts[cause] += int((causes == cause).sum())
+    counts['trips'] += len(places)
+    pairs.append(rows[causes == 'used'])
+  return Trips(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), counts)
+
+
+def _classify(places: np.ndarray, find: Find) -> tuple[np.ndarray, np.ndarray]:
+  """Cause [N] and node rows [N, 2] of places [N, 4] in degrees."""
+  limits = np.array([90, 180, 90, 180])
+  readable = (np.abs(places) <= limits).all(-1)  # False for NaN.
+  points = np.where(readable[:, None], places, 0.0).reshape(-1, 2, 2)
+  zero = (points == 0).any(-1).any(-1)
+  metres, rows = find(points[..., 0], points[..., 1])
+  causes = np.select(
+    [
+      ~readable,
+      zero,
+      (metres > OUTSIDE_M).any(-1),
+      rows[:, 0] == rows[:, 1],
+    ],
+    ['unreadable', 'zero', 'outside', 'same_node'],
+    'used',
+  )
+  return causes, rows
+
+
+def _nearest(graph: streets.StreetGraph, rule: str) -> Find:
+  """Function from degrees [...] to metres and row of the nearest node."""
+  from scipy import spatial  # Only trips need it.
+
+  nodes = streets.project(graph, graph.lat, graph.lon)
+  degrees = rule == 'degrees'
+  plane = np.stack([graph.lat, graph.lon], -1) if degrees else nodes
+  tree = spatial.KDTree(plane)
+
+  def find(lat: np.ndarray, lon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    points = streets.project(graph, lat, lon)
+    _, rows = tree.query(np.stack([lat, lon], -1) if degrees else points)
+    return np.linalg.norm(points - nodes[rows], axis=-1), rows
+
+  return find
+
+
+def _trip_files(path: str | Path) -> list[Path]:
+  """A file, or those of a folder in order of name."""
+  path = Path(path)
+  if not path.is_dir():
+    return [path]
+  kinds = '.csv', '.parquet'
+  files = sorted(child for child in path.iterdir() if child.suffix in kinds)
+  if not files:
+    raise core.InputError(f'{path} has no file that ends in .csv or .parquet')
+  return files
+
+
+def _trip_ends(path: str | Path) -> Iterator[np.ndarray]:
+  """Chunks [N, 4] of degrees in the order of COLUMNS; NaN if unreadable."""
+  if str(path).endswith('.parquet'):
+    yield from _parquet(path)
+  else:
+    yield from _csv(path)
+
+
+def _choose(path: str | Path, header: list[str]) -> list[int]:
+  """Position of each of COLUMNS; the 2014 files pad names with spaces."""
+  names = [name.strip().lower() for name in header]
+  chosen = []
+  for spellings in TRIP_COLUMNS:
+    matches = [name for name in spellings if name in names]
+    if not matches:
+      raise core.InputError(
+        f'{path} has no column {spellings[0]!r}; expected the TLC schema with '
+        f'coordinates (2009 to June 2016), found {", ".join(names) or "none"}'
+      )
+    chosen.append(names.index(matches[0]))
+  return chosen
+
+
+def _csv(path: str | Path) -> Iterator[np.ndarray]:
+  with (
+    inputs.reading_file(path, 'a CSV file') as table,
+    table.open(encoding='utf-8-sig', newline='') as file,
+  ):
+    reader = csv.reader(file)
+    header = next(reader, [])
+    chosen = _choose(path, header)
+    rows = []
+    for row in reader:
+      if row:  # The 2014 files have an empty second line.
+        padded = [*row, *[None] * (len(header) - len(row))]
+        rows.append([_number(padded[column]) for column in chosen])
+      if len(rows) == TRIP_ROWS:
+        yield np.array(rows)
+        rows = []
+    yield np.array(rows).reshape(-1, 4)
+
+
+def _parquet(path: str | Path) -> Iterator[np.ndarray]:
+  try:
+    from pyarrow import parquet
+  except ModuleNotFoundError as error:
+    raise core.InputError(
+      f"{path}: Parquet needs the extra 'maps' (pip install -e '.[maps]')"
+    ) from error
+  with (
+    inputs.reading_file(path, 'a readable Parquet file'),
+    parquet.ParquetFile(path) as file,
+  ):
+    header = file.schema_arrow.names
+    names = [header[column] for column in _choose(path, header)]
+    for batch in file.iter_batches(TRIP_ROWS, columns=names):
+      columns = [batch.column(name).to_pylist() for name in names]
+      yield np.array([[*map(_number, c)] for c in columns], np.float64).T
+
+
+def _number(value: Any) -> float:
+  """A number as float64; NaN for what is none."""
+  try:
+    return float(value)  # None raises TypeError.
+  except (TypeError, ValueError):
+    return float('nan')

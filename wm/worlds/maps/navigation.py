@@ -1,6 +1,4 @@
-"""Routes on a street graph: how trials draw them, how they are written.
-
-`Journeys` has the states, rules and exact answers of going to a destination.
+"""Going to a destination on a street graph: states, rules, exact answers.
 
 The state is (current intersection, destination). A direction is legal where
 an edge has it, `end` exactly where current == destination; going on through
@@ -8,13 +6,19 @@ the destination is legal too (Vafa et al. 2024, section 3, appendix B).
 
 State words: current is a row of the graph, DEAD, START (no token yet) or
 OVER (after `end`); destination is a row or UNSTATED.
+
+`render` draws the streets around the current intersection; those that leave it
+are drawn strongly and named by their direction. A triangle shows the way of a
+one-way street. The destination is ringed; where it is outside, an arrow at the
+edge points to it.
 """
 
 from __future__ import annotations
 
 import abc
 import functools
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +27,6 @@ from wm.core import basics
 from wm.kernels import dfa
 from wm.kernels.maps import paths
 from wm.worlds.base import svg, table
-from wm.worlds.maps import picture as map_picture
 from wm.worlds.maps import streets
 
 # The published limit of `Navigation.prefix_limit`, for every traversal.
@@ -42,8 +45,198 @@ NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
 MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
 
 
-class Journeys(table.Tabled, core.Finite):
-  """The automaton of routes on `graph`."""
+class Navigation(
+  table.Tabled,
+  core.Prefixed,
+  core.Labelled,
+  core.Written,
+  core.Described,
+  words={'two_way': 'two-way streets at the current intersection'},
+):
+  """A world of routes on `graph`; subclasses say how they are sampled."""
+
+  @property
+  def prefix_limit(self) -> int:
+    """Bound on the directions of a prefix and its shortest way on."""
+    return self.moves
+
+  # Trials.
+
+  @functools.cached_property
+  def _pairs_from(self) -> np.ndarray:
+    """[S + 1] int64: (current, destination) states before each row's."""
+    usable = self._usable(self.hops).sum(1)
+    return np.concatenate([[0], np.cumsum(usable, dtype=np.int64)])
+
+  def _usable(self, hops: np.ndarray) -> np.ndarray:
+    """Mask of distances that trials use, below `prefix_limit`."""
+    none = np.iinfo(hops.dtype).max
+    return (hops >= 1) & (hops < self.prefix_limit) & (hops < none)
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """(current, destination) uniform over pairs less than `prefix_limit` hops
+    apart, and not the same."""
+    before = self._pairs_from
+    pick = basics.hash64(seed, np.arange(num)) % np.uint64(before[-1])
+    pick = pick.astype(np.int64)
+    rows = np.searchsorted(before, pick, side='right') - 1
+    states = np.empty((num, 2), np.int32)
+    for n, row in enumerate(rows):
+      columns = np.flatnonzero(self._usable(self.hops[row]))
+      states[n] = row, columns[pick[n] - before[row]]
+    return states
+
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """1 .. `prefix_limit` less the nodes on the shortest path (Vafa et al.
+    2024, public code)."""
+    rows, goals = self._placed(states)
+    hops = self.hops[rows, goals].astype(np.int64)
+    reached = (rows >= 0) & (hops < np.iinfo(self.hops.dtype).max)
+    most = np.where(reached, np.maximum(self.prefix_limit - 1 - hops, 0), 0)
+    return np.stack([np.ones_like(most), most], axis=-1).astype(np.int32)
+
+  @functools.cached_property
+  def _predecessors(self) -> dfa.Predecessors:
+    return dfa.predecessors(self.graph.delta)
+
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> core.Prefixes:
+    """Walks back from the state, uniform over in-edges at each step.
+
+    A walk that comes to an intersection that no street enters is drawn again,
+    up to ATTEMPTS times: prefixes are distributed as walks that never do.
+    """
+    rows, goals = self._placed(states)
+    moves = np.asarray(moves, np.int32)
+    width = int(moves.max(initial=0))
+    labels = np.full((len(rows), width), core.DEAD, np.int8)
+    origins = np.full(len(rows), core.DEAD, np.int32)
+    for attempt in range(ATTEMPTS):
+      left = np.flatnonzero((origins < 0) & (rows >= 0) & (moves >= 1))
+      if not left.size:
+        break
+      walked, starts, _ = dfa.reverse_walk(
+        self._predecessors,
+        rows[left],
+        moves[left],
+        basics.hash64(np.asarray(seeds)[left], attempt),
+      )
+      origins[left] = starts
+      labels[left, : walked.shape[1]] = walked
+    ok = origins >= 0
+    tokens = np.zeros((len(rows), width + 2), np.int32)
+    tokens[ok, 0] = origins[ok] + NODE0
+    tokens[ok, 1] = goals[ok] + NODE0
+    moved = (labels >= 0) & ok[:, None]
+    tokens[:, 2:][moved] = labels[moved] + DIRECTION0
+    return core.Prefixes(tokens, np.where(ok, moves + 2, 0), ok)
+
+  # Written states.
+
+  def parse(self, text: str) -> np.ndarray:
+    """'current,destination' by node id; 'origin,?', 'start', 'end', 'dead'."""
+    words = {'start': (START, UNSTATED), 'end': (OVER, UNSTATED)}
+    words['dead'] = (core.DEAD, core.DEAD)
+    if text.strip() in words:
+      return np.array([words[text.strip()]], np.int32)
+    parts = [part.strip() for part in text.split(',')]
+    if len(parts) != 2:
+      raise core.InputError(
+        f'{text!r} is no map state; expected current,destination'
+      )
+    goal = UNSTATED if parts[1] == '?' else self._row(parts[1])
+    return np.array([(self._row(parts[0]), goal)], np.int32)
+
+  def _row(self, text: str) -> int:
+    index = self._index.get(text)
+    if index is None:
+      raise core.InputError(
+        f'{text!r} is not among the {len(self.graph)} nodes; the first is '
+        f'{self.vocab[NODE0]}'
+      )
+    return index
+
+  @functools.cached_property
+  def _index(self) -> dict[str, int]:
+    return {token: row for row, token in enumerate(self.vocab[NODE0:])}
+
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it."""
+    current, goal = map(int, state)
+    if current < 0:
+      return {START: 'start', OVER: 'end', core.DEAD: 'dead'}[current]
+    ids = self.vocab[NODE0:]
+    return f'{ids[current]},{ids[goal] if goal >= 0 else "?"}'
+
+  def render(self, state: np.ndarray) -> str:
+    """The streets around the current intersection.
+
+    The current intersection is a red dot, the streets that leave it are blue.
+    A green ring is the destination; an arrow points to one out of sight.
+    """
+    current, goal = map(int, state)
+    if current < 0:
+      return svg.card([self.format(state)])
+    ids = self.vocab[NODE0:]
+    note = f'at {ids[current]}, destination '
+    note += ids[goal] if goal >= 0 else 'not stated yet'
+    if current == goal:
+      note += ': there'
+    return picture(self.graph, current, goal, note)
+
+  # Labels.
+
+  @property
+  def heads(self) -> core.Heads:
+    """Current intersection and destination, each with one class for none.
+
+    A probe reads the intersection.
+    """
+    groups = {'position': slice(0, 1), 'destination': slice(1, 2)}
+    sizes = (len(self.graph) + 1,) * 2
+    return core.Heads(sizes, groups, probe=groups['position'])
+
+  def labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, 2] rows plus one; 0 before origin or destination, and after `end`."""
+    return np.maximum(states + 1, 0).astype(self.heads.dtype)
+
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
+  ) -> np.ndarray:
+    """See core.Labelled: on the way, at any intersection to any other."""
+    after = np.array(states)
+    after[np.arange(len(states)), label] = value - 1
+    valid = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
+    after[~valid] = core.DEAD
+    return after
+
+  def from_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.Labelled: on the way, where both labels are known."""
+    states = labels.astype(np.int32) - 1
+    valid = ((states >= 0) & (states < len(self.graph))).all(-1, keepdims=True)
+    return np.where(valid, states, core.DEAD).astype(np.int32)
+
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """'hops': directions of the shortest way to the destination.
+
+    0 where it is not known yet, and where there is no way.
+    """
+    rows, goals = self._placed(states)
+    hops = self.hops[np.maximum(rows, 0), np.maximum(goals, 0)]
+    none = (rows < 0) | (goals < 0) | (hops == np.iinfo(hops.dtype).max)
+    return {'hops': np.where(none, 0, hops).astype(np.int64)}
+
+  @functools.cached_property
+  def _two_way(self) -> np.ndarray:
+    return np.append(self.graph.two_way(), 0)
+
+  def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """The column of figure 7 (Vafa et al. 2024)."""
+    rows, _ = self._placed(states)
+    return {'two_way': self._two_way[rows]}
+
+  # The automaton.
 
   @property
   @abc.abstractmethod
@@ -277,193 +470,176 @@ class Journeys(table.Tabled, core.Finite):
     return ([size, *stated] if start else stated)[:depth]
 
 
-class Navigation(
-  Journeys,
-  core.Prefixed,
-  core.Labelled,
-  core.Written,
-  core.Described,
-  words={'two_way': 'two-way streets at the current intersection'},
-):
-  """A world of routes on `graph`; subclasses say how they are sampled."""
+SIZE = 400  # Pixels of the map's side.
+NEAREST = 80  # Intersections around the current one that are to be seen.
+NAMED = 150  # Small maps have the intersections' names on them.
+STREET, NODE, WAY = '#9aa3af', '#5b6470', '#2563a8'
 
-  @property
-  def prefix_limit(self) -> int:
-    """Bound on the directions of a prefix and its shortest way on."""
-    return self.moves
 
-  # Trials.
+class MapWindow(NamedTuple):
+  """What part of the graph is shown.
 
-  @functools.cached_property
-  def _pairs_from(self) -> np.ndarray:
-    """[S + 1] int64: (current, destination) states before each row's."""
-    usable = self._usable(self.hops).sum(1)
-    return np.concatenate([[0], np.cumsum(usable, dtype=np.int64)])
+  Attributes:
+    points: [S, 2] pixels of all intersections, inside or not.
+    seen: [S] bool, inside the window.
+    metres: metres a pixel is wide.
+    height: pixels; the width is SIZE.
+  """
 
-  def _usable(self, hops: np.ndarray) -> np.ndarray:
-    """Mask of distances that trials use, below `prefix_limit`."""
-    none = np.iinfo(hops.dtype).max
-    return (hops >= 1) & (hops < self.prefix_limit) & (hops < none)
+  points: np.ndarray
+  seen: np.ndarray
+  metres: float
+  height: float
 
-  def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """(current, destination) uniform over pairs less than `prefix_limit` hops
-    apart, and not the same."""
-    before = self._pairs_from
-    pick = basics.hash64(seed, np.arange(num)) % np.uint64(before[-1])
-    pick = pick.astype(np.int64)
-    rows = np.searchsorted(before, pick, side='right') - 1
-    states = np.empty((num, 2), np.int32)
-    for n, row in enumerate(rows):
-      columns = np.flatnonzero(self._usable(self.hops[row]))
-      states[n] = row, columns[pick[n] - before[row]]
-    return states
 
-  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """1 .. `prefix_limit` less the nodes on the shortest path (Vafa et al.
-    2024, public code)."""
-    rows, goals = self._placed(states)
-    hops = self.hops[rows, goals].astype(np.int64)
-    reached = (rows >= 0) & (hops < np.iinfo(self.hops.dtype).max)
-    most = np.where(reached, np.maximum(self.prefix_limit - 1 - hops, 0), 0)
-    return np.stack([np.ones_like(most), most], axis=-1).astype(np.int32)
+def window(graph: streets.StreetGraph, row: int) -> MapWindow:
+  """A square around an intersection with NEAREST others; a small map whole.
 
-  @functools.cached_property
-  def _predecessors(self) -> dfa.Predecessors:
-    return dfa.predecessors(self.graph.delta)
+  row: of the graph.
+  """
+  places = streets.project(graph, graph.lat, graph.lon)
+  if len(graph) <= NAMED:
+    low, high = places.min(0), places.max(0)
+    middle = (low + high) / 2
+    wide, tall = np.maximum(high - low, 50.0) * 1.12
+    tall = min(max(tall, wide / 4), wide * 1.5)
+  else:
+    middle = places[row]
+    near = np.partition(np.abs(places - middle).max(1), NEAREST)[NEAREST]
+    wide = tall = 2.12 * max(float(near), 50.0)
+  metres = float(wide) / SIZE
+  half = np.array([SIZE, float(tall) / metres]) / 2
+  points = (places - middle) * (1, -1) / metres + half
+  seen = (np.abs(points - half) <= half).all(1)
+  return MapWindow(points, seen, metres, 2 * float(half[1]))
 
-  def sample_prefixes(
-    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
-  ) -> core.Prefixes:
-    """Walks back from the state, uniform over in-edges at each step.
 
-    A walk that comes to an intersection that no street enters is drawn again,
-    up to ATTEMPTS times: prefixes are distributed as walks that never do.
-    """
-    rows, goals = self._placed(states)
-    moves = np.asarray(moves, np.int32)
-    width = int(moves.max(initial=0))
-    labels = np.full((len(rows), width), core.DEAD, np.int8)
-    origins = np.full(len(rows), core.DEAD, np.int32)
-    for attempt in range(ATTEMPTS):
-      left = np.flatnonzero((origins < 0) & (rows >= 0) & (moves >= 1))
-      if not left.size:
-        break
-      walked, starts, _ = dfa.reverse_walk(
-        self._predecessors,
-        rows[left],
-        moves[left],
-        basics.hash64(np.asarray(seeds)[left], attempt),
+def picture(graph: streets.StreetGraph, row: int, goal: int, note: str) -> str:
+  """Map around the intersection `row`; `goal` is a row or negative: none."""
+  view = window(graph, row)
+  x, y = view.points[row].tolist()
+  parts = [
+    *_edges(graph, view, row),
+    *_nodes(graph, view),
+    *_exits(graph, view, row),
+    *_goal_mark(view, goal),
+    svg.circle(x, y, 6.5, svg.HERE, 'stroke="#fff"'),
+    *_scale(view),
+  ]
+  tall = view.height
+  inner = f'<svg x="8" y="8" width="{SIZE}" height="{tall:.0f}">'
+  frame = svg.rect(8, 8, SIZE, tall, 'none', f'stroke="{svg.LINE}"')
+  words = svg.text(10, tall + 26, note, size=12)
+  shown = [frame, inner, *parts, '</svg>', words]
+  return svg.picture(SIZE + 16, round(tall) + 36, shown, note)
+
+
+def _edges(graph: streets.StreetGraph, view: MapWindow, row: int) -> list[str]:
+  """Streets as one path, and the triangles of one-way ones as another."""
+  sources, _, targets = graph.edges()
+  pairs = set(zip(sources.tolist(), targets.tolist(), strict=True))
+  near = view.seen[sources] | view.seen[targets]
+  lines, heads = [], []
+  for a, b in sorted(set(zip(sources[near], targets[near], strict=True))):
+    both = (b, a) in pairs
+    if a == b or row == a or (both and (a > b or row == b)):
+      continue
+    lines.append('M{:.0f} {:.0f}L{:.0f} {:.0f}'.format(*_ends(view, a, b)))
+    if not both:
+      heads.append(_triangle(*_ends(view, a, b), 0.55, 4.0))
+  return [
+    f'<path d="{"".join(lines)}" stroke="{STREET}" stroke-width="1.6"/>',
+    f'<path d="{"".join(heads)}" fill="{NODE}"/>',
+  ]
+
+
+def _ends(view: MapWindow, a: int, b: int) -> tuple[float, float, float, float]:
+  return (*view.points[a].tolist(), *view.points[b].tolist())
+
+
+def _triangle(
+  x1: float, y1: float, x2: float, y2: float, share: float, size: float
+) -> str:
+  """Path of a triangle that points along a line, at a share of it."""
+  long = math.hypot(x2 - x1, y2 - y1) or 1.0
+  dx, dy = (x2 - x1) / long * size, (y2 - y1) / long * size
+  x, y = x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
+  return (
+    f'M{x + dx:.1f} {y + dy:.1f}L{x - dx - dy:.1f} {y - dy + dx:.1f}'
+    f'L{x - dx + dy:.1f} {y - dy - dx:.1f}z'
+  )
+
+
+def _nodes(graph: streets.StreetGraph, view: MapWindow) -> list[str]:
+  """Intersections in the window; named where the map is small."""
+  seen = np.flatnonzero(view.seen)
+  dots = ''.join(
+    'M{:.0f} {:.0f}h0'.format(*point) for point in view.points[seen].tolist()
+  )
+  parts = [
+    f'<path d="{dots}" stroke="{NODE}" stroke-width="5" '
+    'stroke-linecap="round"/>'
+  ]
+  if len(graph) <= NAMED:
+    for k in seen.tolist():
+      x, y = view.points[k].tolist()
+      name = str(graph.ids[k])
+      parts.append(
+        svg.text(x + 4, y - 4, name, size=9, fill=svg.INK, halo=True)
       )
-      origins[left] = starts
-      labels[left, : walked.shape[1]] = walked
-    ok = origins >= 0
-    tokens = np.zeros((len(rows), width + 2), np.int32)
-    tokens[ok, 0] = origins[ok] + NODE0
-    tokens[ok, 1] = goals[ok] + NODE0
-    moved = (labels >= 0) & ok[:, None]
-    tokens[:, 2:][moved] = labels[moved] + DIRECTION0
-    return core.Prefixes(tokens, np.where(ok, moves + 2, 0), ok)
+  return parts
 
-  # Written states.
 
-  def parse(self, text: str) -> np.ndarray:
-    """'current,destination' by node id; 'origin,?', 'start', 'end', 'dead'."""
-    words = {'start': (START, UNSTATED), 'end': (OVER, UNSTATED)}
-    words['dead'] = (core.DEAD, core.DEAD)
-    if text.strip() in words:
-      return np.array([words[text.strip()]], np.int32)
-    parts = [part.strip() for part in text.split(',')]
-    if len(parts) != 2:
-      raise core.InputError(
-        f'{text!r} is no map state; expected current,destination'
-      )
-    goal = UNSTATED if parts[1] == '?' else self._row(parts[1])
-    return np.array([(self._row(parts[0]), goal)], np.int32)
+def _exits(graph: streets.StreetGraph, view: MapWindow, row: int) -> list[str]:
+  """Streets that leave the current intersection, with their directions."""
+  parts = []
+  for label in np.flatnonzero(graph.delta[row] != core.DEAD):
+    target = int(graph.delta[row, label])
+    x1, y1, x2, y2 = _ends(view, row, target)
+    parts.append(svg.line(x1, y1, x2, y2, WAY, 3))
+    tip = _triangle(x1, y1, x2, y2, 0.75, 5.5)
+    parts.append(f'<path d="{tip}" fill="{WAY}"/>')
+    long = math.hypot(x2 - x1, y2 - y1) or 1.0
+    # Beyond the street's end, or on the way where that is far.
+    out = long + 14 if long < 46 else 30.0
+    x, y = x1 + (x2 - x1) / long * out, y1 + (y2 - y1) / long * out + 4
+    name = streets.DIRECTIONS[label]
+    parts.append(svg.label(x, y, name, fill=WAY, bold=True, halo=True))
+  return parts
 
-  def _row(self, text: str) -> int:
-    index = self._index.get(text)
-    if index is None:
-      raise core.InputError(
-        f'{text!r} is not among the {len(self.graph)} nodes; the first is '
-        f'{self.vocab[NODE0]}'
-      )
-    return index
 
-  @functools.cached_property
-  def _index(self) -> dict[str, int]:
-    return {token: row for row, token in enumerate(self.vocab[NODE0:])}
+def _goal_mark(view: MapWindow, goal: int) -> list[str]:
+  """A ring around the destination, or an arrow towards it at the edge."""
+  if goal < 0:
+    return []
+  x, y = view.points[goal].tolist()
+  if view.seen[goal]:
+    ring = f'stroke="{svg.GOAL}" stroke-width="3.5"'
+    return [svg.circle(x, y, 10, 'none', ring)]
+  half = SIZE / 2, view.height / 2
+  dx, dy = x - half[0], y - half[1]
+  share = min(
+    (h - 14) / max(abs(d), 1) for h, d in zip(half, (dx, dy), strict=True)
+  )
+  tip = half[0] + dx * share, half[1] + dy * share
+  arrow = _triangle(*half, *tip, 1.0, 11.0)
+  metres = math.hypot(dx, dy) * view.metres
+  far = f'{metres / 1000:.1f} km' if metres >= 1000 else f'{metres:.0f} m'
+  at = half[0] + dx * share * 0.84, half[1] + dy * share * 0.84 + 4
+  return [
+    f'<path d="{arrow}" fill="{svg.GOAL}"/>',
+    svg.text(*at, far, anchor='middle', fill=svg.GOAL, bold=True, halo=True),
+  ]
 
-  def format(self, state: np.ndarray) -> str:
-    """As `parse` reads it."""
-    current, goal = map(int, state)
-    if current < 0:
-      return {START: 'start', OVER: 'end', core.DEAD: 'dead'}[current]
-    ids = self.vocab[NODE0:]
-    return f'{ids[current]},{ids[goal] if goal >= 0 else "?"}'
 
-  def render(self, state: np.ndarray) -> str:
-    """The streets around the current intersection.
-
-    The current intersection is a red dot, the streets that leave it are blue.
-    A green ring is the destination; an arrow points to one out of sight.
-    """
-    current, goal = map(int, state)
-    if current < 0:
-      return svg.card([self.format(state)])
-    ids = self.vocab[NODE0:]
-    note = f'at {ids[current]}, destination '
-    note += ids[goal] if goal >= 0 else 'not stated yet'
-    if current == goal:
-      note += ': there'
-    return map_picture.picture(self.graph, current, goal, note)
-
-  # Labels.
-
-  @property
-  def heads(self) -> core.Heads:
-    """Current intersection and destination, each with one class for none.
-
-    A probe reads the intersection.
-    """
-    groups = {'position': slice(0, 1), 'destination': slice(1, 2)}
-    sizes = (len(self.graph) + 1,) * 2
-    return core.Heads(sizes, groups, probe=groups['position'])
-
-  def labels(self, states: np.ndarray) -> np.ndarray:
-    """[B, 2] rows plus one; 0 before origin or destination, and after `end`."""
-    return np.maximum(states + 1, 0).astype(self.heads.dtype)
-
-  def edited(
-    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
-  ) -> np.ndarray:
-    """See core.Labelled: on the way, at any intersection to any other."""
-    after = np.array(states)
-    after[np.arange(len(states)), label] = value - 1
-    valid = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
-    after[~valid] = core.DEAD
-    return after
-
-  def from_labels(self, labels: np.ndarray) -> np.ndarray:
-    """See core.Labelled: on the way, where both labels are known."""
-    states = labels.astype(np.int32) - 1
-    valid = ((states >= 0) & (states < len(self.graph))).all(-1, keepdims=True)
-    return np.where(valid, states, core.DEAD).astype(np.int32)
-
-  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """'hops': directions of the shortest way to the destination.
-
-    0 where it is not known yet, and where there is no way.
-    """
-    rows, goals = self._placed(states)
-    hops = self.hops[np.maximum(rows, 0), np.maximum(goals, 0)]
-    none = (rows < 0) | (goals < 0) | (hops == np.iinfo(hops.dtype).max)
-    return {'hops': np.where(none, 0, hops).astype(np.int64)}
-
-  @functools.cached_property
-  def _two_way(self) -> np.ndarray:
-    return np.append(self.graph.two_way(), 0)
-
-  def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """The column of figure 7 (Vafa et al. 2024)."""
-    rows, _ = self._placed(states)
-    return {'two_way': self._two_way[rows]}
+def _scale(view: MapWindow) -> list[str]:
+  """A bar of a round number of metres."""
+  most = view.metres * SIZE / 4
+  length = 10 ** math.floor(math.log10(most))
+  length *= 5 if most >= 5 * length else 2 if most >= 2 * length else 1
+  wide, y = length / view.metres, view.height - 8
+  return [
+    svg.rect(4, y - 16, wide + 8, 20, svg.PAPER, 'opacity="0.85"'),
+    svg.line(8, y, 8 + wide, y, svg.INK, 2),
+    svg.text(8, y - 4, f'{length:g} m', size=10),
+  ]

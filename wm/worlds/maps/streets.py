@@ -1,11 +1,12 @@
 """Street graphs: intersections, and at most one edge in each compass direction.
 
-A graph comes from CSV files, from OpenStreetMap through OSMnx (`osm`) or from
-a generated city (`city`). Edges are labelled by the bearing from their start to
-their end; where two leave an intersection in one direction, the shorter stays
-(ties: the smaller neighbour id) and the other is counted as a collision.
+A graph comes from CSV files, from OpenStreetMap through OSMnx (the extra
+`maps`) or from a generated city. Edges are labelled by the bearing from their
+start to their end; where two leave an intersection in one direction, the
+shorter stays (ties: the smaller neighbour id) and the other is counted as a
+collision.
 
-A generated city in the manner of Manhattan, for work without downloads.
+The generated city is in the manner of Manhattan, for work without downloads:
 
       o===o===o===o===o     rim and every fourth street: two-way
       |   v   ^ / v   |     other streets and avenues: one-way, alternating
@@ -14,6 +15,9 @@ A generated city in the manner of Manhattan, for work without downloads.
       o===o===o===o===o     map and never come back
 
 The whole is turned by 29 degrees and gently bent, so that labels vary.
+
+Files of OpenStreetMap are GraphML as OSMnx saves it, and OSM XML as the editors
+and Overpass give it.
 """
 
 from __future__ import annotations
@@ -23,10 +27,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.worlds.base import csv_file
 
 # Clockwise from north: sector k is centred on 45 k degrees.
@@ -470,3 +476,90 @@ def _degrees(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   lat = CENTRE[0] + np.degrees(north / EARTH_M)
   scale = EARTH_M * math.cos(math.radians(CENTRE[0]))
   return lat, CENTRE[1] + np.degrees(east / scale)
+
+
+# Highways one may drive on, as OSMnx's network type 'drive' has them.
+DRIVABLE = frozenset(
+  kind + suffix
+  for kind in ('motorway', 'trunk', 'primary', 'secondary', 'tertiary')
+  for suffix in ('', '_link')
+) | {'unclassified', 'residential', 'living_street', 'road'}
+
+
+def osmnx_library() -> Any:
+  """The module osmnx; raises InputError where it is not installed."""
+  try:
+    import osmnx
+  except ModuleNotFoundError as error:
+    raise core.InputError(
+      "maps from OpenStreetMap need the extra 'maps': pip install -e '.[maps]'"
+    ) from error
+  return osmnx
+
+
+def load_osm(path: str | Path) -> StreetGraph:
+  """A graph from a GraphML, OSM or XML file, told apart by its suffix.
+
+  Raises:
+    InputError: no such file, another suffix, not a street graph, or what
+      `streets.build` refuses.
+  """
+  return from_networkx(read_osm(path), str(path))
+
+
+def read_osm(path: str | Path) -> Any:
+  """The file as OSMnx's simplified networkx.MultiDiGraph of drivable ways."""
+  path = Path(path)
+  if path.suffix not in ('.graphml', '.osm', '.xml'):
+    raise core.InputError(
+      f'{path}: unknown suffix {path.suffix!r}; expected .graphml, .osm or .xml'
+    )
+  with inputs.reading_file(path, 'a street graph that OSMnx can read'):
+    if path.suffix == '.graphml':
+      return osmnx_library().io.load_graphml(path)
+    return _from_xml(osmnx_library(), path)
+
+
+def _from_xml(osmnx: Any, path: Path) -> Any:
+  graph = osmnx.graph.graph_from_xml(path, simplify=False, retain_all=True)
+  closed = [
+    edge
+    for *edge, data in graph.edges(keys=True, data=True)
+    if data.get('highway') not in DRIVABLE
+    or data.get('access') in ('no', 'private')
+  ]
+  graph.remove_edges_from(closed)
+  graph.remove_nodes_from([n for n, d in dict(graph.degree()).items() if not d])
+  if not graph.number_of_edges():
+    raise core.InputError(f'{path}: no street to drive on')
+  return osmnx.simplification.simplify_graph(graph)
+
+
+def from_networkx(graph: Any, where: str) -> StreetGraph:
+  """A street graph from a graph with x, y on nodes and length on edges.
+
+  Nodes in ascending order of id; labels from the bearings between the ends
+  of edges; an undirected edge runs both ways; self-loops, which have no
+  bearing, are left out and counted.
+  """
+  expected = 'integer node ids, x and y in degrees, and lengths in metres'
+  with inputs.reading(where, f'a street graph with {expected}'):
+    nodes = sorted(graph.nodes)
+    row = {node: n for n, node in enumerate(nodes)}
+    ids = np.array([int(node) for node in nodes], np.int64)
+    lat = np.array([float(graph.nodes[n]['y']) for n in nodes])
+    lon = np.array([float(graph.nodes[n]['x']) for n in nodes])
+    edges = [
+      (row[u], row[v], float(data.get('length', 'nan')))
+      for u, v, data in graph.edges(data=True)
+    ]
+  if not graph.is_directed():
+    edges += [(v, u, length) for u, v, length in edges]
+  straight = [edge for edge in edges if edge[0] != edge[1]]
+  if not straight:
+    raise core.InputError(f'{where}: no path between any pair of nodes')
+  sources, targets, length_m = map(np.array, zip(*straight, strict=True))
+  labelled = sources, None, targets
+  converted = build(ids, lat, lon, labelled, length_m, where)
+  converted.counts['self_loops'] = len(edges) - len(straight)
+  return converted

@@ -1,5 +1,733 @@
-"""Planets and their suns, seen at equal steps of time, as a world."""
+"""Planets and their suns, seen at equal steps of time, in bins.
 
-from wm.worlds.orbits.world import World
+    t0 t0 | x y | x y | x y | x y | ...      t0 names the time step
+            planet  sun  planet  sun
 
-__all__ = ['World']
+A world whose state is not a function of its tokens: bins fix neither the
+velocity nor the masses. After tokens every bin may follow; what follows is
+physics, which `sample` carries as side data (the orbits of the inductive-bias
+probes, Vafa et al. 2025, section 3). States that are drawn know it too: from
+these the bins of the orbit are legal, and those near them; see `systems`.
+
+`Posterior` is the distribution of sequences of two bodies, by a particle
+filter. Before a system's first bin its particles are draws of the world itself.
+
+    memory | count | step | alive | hash | bins seen | particles
+    words  | 1     | 1    | 1     | 2    | 2 rows    | 16 each, as float64
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.core import basics, resources
+from wm.core.fields import field, field_error
+from wm.kernels import orbits
+from wm.kernels.orbits import particles
+from wm.worlds.base import sampling
+from wm.worlds.orbits import systems as random_systems
+
+# Published as they are, where they differ from what is right.
+QUIRKS = {
+  'clipped': 'systems that leave the box or have too few samples stay, and '
+  'their bins are clipped',
+  'first_sun': 'states are measured from where the sun was at first',
+  'pinned_sun': 'the sun of several planets stands still',
+  'radial_velocity': "the radial part of states' velocity has the wrong sign",
+  'shared_streams': 'planets 6..10 of a system are those 1..5 of the next',
+}
+COLUMNS = (
+  'x from the sun, AU',
+  'y from the sun, AU',
+  'vx from the sun, AU/year',
+  'vy from the sun, AU/year',
+  'mass of the planet, solar masses',
+  'mass of the sun, solar masses',
+)
+START, X, Y = 0, -2, -3  # Words of states; 1.. after the first step token.
+CHUNK = 1 << 21  # Rows of positions that are drawn at a time.
+ENOUGH = 4000  # Systems of a time step of which some must stay.
+
+
+@dataclasses.dataclass(frozen=True)
+class World(
+  core.Latent,
+  core.Enumerable,
+):
+  """Systems of a sun and planets on Kepler orbits around it.
+
+  Planets do not pull each other. The centre of mass rests, and the sun moves.
+  A system that leaves the box, or has fewer than two samples a period of one of
+  its planets, is left out and counted.
+
+  The published sizes: orbits(systems='exoplanets', planets=10, bins=7000,
+  box=50.0, rows=1000, steps=(0.0189, 0.486), centre=1.0), and with
+  systems='two_body', planets=1 its two-body variant.
+
+  Attributes:
+    planets: most planets of a system, whose number is uniform; of 'solar', 8
+      are all of them, and 1 is any of them.
+    steps: time steps in years; each system has one of them.
+    centre: standard deviation of the centre of mass along each axis, AU.
+    table: CSV file of exoplanets to fit masses to, with columns
+      planet_solar_mass and star_solar_mass; '' is the built-in fit.
+    tolerance: bins along each axis by which a token may be off the orbit, and
+      still be legal from a drawn state.
+  """
+
+  version: ClassVar[str] = '1'
+
+  systems: str = field(
+    'binaries', 'kind of systems, see `systems`', choices=random_systems.KINDS
+  )
+  planets: int = field(1, least=1)
+  bins: int = field(256, 'number of bins along each axis', least=2)
+  box: float = field(8.0, "half of the box's width, AU", above=0, unit='AU')
+  rows: int = field(81, 'positions of a sequence, and the row of its time step')
+  steps: tuple[float, ...] = field(
+    (0.1, 0.2), above=0, distinct=True, fewest=1, unit='years'
+  )
+  centre: float = field(0.5, least=0, unit='AU')
+  quirks: tuple[str, ...] = field(
+    (), 'errors of the published program to keep', choices=QUIRKS
+  )
+  table: str = ''
+  tolerance: int = field(1, least=0)
+  ahead: int = field(
+    4, 'frames that a prefix of a drawn state is long enough to fix', least=1
+  )
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    rows = 2 * (self.rows + self.ahead), 'rows', 'ahead', 'bins'
+    return resources.sequences_cost(*rows, vocab=self.bins)
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    planets = {'solar': (1, len(random_systems.SOLAR)), 'two_body': (1,)}
+    available = planets.get(self.systems, (self.planets,))
+    if self.planets not in available:
+      expected = ' or '.join(map(str, available))
+      raise field_error(self, 'planets systems', f'{expected} planets')
+    least = 1 + 2 * (self.planets + 1)
+    if self.rows < least:
+      raise field_error(self, 'rows planets', f'at least {least} rows')
+
+  # Tokens.
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', time steps 't0', .., and bins '0', .., of both axes."""
+    steps = (f't{k}' for k in range(len(self.steps)))
+    return ('<pad>', *steps, *map(str, range(self.bins)))
+
+  @property
+  def first_bin(self) -> int:
+    """Token of bin 0."""
+    return 1 + len(self.steps)
+
+  @property
+  def max_len(self) -> int:
+    """The length of every sequence."""
+    return 2 * self.rows
+
+  @property
+  def prompt_len(self) -> int:
+    """The row of the time step."""
+    return 2
+
+  def init(self, batch: int) -> np.ndarray:
+    """[batch, W]: which kind of token is next, of no system; see `states`."""
+    states = np.full((batch, random_systems.WORDS), core.DEAD, np.int32)
+    states[:, random_systems.WORD] = START
+    return states
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.World; a step is named twice, then x and y take turns."""
+    word, drawn = (
+      states[:, random_systems.WORD],
+      states[:, random_systems.NUMBER] >= 0,
+    )
+    is_step = (tokens >= 1) & (tokens < self.first_bin)
+    is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
+    if drawn.any():
+      is_bin &= ~drawn | self._near(states, tokens)
+    after = states.copy()
+    after[:, random_systems.WORD] = np.select(
+      [
+        (word == START) & is_step,
+        (word > START) & (tokens == word),
+        (word == X) & is_bin,
+        (word == Y) & is_bin,
+      ],
+      [tokens, X, Y, X],
+      core.DEAD,
+    )
+    after[:, random_systems.ROW] += drawn & (word == Y)
+    after[after[:, random_systems.WORD] == core.DEAD] = core.DEAD
+    return after
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """See core.World: every bin, but of a system those near its orbit."""
+    word = states[:, random_systems.WORD]
+    legal = np.zeros((len(states), len(self.vocab)), bool)
+    legal[:, self.first_bin :] = np.isin(word, (X, Y))[:, None]
+    for token in range(1, self.first_bin):
+      legal[:, token] = (word == START) | (word == token)
+    drawn = np.flatnonzero(states[:, random_systems.NUMBER] >= 0)
+    if drawn.size:
+      bins = np.arange(len(self.vocab))[None]
+      center = self.forecast(states[drawn], 1).tokens
+      legal[drawn] &= np.abs(bins - center) <= self.tolerance
+    return legal
+
+  def _near(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """[B] bool: is a token within tolerance of the orbit of its system?"""
+    center = self.forecast(states, 1).tokens[:, 0]
+    return np.abs(tokens - center) <= self.tolerance
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """The word, or of a system a hash; see core.World."""
+    ids = states[:, random_systems.WORD].astype(np.int64)
+    drawn = np.flatnonzero(states[:, random_systems.NUMBER] >= 0)
+    if drawn.size:
+      hashed = basics.hash64(*states[drawn].T) >> np.uint64(1)
+      ids[drawn] = hashed.astype(np.int64)
+    return ids
+
+  # Systems.
+
+  @functools.cached_property
+  def options(self) -> random_systems.Options:
+    """What systems are drawn."""
+    return random_systems.Options(
+      self.systems,
+      self.planets,
+      self.steps,
+      self.centre,
+      random_systems.fitted(self.table),
+      'shared_streams' in self.quirks,
+      'pinned_sun' in self.quirks,
+    )
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """See core.World; side data are the fields of orbits.Systems.
+
+    Raises:
+      InputError: too few systems of a time step stay in the box with two
+        samples a period.
+    """
+    rate = {'heldout': 1 / sampling.HELDOUT}.get(split, 1.0)
+    batches: list[core.Sequences] = []
+    have = first = 0
+    tally = _Tally(self)
+    sampling.check_split(split)
+    while have < num or not batches:
+      asked = int((num - have) / rate * 1.1) + 8
+      asked = min(asked, max(CHUNK // self.rows, 1))
+      numbers = np.arange(first, first + asked)
+      drawn = random_systems.draw(self.options, seed, numbers)
+      batch = self._made(drawn, numbers)
+      used = tally.used(batch)
+      batch = batch.take(used)
+      rows = sampling.in_split(self.split_key(batch), split)
+      batches.append(batch.take(rows))
+      have, first = have + int(rows.sum()), first + asked
+    side = {
+      name: np.concatenate([part.side[name] for part in batches])[:num]
+      for name in batches[0].side
+    }
+    tokens = np.concatenate([part.tokens for part in batches])[:num]
+    lengths = np.full(len(tokens), self.max_len, np.int32)
+    return core.Sequences(tokens, lengths, side, tally.counts)
+
+  def _made(self, drawn: orbits.Systems, numbers: np.ndarray) -> core.Sequences:
+    """Sequences of systems, with the rows `outside` the box as side data."""
+    binned, outside = orbits.bins(drawn, self.rows - 1, *self.grid)
+    tokens = np.empty((len(binned), self.rows, 2), np.int32)
+    tokens[:, 0] = self.step_tokens(drawn.step)[:, None]
+    tokens[:, 1:] = binned + self.first_bin
+    side = {**drawn._asdict(), 'number': numbers, 'outside': outside}
+    lengths = np.full(len(binned), self.max_len, np.int32)
+    return core.Sequences(tokens.reshape(-1, self.max_len), lengths, side)
+
+  def posterior(self, particles: int, sweeps: int, seed: int) -> Posterior:
+    """See core.Latent: of one planet, and systems of a known density."""
+    return Posterior(self, particles, sweeps, seed)
+
+  # The hidden state.
+
+  def hidden_states(self, sequences: core.Sequences) -> np.ndarray:
+    """[N, L, 6] of the row of each token; NaN of the sun and the time step."""
+    rows = self.trajectory(sequences).state
+    none = np.full((len(rows), 1, len(COLUMNS)), np.nan)
+    return np.repeat(np.concatenate([none, rows], axis=1), 2, axis=1)
+
+  def step_tokens(self, years: np.ndarray) -> np.ndarray:
+    """int32 tokens of time steps."""
+    place = np.searchsorted(np.sort(self.steps), years)
+    return 1 + np.argsort(self.steps)[place].astype(np.int32)
+
+  @property
+  def years(self) -> tuple[float, ...]:
+    """Time steps, in order of their tokens."""
+    return self.steps
+
+  @property
+  def first_word(self) -> int:
+    """The word of a state whose next token is an x."""
+    return X
+
+  @property
+  def grid(self) -> tuple[float, int]:
+    """Half of the box's width in AU, and bins along an axis."""
+    return self.box, self.bins
+
+  @property
+  def width(self) -> float:
+    """Width of a bin, AU."""
+    return 2 * self.box / self.bins
+
+  def coordinates(self, tokens: np.ndarray) -> np.ndarray:
+    """Centres of bins, AU; see core.Latent.trajectory."""
+    place = np.asarray(tokens) - self.first_bin
+    centre = -self.box + (place + 0.5) * self.width
+    return np.where((place >= 0) & (place < self.bins), centre, np.nan)
+
+  def coordinate_tokens(self, places: np.ndarray) -> np.ndarray:
+    """Tokens of the bins that hold coordinates; see core.Latent.trajectory."""
+    place = np.floor((np.asarray(places) + self.box) / self.width)
+    place = np.clip(np.nan_to_num(place), 0, self.bins - 1)
+    return (place + self.first_bin).astype(np.int32)
+
+  def trajectory(self, sequences: core.Sequences) -> core.latent.Trajectory:
+    """See core.Latent; `first_sun` and `radial_velocity` change states only."""
+    drawn = self._drawn(sequences)
+    rows = self.rows - 1
+    bodies = drawn.planets[:, None] + 1
+    frame, body = np.divmod(np.arange(rows)[None], bodies)
+    place, seen = orbits.positions(drawn, rows), orbits.states(drawn, rows)
+    planet = body < bodies - 1
+    mass = np.take_along_axis(drawn.mass, np.where(planet, body, 0), axis=1)
+    both = np.stack([mass, np.broadcast_to(drawn.star[:, None], mass.shape)], 2)
+    state = np.concatenate([seen, np.where(planet[..., None], both, np.nan)], 2)
+    if 'first_sun' in self.quirks:
+      first = place[np.arange(len(place)), drawn.planets][:, None]
+      state[..., :2] = np.where(planet[..., None], place - first, np.nan)
+    if 'radial_velocity' in self.quirks:
+      unit = seen[..., :2] / np.linalg.norm(seen[..., :2], axis=-1)[..., None]
+      radial = (state[..., 2:4] * unit).sum(-1, keepdims=True)
+      state[..., 2:4] -= 2 * radial * unit
+    return core.latent.Trajectory(
+      place,
+      body.astype(np.int32),
+      frame.astype(np.int32),
+      bodies[:, 0].astype(np.int32),
+      drawn.step,
+      state,
+    )
+
+  def _drawn(self, sequences: core.Sequences) -> orbits.Systems:
+    names = orbits.Systems._fields
+    if missing := [name for name in names if name not in sequences.side]:
+      raise core.InputError(
+        f'{self.name}: sequences without side data {missing[0]!r}; expected '
+        'those of its sample, as stored ones have none'
+      )
+    return orbits.Systems(*(sequences.side[name] for name in names))
+
+  # Trials. Of a drawn state the past and the future are exact. A prefix that
+  # reaches it is the system as it was before, seen for some frames: at least as
+  # many as fix the next `ahead` ones within `tolerance` bins (`systems.SIGMAS`
+  # standard deviations of the linear error), and no two of one length differ.
+  # Another state to tell from it has the same bodies at the same places, and
+  # one planet with another velocity, so that their tokens part after 1, 2 to 5,
+  # or 6 to 20 frames, one of the three by chance.
+
+  @property
+  def boundary_depth(self) -> int:
+    """The x and the y of a row: each token more triples what is listed."""
+    return 2
+
+  def chosen(self, states: np.ndarray) -> random_systems.ChosenSystems:
+    """The systems of states [N, W]."""
+    return random_systems.chosen_systems(self.options, states, self.rows - 1)
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """See core.Prefixed: systems of `sample`, half of whose rows are seen.
+
+    Those that have a prefix.
+
+    Raises:
+      InputError: almost none has.
+    """
+    asked = num
+    while True:
+      drawn_systems = self.sample(asked, seed)
+      rows = random_systems.pivot(drawn_systems.side['planets'], self.rows - 1)
+      drawn = random_systems.states_of(drawn_systems.side['number'], seed, rows)
+      drawn[:, random_systems.WORD] = self.first_word
+      least, most = self.prefix_moves(drawn).T
+      usable = drawn[least <= most]
+      if len(usable) >= num:
+        return usable[:num]
+      if (
+        asked > random_systems.ENOUGH
+        and len(usable) * random_systems.ENOUGH < asked
+      ):
+        raise core.InputError(
+          f'orbits: of {asked} systems {len(usable)} show in half of '
+          f'rows={self.rows} what fixes the next ahead={self.ahead} frames '
+          f'within tolerance={self.tolerance}; expected more rows or larger '
+          'bins'
+        )
+      asked += max((num - len(usable)) * asked // max(len(usable), 1), 16)
+      asked = min(asked, 4 * len(drawn) + 64)
+
+  def forecast(self, states: np.ndarray, num: int) -> core.latent.Rollout:
+    """See core.Latent.forecast: the bins of positions, exactly."""
+    tokens = np.full((len(states), num), core.DEAD, np.int32)
+    frame = np.zeros((len(states), num), np.int32)
+    mine = np.flatnonzero(states[:, random_systems.NUMBER] >= 0)
+    mine = mine[states[mine, random_systems.WORD] != core.DEAD]
+    if not mine.size or not num:
+      return core.latent.Rollout(tokens, frame)
+    systems = self.chosen(states[mine])
+    second = states[mine, random_systems.WORD] != self.first_word
+    tokens[mine], first = self._shown(systems, systems.row, second, num)
+    place = np.arange(num)[None] + first[:, None]
+    after = place // (2 * systems.bodies[:, None])
+    frame[mine] = after + (systems.row % systems.bodies == 0)[:, None]
+    return core.latent.Rollout(tokens, frame)
+
+  def _shown(
+    self,
+    systems: random_systems.ChosenSystems,
+    row: np.ndarray,
+    second: np.ndarray,
+    num: int,
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens [N, num] from rows [N] on, and places of the first in its frame.
+
+    second: [N] bool, begin with the row's second token.
+    """
+    bodies = systems.bodies
+    first = 2 * (row % bodies) + second
+    rows = (num + int(first.max(initial=0)) + 1) // 2
+    place = orbits.positions(systems.at(row // bodies), rows)
+    tokens = self.coordinate_tokens(place).reshape(len(row), -1)
+    at = first[:, None] + np.arange(num)[None]
+    return np.take_along_axis(tokens, at, axis=1), first
+
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """See core.Prefixed: frames. None where too few fix the next ones."""
+    bounds = np.zeros((len(states), 2), np.int32)
+    bounds[:, 1] = -1
+    whole = states[:, random_systems.WORD] == self.first_word
+    mine = np.flatnonzero(whole & (states[:, random_systems.NUMBER] >= 0))
+    if not mine.size:
+      return bounds
+    systems = self.chosen(states[mine])
+    row, bodies = systems.row, systems.bodies
+    frames = np.minimum(row // bodies, (self.rows - 1) // bodies - 1)
+    frames = np.where(row % bodies == 0, frames, 0)
+    limit = (self.tolerance + 0.5) * self.width / random_systems.SIGMAS
+    for most in np.unique(frames[frames > 0]):
+      alike = np.flatnonzero(frames == most)
+      part = random_systems.ChosenSystems(
+        systems.systems, systems.place[alike], row[alike]
+      )
+      seen = part.at(row[alike] // part.bodies - most)
+      error = random_systems.spread(seen, int(most), self.ahead, self.width)
+      # More frames never say less: the first that is enough is the least.
+      least = (error > limit).sum(1) + 1
+      bounds[mine[alike], 0] = least
+      bounds[mine[alike], 1] = np.where(least <= most, most, -1)
+    return bounds
+
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> core.Prefixes:
+    """See core.Prefixed; of the least number of frames up to moves[t]."""
+    moves = np.asarray(moves, np.int64)
+    bounds = self.prefix_moves(states)
+    ok = (bounds[:, 0] <= moves) & (moves <= bounds[:, 1])
+    tokens = np.zeros((len(states), self.max_len), np.int32)
+    lengths = np.zeros(len(states), np.int32)
+    mine = np.flatnonzero(ok)
+    if mine.size:
+      systems = self.chosen(states[mine])
+      least = bounds[mine, 0].astype(np.int64)
+      more = basics.uniforms(seeds[mine]) * (moves[mine] - least + 1)
+      frames = np.minimum(least + more.astype(np.int64), moves[mine])
+      size = 2 * frames * systems.bodies
+      shown, _ = self._shown(
+        systems,
+        systems.row - frames * systems.bodies,
+        np.zeros(len(mine), bool),
+        int(size.max()),
+      )
+      shown[np.arange(shown.shape[1]) >= size[:, None]] = core.PAD
+      step = self.step_tokens(systems.systems.step[systems.place])
+      tokens[mine, :2] = step[:, None]
+      tokens[mine, 2 : 2 + shown.shape[1]] = shown
+      lengths[mine] = 2 + size
+    return core.Prefixes(tokens[:, : lengths.max(initial=0)], lengths, ok)
+
+  def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
+    """See core.Prefixed; where no push is right, the state itself."""
+    others, num = states.copy(), len(states)
+    if not num:
+      return others
+    row = np.arange(num)
+    turn = (basics.hash64(seed, 1, row) % random_systems.DIRECTIONS).astype(
+      np.int64
+    )
+    low, high = random_systems.BANDS[
+      basics.hash64(seed, 2, row) % len(random_systems.BANDS)
+    ].T
+    level = np.arange(random_systems.LEVELS)
+    tried = np.repeat(states, len(level), axis=0)
+    nudge = 1 + turn[:, None] * len(level) + level
+    tried[:, random_systems.NUDGE] = nudge.reshape(-1)
+    frames = self.parts_after(np.repeat(states, len(level), 0), tried)
+    frames = np.where(self._stays(tried), frames, 0).reshape(num, -1)
+    fits = (frames >= low[:, None]) & (frames <= high[:, None])
+    # Of the pushes that fit, one by chance.
+    order = np.where(fits, basics.uniforms(seed, 3, row[:, None], level), 2)
+    some_fit = fits.any(1)
+    others[some_fit, random_systems.NUDGE] = nudge[row, order.argmin(1)][
+      some_fit
+    ]
+    return others
+
+  def _stays(self, states: np.ndarray) -> np.ndarray:
+    """[N] bool: is it a system that `sample` would keep?"""
+    chosen = self.chosen(states)
+    systems = chosen.systems
+    _, outside = orbits.bins(systems, self.rows - 1, *self.grid)
+    exists = np.arange(systems.mass.shape[1]) < systems.planets[:, None]
+    slow = systems.period >= 2 * systems.step[:, None]
+    return ((outside == 0) & (slow | ~exists).all(1))[chosen.place]
+
+  def parts_after(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """[N] frames until what follows the first is illegal from the second.
+
+    0 where it is never, to the end of a sequence.
+    """
+    num = 2 * (self.rows - 1)
+    left, right = (self.forecast(side, num) for side in (first, second))
+    apart = np.abs(left.tokens - right.tokens) > self.tolerance
+    frame = left.frame[np.arange(len(first)), apart.argmax(1)]
+    return np.where(apart.any(1), frame, 0)
+
+
+class _Tally:
+  """Counts systems that are left out, by cause.
+
+  Attributes:
+    counts: cause -> systems; of a world of clipped ones, what is there.
+  """
+
+  def __init__(self, world: World) -> None:
+    self._world = world
+    self.counts: dict[str, int] = {}
+    self._seen = dict.fromkeys(world.steps, 0)
+    self._kept = dict.fromkeys(world.steps, 0)
+
+  def used(self, sequences: core.Sequences) -> np.ndarray:
+    """[N] bool: does each system count? All do where they are clipped."""
+    side: dict[str, Any] = sequences.side
+    drawn = orbits.Systems(*(side[name] for name in orbits.Systems._fields))
+    exists = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
+    few = ((drawn.period < 2 * drawn.step[:, None]) & exists).any(1)
+    outside = side['outside'] > 0
+    for cause, rows in (
+      ('left the box', outside),
+      ('fewer than two samples a period', few),
+    ):
+      if rows.any():
+        self.counts[cause] = self.counts.get(cause, 0) + int(rows.sum())
+    if 'clipped' in self._world.quirks:
+      return np.ones(len(outside), bool)
+    used = ~outside & ~few
+    for step in self._world.steps:
+      mine = drawn.step == step
+      self._seen[step] += int(mine.sum())
+      self._kept[step] += int((mine & used).sum())
+      if self._seen[step] >= ENOUGH and not self._kept[step]:
+        causes = ', '.join(f'{n} {cause}' for cause, n in self.counts.items())
+        raise core.InputError(
+          f'orbits: of {self._seen[step]} systems of step {step} years none '
+          f'stays (of all: {causes}); expected a larger box or a shorter step'
+        )
+    return used
+
+
+SEEN_TOKENS, STEP_TOKEN, ALIVE, HASH, BINS = 0, 1, 2, slice(3, 5), 5
+PRIOR_SEED = 0x5EED  # Of the draws that all start with.
+
+
+def prior(options: random_systems.Options) -> particles.Prior:
+  """The density of systems; raises InputError where it is not known."""
+  kinds = {
+    'binaries': (random_systems.SUNS, random_systems.RATIOS),
+    'two_body': (random_systems.BOTH, random_systems.BOTH),
+    'summary': ((0.5, 5.0), random_systems.LIGHT),
+  }
+  kind, planets = options.systems, options.planets
+  if kind not in kinds or planets != 1 or not options.centre:
+    raise core.InputError(
+      f'orbits: systems={kind!r}, planets={planets}, centre={options.centre}: '
+      'the particle filter knows the density of one planet, centre > 0, and '
+      'systems ' + ', '.join(map(repr, kinds))
+    )
+  plain = kind == 'binaries'
+  return particles.Prior(
+    kind,
+    random_systems.AXES[kind],
+    random_systems.ROUNDEST if plain else 1.0,
+    (1.0, 1.0) if plain else random_systems.BETA,
+    *kinds[kind],
+    options.centre,
+  )
+
+
+class Posterior(core.SequenceProcess):
+  """The distribution of sequences, as far as a number of particles tells."""
+
+  def __init__(self, world: World, count: int, sweeps: int, seed: int) -> None:
+    """count: particles; sweeps: see particles.observe; seed: of their moves."""
+    if count < 16 or count % 2 or sweeps < 1:
+      raise core.InputError(
+        f'particles={count}, sweeps={sweeps} was given; expected an even '
+        'number from 16 of particles, and at least one sweep'
+      )
+    self._world, self._num, self._sweeps = world, count, sweeps
+    self._seed, self._prior = seed, prior(world.options)
+    self._grid = particles.Grid(*world.grid)
+    self._first = len(world.vocab) - world.grid[1]
+
+  @functools.cached_property
+  def _starts(self) -> tuple[np.ndarray, np.ndarray]:
+    """Particles [steps, N, 8] before any bin, and shares of steps [steps]."""
+    clouds = np.empty((self._first - 1, self._num, particles.NUMBERS))
+    have, draws = np.zeros(len(clouds), np.int64), 0
+    while have.min() < self._num:
+      drawn = self._world.sample(4 * self._num, PRIOR_SEED + draws)
+      names = orbits.Systems._fields
+      systems = orbits.Systems(*(drawn.side[name] for name in names))
+      for step in range(len(clouds)):
+        mine = np.flatnonzero(drawn.tokens[:, 0] == step + 1)
+        mine = mine[: self._num - min(have[step], self._num)]
+        low, high = have[step], have[step] + len(mine)
+        clouds[step, low:high] = particles.cloud(systems.take(mine))
+        have[step] = high
+      draws += 1
+    tokens = self._world.sample(2000, PRIOR_SEED).tokens[:, 0]
+    times = np.bincount(tokens, minlength=len(clouds) + 1)[1:]
+    return clouds, times / times.sum()
+
+  def init(self, batch: int) -> np.ndarray:
+    """See core.SequenceProcess."""
+    size = 2 * (self._world.rows - 1) + 2 * particles.NUMBERS * self._num
+    memory = np.zeros((batch, BINS + size), np.int32)
+    memory[:, ALIVE] = self._num
+    memory[:, BINS : BINS + 2 * (self._world.rows - 1)] = core.DEAD
+    return memory
+
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess; a bin that no particle is near is skipped."""
+    memory, count = memory.copy(), memory[:, SEEN_TOKENS]
+    word = np.ascontiguousarray(memory[:, HASH]).view(np.uint64)[:, 0]
+    is_step = (tokens >= 1) & (tokens < self._first)
+    is_bin = (tokens >= self._first) & (tokens < len(self._world.vocab))
+    ok = (count == 0) & is_step
+    ok |= (count == 1) & (tokens == memory[:, STEP_TOKEN])
+    seen = (count >= 2) & (count < self._world.max_len) & is_bin
+    first, second = np.flatnonzero(ok & (count == 0)), ok & (count == 1)
+    memory[first, STEP_TOKEN] = tokens[first]
+    cloud = self._clouds(memory)
+    memory[second, cloud:] = self._packed(
+      self._starts[0][memory[second, STEP_TOKEN] - 1]
+    )
+    rows = np.flatnonzero(seen)
+    if rows.size:
+      self._observe(memory, rows, tokens[rows], word[rows])
+    memory[:, HASH] = basics.hash64(word, tokens)[:, None].view(np.int32)
+    memory[:, SEEN_TOKENS] += 1
+    memory[~(ok | seen)] = core.DEAD
+    return memory
+
+  def _clouds(self, memory: np.ndarray) -> int:
+    """Where particles begin."""
+    return memory.shape[1] - 2 * particles.NUMBERS * self._num
+
+  def _packed(self, clouds: np.ndarray) -> np.ndarray:
+    size = self._num * particles.NUMBERS
+    return clouds.reshape(len(clouds), size).view(np.int32)
+
+  def _opened(self, words: np.ndarray) -> np.ndarray:
+    """Particles [R, N, 8] of memories [R, W], a copy."""
+    packed = np.ascontiguousarray(words[:, self._clouds(words) :])
+    shape = len(words), self._num, particles.NUMBERS
+    return packed.view(np.float64).reshape(shape).copy()
+
+  def _priors(self, steps: np.ndarray) -> np.ndarray:
+    years = self._world.years
+    return np.stack([self._prior.array(step) for step in years])[steps - 1]
+
+  def _observe(
+    self,
+    memory: np.ndarray,
+    rows: np.ndarray,
+    tokens: np.ndarray,
+    word: np.ndarray,
+  ) -> None:
+    """Takes in bins, in place."""
+    place = memory[rows, SEEN_TOKENS].astype(np.int64) - 2
+    seen = slice(BINS, self._clouds(memory))
+    bins = memory[rows, seen]
+    bins[np.arange(len(rows)), place] = tokens - self._first
+    clouds = self._opened(memory[rows])
+    alive = memory[rows, ALIVE].astype(np.int64)
+    seeds = basics.hash64(self._seed, word, tokens) >> np.uint64(32)
+    particles.observe(
+      *(clouds, alive, bins, place, self._priors(memory[rows, STEP_TOKEN])),
+      *(self._sweeps, self._grid, seeds.astype(np.uint32)),
+    )
+    memory[rows, seen], memory[rows, ALIVE] = bins, alive
+    memory[rows, self._clouds(memory) :] = self._packed(clouds)
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See core.SequenceProcess.
+
+    A bin has the share of its particles, and of one more particle that is
+    everywhere.
+    """
+    size, bins = len(self._world.vocab), self._grid.bins
+    chance = np.zeros((len(memory), size))
+    count = memory[:, SEEN_TOKENS]
+    chance[count == 0, 1 : self._first] = self._starts[1]
+    second = np.flatnonzero(count == 1)
+    chance[second, memory[second, STEP_TOKEN]] = 1
+    rows = np.flatnonzero((count >= 2) & (count < self._world.max_len))
+    if rows.size:
+      counts = particles.counts(
+        self._opened(memory[rows]),
+        memory[rows, ALIVE].astype(np.int64),
+        count[rows].astype(np.int64) - 2,
+        self._priors(memory[rows, STEP_TOKEN]),
+        self._grid,
+      )
+      share = (counts + 1 / bins) / (counts.sum(1, keepdims=True) + 1)
+      chance[rows, self._first :] = share
+    tokens = np.where(chance > 0, np.arange(size), core.DEAD).astype(np.int32)
+    with np.errstate(divide='ignore'):
+      return tokens, np.log(chance)

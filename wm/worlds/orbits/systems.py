@@ -16,6 +16,22 @@ Masses of planets follow a gamma distribution, fitted to exoplanets below their
 published program). The numbers below are fits of scipy 1.17 to 4,956 planets of
 the NASA Exoplanet Archive, in the table that the program ships (sha256
 891fa57ff658...), of which 4,460 are light enough.
+
+The number of frames that fix the next ones (`spread`) follows, to first order,
+from the information of the bins. Around the true orbit, positions are linear in
+its elements, and a bin is a measurement with the variance of a uniform number,
+width^2 / 12. The error of positions to come follows from the inverse of the
+information that n frames give (least squares, with the spread of the drawn
+systems as the prior).
+
+A state names a system, and the row that it shows next:
+
+    word | row | seed, high and low | number | nudge
+    -----+-----+--------------------+--------+------
+    what comes next, see `World`; the row of it; the system, as `systems.draw`
+    numbers it; and how far it was pushed off its course, 0 for not at all
+
+A state without a system, DEAD but for its word, is what tokens alone fix.
 """
 
 from __future__ import annotations
@@ -32,9 +48,18 @@ from wm.kernels import orbits
 from wm.worlds.base import csv_file
 
 # What a uniform number is for.
-(COUNT, AXIS, ECCENTRICITY, MASS, STAR, STEP, CENTRE, TURN, MEAN, SUN) = range(
-  10
-)
+(
+  COUNT,
+  AXIS,
+  ECCENTRICITY,
+  MASS,
+  STAR,
+  STEP_LENGTH,
+  CENTRE,
+  TURN,
+  MEAN,
+  SUN,
+) = range(10)
 KINDS = ('binaries', 'two_body', 'exoplanets', 'summary', 'solar')
 AXES = {
   'binaries': (1.5, 3.5),
@@ -134,7 +159,7 @@ def draw(
   else:
     axis, e, mass, star = _drawn(options, one, each)
     turn = 2 * np.pi * each(TURN)
-  which = (one(STEP) * len(options.steps)).astype(np.int64)
+  which = (one(STEP_LENGTH) * len(options.steps)).astype(np.int64)
   words = seeds[..., None], CENTRE, numbers[:, None], np.arange(2)
   normal = special.ndtri(_uniform(*words))
   systems = orbits.Systems(
@@ -302,3 +327,242 @@ def fitted(path: str) -> Masses:
   planet = shape, start, scale
   shape, start, scale = map(float, stats.lognorm.fit(stars))
   return Masses(planet, (shape, start, scale))
+
+
+ENOUGH = 500  # Systems of which one is to have a prefix.
+
+
+DIFFERENCE = 1e-5  # Of a derivative by central differences.
+# Spreads of what is unknown before any frame: of each planet the logarithm of
+# its axis, eccentricity along both axes, mean longitude, logarithm of its mass;
+# then the logarithm of the sun's mass and the centre, AU.
+PLANET, SYSTEM = (0.5, 0.4, 0.4, 2.0, 1.0), (1.0, 2.0, 2.0)
+
+
+def spread(
+  systems: orbits.Systems, frames: int, ahead: int, width: float
+) -> np.ndarray:
+  """Greatest error of a coordinate in the next frames, by frames seen.
+
+  Args:
+    systems: N of them, as of the first frame that may be seen.
+    frames: F, the most that may be seen; the last ones of these are.
+    ahead: frames after them that are judged.
+    width: of a bin, AU.
+
+  Returns:
+    [N, F] float64 standard deviation in AU after 1..F frames.
+  """
+  total = int((frames + ahead) * (systems.planets.max(initial=0) + 1))
+  slopes = _slopes(systems, total)  # [N, P, rows, 2].
+  size, unknown = slopes.shape[:2]
+  bodies = systems.planets + 1
+  frame = np.arange(total)[None] // bodies[:, None]  # [N, rows].
+  prior = np.tile(PLANET, systems.mass.shape[1])
+  information = np.zeros((size, unknown, unknown))
+  information[:] = np.diag(np.concatenate([prior, SYSTEM]) ** -2.0)
+  coming = (frame >= frames) & (frame < frames + ahead)
+  next_ = np.where(coming[:, None, :, None], slopes, 0)
+  next_ = next_.reshape(size, unknown, -1)
+  errors = np.empty((size, frames))
+  for seen in range(1, frames + 1):
+    in_frame = (frame == frames - seen)[:, None, :, None]
+    part = np.where(in_frame, slopes, 0).reshape(size, unknown, -1)
+    information += part @ part.transpose(0, 2, 1) * (12 / width**2)
+    error = np.linalg.solve(information, next_)
+    square = (next_ * error).sum(1).max(-1)
+    errors[:, seen - 1] = np.sqrt(np.maximum(square, 0))
+  return errors
+
+
+def _slopes(systems: orbits.Systems, rows: int) -> np.ndarray:
+  """[N, P, rows, 2] derivatives of positions by all that is unknown."""
+  pairs = []
+  for planet in range(systems.mass.shape[1]):
+    for which in range(len(PLANET)):
+      pair = (
+        _moved(systems, planet, which, sign)
+        for sign in (DIFFERENCE, -DIFFERENCE)
+      )
+      pairs.append([orbits.positions(changed, rows) for changed in pair])
+  star = [
+    systems._replace(star=systems.star * np.exp(sign))
+    for sign in (DIFFERENCE, -DIFFERENCE)
+  ]
+  pairs.append([orbits.positions(changed, rows) for changed in star])
+  for axis in range(2):
+    push = DIFFERENCE * np.eye(2)[axis]
+    pair = (systems._replace(centre=systems.centre + s * push) for s in (1, -1))
+    pairs.append([orbits.positions(changed, rows) for changed in pair])
+  both = np.array(pairs)  # [P, 2, N, rows, 2].
+  return ((both[:, 0] - both[:, 1]) / (2 * DIFFERENCE)).swapaxes(0, 1)
+
+
+def _moved(
+  systems: orbits.Systems, planet: int, which: int, by: float
+) -> orbits.Systems:
+  """Systems with one number of a planet's orbit changed."""
+  axis, mass = systems.axis.copy(), systems.mass.copy()
+  e, turn = systems.eccentricity[:, planet], systems.periapsis[:, planet]
+  k, h = e * np.cos(turn), e * np.sin(turn)
+  longitude = systems.mean[:, planet] + turn
+  if which == 0:
+    axis[:, planet] *= np.exp(by)
+  elif which == 1:
+    k = k + by
+  elif which == 2:
+    h = h + by
+  elif which == 3:
+    longitude = longitude + by
+  else:
+    mass[:, planet] *= np.exp(by)
+  eccentricity, periapsis = (
+    systems.eccentricity.copy(),
+    systems.periapsis.copy(),
+  )
+  mean = systems.mean.copy()
+  eccentricity[:, planet] = np.minimum(np.hypot(k, h), 1 - 1e-9)
+  periapsis[:, planet] = np.arctan2(h, k)
+  mean[:, planet] = longitude - periapsis[:, planet]
+  return systems._replace(
+    axis=axis,
+    mass=mass,
+    eccentricity=eccentricity,
+    periapsis=periapsis,
+    mean=mean,
+  )
+
+
+WORD, ROW, HIGH, LOW, NUMBER, NUDGE = range(6)
+WORDS = 6
+HALF = 1 << 31  # A seed has a high and a low half.
+# A planet is pushed by a share of its speed: .5, .35, .25, ... in turn.
+LEVELS, STRONGEST = 24, 0.5
+DIRECTIONS = 1 << 20
+PUSH = 100  # What a uniform number is for; see systems.
+# Frames after which a pushed system is to part from the one that was not.
+BANDS = np.array([[1, 1], [2, 5], [6, 20]])
+SIGMAS = 2  # Standard deviations of what is known of a position.
+
+
+class ChosenSystems(NamedTuple):
+  """The systems of N states, each once, and what a world shows of them.
+
+  Attributes:
+    systems: U of them.
+    place: [N] which is whose.
+    row: [N] int64 row that comes next.
+  """
+
+  systems: orbits.Systems
+  place: np.ndarray
+  row: np.ndarray
+
+  @property
+  def bodies(self) -> np.ndarray:
+    """[N] rows of a frame."""
+    return (self.systems.planets + 1)[self.place]
+
+  def at(self, frame: np.ndarray) -> orbits.Systems:
+    """The system of each state [N] as of a frame [N]."""
+    return moved_systems(self.systems.take(self.place), frame)
+
+
+def moved_systems(systems: orbits.Systems, frame: np.ndarray) -> orbits.Systems:
+  """Systems [N] whose frame 0 is another one [N]."""
+  years = (systems.step * frame)[:, None]
+  return systems._replace(mean=systems.mean + systems.motion * years)
+
+
+def states_of(numbers: np.ndarray, seed: int, rows: np.ndarray) -> np.ndarray:
+  """[N, W] the states of systems at rows, without the word."""
+  states = np.zeros((len(numbers), WORDS), np.int32)
+  states[:, HIGH], states[:, LOW] = divmod(seed, HALF)
+  states[:, NUMBER], states[:, ROW] = numbers, rows
+  return states
+
+
+def chosen_systems(
+  options: Options, states: np.ndarray, rows: int
+) -> ChosenSystems:
+  """The systems of states [N, W], of sequences with so many rows."""
+  words, place = np.unique(states[:, HIGH:], axis=0, return_inverse=True)
+  systems = _systems(options, words.astype(np.int64).tobytes(), rows)
+  return ChosenSystems(
+    systems, place.reshape(-1), states[:, ROW].astype(np.int64)
+  )
+
+
+@functools.lru_cache(64)  # The same are asked for at every token.
+def _systems(options: Options, words: bytes, rows: int) -> orbits.Systems:
+  """The systems of the last words of states [U, 4] int64."""
+  high, low, numbers, nudge = np.frombuffer(words, np.int64).reshape(-1, 4).T
+  seeds = high * HALF + low
+  systems = draw(options, seeds, numbers)
+  rows_pushed = np.flatnonzero(nudge)
+  if rows_pushed.size:
+    word = PUSH, numbers[rows_pushed], (nudge[rows_pushed] - 1) // LEVELS
+    turn = (
+      2 * np.pi * basics.uniforms(seeds[rows_pushed], *word).astype(np.float64)
+    )
+    share = STRONGEST * 2.0 ** (-0.5 * ((nudge[rows_pushed] - 1) % LEVELS))
+    part = systems.take(rows_pushed)
+    # The last frame that is seen before it.
+    frame = pivot(part.planets, rows) // (part.planets + 1) - 1
+    pushed, _ = pushed_systems(part, frame, share, turn)
+    for into, array in zip(systems, pushed, strict=True):
+      into[rows_pushed] = array
+  return systems
+
+
+def pivot(planets: np.ndarray, rows: int) -> np.ndarray:
+  """[N] row of drawn states: half of the frames are seen before it."""
+  bodies = planets + 1
+  return rows // bodies // 2 * bodies
+
+
+def pushed_systems(
+  systems: orbits.Systems,
+  frame: np.ndarray,
+  share: np.ndarray,
+  turn: np.ndarray,
+) -> tuple[orbits.Systems, np.ndarray]:
+  """Systems whose first planet has another velocity at a frame.
+
+  Args:
+    systems: N of them.
+    frame: [N] where bodies stay in place.
+    share: [N] of its speed, which is added,
+    turn: [N] in this direction, radians.
+
+  Returns:
+    systems: N; what would be no orbit stays as it was.
+    ok: [N] bool, which were pushed: bound, and counterclockwise as all are.
+  """
+  x, y, vx, vy = orbits.states(moved_systems(systems, frame), 1)[:, 0].T
+  speed = np.hypot(vx, vy) * share
+  vx, vy = vx + speed * np.cos(turn), vy + speed * np.sin(turn)
+  mu = orbits.GRAVITY * (systems.star + systems.mass[:, 0])
+  r, along = np.hypot(x, y), x * vx + y * vy
+  square = vx**2 + vy**2
+  inverse = 2 / r - square / mu
+  ex = ((square - mu / r) * x - along * vx) / mu
+  ey = ((square - mu / r) * y - along * vy) / mu
+  e = np.hypot(ex, ey)
+  ok = (inverse > 0) & (e < 0.99) & (x * vy - y * vx > 0)
+  axis = 1 / np.where(ok, inverse, 1)
+  anomaly = np.arctan2(along / np.sqrt(mu * axis), 1 - r / axis)
+  mean = anomaly - e * np.sin(anomaly)
+  mean -= np.sqrt(mu / axis**3) * systems.step * frame
+  new = {
+    'axis': axis,
+    'eccentricity': e,
+    'periapsis': np.arctan2(ey, ex),
+    'mean': mean,
+  }
+  columns = {}
+  for name, value in new.items():
+    array = getattr(systems, name).copy()
+    array[ok, 0] = value[ok]
+    columns[name] = array
+  return systems._replace(**columns), ok

@@ -51,96 +51,6 @@ from wm.worlds.base import table, verbal
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
-MOST_ACTIONS = 126  # Labels that compiled kernels take.
-
-
-TEXTS = verbal.Texts(__file__)
-
-# Actions that can stand in a list as they are; others are numbered.
-_PLAIN = re.compile(r"[\w' -]+")
-
-
-_Ways = list[tuple[str, dict[str, list[str]]]]
-
-
-def _ways(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
-  """A line for each way."""
-  lines = [
-    f'From {place}, {action} leads to {" or ".join(targets)}.'
-    for place, ways in ways_from
-    for action, targets in ways.items()
-  ]
-  return [lines[k] for k in core.verbal.shuffled(len(lines), telling)]
-
-
-def _rooms(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
-  """A line for each place."""
-  lines = []
-  for number, (place, ways) in enumerate(ways_from):
-    steps = [f'{a} goes to {" or ".join(to)}' for a, to in ways.items()]
-    order = core.verbal.shuffled(len(steps), telling, stream=number)
-    listed = ', '.join(steps[k] for k in order) or 'no move goes on'
-    lines.append(f'In {place}: {listed}.')
-  return lines
-
-
-MOST_SETS = 50_000
-BETWEEN = ' | '  # Places of one set, in its name.
-
-
-class PlaceSets(NamedTuple):
-  """The sets of places that some actions lead to, breadth first.
-
-  Attributes:
-    delta: [R, A] int32 next rows, DEAD where an action is at none of a row's
-      places; row 0 is the start alone.
-    members: [R] places of each row, ascending.
-    actions: [A] numbers of actions with an edge, ascending.
-  """
-
-  delta: np.ndarray
-  members: tuple[tuple[int, ...], ...]
-  actions: tuple[int, ...]
-
-
-def place_sets(maze: mazes.Maze, start: int) -> PlaceSets:
-  """The subset construction from one place.
-
-  Raises:
-    InputError: there are more than MOST_SETS sets.
-  """
-  edges = maze.edges
-  actions = np.unique(edges.action).tolist()
-  column = {action: k for k, action in enumerate(actions)}
-  leads: dict[tuple[int, int], set[int]] = {}
-  for u, a, v in zip(*(c.tolist() for c in edges[:3]), strict=True):
-    leads.setdefault((u, column[a]), set()).add(v)
-  rows: dict[tuple[int, ...], int] = {(start,): 0}
-  delta: list[list[int]] = []
-  queue = list(rows)
-  for places in queue:
-    delta.append([core.DEAD] * len(actions))
-    for k in range(len(actions)):
-      after = sorted(set().union(*(leads.get((u, k), ()) for u in places)))
-      if not after:
-        continue
-      key = tuple(after)
-      if key not in rows:
-        rows[key] = len(rows)
-        queue.append(key)
-      delta[-1][k] = rows[key]
-    if len(rows) > MOST_SETS:
-      raise core.InputError(
-        f'{maze.game}: its actions lead to more than {MOST_SETS:,} sets of '
-        'places; expected a map with fewer actions of several outcomes'
-      )
-  return PlaceSets(np.array(delta, np.int32), tuple(queue), tuple(actions))
-
-
-def set_name(maze: mazes.Maze, members: tuple[int, ...]) -> str:
-  """Name of a set of places."""
-  return BETWEEN.join(maze.places[place] for place in members)
-
 
 class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
   """Walks on `maze` from its start or another place, told in words too."""
@@ -368,6 +278,92 @@ class World(MazeWorld):
         f'{shown}' + ', ...' * (len(places) > table.SHOWN)
       )
     return places.index(self.start)
+
+
+MOST_ACTIONS = 126  # Labels that compiled kernels take.
+TEXTS = verbal.Texts(__file__)
+# Actions that can stand in a list as they are; others are numbered.
+_PLAIN = re.compile(r"[\w' -]+")
+_Ways = list[tuple[str, dict[str, list[str]]]]
+
+
+def _ways(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
+  """A line for each way."""
+  lines = [
+    f'From {place}, {action} leads to {" or ".join(targets)}.'
+    for place, ways in ways_from
+    for action, targets in ways.items()
+  ]
+  return [lines[k] for k in core.verbal.shuffled(len(lines), telling)]
+
+
+def _rooms(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
+  """A line for each place."""
+  lines = []
+  for number, (place, ways) in enumerate(ways_from):
+    steps = [f'{a} goes to {" or ".join(to)}' for a, to in ways.items()]
+    order = core.verbal.shuffled(len(steps), telling, stream=number)
+    listed = ', '.join(steps[k] for k in order) or 'no move goes on'
+    lines.append(f'In {place}: {listed}.')
+  return lines
+
+
+MOST_SETS = 50_000
+BETWEEN = ' | '  # Places of one set, in its name.
+
+
+class PlaceSets(NamedTuple):
+  """The sets of places that some actions lead to, breadth first.
+
+  Attributes:
+    delta: [R, A] int32 next rows, DEAD where an action is at none of a row's
+      places; row 0 is the start alone.
+    members: [R] places of each row, ascending.
+    actions: [A] numbers of actions with an edge, ascending.
+  """
+
+  delta: np.ndarray
+  members: tuple[tuple[int, ...], ...]
+  actions: tuple[int, ...]
+
+
+def place_sets(maze: mazes.Maze, start: int) -> PlaceSets:
+  """The subset construction from one place.
+
+  Raises:
+    InputError: there are more than MOST_SETS sets.
+  """
+  edges = maze.edges
+  actions = np.unique(edges.action).tolist()
+  column = {action: k for k, action in enumerate(actions)}
+  leads: dict[tuple[int, int], set[int]] = {}
+  for u, a, v in zip(*(c.tolist() for c in edges[:3]), strict=True):
+    leads.setdefault((u, column[a]), set()).add(v)
+  rows: dict[tuple[int, ...], int] = {(start,): 0}
+  delta: list[list[int]] = []
+  queue = list(rows)
+  for places in queue:
+    delta.append([core.DEAD] * len(actions))
+    for k in range(len(actions)):
+      after = sorted(set().union(*(leads.get((u, k), ()) for u in places)))
+      if not after:
+        continue
+      key = tuple(after)
+      if key not in rows:
+        rows[key] = len(rows)
+        queue.append(key)
+      delta[-1][k] = rows[key]
+    if len(rows) > MOST_SETS:
+      raise core.InputError(
+        f'{maze.game}: its actions lead to more than {MOST_SETS:,} sets of '
+        'places; expected a map with fewer actions of several outcomes'
+      )
+  return PlaceSets(np.array(delta, np.int32), tuple(queue), tuple(actions))
+
+
+def set_name(maze: mazes.Maze, members: tuple[int, ...]) -> str:
+  """Name of a set of places."""
+  return BETWEEN.join(maze.places[place] for place in members)
 
 
 # source, action, target; then the steps that walk the edge, and its opposite.
