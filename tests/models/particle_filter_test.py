@@ -6,7 +6,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.kernels.orbits import particles
-from wm.worlds.orbits import posterior
+from wm.worlds import orbits as orbits_world
 
 
 def test_a_session_gives_what_whole_sequences_give():
@@ -45,12 +45,12 @@ def fixed(world, filtered, states, seen, frames) -> float:
   for t in range(size):
     on = np.flatnonzero(t >= size - 4 * frames)
     found[on] = filtered.advance(found[on], seen[on, t])
-  clouds, alive = filtered._opened(found), found[:, posterior.ALIVE]
-  priors = filtered._priors(found[:, posterior.STEP])
+  clouds, alive = filtered._opened(found), found[:, orbits_world.ALIVE]
+  priors = filtered._priors(found[:, orbits_world.STEP_TOKEN])
   told = world.forecast(states, 4 * world.ahead).tokens - world.first_bin
   grid, shares = particles.Grid(*world.grid), []
   for k in range(4 * world.ahead):
-    places = found[:, posterior.COUNT].astype(np.int64) - 2 + k
+    places = found[:, orbits_world.SEEN_TOKENS].astype(np.int64) - 2 + k
     given = clouds, alive.astype(np.int64), places, priors, grid
     near = np.abs(np.arange(world.bins) - told[:, k, None]) <= world.tolerance
     shares.append((particles.counts(*given) * near).sum(1) / alive)

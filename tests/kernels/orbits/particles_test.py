@@ -8,7 +8,8 @@ from wm import core
 from wm.core import registry
 from wm.kernels import orbits
 from wm.kernels.orbits import particles
-from wm.worlds.orbits import posterior, systems
+from wm.worlds import orbits as orbits_world
+from wm.worlds.orbits import systems
 
 TINY = "orbits(systems='{}', bins={}, box={}, rows=13, steps=({},), centre={})"
 WORLDS = {
@@ -37,7 +38,7 @@ def test_many_particles_are_near_the_exact_distribution(kind):
   for head in heads:
     memory = filtered.init(1)
     for token in (1, 1, *(head[:10] + world.first_bin)):
-      seen = int(memory[0, posterior.COUNT]) - 2
+      seen = int(memory[0, orbits_world.SEEN_TOKENS]) - 2
       agree = bins[(bins[:, : max(seen, 0)] == head[: max(seen, 0)]).all(1)]
       if seen >= 0 and len(agree) > 800:
         exact = ref.following(agree[:9000], head[:seen], num)
@@ -57,7 +58,7 @@ def test_many_particles_are_near_the_exact_distribution(kind):
 def test_particles_move_as_bodies_do():
   world = registry.make('world', 'orbits()')
   drawn, _ = known(world, 40)
-  prior = posterior.prior(world.options).array(0.1)
+  prior = orbits_world.prior(world.options).array(0.1)
   cloud, orbit = particles.cloud(drawn), np.empty(10)
   places = orbits.positions(drawn, 12)
   for n in range(5):
@@ -77,7 +78,7 @@ def test_the_density_is_that_of_the_elements(kind):
   """Times how coordinates stretch as elements change, by differences."""
   world = registry.make('world', WORLDS[kind])
   drawn, _ = known(world, 60)
-  prior, orbit = posterior.prior(world.options), np.empty(10)
+  prior, orbit = orbits_world.prior(world.options), np.empty(10)
   some, array = drawn.take(slice(20)), drawn.axis[:20, 0]
   tilt = prior.array(drawn.step[0])
   names = 'axis', 'eccentricity', 'periapsis', 'mean', 'mass', 'star'
@@ -112,7 +113,7 @@ def test_the_density_is_that_of_the_elements(kind):
 def test_what_no_system_is_has_no_density():
   world = registry.make('world', 'orbits()')
   drawn, _ = known(world, 9)
-  prior = posterior.prior(world.options).array(0.1)
+  prior = orbits_world.prior(world.options).array(0.1)
   good, orbit = particles.cloud(drawn)[0], np.empty(10)
   for at, by in ((4, 90.0), (6, 3.0), (7, 4.0), (7, -4.0)):
     bad = good.copy()
@@ -149,7 +150,7 @@ def test_a_bin_that_no_orbit_reaches_is_passed_over():
     if t == 12:  # The other end of the box.
       token = world.first_bin + 63 - (token - world.first_bin) // 8
     memory = filtered.advance(memory, token)
-  seen = memory[0, posterior.BINS : posterior.BINS + 16]
+  seen = memory[0, orbits_world.BINS : orbits_world.BINS + 16]
   assert seen[10] == -1
   assert (np.delete(seen, 10) >= 0).all()
   chance = np.exp(filtered.next(memory)[1][0])

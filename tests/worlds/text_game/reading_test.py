@@ -199,7 +199,7 @@ def test_names_with_quotes_and_brackets(tmp_path, wording):
 
 def test_an_action_with_two_outcomes_leads_to_a_set():
   world = text_game.World()
-  hotel = text_game.world.hotel()
+  hotel = text_game.hotel()
   assert world.stats()['ambiguous'] == 1
   lift = world.parse('lift')
   token = world.vocab.index
