@@ -210,7 +210,9 @@ def count(
   yield from exact.counts(truth, start, depth)
 
 
-def classes(world: core.World | str, most: Count = exact.MOST) -> exact.Classes:
+def classes(
+  world: core.World | str, most: Count = exact.MOST
+) -> exact.EquivalenceClasses:
   """The Myhill-Nerode classes of a world's legal sequences.
 
   Vafa et al. 2024, definition C.1 and theorem C.2.

@@ -62,12 +62,12 @@ class World(table.NamedTableWorld, core.Labelled):
     make_group(self.group)  # Raises where there is no such group.
 
   @functools.cached_property
-  def _group(self) -> Group:
+  def _group(self) -> FiniteGroup:
     return make_group(self.group)
 
   @property
   def elements(self) -> np.ndarray:
-    """[S, n] int32, see `finite_groups.Group`."""
+    """[S, n] int32, see `FiniteGroup`."""
     return self._group.elements
 
   @property
@@ -169,7 +169,7 @@ AVAILABLE = f'parity, z2 to z{LARGEST}, s2 to s6, a3 to a6'
 _SIZES = {'z': (2, LARGEST), 's': (2, 6), 'a': (3, 6)}
 
 
-class Group(NamedTuple):
+class FiniteGroup(NamedTuple):
   """A finite group; row 0 of its elements is the identity.
 
   Attributes:
@@ -224,7 +224,7 @@ def kind_and_degree(name: str) -> tuple[str, int] | None:
   return (kind, degree) if least <= degree <= most else None
 
 
-def make_group(name: str) -> Group:
+def make_group(name: str) -> FiniteGroup:
   """The group of a name; raises InputError where there is no such group."""
   parsed = kind_and_degree(name)
   if parsed is None:
@@ -232,12 +232,12 @@ def make_group(name: str) -> Group:
   kind, size = parsed
   if kind == 'z':
     elements = np.arange(size, dtype=np.int32)[:, None]
-    return Group(kind, size, elements, tuple(map(str, range(size))))
+    return FiniteGroup(kind, size, elements, tuple(map(str, range(size))))
   elements = np.array([*itertools.permutations(range(size))], np.int32)
   if kind == 'a':
     elements = elements[~_odd(elements)]
   names = tuple(_cycles(images) for images in elements.tolist())
-  return Group(kind, size, elements, names)
+  return FiniteGroup(kind, size, elements, names)
 
 
 def _odd(permutations: np.ndarray) -> np.ndarray:

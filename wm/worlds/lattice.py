@@ -139,7 +139,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   def law(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay."""
     del replan  # A random walk goes on from any place alike.
-    return Walk(self)
+    return LatticeWalk(self)
 
   # In words.
 
@@ -176,7 +176,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   def _tell(self, rows: np.ndarray, telling: core.PromptStyle) -> list[str]:
     steps = self.delta[: self.size, : len(VOCAB) - 1]
-    verbal_table = verbal.Table(steps, self._names(telling), VOCAB[1:])
+    verbal_table = verbal.VerbalTable(steps, self._names(telling), VOCAB[1:])
     form = 'At {here}, {label} can come next and leads to {there}.'
     return verbal.by_step(verbal_table, rows, telling, step=form, none='')
 
@@ -184,7 +184,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     """See core.Verbal; a line is told in as many words at any length."""
     if core.verbal.wording_of(self, telling) == 'line':
       return super().extent(telling)
-    verbal_table = verbal.Table(self.delta, self._names(telling), ())
+    verbal_table = verbal.VerbalTable(self.delta, self._names(telling), ())
     frame = _PLACES + _NAMED * self.named
     return verbal.extent(
       verbal_table, lambda rows: self._tell(rows, telling), 'places', frame
@@ -217,7 +217,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     return svg.picture(max(right + 40, 160), y + 48, parts, f'at {row}')
 
 
-class Walk(core.SequenceProcess):
+class LatticeWalk(core.SequenceProcess):
   """A Markov chain; memory is a row of the table and the tokens so far."""
 
   def __init__(self, world: World) -> None:

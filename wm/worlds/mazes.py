@@ -397,7 +397,7 @@ def walk(layout: Layout, seed: int) -> mazes.Maze:
   """The maze as the walk shows it, steps and places along it included."""
   every = moves(layout)
   taken = _tour(layout, every, seed)
-  steps = [mazes.Step(0, 'Init', describe(layout, 0))]
+  steps = [mazes.WalkthroughStep(0, 'Init', describe(layout, 0))]
   trail, lit = [0], {0}
   forward: dict[int, tuple[int, int]] = {}
   for number in taken:
@@ -407,11 +407,11 @@ def walk(layout: Layout, seed: int) -> mazes.Maze:
     observation = (
       'It is pitch dark here.' if dark else describe(layout, move.target)
     )
-    steps.append(mazes.Step(step, move.action, observation))
+    steps.append(mazes.WalkthroughStep(step, move.action, observation))
     trail.append(move.target)
     if dark:
       observation = describe(layout, move.target)
-      steps.append(mazes.Step(step + 1, LAMP, observation))
+      steps.append(mazes.WalkthroughStep(step + 1, LAMP, observation))
       trail.append(move.target)
     forward.setdefault(number, (step, step + dark))
   labelled = _labelled(layout, every, forward)

@@ -13,9 +13,9 @@ from wm.worlds.text_game import questions as game_questions
 def walked(*steps):
   """A maze of nothing but a walkthrough of (action, first line)."""
   found = mazes.World().maze
-  told = [maze.Step(0, 'Init', 'Hall\nA hall.')]
+  told = [maze.WalkthroughStep(0, 'Init', 'Hall\nA hall.')]
   told += [
-    maze.Step(k, action, f'{line}\nMore.')
+    maze.WalkthroughStep(k, action, f'{line}\nMore.')
     for k, (action, line) in enumerate(steps, 1)
   ]
   return found._replace(steps=tuple(told), trail=np.zeros(0, np.int32))

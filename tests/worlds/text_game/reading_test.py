@@ -283,8 +283,8 @@ def test_walkthroughs_are_read_block_by_block():
     '==>STEP NUM: 1\n==>ACT: \n==>OBSERVATION: \n\n===========\n'
   )
   assert readers.walkthrough(text) == (
-    maze.Step(0, 'Init', 'One\n\n===\ntwo'),
-    maze.Step(1, '', ''),
+    maze.WalkthroughStep(0, 'Init', 'One\n\n===\ntwo'),
+    maze.WalkthroughStep(1, '', ''),
   )
 
 

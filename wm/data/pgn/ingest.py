@@ -25,7 +25,7 @@ from wm.data.pgn import games as pgn
 from wm.data.pgn import identity
 from wm.data.pgn import join as ingest_join
 from wm.runtime import files, locks, progress
-from wm.worlds.base.games import Recorded
+from wm.worlds.base.games import RecordedGames
 
 Path = pathlib.Path
 
@@ -58,7 +58,7 @@ def make_dataset(
   """Does the part of one process, and joins all parts once they are there.
 
   Args:
-    world: whose games they are, see Recorded.
+    world: whose games they are, see RecordedGames.
     paths: PGN files, plain or compressed.
     out: output folder; gets data/train, data/heldout, ingest.run.json.
     shard: number of this process and of all, (i, n).
@@ -74,7 +74,7 @@ def make_dataset(
       data, or another process is at the same part.
   """
   out = Path(out)
-  if not isinstance(world, Recorded):
+  if not isinstance(world, RecordedGames):
     raise core.InputError(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
     )
@@ -89,7 +89,7 @@ def make_dataset(
 
 
 def _make(
-  world: Recorded,
+  world: RecordedGames,
   sources: list[pgn_files.Source],
   out: Path,
   shard: tuple[int, int],
@@ -150,7 +150,7 @@ def _complete(out: Path) -> dict[str, Any]:
 
 
 def _read(
-  world: Recorded,
+  world: RecordedGames,
   sources: list[pgn_files.Source],
   parts: Path,
   shard: tuple[int, int],

@@ -19,7 +19,7 @@ from wm.data import sampling
 from wm.data import store as stores
 from wm.data.pgn import games as pgn
 from wm.runtime import files
-from wm.worlds.base.games import Recorded
+from wm.worlds.base.games import RecordedGames
 
 Path = pathlib.Path
 
@@ -77,7 +77,7 @@ def _load(parts: Path, block: int, *names: str) -> list[np.ndarray]:
 
 
 def join(
-  world: Recorded, out: Path, parts: Path, run: dict[str, Any], blocks: int
+  world: RecordedGames, out: Path, parts: Path, run: dict[str, Any], blocks: int
 ) -> dict[str, Any]:
   """Makes both stores from all blocks.
 
@@ -192,7 +192,7 @@ def _some(
 
 
 def _rows(
-  world: Recorded, parts: Path, blocks: int, drop: np.ndarray, held: bool
+  world: RecordedGames, parts: Path, blocks: int, drop: np.ndarray, held: bool
 ) -> Iterator[core.Sequences]:
   """Sequences of one split, in order of the games."""
   at = 0

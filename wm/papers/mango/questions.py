@@ -341,13 +341,13 @@ def questions(
   return _routes(maze, shown_maze, paths, step, rule)
 
 
-def _kept(edges: mazes.Edges, rows: np.ndarray) -> mazes.Edges:
+def _kept(edges: mazes.MazeEdges, rows: np.ndarray) -> mazes.MazeEdges:
   played, answerable = (
     mazes.Stamps(*(column[rows] for column in stamps))
     for stamps in (edges.played, edges.answerable)
   )
   ends = edges.source[rows], edges.action[rows], edges.target[rows]
-  return mazes.Edges(*ends, played, answerable)
+  return mazes.MazeEdges(*ends, played, answerable)
 
 
 def _destinations(

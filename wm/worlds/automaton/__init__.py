@@ -112,7 +112,7 @@ class World(
       raise field_error(self, ' '.join(sources), 'one of these alone')
 
   @functools.cached_property
-  def given(self) -> machine.Machine:
+  def given(self) -> machine.FiniteAutomaton:
     """The automaton as given; raises InputError where it is bad."""
     if self.file:
       return readers.read(self.file)
@@ -292,7 +292,7 @@ class World(
 
   def _table(
     self, telling: core.PromptStyle
-  ) -> tuple[verbal.Table, np.ndarray]:
+  ) -> tuple[verbal.VerbalTable, np.ndarray]:
     """States, without that after the end, and the rows of final ones."""
     symbols = len(self.given.symbols)
     ends = len(self.vocab) - 1 - symbols
@@ -303,7 +303,7 @@ class World(
       names = core.verbal.new_names(num, telling)
     final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
     spoken = self.token_names(telling)[-symbols:]
-    return verbal.Table(delta, names, spoken), final
+    return verbal.VerbalTable(delta, names, spoken), final
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""

@@ -48,7 +48,7 @@ from scipy.sparse import csgraph
 
 from wm import core
 from wm.kernels import dfa
-from wm.worlds import groups as groups_world
+from wm.worlds import groups
 
 END, OVER, PADDING = 'end', 'over', '<pad>'
 RESERVED = ('dead', OVER)  # Written forms of states that no file has.
@@ -56,7 +56,7 @@ MOST_SYMBOLS = 125  # Compiled kernels take 126 labels; one is `end`.
 SHOWN = 3  # A merged state's name lists so many of its members.
 
 
-class Machine(NamedTuple):
+class FiniteAutomaton(NamedTuple):
   """An automaton as it was given.
 
   Attributes:
@@ -100,7 +100,7 @@ def build(
   start: str,
   accepting: Sequence[str] | None,
   symbols: Sequence[str] | None = None,
-) -> Machine:
+) -> FiniteAutomaton:
   """A machine of named states.
 
   Args:
@@ -146,7 +146,7 @@ def build(
     final = np.zeros(len(states), bool)
     final[[_known(where, 'state', name, row) for name in accepting]] = True
   first = _known(where, 'start state', start, row)
-  return Machine(tuple(symbols), tuple(states), delta, first, final)
+  return FiniteAutomaton(tuple(symbols), tuple(states), delta, first, final)
 
 
 def _check_symbols(where: str, symbols: Sequence[str], ends: bool) -> None:
@@ -183,7 +183,7 @@ def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
   return numbers[name]
 
 
-def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
+def reduced(where: str, machine: FiniteAutomaton, minimise: bool) -> Reduced:
   """Drops useless states, merges equal ones, numbers the rest breadth first.
 
   minimise: whether states from which the same words are accepted become one.
@@ -271,13 +271,15 @@ def _names(
   states: tuple[str, ...] | None, members: list[np.ndarray], ends: bool
 ) -> tuple[tuple[str, ...], dict[str, int]]:
   """Names of all rows, and the row that each name stands for."""
-  groups = [
+  members_named = [
     [f'q{row}'] if states is None else [states[k] for k in merged]
     for row, merged in enumerate(members)
   ]
-  rows = {name: row for row, group in enumerate(groups) for name in group}
+  rows = {
+    name: row for row, group in enumerate(members_named) for name in group
+  }
   names = []
-  for row, group in enumerate(groups):
+  for row, group in enumerate(members_named):
     more = len(group) - SHOWN
     name = '|'.join(group[:SHOWN]) + (f'|+{more}' if more > 0 else '')
     while rows.get(name, row) != row:  # A state of the file is called so.
@@ -318,11 +320,11 @@ TOMITA = {
 PRESETS = (
   'tomita1 to tomita7, dyck_KINDS_DEPTH such as dyck_2_3, '
   f'random_STATES_SYMBOLS_LEGAL_SEED such as {RANDOM_EXAMPLE}, '
-  f'{groups_world.AVAILABLE}, each of these with _generators behind it'
+  f'{groups.AVAILABLE}, each of these with _generators behind it'
 )
 
 
-def preset(name: str) -> Machine:
+def preset(name: str) -> FiniteAutomaton:
   """The automaton of a name; raises InputError where there is none."""
   if name in TOMITA:
     return _tomita(*TOMITA[name])
@@ -331,20 +333,20 @@ def preset(name: str) -> Machine:
   if match := re.fullmatch(r'random((?:_[0-9]{1,9}){4})', name):
     return _random(name, *map(int, match[1][1:].split('_')))
   group = name.removesuffix('_generators')
-  if groups_world.kind_and_degree(group) is None:
+  if groups.kind_and_degree(group) is None:
     raise core.InputError(
       f'automaton: unknown preset {name!r}; available: {PRESETS}'
     )
-  return _word_problem(name, groups_world.make_group(group))
+  return _word_problem(name, groups.make_group(group))
 
 
-def _tomita(final: str, table: str) -> Machine:
+def _tomita(final: str, table: str) -> FiniteAutomaton:
   delta = np.array([[int(head) for head in row] for row in table.split()])
   accepting = np.isin(np.arange(len(delta)), [int(k) for k in final])
-  return Machine(('0', '1'), None, delta.astype(np.int32), 0, accepting)
+  return FiniteAutomaton(('0', '1'), None, delta.astype(np.int32), 0, accepting)
 
 
-def _dyck(kinds: int, depth: int) -> Machine:
+def _dyck(kinds: int, depth: int) -> FiniteAutomaton:
   """Stacks by depth, then in order of the brackets' kinds."""
   size = sum(kinds**k for k in range(depth + 1))
   if size > MOST_STATES:
@@ -365,10 +367,10 @@ def _dyck(kinds: int, depth: int) -> Machine:
         delta[k, 2 * kind + 1] = row[stack[:-1]]
   symbols = tuple(''.join(BRACKETS[:kinds]))
   names = ('empty', *stacks[1:])
-  return Machine(symbols, names, delta, 0, np.arange(size) == 0)
+  return FiniteAutomaton(symbols, names, delta, 0, np.arange(size) == 0)
 
 
-def _word_problem(name: str, group: groups_world.Group) -> Machine:
+def _word_problem(name: str, group: groups.FiniteGroup) -> FiniteAutomaton:
   size = len(group.elements)
   rows = np.arange(size)
   if name.endswith('_generators'):
@@ -380,12 +382,12 @@ def _word_problem(name: str, group: groups_world.Group) -> Machine:
     )
   symbols = tuple(group.names[row] for row in rows)
   delta = group.products(rows)
-  return Machine(symbols, group.names, delta, 0, np.arange(size) == 0)
+  return FiniteAutomaton(symbols, group.names, delta, 0, np.arange(size) == 0)
 
 
 def _random(
   name: str, states: int, symbols: int, legal: int, seed: int
-) -> Machine:
+) -> FiniteAutomaton:
   """Strongly connected and minimal, drawn anew until it is.
 
   The moves of each state are drawn first, LEGAL into each state and out of it,
@@ -415,7 +417,7 @@ def _random(
     sets = np.unique(columns, axis=0)
     if len(sets) == LEGAL_SETS and len(np.unique(blocks)) == states:
       labels = tuple(f'a{k}' for k in range(symbols))
-      return Machine(labels, None, delta, 0, None)
+      return FiniteAutomaton(labels, None, delta, 0, None)
   raise core.InputError(_none(name, 'minimal'))
 
 

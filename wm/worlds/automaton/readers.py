@@ -64,7 +64,7 @@ GRAPHML = 'http://graphml.graphdrawing.org/xmlns'
 DEEPEST = 6
 
 
-def read(path: str) -> machine.Machine:
+def read(path: str) -> machine.FiniteAutomaton:
   """The automaton in a file.
 
   Raises:
@@ -87,7 +87,7 @@ def read(path: str) -> machine.Machine:
     return reader(path)
 
 
-def _json(path: str) -> machine.Machine:
+def _json(path: str) -> machine.FiniteAutomaton:
   """See the module."""
 
   def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _name(where: str, value: Any) -> str:
   return str(value)
 
 
-def _csv(path: str) -> machine.Machine:
+def _csv(path: str) -> machine.FiniteAutomaton:
   """See the module."""
   table = csv_file.read(path, COLUMNS)
   stripped = ([field.strip() for field in table[name]] for name in COLUMNS)
@@ -191,7 +191,7 @@ def _one_start(path: str, starts: list[str], expected: str) -> str:
   return starts[0]
 
 
-def _graphml(path: str) -> machine.Machine:
+def _graphml(path: str) -> machine.FiniteAutomaton:
   """See the module."""
   import networkx as nx
 
@@ -201,7 +201,7 @@ def _graphml(path: str) -> machine.Machine:
   return _of_graph(path, nx.read_graphml(path))
 
 
-def _dot(path: str) -> machine.Machine:
+def _dot(path: str) -> machine.FiniteAutomaton:
   """See the module."""
   import networkx as nx
 
@@ -263,7 +263,7 @@ def _shapes(graph: Any) -> list[tuple[str, str]]:
   return shapes
 
 
-def _of_graph(path: str, graph: Any) -> machine.Machine:
+def _of_graph(path: str, graph: Any) -> machine.FiniteAutomaton:
   """An automaton from a networkx graph."""
   if not graph.is_directed():
     raise core.InputError(f'{path} is undirected; expected a directed graph')
@@ -317,7 +317,7 @@ MOST_SYMBOLS, MOST_MEMBERS = 10_000, 1_000_000
 _PARTS = re.compile(r'\\.|\[[^\]]*\]|\{[^}]*\}|.')
 
 
-def read_regex(text: str) -> machine.Machine:
+def read_regex(text: str) -> machine.FiniteAutomaton:
   """The automaton of a regular expression.
 
   Raises:
@@ -429,7 +429,7 @@ def _check_subsets(text: str, automaton: Any) -> None:
 
 def _from_library(
   where: str, automaton: Any, words: dict[str, str]
-) -> machine.Machine:
+) -> machine.FiniteAutomaton:
   """The library's automaton as ours; words: character -> the word it is for."""
   number = {
     state: k for k, state in enumerate(sorted(automaton.states, key=str))

@@ -86,7 +86,7 @@ def counts(
     yield count(world, state, bound)[-1]
 
 
-class Classes(NamedTuple):
+class EquivalenceClasses(NamedTuple):
   """The Myhill-Nerode classes of a world's legal sequences.
 
   Two sequences are of one class where no suffix is legal after one and illegal
@@ -136,7 +136,7 @@ def _few(names: list[str]) -> str:
   return ' | '.join(names[:SHOWN]) + (f' | and {rest} more' * (rest > 0))
 
 
-def classes(world: core.World, most: int = MOST) -> Classes:
+def classes(world: core.World, most: int = MOST) -> EquivalenceClasses:
   """Myhill-Nerode classes, counted by suffixes and by minimisation.
 
   Raises:
@@ -157,7 +157,7 @@ def classes(world: core.World, most: int = MOST) -> Classes:
   # Every legal sequence is in the language: rows are told apart by DEAD only.
   smallest = dfa.minimize(delta, np.zeros(len(delta), np.int32))
   names = capabilities.written(world, states)
-  return Classes(names, smallest, counts, int(smallest.max()) + 1)
+  return EquivalenceClasses(names, smallest, counts, int(smallest.max()) + 1)
 
 
 def enumerated(world: core.World, most: int) -> tuple[np.ndarray, np.ndarray]:

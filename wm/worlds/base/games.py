@@ -265,7 +265,7 @@ class GameWorld(
     return core.Prefixes(tokens, lengths, ok)
 
   @functools.cached_property
-  def _pool(self) -> Pool:
+  def _pool(self) -> GamePool:
     return make_pool(self)
 
 
@@ -274,7 +274,7 @@ def by_length(sizes: list[int]) -> list[int]:
   return [b - a for a, b in itertools.pairwise([0, *sizes])]
 
 
-class Pool(NamedTuple):
+class GamePool(NamedTuple):
   """Positions that several prefixes of a pool of games reach.
 
   Attributes:
@@ -307,7 +307,7 @@ class Pool(NamedTuple):
     return self.moves[self.rows[self.offsets[place] + pick.astype(np.int64)]]
 
 
-def make_pool(world: GameWorld) -> Pool:
+def make_pool(world: GameWorld) -> GamePool:
   """The recurring positions of `world.pool` random games.
 
   A prefix counts only if its game goes on after it.
@@ -343,10 +343,12 @@ def make_pool(world: GameWorld) -> Pool:
   chosen = first[many]
   reached = world.after(tokens[row[chosen]], ply[chosen] + head)
   offsets = np.concatenate([[0], np.cumsum(size[many])])
-  return Pool(keys[many], reached, offsets, row[recurring], tokens[:, head:])
+  return GamePool(
+    keys[many], reached, offsets, row[recurring], tokens[:, head:]
+  )
 
 
-class Recorded(core.World):
+class RecordedGames(core.World):
   """What a world inherits whose games `wm.data.pgn` can read.
 
   Attributes:

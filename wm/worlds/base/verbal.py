@@ -50,7 +50,7 @@ class Texts:
     return in_order(self.render(block).split('\n'), style)
 
 
-class Table(NamedTuple):
+class VerbalTable(NamedTuple):
   """What is told.
 
   Attributes:
@@ -65,7 +65,7 @@ class Table(NamedTuple):
 
 
 def by_step(
-  table: Table,
+  table: VerbalTable,
   rows: np.ndarray,
   telling: core.PromptStyle,
   *,
@@ -95,7 +95,7 @@ def by_step(
 
 
 def by_row(
-  table: Table,
+  table: VerbalTable,
   rows: np.ndarray,
   telling: core.PromptStyle,
   *,
@@ -129,7 +129,7 @@ def in_order(lines: Sequence[str], telling: core.PromptStyle) -> list[str]:
 
 
 def extent(
-  table: Table,
+  table: VerbalTable,
   tell: Callable[[np.ndarray], list[str]],
   name: str,
   frame: str,

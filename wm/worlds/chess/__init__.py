@@ -68,7 +68,7 @@ class World(
   core.Labelled,
   core.Verbal,
   games.GameWorld,
-  games.Recorded,
+  games.RecordedGames,
 ):
   """Chess and random games played of it.
 
@@ -434,7 +434,7 @@ class World(
   def from_moves(
     self, packed: np.ndarray, lengths: np.ndarray
   ) -> core.Sequences:
-    """See Recorded."""
+    """See games.RecordedGames."""
     used = np.arange(lengths.max(initial=0)) < lengths[:, None]
     tokens = np.zeros((len(lengths), used.shape[1] + 1), np.int32)
     tokens[:, 0] = self.header[0]

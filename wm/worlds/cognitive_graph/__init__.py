@@ -200,14 +200,14 @@ class World(
 
   def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> WalkProcess:
+  ) -> GoalWalkProcess:
     """See core.Generative; walks may repeat."""
     sampling.check_split(split)
     if distinct:
       raise core.InputError(
         'cognitive_graph: distinct=True; walks are drawn with repeats'
       )
-    return WalkProcess(
+    return GoalWalkProcess(
       self.plans,
       self._pairs[split],
       self.moves,
@@ -216,7 +216,7 @@ class World(
     )
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Walks between pairs of a split; see `WalkProcess`."""
+    """Walks between pairs of a split; see `GoalWalkProcess`."""
     drawn = self.data_distribution(split)
     tokens = np.zeros((num, self.max_len), np.int32)
     memory, going = drawn.init(num), np.ones(num, bool)
@@ -467,7 +467,7 @@ def make_plans(graph: Graph, size: int) -> Plans:
   )
 
 
-class WalkProcess(core.SequenceProcess):
+class GoalWalkProcess(core.SequenceProcess):
   """Walks of some pairs of goal and start, each pair as likely.
 
   Each step is uniform over those after which the goal can be reached in the

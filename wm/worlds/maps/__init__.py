@@ -242,7 +242,7 @@ class World(
           "maps: distinct=True and traversal='random'; random walks are drawn "
           "with repeats: only 'shortest' and 'noisy' are drawn without"
         )
-      return routes.WalkProcess(self, wanted, MIN_MOVES, replan)
+      return routes.RandomWalkProcess(self, wanted, MIN_MOVES, replan)
     noisy = self.traversal == 'noisy'
     numbers = range(self.weightings) if noisy else [core.DEAD]
     lengths = [self._roads(number).lengths for number in numbers]
@@ -359,9 +359,9 @@ class World(
       names = core.verbal.new_names(len(self.graph), telling)
     return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
 
-  def _table(self, telling: core.PromptStyle) -> verbal.Table:
+  def _table(self, telling: core.PromptStyle) -> verbal.VerbalTable:
     spoken = self.token_names(telling)
-    return verbal.Table(
+    return verbal.VerbalTable(
       self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
     )
 

@@ -482,7 +482,7 @@ class GoalTables:
     self._place[new] = np.arange(count - len(new), count)
 
 
-class WalkProcess(RouteProcess):
+class RandomWalkProcess(RouteProcess):
   """Random walks; the word is the number of moves made."""
 
   words = 1

@@ -226,7 +226,7 @@ class World(
     rate = {'heldout': 1 / sampling.HELDOUT}.get(split, 1.0)
     batches: list[core.Sequences] = []
     have = first = 0
-    tally = _Tally(self)
+    tally = _DropCounts(self)
     sampling.check_split(split)
     while have < num or not batches:
       asked = int((num - have) / rate * 1.1) + 8
@@ -528,7 +528,7 @@ class World(
     return np.where(apart.any(1), frame, 0)
 
 
-class _Tally:
+class _DropCounts:
   """Counts systems that are left out, by cause.
 
   Attributes:

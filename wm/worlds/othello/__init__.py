@@ -82,9 +82,9 @@ class World(
   openings: str = dataclasses.field(default='', kw_only=True)
 
   def __new__(cls, *args: Any, records: str = '', **others: Any) -> World:
-    """A world of `records` is a `Recorded` one."""
+    """A world of `records` is a `RecordedWorld` one."""
     del args, others
-    return object.__new__(Recorded if records else cls)
+    return object.__new__(RecordedWorld if records else cls)
 
   def __post_init__(self) -> None:
     if self.records and (self.policy != 'uniform' or self.noise):
@@ -515,7 +515,7 @@ def labels_as_put(
   return labels
 
 
-class Recorded(World):
+class RecordedWorld(World):
   """Othello whose sequences are the games of `records`."""
 
   @functools.cached_property

@@ -89,7 +89,7 @@ def vocab(size: int = 8) -> tuple[str, ...]:
   return ('<pad>', *names)
 
 
-class _Games(NamedTuple):
+class _ReadGames(NamedTuple):
   """Games as read, N rows of WIDTH moves.
 
   Attributes:
@@ -126,7 +126,7 @@ def read(path: str, size: int = 8) -> Records:
   # An empty text stands for a folder without such files.
   parts = [_text(b'', size), *(_file(folder, name, size) for name in names)]
   records = _checked(
-    _Games(*map(np.concatenate, zip(*parts, strict=True))), size
+    _ReadGames(*map(np.concatenate, zip(*parts, strict=True))), size
   )
   if not len(records.sequences):
     first = f'; the first: {records.rejected[0]}' if records.rejected else ''
@@ -137,7 +137,7 @@ def read(path: str, size: int = 8) -> Records:
   return records
 
 
-def _file(path: pathlib.Path, name: str, size: int) -> _Games:
+def _file(path: pathlib.Path, name: str, size: int) -> _ReadGames:
   """The games of a file, `name` where it is one of a folder `path`."""
   path = path / name
   with inputs.reading_file(path, 'a file of games'):
@@ -156,7 +156,7 @@ def _firsts(tokens: np.ndarray) -> np.ndarray:
   return np.sort(np.unique(items, return_index=True)[1])
 
 
-def _wthor(data: bytes, path: pathlib.Path, size: int) -> _Games:
+def _wthor(data: bytes, path: pathlib.Path, size: int) -> _ReadGames:
   if len(data) < HEADER:
     raise core.InputError(
       f'{path} is truncated: {len(data)} bytes, expected a header of {HEADER}'
@@ -182,10 +182,12 @@ def _wthor(data: bytes, path: pathlib.Path, size: int) -> _Games:
   lengths = WIDTH - (moves[:, ::-1] != 0).argmax(1)
   lengths[~moves.any(1)] = 0
   written = np.array([str(k) for k in range(256)], 'S3')[moves]
-  return _Games(tokens, lengths, np.arange(num) + 1, written, np.full(num, ''))
+  return _ReadGames(
+    tokens, lengths, np.arange(num) + 1, written, np.full(num, '')
+  )
 
 
-def _text(data: bytes, size: int) -> _Games:
+def _text(data: bytes, size: int) -> _ReadGames:
   data = data.removeprefix(codecs.BOM_UTF8).lower()
   lines = [line.split(b'#')[0] for line in data.splitlines()]
   numbers = np.array([k for k, line in enumerate(lines) if line.split()], int)
@@ -198,7 +200,9 @@ def _text(data: bytes, size: int) -> _Games:
   tokens = _tokens(letters[..., 1] - ord('1'), letters[..., 0] - ord('a'), size)
   written = np.ascontiguousarray(letters).view('S2')[..., 0]
   lengths = np.minimum(lengths, longest)
-  return _Games(tokens, lengths, numbers + 1, written, np.full(len(games), ''))
+  return _ReadGames(
+    tokens, lengths, numbers + 1, written, np.full(len(games), '')
+  )
 
 
 def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
@@ -212,7 +216,7 @@ def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
   return tokens
 
 
-def _checked(games: _Games, size: int) -> Records:
+def _checked(games: _ReadGames, size: int) -> Records:
   """Splits games into legal ones and rejected ones."""
   length = size * size - 4
   lengths = games.lengths.astype(np.int32)
@@ -239,7 +243,7 @@ def _checked(games: _Games, size: int) -> Records:
   return Records(sequences, rejected, position[2][rows] != kernels.OVER)
 
 
-def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
+def _rejected(games: _ReadGames, row: int, ply: int, size: int) -> Rejected:
   number, file = int(games.numbers[row]), str(games.files[row])
   if not games.lengths[row]:
     return Rejected(number, 'no moves', 0, '', 'start', file)

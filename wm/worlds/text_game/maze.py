@@ -32,7 +32,7 @@ OPPOSITE = {
 }
 
 
-class Step(NamedTuple):
+class WalkthroughStep(NamedTuple):
   """A step of a walkthrough.
 
   Attributes:
@@ -62,7 +62,7 @@ class Stamps(NamedTuple):
   total: np.ndarray
 
 
-class Edges(NamedTuple):
+class MazeEdges(NamedTuple):
   """E edges in the order of the file; (source, action, target) are distinct.
 
   Attributes:
@@ -111,8 +111,8 @@ class Maze(NamedTuple):
   generation: str
   places: tuple[str, ...]
   actions: tuple[str, ...]
-  edges: Edges
-  steps: tuple[Step, ...]
+  edges: MazeEdges
+  steps: tuple[WalkthroughStep, ...]
   trail: np.ndarray
 
   @property
@@ -171,10 +171,10 @@ def walked(maze: Maze) -> Maze:
   return maze._replace(edges=_chosen(maze.edges, maze.edges.walked))
 
 
-def _chosen(edges: Edges, mask: np.ndarray) -> Edges:
+def _chosen(edges: MazeEdges, mask: np.ndarray) -> MazeEdges:
   ends = (column[mask] for column in edges[:3])
   stamps = (Stamps(*(c[mask] for c in columns)) for columns in edges[3:])
-  return Edges(*ends, *stamps)
+  return MazeEdges(*ends, *stamps)
 
 
 def seen(maze: Maze) -> np.ndarray:
@@ -247,7 +247,7 @@ def with_reverses(maze: Maze) -> Maze:
       *(np.append(*pair) for pair in zip(stamps, more, strict=True))
     )
 
-  wider = Edges(
+  wider = MazeEdges(
     np.append(edges.source, u),
     np.append(edges.action, a),
     np.append(edges.target, v),
@@ -306,7 +306,7 @@ def made(
       )
   columns = np.array(stamps, np.int32).reshape(len(rows), 6).T
   source, action, target = np.array(rows, np.int32).T
-  edges = Edges(
+  edges = MazeEdges(
     source, action, target, Stamps(*columns[:3]), Stamps(*columns[3:])
   )
   trail = np.zeros(0, np.int32)

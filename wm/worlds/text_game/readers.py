@@ -121,7 +121,7 @@ def read_all(
 
 def walkthrough(
   text: str, where: str = 'the walkthrough'
-) -> tuple[maze.Step, ...]:
+) -> tuple[maze.WalkthroughStep, ...]:
   """Steps of a walkthrough, observations without blanks around them.
 
   Raises:
@@ -129,7 +129,7 @@ def walkthrough(
       their numbers.
   """
   _, *parts = BLOCK.split(text)
-  steps: list[maze.Step] = []
+  steps: list[maze.WalkthroughStep] = []
   for number, body in zip(parts[::2], parts[1::2], strict=True):
     if number.strip() != str(len(steps)):
       raise core.InputError(
@@ -143,7 +143,7 @@ def walkthrough(
       )
     action, observation = match.groups()
     observation = observation.rstrip().removesuffix(RULE).strip()
-    steps.append(maze.Step(len(steps), action.strip(), observation))
+    steps.append(maze.WalkthroughStep(len(steps), action.strip(), observation))
   if not steps:
     raise core.InputError(f'{where} has no step; expected ==>STEP NUM: 0')
   return tuple(steps)
@@ -443,7 +443,7 @@ def _texts(maze: mazes.Maze) -> dict[str, str]:
   return files
 
 
-def _columns(edges: mazes.Edges) -> list[list[int]]:
+def _columns(edges: mazes.MazeEdges) -> list[list[int]]:
   """[E][6] steps of each edge in the order of readers.STEPS."""
   columns = (*edges.played, *edges.answerable)
   return [list(row) for row in zip(*(c.tolist() for c in columns), strict=True)]
