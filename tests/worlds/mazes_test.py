@@ -125,10 +125,10 @@ def test_the_walkthrough_shows_all_of_the_maze_when_it_says(world):
   'world', [mazes.World(), LARGE], ids=['small', 'large']
 )
 def test_text_game_reads_what_is_written(world, tmp_path):
-  place = readers.write(world.maze, tmp_path, 'castle')
+  place = text_game.readers.write(world.maze, tmp_path, 'castle')
   assert sorted(path.name for path in tmp_path.iterdir()) == ['castle']
   assert place == tmp_path / 'castle'
-  found, wanted = readers.read(tmp_path, 'castle'), world.maze
+  found, wanted = text_game.readers.read(tmp_path, 'castle'), world.maze
   assert found.game == 'castle'
   for name in ('generation', 'places', 'actions', 'steps'):
     assert getattr(found, name) == getattr(wanted, name)
@@ -144,10 +144,10 @@ def test_text_game_reads_what_is_written(world, tmp_path):
   assert (again.vocab, again.names) == (world.vocab, world.names)
   np.testing.assert_array_equal(again.delta, world.delta)
   with pytest.raises(core.InputError, match='is there already'):
-    readers.write(world.maze, tmp_path, 'castle')
+    text_game.readers.write(world.maze, tmp_path, 'castle')
   for bad in ('', '..', 'a/b'):
     with pytest.raises(core.InputError, match='is no name of a game'):
-      readers.write(wanted._replace(game=''), tmp_path, bad)
+      text_game.readers.write(wanted._replace(game=''), tmp_path, bad)
 
 
 def test_doors_and_darkness_make_questions_hard():
