@@ -36,7 +36,7 @@ setuptools.setup(
     'wm.papers': ['*/*.j2', '*/*.toml'],
     'wm.recon': ['templates/*'],
     'wm.reporting': ['templates/*'],
-    'wm.worlds': ['*/*.j2'],
+    'wm.worlds': ['*.j2', '*/*.j2'],
   },
   install_requires=[
     'jax>=0.10.2',

@@ -24,29 +24,7 @@ from wm.worlds.base import sampling, svg, verbal
 MOST_DISCS = 16
 _BLUE = '#3b6ea8'
 
-_FRAME = {
-  'board': 'A board stands upright. It has {columns} columns, numbered 1 to '
-  '{columns}. {rules}',
-  'tubes': 'Balls are put into {columns} tubes that are closed below. The '
-  'tubes are called 1 to {columns}. {rules}',
-}
-_RULES = {
-  'board': (
-    'Each column has room for {rows} discs and is empty at first.',
-    'A game is a list of columns: into each of them, in this order, one disc '
-    'is dropped.',
-    'A column can come next exactly while it holds fewer than {rows} discs.',
-    'Nothing else matters: nobody wins, and a game goes on until all columns '
-    'are full.',
-  ),
-  'tubes': (
-    'A tube takes {rows} balls, and no more; none is taken out again.',
-    'All tubes are empty at first.',
-    'A sequence is a list of tubes, and each time a tube is named one ball is '
-    'put into it.',
-    'A tube can come next exactly if there is room in it for one more ball.',
-  ),
-}
+TEXTS = verbal.Texts(__file__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +39,7 @@ class World(
   """A board that fills up."""
 
   version: ClassVar[str] = '1'
-  wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
+  wordings: ClassVar[tuple[str, ...]] = ('board', 'tubes')
 
   rows: int = field(6, 'discs that a column holds', least=1)
   columns: int = field(7, 'number of columns', least=2)
@@ -161,10 +139,8 @@ class World(
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal."""
     wording = core.verbal.wording_of(self, telling)
-    rules = ' '.join(verbal.in_order(_RULES[wording], telling))
-    return _FRAME[wording].format(
-      columns=self.columns, rules=rules.format(rows=self.rows)
-    )
+    rules = TEXTS.lines(f'{wording}_rules', telling, rows=self.rows)
+    return TEXTS.render(wording, columns=self.columns, rules=' '.join(rules))
 
   def parse(self, text: str) -> np.ndarray:
     """Discs per column, '1,1,1,2,2,2,2'; or 'dead'."""

@@ -26,7 +26,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, resources
+from wm.core import basics
 from wm.core.fields import field
 from wm.worlds.base import sampling, svg, table
 
@@ -51,11 +51,6 @@ class World(table.NamedTableWorld, core.Labelled):
   group: str = 's3'
   tokens: str = field('all', choices=('all', 'generators'))
   length: int = field(64, 'tokens of every word', least=2, unit='tokens')
-
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded."""
-    del world
-    return resources.sequences_cost(self.length, 'length')
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -91,11 +86,6 @@ class World(table.NamedTableWorld, core.Labelled):
   def vocab(self) -> tuple[str, ...]:
     """'<pad>' and the names of the tokens."""
     return ('<pad>', *(self.names[row] for row in self.chosen))
-
-  @property
-  def max_len(self) -> int:
-    """The length of every word."""
-    return self.length
 
   # States.
 

@@ -24,37 +24,7 @@ from wm.worlds.base import sampling, svg, table, verbal
 AROUND = 8  # States drawn on each side of the current one.
 
 VOCAB = ('<pad>', 'left', 'stay', 'right')
-_LINE = (
-  '{size} places stand in a row, numbered from 0 at the left to {last} at the '
-  'right. A walk is a list of steps, "left", "stay" or "right", and starts at '
-  'place 0.\n{body}'
-)
-_STEPS = (
-  '"left" takes the walk from any place but 0 to the one numbered one less.',
-  '"right" takes the walk from any place but {last} to the one numbered one '
-  'more.',
-  '"stay" leaves the walk where it is, and can come next at every place.',
-)
-_WALLS = {
-  False: (
-    'At place 0, "left" cannot come next; at all other places it can.',
-    'At place {last}, "right" cannot come next; at all other places it can.',
-  ),
-  True: (
-    '"left" can come next at every place. At place 0 it leaves the walk there.',
-    '"right" can come next at every place. At place {last} it leaves the walk '
-    'there.',
-  ),
-}
-_PLACES = (
-  'There are {size} places: {names}. A walk is a list of steps, and starts at '
-  '{first}.\n{body}\nNo other step can come.'
-)
-_NAMED = (
-  ' Besides these steps, "at" with the name of a place behind it, such as '
-  '"{example}", can come next exactly when the walk is at that place; after it '
-  'nothing can come.'
-)
+TEXTS = verbal.Texts(__file__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,23 +126,27 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: as a line, or place by place."""
-    named = ''
-    if self.named:
-      named = _NAMED.format(example=self.token_names(telling)[len(VOCAB)])
     if core.verbal.wording_of(self, telling) == 'line':
       last = self.size - 1
-      lines = verbal.in_order(_STEPS + _WALLS[self.clipped], telling)
-      body = '\n'.join(lines).format(last=last)
-      return _LINE.format(size=self.size, last=last, body=body) + named
-    names = self._names(telling)
-    rows = core.verbal.shuffled(self.size, telling)
-    text = _PLACES.format(
-      size=self.size,
-      names=', '.join(names[row] for row in rows),
-      first=names[0],
-      body='\n'.join(self._tell(rows, telling)),
-    )
-    return text + named
+      block = 'line_clipped' if self.clipped else 'line_walls'
+      body = TEXTS.lines(block, telling, last=last)
+      text = TEXTS.render(
+        'line', size=self.size, last=last, body='\n'.join(body)
+      )
+    else:
+      names = self._names(telling)
+      rows = core.verbal.shuffled(self.size, telling)
+      text = TEXTS.render(
+        'places',
+        size=self.size,
+        names=', '.join(names[row] for row in rows),
+        first=names[0],
+        body='\n'.join(self._tell(rows, telling)),
+      )
+    if not self.named:
+      return text
+    example = self.token_names(telling)[len(VOCAB)]
+    return f'{text} {TEXTS.render("named", example=example)}'
 
   def _tell(self, rows: np.ndarray, telling: core.PromptStyle) -> list[str]:
     steps = self.delta[: self.size, : len(VOCAB) - 1]
@@ -185,7 +159,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     if core.verbal.wording_of(self, telling) == 'line':
       return super().extent(telling)
     verbal_table = verbal.VerbalTable(self.delta, self._names(telling), ())
-    frame = _PLACES + _NAMED * self.named
+    frame = TEXTS.frame('places') + f' {TEXTS.frame("named")}' * self.named
     return verbal.extent(
       verbal_table, lambda rows: self._tell(rows, telling), 'places', frame
     )

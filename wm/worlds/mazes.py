@@ -28,59 +28,20 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import resources
 from wm.core.fields import field, field_error
 from wm.worlds import text_game
+from wm.worlds.base import verbal
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game.maze import OPPOSITE
 
-NOUNS = (
-  'hall',
-  'kitchen',
-  'library',
-  'garden',
-  'chapel',
-  'gallery',
-  'stable',
-  'workshop',
-  'pantry',
-  'study',
-  'armory',
-  'courtyard',
-  'orchard',
-  'tower',
-  'vault',
-  'crypt',
-  'bakery',
-  'laundry',
-  'nursery',
-  'bridge',
-  'meadow',
-  'cave',
-  'quarry',
-  'mill',
-  'harbor',
-  'market',
-  'theater',
-  'prison',
-  'smithy',
-  'brewery',
-  'dormitory',
-  'observatory',
+NOUNS = verbal.words(
+  'hall kitchen library garden chapel gallery stable workshop pantry study '
+  'armory courtyard orchard tower vault crypt bakery laundry nursery bridge '
+  'meadow cave quarry mill harbor market theater prison smithy brewery '
+  'dormitory observatory'
 )
-SMALL_NOUNS = (
-  'tent',
-  'wardrobe',
-  'cart',
-  'boat',
-  'closet',
-  'barrel',
-  'shed',
-  'coach',
-  'crate',
-  'kiosk',
-  'hut',
-  'booth',
+SMALL_NOUNS = verbal.words(
+  'tent wardrobe cart boat closet barrel shed coach crate kiosk hut booth'
 )
 COLORS = ('', 'red ', 'blue ', 'green ', 'white ', 'black ', 'gray ', 'gold ')
 MOST_PLACES = len(COLORS) * len(NOUNS)
@@ -121,11 +82,6 @@ class World(text_game.MazeWorld):
     0, 'seed of the maze, its names and the walkthrough', least=0
   )
   length: int = field(32, 'actions in a sequence', least=2, unit='actions')
-
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded."""
-    del world
-    return resources.sequences_cost(self.length, 'length')
 
   def __post_init__(self) -> None:
     super().__post_init__()

@@ -34,12 +34,13 @@ from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval import task as tasks
 from wm.papers.cogeval.score import AnswerVerdict
 from wm.reporting.tables import Table
+from wm.worlds.base import verbal
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
 
 SAMPLE = 'conversations_sample.jsonl.gz'
 SCORES = 'scores_all.csv.gz'
-COLUMNS = questions.words(
+COLUMNS = verbal.words(
   'prompt_version graph domain condition model temperature repeat start goal '
   'recorded_score key_status rescore outcome answer_nodes'
 )

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from wm.models.serving import replies
+from wm.worlds.base import verbal
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Arc, Graph, best_nodes, distances
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
@@ -51,7 +52,7 @@ BETWEEN = re.compile(
 WORDS = re.compile(r"[\w']+")
 # What a name may be wrapped in.
 AROUND = frozenset(
-  questions.words(
+  verbal.words(
     'room rooms zone zones node nodes place field fields scholar scholars the '
     'a from start object objects flower flowers left right'
   )
@@ -59,9 +60,7 @@ AROUND = frozenset(
 HEDGES = frozenset(('or', 'either'))
 # A number before one of these is no node.
 UNITS = frozenset(
-  questions.words(
-    'dollar dollars book books flower flowers reward points steps'
-  )
+  verbal.words('dollar dollars book books flower flowers reward points steps')
 )
 JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
 COUNT = re.compile(r'\b(\d{1,6})\b')

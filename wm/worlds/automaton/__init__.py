@@ -100,11 +100,6 @@ class World(
   )
   sampling: str = field('lengths', choices=('lengths', 'words'))
 
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded."""
-    del world
-    return resources.sequences_cost(self.length, 'length')
-
   def __post_init__(self) -> None:
     super().__post_init__()
     sources = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
@@ -169,11 +164,6 @@ class World(
   def end(self) -> int:
     """Id of 'end'; DEAD without accepting states."""
     return 1 if self._ends else core.DEAD
-
-  @property
-  def max_len(self) -> int:
-    """Most tokens of a sequence, `end` included."""
-    return self.length
 
   # Words.
 

@@ -116,8 +116,11 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
   Sequences start in row 0, have no end token and run to `max_len` tokens.
-  Subclasses are frozen dataclasses that give `delta`, `vocab`, `max_len`.
+  Subclasses are frozen dataclasses that give `delta`, `vocab`, and a field
+  `length` or `max_len`.
   """
+
+  length: int
 
   @property
   @abc.abstractmethod
@@ -151,6 +154,17 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
         f'{len(delta) - 1}, or {core.DEAD} where it is illegal'
       )
     return delta.astype(np.int32, copy=False)
+
+  @property
+  def max_len(self) -> int:
+    """Most tokens of a sequence, `end` included."""
+    return self.length
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; grows with the field `length` where there is one."""
+    del world
+    fields = [n for n in ('length',) if n in type(self).__dataclass_fields__]
+    return resources.sequences_cost(self.max_len, *fields)
 
   @property
   def boundary_depth(self) -> int:

@@ -23,12 +23,22 @@ SAMPLED = 16  # Rows that the length of all is estimated from.
 _BLOCK = re.compile(r'{% block (\w+) %}\n(.*?)\n{% endblock %}', re.DOTALL)
 
 
+def words(text: str) -> tuple[str, ...]:
+  """The words of a text."""
+  return tuple(text.split())
+
+
 class Texts:
-  """The texts of a world: blocks of `prompt.md.j2` in its folder."""
+  """The texts of a world, blocks of a file beside its module.
+
+  `prompt.md.j2` in a package, else `NAME.md.j2` beside `NAME.py`.
+  """
 
   def __init__(self, module: str) -> None:
-    """module: path of a module of that folder."""
-    path = Path(module).with_name('prompt.md.j2')
+    """module: path of the world's module."""
+    path = Path(module).with_suffix('.md.j2')
+    if Path(module).stem == '__init__':
+      path = path.with_name('prompt.md.j2')
     environment = jinja2.Environment(
       undefined=jinja2.StrictUndefined, trim_blocks=True
     )
@@ -45,9 +55,11 @@ class Texts:
     """A block in which names stand for the values."""
     return re.sub(r'{{ (\w+) }}', r'{\1}', self._sources[block])
 
-  def lines(self, block: str, style: core.PromptStyle) -> list[str]:
+  def lines(
+    self, block: str, style: core.PromptStyle, **values: Any
+  ) -> list[str]:
     """The lines of a block in the order of the style."""
-    return in_order(self.render(block).split('\n'), style)
+    return in_order(self.render(block, **values).split('\n'), style)
 
 
 class VerbalTable(NamedTuple):

@@ -228,8 +228,6 @@ def graph(name: str) -> Graph:
   return match
 
 
-# Conditions that change nothing, in the order of the paper.
-UNCHANGED = ('valuePath', '1stepPath', '2stepPath', '3stepPath', 'nstepPath')
 # Domains whose texts say something else than those of the ordered rooms.
 NAMED = ('unordSpatial', 'socialTies')
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics
+from wm.worlds.base import verbal
 from wm.worlds.cognitive_graph import graphs
 from wm.worlds.cognitive_graph.graphs import Graph, Path
 
@@ -158,21 +159,16 @@ def _between(question: Question, graph: Graph) -> AnsweredQuestion:
   return AnsweredQuestion('path', graph, graph, start, (goal,), paths, False)
 
 
-def words(text: str) -> tuple[str, ...]:
-  """The words of a text."""
-  return tuple(text.split())
-
-
-FIELDS = words(
+FIELDS = verbal.words(
   'rose sunflower tulip daisy orchid hydrangea lily peony daffodil '
   'chrysanthemum carnation marigold poppy zinnia lavender aster dahlia '
   'hyacinth jasmine snapdragon iris magnolia'
 )
-SCHOLARS = words(
+SCHOLARS = verbal.words(
   'Amir Wim Raj Jing Wei Nisha Reza Kim Ian Moin Puja Sara Pari Pam Matt Eva '
   'Amy Gia Ming Prem Zack Vivian'
 )
-OBJECTS = words(
+OBJECTS = verbal.words(
   'lamp kettle violin compass ladder mirror basket candle anchor hammer '
   'umbrella clock pillow wheel bottle camera drum feather globe helmet '
   'jacket key'
@@ -183,7 +179,7 @@ FIRST = {
   'objects': 'doorstep',
 }
 
-DOMAINS = words('ordRooms unordSpatial socialTies objects letters')
+DOMAINS = verbal.words('ordRooms unordSpatial socialTies objects letters')
 SHORT = {'rooms': 'ordRooms', 'fields': 'unordSpatial', 'people': 'socialTies'}
 # Domains in which a node 0 is no numbered place but where one comes in.
 LOBBY = 'lobby'

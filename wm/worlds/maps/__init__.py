@@ -52,15 +52,8 @@ NEAREST = 'metres', 'degrees'
 
 TEXTS = verbal.Texts(__file__)
 
-COMPASS = (
-  'north',
-  'northeast',
-  'east',
-  'southeast',
-  'south',
-  'southwest',
-  'west',
-  'northwest',
+COMPASS = verbal.words(
+  'north northeast east southeast south southwest west northwest'
 )
 
 _DIRECTIONS = {'streets': COMPASS, 'places': streets.DIRECTIONS}

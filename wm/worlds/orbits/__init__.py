@@ -275,16 +275,6 @@ class World(
     return 1 + np.argsort(self.steps)[place].astype(np.int32)
 
   @property
-  def years(self) -> tuple[float, ...]:
-    """Time steps, in order of their tokens."""
-    return self.steps
-
-  @property
-  def first_word(self) -> int:
-    """The word of a state whose next token is an x."""
-    return X
-
-  @property
   def grid(self) -> tuple[float, int]:
     """Half of the box's width in AU, and bins along an axis."""
     return self.box, self.bins
@@ -372,7 +362,7 @@ class World(
       drawn_systems = self.sample(asked, seed)
       rows = random_systems.pivot(drawn_systems.side['planets'], self.rows - 1)
       drawn = random_systems.states_of(drawn_systems.side['number'], seed, rows)
-      drawn[:, random_systems.WORD] = self.first_word
+      drawn[:, random_systems.WORD] = X
       least, most = self.prefix_moves(drawn).T
       usable = drawn[least <= most]
       if len(usable) >= num:
@@ -399,7 +389,7 @@ class World(
     if not mine.size or not num:
       return core.latent.Rollout(tokens, frame)
     systems = self.chosen(states[mine])
-    second = states[mine, random_systems.WORD] != self.first_word
+    second = states[mine, random_systems.WORD] != X
     tokens[mine], first = self._shown(systems, systems.row, second, num)
     place = np.arange(num)[None] + first[:, None]
     after = place // (2 * systems.bodies[:, None])
@@ -429,7 +419,7 @@ class World(
     """See core.Prefixed: frames. None where too few fix the next ones."""
     bounds = np.zeros((len(states), 2), np.int32)
     bounds[:, 1] = -1
-    whole = states[:, random_systems.WORD] == self.first_word
+    whole = states[:, random_systems.WORD] == X
     mine = np.flatnonzero(whole & (states[:, random_systems.NUMBER] >= 0))
     if not mine.size:
       return bounds
@@ -680,7 +670,7 @@ class Posterior(core.SequenceProcess):
     return packed.view(np.float64).reshape(shape).copy()
 
   def _priors(self, steps: np.ndarray) -> np.ndarray:
-    years = self._world.years
+    years = self._world.steps
     return np.stack([self._prior.array(step) for step in years])[steps - 1]
 
   def _observe(

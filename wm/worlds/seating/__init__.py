@@ -24,7 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, resources
+from wm.core import basics
 from wm.core.fields import field
 from wm.kernels import dfa
 from wm.worlds.base import sampling, svg, table, verbal
@@ -87,11 +87,6 @@ class World(
   least: int = field(1, least=1, most='most')
   most: int = field(2, below='length')
 
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded."""
-    del world
-    return resources.sequences_cost(self.length, 'length')
-
   @property
   def names(self) -> tuple[str, ...]:
     """'A', 'B', ..."""
@@ -107,11 +102,6 @@ class World(
       *(f'{p}@{i}' for p in self.names for i in seats),
       *(f'{p}-{q}={d}' for p, q in pairs for d in seats[:-1]),
     )
-
-  @property
-  def max_len(self) -> int:
-    """The length of every sequence."""
-    return self.length
 
   @functools.cached_property
   def seatings(self) -> np.ndarray:

@@ -44,7 +44,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import resources
 from wm.core.fields import field, field_error
 from wm.core.predictor import Tokens
 from wm.worlds.base import table, verbal
@@ -61,11 +60,6 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
   @abc.abstractmethod
   def maze(self) -> mazes.Maze:
     """The map that walks are on."""
-
-  @property
-  @abc.abstractmethod
-  def length(self) -> int:
-    """Actions in a sequence."""
 
   @property
   def first(self) -> int:
@@ -116,11 +110,6 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
         f'{twice!r}; expected them to differ in more than blanks'
       )
     return tokens
-
-  @property
-  def max_len(self) -> int:
-    """The length of the longest sequences."""
-    return self.length
 
   def stats(self) -> dict[str, int]:
     """Sizes of the map, and what of it walks from the start can reach.
@@ -233,11 +222,6 @@ class World(MazeWorld):
   imputed: bool = True
   start: str = ''
   length: int = field(32, 'actions in a sequence', least=2, unit='actions')
-
-  def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded."""
-    del world
-    return resources.sequences_cost(self.length, 'length')
 
   def __post_init__(self) -> None:
     super().__post_init__()

@@ -35,7 +35,6 @@ from wm.core import inputs
 from wm.worlds.text_game import maze
 from wm.worlds.text_game import maze as mazes
 
-GENERATIONS = 'camera_ready', 'paper', 'annotation'
 STEPS = (
   'seen_in_forward',
   'seen_in_reversed',
