@@ -205,10 +205,8 @@ class GameWorld(
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """[num, W] states drawn as the field `states` says; none is over."""
     if self.states == 'recurring':
-      pick = basics.hash64(seed, np.arange(num)) % np.uint64(
-        len(self._pool.keys)
-      )
-      return self._pool.states[pick.astype(np.int64)]
+      place = sampling.picks(seed, num, len(self._pool.keys))
+      return self._pool.states[place]
     low, high = self.plies
     tokens = np.zeros((num, self.max_len), np.int32)
     lengths = np.zeros(num, np.int32)

@@ -45,6 +45,25 @@ def drawn(legal: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   return np.where(count > 0, token, core.DEAD)
 
 
+def picks(seed: int, num: int, size: int) -> np.ndarray:
+  """[num] int64, uniform over 0..size - 1; entry n depends on (seed, n)."""
+  words = basics.hash64(seed, np.arange(num)) % np.uint64(size)
+  return words.astype(np.int64)
+
+
+def normalised(
+  mass: np.ndarray, tokens: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """What `core.SequenceProcess.next` gives, from masses [B, K] of tokens.
+
+  tokens: [B, K], or [K] for all rows. Without any mass a row has no token.
+  """
+  total = np.maximum(mass.sum(-1, keepdims=True), np.finfo(float).tiny)
+  with np.errstate(divide='ignore'):  # The logarithm of no mass is -inf.
+    log_probs = np.log(mass / total)
+  return np.where(mass > 0, tokens, core.DEAD).astype(np.int32), log_probs
+
+
 def stream(
   world: core.World,
   num: int,

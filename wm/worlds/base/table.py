@@ -15,7 +15,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, resources
 from wm.kernels import dfa
-from wm.worlds.base.sampling import UniformPlay, stream
+from wm.worlds.base.sampling import UniformPlay, picks, stream
 
 SHOWN = 8  # Names that an error lists.
 # Longest suffix of exact boundaries by default, and most of a pair to list.
@@ -215,8 +215,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over the states that some prefix reaches."""
     rows = np.flatnonzero(self._arrivals[1:].any(0))
-    pick = basics.hash64(seed, np.arange(num)) % np.uint64(len(rows))
-    return rows[pick.astype(np.int64)].astype(np.int32)[:, None]
+    return rows[picks(seed, num, len(rows))].astype(np.int32)[:, None]
 
   @functools.cached_property
   def _ways(self) -> np.ndarray:
@@ -242,11 +241,9 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """[T, 2] int32; a number between the two may have no prefix."""
-    reached = self._arrivals[1:, states[:, 0]]
-    least = reached.argmax(0) + 1
-    most = len(reached) - reached[::-1].argmax(0)
-    most = np.where((states[:, 0] >= 0) & reached.any(0), most, 0)
-    return np.stack([least, most], axis=-1).astype(np.int32)
+    bounds = first_and_last(self._arrivals[1:, states[:, 0]])
+    bounds[states[:, 0] < 0, 1] = 0
+    return bounds
 
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
@@ -313,6 +310,16 @@ class NamedTableWorld(TableWorld):
   def format(self, state: np.ndarray) -> str:
     """As `parse` reads it."""
     return 'dead' if state[0] < 0 else self.names[int(state[0])]
+
+
+def first_and_last(reached: np.ndarray) -> np.ndarray:
+  """[T, 2] int32 least and most moves, from [K, T] bool: by k + 1 of them?
+
+  The most is 0 where there is none.
+  """
+  least = reached.argmax(0) + 1
+  most = np.where(reached.any(0), len(reached) - reached[::-1].argmax(0), 0)
+  return np.stack([least, most], axis=-1).astype(np.int32)
 
 
 def _pair_sizes(

@@ -270,18 +270,15 @@ class World(
     return self._drawn(self._reached, len(states), seed)
 
   def _drawn(self, rows: np.ndarray, num: int, seed: int) -> np.ndarray:
-    pick = basics.hash64(seed, np.arange(num)) % np.uint64(len(rows))
-    return rows[pick.astype(np.int64)].astype(np.int32)[:, None]
+    pick = sampling.picks(seed, num, len(rows))
+    return rows[pick].astype(np.int32)[:, None]
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """[T, 2] int32 steps behind goal and start."""
     rows = np.maximum(states[:, 0], 0)
     placed = (states[:, 0] >= 0) & (self.plans.nodes[rows] >= 0)
     # A prefix of one token more than needed has at least one step.
-    reached = self._arrivals[3:, rows] & placed
-    least = reached.argmax(0) + 1
-    most = np.where(reached.any(0), len(reached) - reached[::-1].argmax(0), 0)
-    return np.stack([least, most], axis=-1).astype(np.int32)
+    return table.first_and_last(self._arrivals[3:, rows] & placed)
 
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
@@ -530,10 +527,7 @@ class GoalWalkProcess(core.SequenceProcess):
     if self._replan:
       lost = (rows >= 0) & ~mass.any(1)
       mass[lost] = automaton.delta[rows[lost]] >= 0
-    total = np.maximum(mass.sum(1, keepdims=True), np.finfo(float).tiny)
-    tokens = np.where(mass > 0, np.arange(1, mass.shape[1] + 1), core.DEAD)
-    with np.errstate(divide='ignore'):
-      return tokens.astype(np.int32), np.log(mass / total)
+    return sampling.normalised(mass, np.arange(1, mass.shape[1] + 1))
 
   def _steps(self, rows: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """[B, V - 1] masses of `end` and the next nodes."""

@@ -26,7 +26,7 @@ from wm import core
 from wm.core import basics
 from wm.kernels import dfa
 from wm.kernels.maps import paths
-from wm.worlds.base import svg, table
+from wm.worlds.base import sampling, svg, table
 from wm.worlds.maps import streets
 
 # The published limit of `Navigation.prefix_limit`, for every traversal.
@@ -77,8 +77,7 @@ class Navigation(
     """(current, destination) uniform over pairs less than `prefix_limit` hops
     apart, and not the same."""
     before = self._pairs_from
-    pick = basics.hash64(seed, np.arange(num)) % np.uint64(before[-1])
-    pick = pick.astype(np.int64)
+    pick = sampling.picks(seed, num, before[-1])
     rows = np.searchsorted(before, pick, side='right') - 1
     states = np.empty((num, 2), np.int32)
     for n, row in enumerate(rows):

@@ -50,6 +50,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.kernels import dfa
 from wm.kernels.maps import paths
+from wm.worlds.base import sampling
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Navigation
 
 CHUNK = 1 << 16  # Candidates looked at together.
@@ -424,10 +425,7 @@ class RouteProcess(core.SequenceProcess):
       place = np.maximum(tokens[lost], 0)
       named = tokens[lost] != core.DEAD
       mass[lost] = named & np.take_along_axis(legal, place, 1)
-    total = np.maximum(mass.sum(-1, keepdims=True), np.finfo(float).tiny)
-    with np.errstate(divide='ignore'):
-      log_probs = np.log(mass / total)
-    return np.where(mass > 0, tokens, core.DEAD), log_probs
+    return sampling.normalised(mass, tokens)
 
   @functools.cached_property
   def _origins(self) -> np.ndarray:
