@@ -328,6 +328,7 @@ def make_pool(world: GameWorld) -> GamePool:
   key, prefix, row, ply = (np.concatenate(c) for c in zip(*plies, strict=True))
   order = np.lexsort((row, prefix, key))
   key, prefix, row, ply = key[order], prefix[order], row[order], ply[order]
+  # Several games may begin alike: each distinct prefix counts once.
   fresh = np.append(True, (np.diff(key) != 0) | (np.diff(prefix) != 0))
   key, row, ply = key[fresh], row[fresh], ply[fresh]
   keys, first, size = np.unique(key, return_index=True, return_counts=True)

@@ -33,6 +33,7 @@ def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
   check_split(split)
   if split == 'all':
     return np.ones(len(key), bool)
+  # By the key alone, so that no seed moves a sequence between the splits.
   held = basics.hash64(key, SALT) % np.uint64(HELDOUT) < parts
   return held == (split == 'heldout')
 
@@ -40,6 +41,7 @@ def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
 def drawn(legal: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   """[B] tokens uniform over the legal [B, V]; DEAD where there is none."""
   count = legal.sum(-1)
+  # A uniform number next to 1 can round up to `count`.
   place = np.minimum((uniform * count).astype(np.int64), count - 1)
   token = (np.cumsum(legal, axis=-1) > place[:, None]).argmax(-1)
   return np.where(count > 0, token, core.DEAD)
@@ -82,6 +84,7 @@ def stream(
   length = world.max_len
   rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
   batches = [np.zeros((0, length), np.int32)]
+  # A small world may have no sequence of a split: the search has an end.
   have, first, limit = 0, 0, 2**16 + 400 * num
   check_split(split)
   while have < num and first < limit:

@@ -120,7 +120,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   `length` or `max_len`.
   """
 
-  length: int
+  length: int = 0  # 0 is none: `max_len` is given instead.
 
   @property
   @abc.abstractmethod
@@ -163,7 +163,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded; grows with the field `length` where there is one."""
     del world
-    fields = [n for n in ('length',) if n in type(self).__dataclass_fields__]
+    fields = ('length',) if self.length else ()
     return resources.sequences_cost(self.max_len, *fields)
 
   @property
@@ -231,6 +231,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     heads = self.checked[sources, labels]
     for k in range(1, self.max_len):
       np.add.at(ways[k], heads, ways[k - 1, sources])
+      # A row of zeros, which nothing reaches, stays one.
       ways[k] /= max(ways[k].max(), 1e-300)
     return ways
 
@@ -261,6 +262,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
         into = slice(edges.indptr[row], edges.indptr[row + 1])
         mass = np.cumsum(self._ways[k - 1, edges.sources[into]])
         pick = np.searchsorted(mass, draws[k - 1] * mass[-1], side='right')
+        # Rounding can lead past the last predecessor that has any mass.
         pick = min(pick, np.flatnonzero(np.diff(mass, prepend=0.0))[-1])
         tokens[t, k - 1] = edges.labels[into][pick] + 1
         row = edges.sources[into][pick]

@@ -744,7 +744,7 @@ class ChessPlay(sampling.Play):
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """See core.SequenceProcess."""
     tokens, log_probs = super().next(memory)
-    # Tokens and packed moves are in one order.
+    # Tokens and packed moves ascend together, so that columns are the same.
     moves, shares = kernels.chances(memory, self._policy)
     played = moves[:, 0] >= 0
     with np.errstate(divide='ignore'):

@@ -252,7 +252,7 @@ class World(
       after = np.zeros_like(count)
       for row in np.flatnonzero(count):
         np.add.at(after, heads[row], count[row])
-      count = np.minimum(after, 2)
+      count = np.minimum(after, 2)  # Whether there are two is all that counts.
       twice |= (count > 1) & (k > self.prompt_len)
     rows = self._reached[twice[self._reached]]
     return rows if len(rows) else self._reached

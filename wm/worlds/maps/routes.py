@@ -491,7 +491,7 @@ class RandomWalkProcess(RouteProcess):
     """See Routes."""
     super().__init__(world, in_sample, low, replan)
     size = len(self._delta)
-    self._edges = (self._delta >= 0).sum(1)
+    self._edges = (self._delta >= 0).sum(1)  # Streets that leave a row.
     moves = np.arange(self._high + 1)[:, None]
     # e_t(u): one length, or all that are left where no edge leaves.
     ends = np.where(self._edges > 0, 1, self._high + 1 - moves)

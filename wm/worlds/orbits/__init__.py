@@ -223,6 +223,7 @@ class World(
       InputError: too few systems of a time step stay in the box with two
         samples a period.
     """
+    # Nearly all that are drawn are of the other split if it is 'heldout'.
     rate = {'heldout': 1 / sampling.HELDOUT}.get(split, 1.0)
     batches: list[core.Sequences] = []
     have = first = 0
@@ -234,6 +235,7 @@ class World(
       numbers = np.arange(first, first + asked)
       drawn = random_systems.draw(self.options, seed, numbers)
       batch = self._made(drawn, numbers)
+      # Every system that is drawn is counted, of whichever split it is.
       used = tally.used(batch)
       batch = batch.take(used)
       rows = sampling.in_split(self.split_key(batch), split)

@@ -81,6 +81,8 @@ class World(
   records: str = dataclasses.field(default='', kw_only=True)
   openings: str = dataclasses.field(default='', kw_only=True)
 
+  # Whether games are recorded decides which interfaces a world has, and these
+  # are found by its class.
   def __new__(cls, *args: Any, records: str = '', **others: Any) -> World:
     """A world of `records` is a `RecordedWorld` one."""
     del args, others
