@@ -300,9 +300,9 @@ def run(main: Callable[[], None], *names: str) -> None:
 
   names: flags of this binary, shown by --help besides the common ones.
   """
-  from wm.runtime import stopping, threads  # --help needs no more of it.
+  from wm.runtime import compute, stopping  # --help needs no more of it.
 
-  threads.fix_blas()
+  compute.fix_blas()
   stopping.install(_goes_on)
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.
@@ -340,9 +340,9 @@ def parse(argv: Sequence[str]) -> list[str]:
   except SystemExit:  # Only the help flags do this, with code 1.
     sys.exit(stopping.Exit.DONE)
   except (flags.Error, UnicodeDecodeError) as error:
-    from wm.runtime import ending
+    from wm.runtime import exit_codes
 
-    ending.fail(str(error), stopping.Exit.BAD_INPUT)
+    exit_codes.fail(str(error), stopping.Exit.BAD_INPUT)
   signal.signal(signal.SIGPIPE, signal.SIG_IGN)
   if FLAGS['verbosity'].using_default_value:
     # Below are libraries' own remarks. Set so, it is no default any more,
@@ -355,10 +355,10 @@ def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   """Runs `main`; exits with one line where input, disk or memory is bad."""
   from wm import core
   from wm.core import plugins, trust
-  from wm.runtime import allocator, ending, files, progress
+  from wm.runtime import compute, exit_codes, files, progress
 
-  allocator.keep()
-  with ending.told(FLAGS.out):
+  compute.keep_freed_memory()
+  with exit_codes.exit_on_error(FLAGS.out):
     if len(argv) > 1:
       raise core.InputError(f'unexpected argument {argv[1]!r}')
     trust.trust(*FLAGS.trust)

@@ -43,7 +43,7 @@ def main() -> None:
   """Flags in, one library call."""
   common.need('world', 'row', 'metric', 'out')
   import wm
-  from wm.runtime import ending
+  from wm.runtime import exit_codes
 
   failed = wm.miniature(
     FLAGS.row,
@@ -56,7 +56,7 @@ def main() -> None:
     **common.rows(),
   )
   if failed:
-    ending.fail('; '.join(failed))
+    exit_codes.fail('; '.join(failed))
 
 
 if __name__ == '__main__':

@@ -25,7 +25,7 @@ def main() -> None:
   """Flags in, one library call: runs listed, or done and tabled."""
   common.need('grid', 'out')
   import wm
-  from wm.runtime import ending
+  from wm.runtime import exit_codes
 
   runs = wm.sweep(
     [common.axis(text, READ) for text in FLAGS.grid],
@@ -37,7 +37,7 @@ def main() -> None:
   )
   if not FLAGS.dry_run and (failed := sum(bool(run.error) for run in runs)):
     said = f'{failed} of {len(runs)} runs failed; {FLAGS.out}/sweep.md says why'
-    ending.fail(said)
+    exit_codes.fail(said)
 
 
 if __name__ == '__main__':

@@ -16,10 +16,8 @@ import pytest
 
 from wm import core
 from wm.core import registry
+from wm.data import pgn_games, text
 from wm.data import store as stores
-from wm.data import text
-from wm.data.pgn import files as pgn_files
-from wm.data.pgn import games as pgn_games
 from wm.models import ngram
 from wm.papers.cogeval import recorded as cogeval_recorded
 from wm.papers.forces import questions
@@ -132,7 +130,7 @@ def city():
 
 
 def read_pgn(path):
-  blocks = list(pgn_games.blocks(pgn_files.Source(path), 0))
+  blocks = list(pgn_games.blocks(pgn_games.Source(path), 0))
   assert blocks
   return [pgn_games.read(block, 2, 10) for block in blocks]
 

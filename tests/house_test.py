@@ -251,9 +251,9 @@ SNIFFED = {
   'wm/models/serving/user_objects.py': {'detach', 'dtype'},  # A user's arrays.
   'wm/runtime/files.py': {
     '__name__',  # Types have one, unions of types none.
+    'register_at_fork',  # Unix has it.
     'strerror',  # Of OSError, not of ValueError.
   },
-  'wm/runtime/locks.py': {'register_at_fork'},  # Unix has it.
   'wm/runtime/provenance.py': {
     '__file__',  # Modules, some without a file.
     '__spec__',
@@ -263,7 +263,7 @@ SNIFFED = {
     'origin',
     'value',
   },
-  'wm/runtime/threads.py': {'sched_getaffinity'},  # Linux has it.
+  'wm/runtime/compute.py': {'sched_getaffinity'},  # Linux has it.
   'wm/runs/jobs.py': {'sched_setaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.
 }

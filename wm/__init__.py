@@ -65,7 +65,7 @@ __version__ = '0.1.0'
 _CALLS = {
   'core.registry': ('names', 'spec'),
   'core.trust': ('trust',),
-  'data.street_files': ('fetch_map', 'from_graph'),
+  'data.published': ('fetch_map', 'from_graph'),
   'library.calls': (
     *('ingest', 'ingest_text', 'power', 'reconstruct', 'sample', 'score'),
     'train',
@@ -86,7 +86,7 @@ _CALLS = {
   'runs.rows': ('Row',),
   'runs.study': ('study',),
   'runs.sweep': ('sweep',),
-  'training.adopt': ('import_gpt2',),
+  'training.import_checkpoint': ('import_gpt2',),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}
 _CHECKS = 'wm.library.arguments'  # Of what these are given.

@@ -3,8 +3,8 @@
 from wm.core.registry import names as names
 from wm.core.registry import spec as spec
 from wm.core.trust import trust as trust
-from wm.data.street_files import fetch_map as fetch_map
-from wm.data.street_files import from_graph as from_graph
+from wm.data.published import fetch_map as fetch_map
+from wm.data.published import from_graph as from_graph
 from wm.library.calls import ingest as ingest
 from wm.library.calls import ingest_text as ingest_text
 from wm.library.calls import power as power
@@ -37,6 +37,6 @@ from wm.runs.miniature import miniature as miniature
 from wm.runs.rows import Row as Row
 from wm.runs.study import study as study
 from wm.runs.sweep import sweep as sweep
-from wm.training.adopt import import_gpt2 as import_gpt2
+from wm.training.import_checkpoint import import_gpt2 as import_gpt2
 
 __version__: str

@@ -35,7 +35,7 @@ import pandas as pd
 from IPython.display import SVG
 
 import wm
-from wm.data import street_files
+from wm.data import published
 
 folder = Path(tempfile.mkdtemp())
 
@@ -49,7 +49,7 @@ town = nx.grid_2d_graph(4, 4)
 town.remove_edge((1, 1), (1, 2))
 for place in town:
   town.nodes[place].update(x=0.001 * place[0], y=0.001 * place[1])
-world = street_files.from_graph(town, folder, max_moves=10)
+world = published.from_graph(town, folder, max_moves=10)
 print(wm.spec(world).replace(str(folder), ''), len(world.vocab), 'tokens')
 state = world.sample_states(1, seed=2)[0]
 SVG(world.render(state))

@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 from tests.bench import harness
-from wm.runtime import allocator
+from wm.runtime import compute
 
 
 def benches() -> dict:
@@ -26,7 +26,7 @@ def benches() -> dict:
 
 def main(argv: list[str]) -> int:
   """Prints the lines; 2 where no benchmark has that name."""
-  allocator.keep()  # As the binaries do, and for the baselines too.
+  compute.keep_freed_memory()  # As the binaries do, and for the baselines too.
   found = benches()
   if '--list' in argv:
     print('\n'.join(found))

@@ -34,13 +34,13 @@ def _lines(shape: tuple[int, int, int, int]) -> Iterator[harness.Line]:
   import jax
 
   from wm.kernels import attention as kernel
-  from wm.models.nn import attention
+  from wm.models import transformer
 
   rng = np.random.default_rng(0)
   given = list(rng.normal(size=(3, *shape)).astype(np.float32))
   runs = {
-    'whole': _gradient(attention.whole, given),
-    'used': _gradient(attention.attend, given),
+    'whole': _gradient(transformer.whole, given),
+    'used': _gradient(transformer.attend, given),
     'blocks': _gradient(functools.partial(kernel.blocks, size=64), given),
   }
   found = harness.in_turns(

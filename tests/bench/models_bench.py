@@ -51,9 +51,8 @@ def step_of(
 
   from wm.models.nn import network
   from wm.options.training import Training
+  from wm.training import loop, state
   from wm.training import loss as loss_lib
-  from wm.training import optimizer, prefetch, state
-  from wm.training import step as step_lib
 
   config = Training(objective=objective, batch=GAMES)
   aim = loss_lib.make(config, world)
@@ -62,17 +61,17 @@ def step_of(
     model, len(world.vocab), world.max_len, aim.outputs
   )
   shapes = state.shapes(shape)
-  adam = optimizer.make(config, shapes, model.undecayed)
+  adam = state.make_optimizer(config, shapes, model.undecayed)
   abstract = state.abstract_state(shapes, adam, mesh)
-  update = step_lib.make_train_step(
-    shape, adam, optimizer.schedule(config), aim, 0, abstract
+  update = loop.make_train_step(
+    shape, adam, state.schedule(config), aim, 0, abstract
   )
   # The next token is judged at one place less.
   tokens = world.sample(GAMES, 0).tokens
   tokens = tokens[:, : plies + (objective == 'next')]
   assert tokens.shape[1] == plies + (objective == 'next')
   lengths = np.full(GAMES, tokens.shape[1], np.int32)
-  batch = prefetch.place(mesh, tokens, lengths, aim.world)
+  batch = loop.place_batch(mesh, tokens, lengths, aim.world)
   held = [state.create(shape, 0, adam, abstract), 0]
 
   def run() -> None:
@@ -147,7 +146,7 @@ def _memory(spec: str, length: int) -> float:
   import jax.numpy as jnp
   from flax import nnx
 
-  from wm.models.nn import network, state_heads
+  from wm.models.nn import layers, network
 
   heads = world_of().heads.sizes
   model = registry.make('model', spec)
@@ -155,7 +154,7 @@ def _memory(spec: str, length: int) -> float:
 
   def loss(params: Any, tokens: jax.Array, labels: jax.Array) -> jax.Array:
     logits = nnx.merge(shape.graph, params)(tokens, jax.random.key(0))
-    return state_heads.losses(logits, labels, heads).mean()
+    return layers.state_losses(logits, labels, heads).mean()
 
   rows = jax.ShapeDtypeStruct((GAMES, length), jnp.int32)
   labels = jax.ShapeDtypeStruct((GAMES, length, len(heads)), jnp.int32)

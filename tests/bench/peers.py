@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from wm.models.nn import state_heads
+from wm.models.nn import layers
 
 EPSILON = 1e-6
 
@@ -72,7 +72,7 @@ class Transformer(nn.Module):
   def __init__(
     self,
     size: int,
-    heads: state_heads.Heads,
+    heads: layers.Heads,
     width: int = 128,
     rate: float = 0.1,
   ) -> None:
@@ -96,11 +96,11 @@ class Transformer(nn.Module):
 
 
 def losses(
-  logits: torch.Tensor, labels: torch.Tensor, heads: state_heads.Heads
+  logits: torch.Tensor, labels: torch.Tensor, heads: layers.Heads
 ) -> torch.Tensor:
   """[] mean over tokens and heads, a call for each run of like heads."""
   total, start = 0.0, 0
-  for first, num, classes in state_heads.runs(heads):
+  for first, num, classes in layers.head_runs(heads):
     part = logits[..., first : first + num * classes].reshape(-1, classes)
     label = labels[..., start : start + num].reshape(-1)
     total = total + functional.cross_entropy(part, label, reduction='sum')
@@ -146,7 +146,7 @@ class Slice(nn.Module):
   def __init__(
     self,
     vocab: int,
-    heads: state_heads.Heads,
+    heads: layers.Heads,
     width: int = 128,
     rate: float = 0.1,
     size: int = 8,

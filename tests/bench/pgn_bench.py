@@ -9,9 +9,7 @@ from collections.abc import Iterator
 
 from tests.bench import harness
 from wm.core import registry
-from wm.data.pgn import files as pgn_files
-from wm.data.pgn import games as pgn
-from wm.data.pgn import ingest
+from wm.data import pgn_games, pgn_ingest
 
 FILES = (
   'gnuchess_book_sample_10000.pgn.zst',
@@ -41,21 +39,21 @@ def bench_ingest() -> Iterator[harness.Line]:
     import chess.pgn
   except ImportError as error:
     raise harness.Skip(str(error)) from error
-  world, found = registry.make('world', ingest.WORLD), paths()
+  world, found = registry.make('world', pgn_ingest.WORLD), paths()
   games = 0
 
   def ours() -> None:
     nonlocal games
     with tempfile.TemporaryDirectory() as folder:
-      made = ingest.make_dataset(world, [str(p) for p in found], folder)
+      made = pgn_ingest.make_dataset(world, [str(p) for p in found], folder)
       games = made['train']['ingest']['games']
 
   def split() -> None:
     for path in found:
-      for _ in pgn.blocks(pgn_files.Source(path)):
+      for _ in pgn_games.blocks(pgn_games.Source(path)):
         pass
 
-  texts = [next(pgn_files.Source(path).parts()).decode() for path in found]
+  texts = [next(pgn_games.Source(path).parts()).decode() for path in found]
 
   def peer() -> None:
     """Tokens as the published program reads them, without states."""

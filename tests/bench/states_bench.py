@@ -60,13 +60,13 @@ def bench_state_feed() -> Iterator[harness.Line]:
   """Batches from a store with and without labels, by plies."""
   from wm.data import batches, sampling, store
   from wm.options.sampling import Sampling
-  from wm.training import prefetch, state
+  from wm.training import loop, state
 
   world = registry.make('world', f'chess(length={PLIES})')
   with tempfile.TemporaryDirectory() as out:
     sampling.make_dataset(world, out, Sampling(num=2000, num_heldout=1, seed=0))
     source = batches.Batches(
-      store.open(f'{out}/data/train'), 32, 0, 'buckets', prefetch.MULTIPLE
+      store.open(f'{out}/data/train'), 32, 0, 'buckets', loop.MULTIPLE
     )
     mesh, costs = state.mesh(1, 1), {}
     for labelled in (None, world):
@@ -75,7 +75,7 @@ def bench_state_feed() -> Iterator[harness.Line]:
       def act(labelled: core.World | None = labelled) -> None:
         nonlocal step, tokens
         rows = source.at(step)
-        prefetch.place(mesh, *rows, labelled)
+        loop.place_batch(mesh, *rows, labelled)
         step, tokens = step + 1, tokens + int(rows[1].sum())
 
       act()
@@ -98,7 +98,7 @@ def bench_state_loss() -> Iterator[harness.Line]:
   import jax
   import jax.numpy as jnp
 
-  from wm.models.nn import state_heads
+  from wm.models.nn import layers
 
   world = registry.make('world', f'chess(length={PLIES})')
   games = world.sample(32, 0)
@@ -111,7 +111,7 @@ def bench_state_loss() -> Iterator[harness.Line]:
     return jnp.square(x_BLD @ w_DC).mean()
 
   def whole(w_DC: jax.Array) -> jax.Array:
-    return state_heads.losses(x_BLD @ w_DC, labels, heads).mean()
+    return layers.state_losses(x_BLD @ w_DC, labels, heads).mean()
 
   times = {}
   for name, function in (('head', head), ('whole', whole)):

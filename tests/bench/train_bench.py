@@ -108,7 +108,7 @@ def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
   import jax
 
   from wm.core import registry
-  from wm.training import config, loop, prefetch, run_log, state
+  from wm.training import config, loop, run_log, state
 
   trainer = loop.Trainer(
     loop.Training(batch=batch, mesh_data=1),
@@ -122,7 +122,7 @@ def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
   ]
 
   def step(tokens: np.ndarray, lengths: np.ndarray) -> None:
-    placed = prefetch.place(trainer.mesh, tokens, lengths)
+    placed = loop.place_batch(trainer.mesh, tokens, lengths)
     held[0], report = trainer.train_step(held[0], np.int32(held[1]), *placed)
     held[1] += 1
     jax.block_until_ready(report)

@@ -282,7 +282,7 @@ def test_an_ability_is_inherited(folder):
 def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   from wm.data import sampling
   from wm.options.sampling import Sampling
-  from wm.training import loop, restore
+  from wm.training import checkpoints, loop
 
   (folder / 'grams.py').write_text(
     'import dataclasses\n'
@@ -303,12 +303,12 @@ def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   assert summary['model'] == 'grams.py:Pairs()'
   again = loop.train(*asked)
   assert again['heldout_loss'] == summary['heldout_loss']
-  trained, info = restore.load(out)
+  trained, info = checkpoints.load(out)
   assert trained.vocab_size == 4
   assert info['run']['world'] == 'frog.py:World(stones=4)'
   monkeypatch.chdir(out)
   with pytest.raises(core.InputError, match=r'--trust=grams\.py'):
-    restore.load(out)
+    checkpoints.load(out)
   message = f"no file 'frog.py' in {out}"
   with pytest.raises(core.InputError, match=message):
     loop.train(*asked)

@@ -10,7 +10,7 @@ from wm.data import sampling
 from wm.metrics import compression
 from wm.models.nn import network
 from wm.options.sampling import Sampling
-from wm.runtime import ending
+from wm.runtime import exit_codes
 
 HUGE = 10**23
 
@@ -78,10 +78,10 @@ def test_worlds_models_and_metrics_that_no_memory_holds(monkeypatch):
 
 
 def test_a_device_without_memory_is_one_line(capsys):
-  with pytest.raises(SystemExit) as ended, ending.told():
+  with pytest.raises(SystemExit) as ended, exit_codes.exit_on_error():
     raise RuntimeError('INTERNAL: Out of memory allocating 5 bytes.\nmore')
   assert ended.value.code == 1
   said = capsys.readouterr().err
   assert said == 'error: INTERNAL: Out of memory allocating 5 bytes.\n'
-  with pytest.raises(RuntimeError, match='other'), ending.told():
+  with pytest.raises(RuntimeError, match='other'), exit_codes.exit_on_error():
     raise RuntimeError('something other')

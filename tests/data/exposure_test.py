@@ -7,7 +7,7 @@ from wm import core
 from wm.core import registry
 from wm.data import exposure, sampling
 from wm.data import store as stores
-from wm.training import exposure_file
+from wm.training import run_log
 
 MAPS = 'maps(rows=3, columns=3, max_moves=12)'
 
@@ -111,6 +111,6 @@ def test_the_training_loss_is_of_the_steps_up_to_the_checkpoint(tmp_path):
     '{"step": 310, "loss_moves": 8.0, "tokens": 90}',
   ]
   (tmp_path / 'metrics.jsonl').write_text('\n'.join(lines) + '\n')
-  assert exposure_file.training_loss(tmp_path, 300) == (10 + 120) / 40
-  assert exposure_file.training_loss(tmp_path, 90) is None
-  assert exposure_file.training_loss(tmp_path, None) is None
+  assert run_log.training_loss(tmp_path, 300) == (10 + 120) / 40
+  assert run_log.training_loss(tmp_path, 90) is None
+  assert run_log.training_loss(tmp_path, None) is None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.data import shards, store
+from wm.data import store
 
 
 def make(num: int, seed: int = 0, vocab: int = 4589) -> core.Sequences:
@@ -89,7 +89,7 @@ def test_chunks_join_to_the_whole(opened):
 def test_tokens_take_no_more_bytes_than_the_vocabulary_needs(
   tmp_path, vocab, width
 ):
-  assert shards.token_dtype(vocab).itemsize == width
+  assert store.token_dtype(vocab).itemsize == width
   top = core.Sequences(
     np.array([[vocab - 1]], np.int32), np.array([1], np.int32)
   )

@@ -6,7 +6,7 @@ import wm
 from tests import tiny
 from tests.data.sampling_test import rows, tree
 from wm import core
-from wm.data import store, text, text_ingest
+from wm.data import published, store, text
 
 WORLD = tiny.World()
 LINES = (
@@ -74,7 +74,7 @@ def test_the_world_divides_one_file_by_split_key(tmp_path):
 
 
 def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
-  monkeypatch.setattr(text_ingest, 'CHUNK', 50)
+  monkeypatch.setattr(published, 'CHUNK', 50)
   monkeypatch.setattr(store, 'SHARD_TOKENS', 300)
   files = [tmp_path / 'one.txt', tmp_path / 'two.txt']
   for seed, path in enumerate(files):

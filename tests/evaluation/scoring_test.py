@@ -17,7 +17,7 @@ from wm.core import registry
 from wm.evaluation import results, scoring, statistics
 from wm.metrics import compression, distinction
 from wm.models.serving import oracles
-from wm.runtime import commit
+from wm.runtime import provenance
 
 
 @pytest.fixture(autouse=True)
@@ -253,7 +253,7 @@ def test_what_is_not_one_for_each_value_is_refused(tmp_path, name, given):
 
 
 def test_commit_is_of_this_checkout(root):
-  found = commit.describe()
+  found = provenance.commit()
   if (root / '.git').exists():
     assert found
     assert len(found.removesuffix('-dirty')) == 40

@@ -10,7 +10,7 @@ import pytest
 
 from wm.kernels import attention as kernel
 from wm.models import transformer
-from wm.models.nn import attention, network
+from wm.models.nn import network
 from wm.models.serving import networks
 
 SHAPE = 2, 45, 3, 8  # Three blocks of 16: the last two overlap.
@@ -41,7 +41,7 @@ def test_blocks_are_the_plain_form_to_the_last_digits(length, size):
   with jax.enable_x64(True):
     given = arrays((2, length, 3, 8), np.float64)
     found = both(functools.partial(kernel.blocks, size=size), *given)
-    for one, other in zip(found, both(attention.whole, *given), strict=True):
+    for one, other in zip(found, both(transformer.whole, *given), strict=True):
       assert one.dtype == np.float64
       np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
@@ -50,7 +50,7 @@ def test_blocks_are_the_plain_form_to_the_last_digits(length, size):
   ('dtype', 'near'), [(jnp.float32, 5e-6), (jnp.bfloat16, 0.1)]
 )
 def test_lower_precision_keeps_its_dtype(dtype, near):
-  exact = both(attention.whole, *arrays())
+  exact = both(transformer.whole, *arrays())
   given = [x.astype(dtype) for x in arrays()]
   found = both(functools.partial(kernel.blocks, size=16), *given)
   for one, other in zip(found, exact, strict=True):
@@ -62,7 +62,7 @@ def test_great_scores_do_not_overflow():
   q, k, v, slope = arrays()
   given = 300 * q, k, v, slope
   found = both(functools.partial(kernel.blocks, size=16), *given)
-  for one, other in zip(found, both(attention.whole, *given), strict=True):
+  for one, other in zip(found, both(transformer.whole, *given), strict=True):
     np.testing.assert_allclose(one, other, atol=2e-2, rtol=1e-4)
 
 
@@ -108,9 +108,9 @@ def test_temporaries_are_a_quarter_of_the_scores(channels):
   given = [jax.ShapeDtypeStruct(shape, np.float32)] * 3
 
   def loss(*given: jax.Array) -> jax.Array:
-    return (attention.attend(*given) ** 2).sum()
+    return (transformer.attend(*given) ** 2).sum()
 
-  for run in (attention.attend, jax.grad(loss, argnums=(0, 1, 2))):
+  for run in (transformer.attend, jax.grad(loss, argnums=(0, 1, 2))):
     found = jax.jit(run).lower(*given).compile().memory_analysis()
     assert found.temp_size_in_bytes <= scores / 4
 
@@ -120,8 +120,8 @@ def test_a_long_transformer_predicts_what_its_sessions_do(
   monkeypatch, positions
 ):
   """Sessions have a cache and no blocks."""
-  monkeypatch.setattr(attention, '_WHOLE', 16)
-  monkeypatch.setattr(attention, '_BLOCK', {'cpu': 16})
+  monkeypatch.setattr(transformer, '_WHOLE', 16)
+  monkeypatch.setattr(transformer, '_BLOCK', {'cpu': 16})
   model = transformer.Model(layers=1, width=32, heads=2, positions=positions)
   params = network.init(network.NetworkSpec(model, 30, 45), 0)
   found = networks.NetworkPredictor(model, params, 30, 1, 45)

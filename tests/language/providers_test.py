@@ -11,7 +11,7 @@ from wm.core import registry
 model = pytest.importorskip('inspect_ai.model')
 
 from wm.language import providers  # noqa: E402
-from wm.models.serving import llm_predictor, solutions  # noqa: E402
+from wm.models.serving import llm_predictor  # noqa: E402
 
 WORLD = registry.make('world', 'maps(rows=2, columns=2)')
 TELL = core.PromptStyle()
@@ -24,7 +24,7 @@ def prompt(prefix, suffix):
   """A question as messages, as `wm.score` puts it."""
   tokens = [tuple(NAMES[name] for name in words) for words in (prefix, suffix)]
   question = READER.yes_no(*tokens)
-  (solution,) = solutions.of(WORLD, TELL, None, [question])
+  (solution,) = llm_predictor.solutions(WORLD, TELL, None, [question])
   return [model.ChatMessageUser(content=question.prompt, metadata=solution)]
 
 

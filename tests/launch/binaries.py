@@ -29,7 +29,7 @@ def run(
   import common
 
   from wm.core import trust
-  from wm.runtime import allocator
+  from wm.runtime import compute
 
   main = importlib.import_module(binary).main
   out, err, code = io.StringIO(), io.StringIO(), 0
@@ -37,7 +37,7 @@ def run(
   with (
     contextlib.chdir(cwd),
     flagsaver.flagsaver(),
-    mock.patch.object(allocator, 'keep'),
+    mock.patch.object(compute, 'keep_freed_memory'),
     mock.patch.object(trust, '_trusted', set()),  # As in a new process.
     mock.patch.object(sys, 'argv', [f'{LAUNCH}/{binary}.py', *flags]),
     contextlib.redirect_stdout(out),

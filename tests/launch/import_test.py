@@ -8,8 +8,8 @@ from flax import nnx
 from tests.launch import binaries
 from wm.core import registry
 from wm.models import transformer
-from wm.models.importers import gpt2 as gpt2_import
 from wm.models.nn import network
+from wm.training import import_checkpoint
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 
@@ -23,7 +23,7 @@ def test_weights_become_a_run_that_is_scored(tmp_path):
   torch.manual_seed(0)
   torch.save(
     {
-      gpt2_import._theirs(path): torch.randn(leaf.shape)
+      import_checkpoint._theirs(path): torch.randn(leaf.shape)
       for path, leaf in nnx.to_flat_state(shape.abstract)
     },
     tmp_path / 'state.pt',

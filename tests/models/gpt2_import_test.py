@@ -10,11 +10,10 @@ from tests import tiny
 from wm import core
 from wm.core import registry
 from wm.models import transformer
-from wm.models.importers import gpt2 as gpt2_import
 from wm.models.nn import network
 from wm.models.serving import networks
 from wm.runtime import files
-from wm.training import adopt, restore
+from wm.training import checkpoints, import_checkpoint
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 
@@ -47,13 +46,13 @@ def test_logits_are_those_of_the_peer(tied, tmp_path):
   theirs = peer(tie_word_embeddings=tied)
   path = tmp_path / 'state.pt'
   torch.save(theirs.state_dict(), path)
-  weights = gpt2_import.read(path)
-  model = gpt2_import.infer(weights, heads=4)
+  weights = import_checkpoint.read(path)
+  model = import_checkpoint.infer(weights, heads=4)
   assert model == transformer.Model(
     layers=3, width=96, heads=4, context=CONTEXT, tied=tied
   )
   shape = network.NetworkSpec(model, V, CONTEXT)
-  params = gpt2_import.params(weights, shape, np.arange(V))
+  params = import_checkpoint.params(weights, shape, np.arange(V))
   tokens = np.random.default_rng(0).integers(0, V, (5, CONTEXT))
   with torch.no_grad():
     want = theirs(torch.from_numpy(tokens)).logits
@@ -68,17 +67,17 @@ def test_the_published_files_words_are_put_in_our_order(tmp_path):
   theirs = peer()
   world = tiny.World()
   words = ['<pad>', *sorted(world.vocab[1:], reverse=True)]
-  ids = gpt2_import.published_order(world.vocab)
+  ids = import_checkpoint.published_order(world.vocab)
   assert [words[place] for place in ids] == list(world.vocab)
   # As Lightning writes it: under 'state_dict', names led by 'model.'.
   state = {f'model.{k}': v for k, v in theirs.state_dict().items()}
   state['model.transformer.h.0.attn.masked_bias'] = torch.tensor(-1e4)
   path = tmp_path / 'model.ckpt'
   torch.save({'state_dict': state, 'epoch': 3}, path)
-  weights = gpt2_import.read(path)
-  model = gpt2_import.infer(weights, heads=4)
+  weights = import_checkpoint.read(path)
+  model = import_checkpoint.infer(weights, heads=4)
   shape = network.NetworkSpec(model, V, CONTEXT)
-  params = gpt2_import.params(weights, shape, ids)
+  params = import_checkpoint.params(weights, shape, ids)
   ours = networks.NetworkPredictor(model, params, V, 1, CONTEXT)
   tokens = world.sample(6, 0)
   found = ours.log_probs(tokens.tokens, tokens.lengths)
@@ -107,7 +106,7 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   torch.save(state, tmp_path / 'state.pt')
   words = tmp_path / 'words.txt'
   words.write_text('\n'.join(world.vocab))
-  summary = adopt.import_gpt2(
+  summary = import_checkpoint.import_gpt2(
     tmp_path / 'state.pt',
     'lattice(size=4)',
     tmp_path / 'run',
@@ -115,10 +114,10 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
     vocab=words,
   )
   assert summary['parameters'] == shape.num_params
-  found, info = restore.load(tmp_path / 'run')
+  found, info = checkpoints.load(tmp_path / 'run')
   assert info['step'] == 0
-  weights = gpt2_import.read(tmp_path / 'state.pt')
-  params = gpt2_import.params(weights, shape, np.arange(size))
+  weights = import_checkpoint.read(tmp_path / 'state.pt')
+  params = import_checkpoint.params(weights, shape, np.arange(size))
   want = networks.NetworkPredictor(
     model, params, size, world.end, world.max_len
   )
@@ -138,7 +137,7 @@ def network_paths(
   from flax import nnx
 
   return [
-    (gpt2_import._theirs(path), leaf.shape)
+    (import_checkpoint._theirs(path), leaf.shape)
     for path, leaf in nnx.to_flat_state(shape.abstract)
   ]
 
@@ -151,28 +150,28 @@ def test_objects_are_never_loaded(tmp_path):
   path = tmp_path / 'model.ckpt'
   torch.save({'state_dict': {}, 'hyper_parameters': Thing()}, path)
   with pytest.raises(core.InputError, match='holds more than weights'):
-    gpt2_import.read(path)
+    import_checkpoint.read(path)
 
 
 def test_files_that_are_no_checkpoint(tmp_path):
   with pytest.raises(core.InputError, match='no such file'):
-    gpt2_import.read(tmp_path / 'none.pt')
+    import_checkpoint.read(tmp_path / 'none.pt')
   text = tmp_path / 'text.pt'
   text.write_text('no weights here')
   with pytest.raises(core.InputError, match='is no PyTorch file'):
-    gpt2_import.read(text)
+    import_checkpoint.read(text)
   archive = tmp_path / 'other.pt'
   with zipfile.ZipFile(archive, 'w') as file:
     file.writestr('a', 'b')
   with pytest.raises(core.InputError, match='is no PyTorch file'):
-    gpt2_import.read(archive)
+    import_checkpoint.read(archive)
   other = tmp_path / 'list.pt'
   torch.save([1, 2], other)
   with pytest.raises(core.InputError, match='no state dict'):
-    gpt2_import.read(other)
+    import_checkpoint.read(other)
   torch.save({'conv.weight': torch.zeros(2)}, other)
   with pytest.raises(core.InputError, match='expected one'):
-    gpt2_import.read(other)
+    import_checkpoint.read(other)
 
 
 def test_a_model_that_does_not_fit_is_named():
@@ -182,16 +181,17 @@ def test_a_model_that_does_not_fit_is_named():
     name: np.zeros(size, np.float32) for name, size in network_paths(shape)
   }
   ids = np.arange(V)
-  gpt2_import.params(good, shape, ids)
+  import_checkpoint.params(good, shape, ids)
   deep = network.NetworkSpec(dataclasses.replace(model, layers=2), V, 10)
   with pytest.raises(core.InputError, match=r'lacks h\.1\.'):
-    gpt2_import.params(good, deep, ids)
+    import_checkpoint.params(good, deep, ids)
   with pytest.raises(core.InputError, match='has no place for h'):
-    gpt2_import.params({**good, 'h.1.x': np.zeros(1)}, shape, ids)
+    import_checkpoint.params({**good, 'h.1.x': np.zeros(1)}, shape, ids)
   wide = network.NetworkSpec(dataclasses.replace(model, width=64), V, 10)
   with pytest.raises(core.InputError, match='takes'):
-    gpt2_import.params(good, wide, ids)
+    import_checkpoint.params(good, wide, ids)
+  shape = network.NetworkSpec(model, 9, 10)
   with pytest.raises(core.InputError, match='the checkpoint has 8'):
-    gpt2_import.params(good, network.NetworkSpec(model, 9, 10), np.arange(9))
+    import_checkpoint.params(good, shape, np.arange(9))
   with pytest.raises(core.InputError, match="such as 'z'"):
-    gpt2_import.order(['<pad>', 'z'], ['<pad>', 'a'])
+    import_checkpoint.order(['<pad>', 'z'], ['<pad>', 'a'])

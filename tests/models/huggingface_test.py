@@ -11,9 +11,9 @@ import wm
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.models.importers import gpt2
 from wm.models.nn import network
 from wm.models.serving import networks
+from wm.training import import_checkpoint
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 hub = pytest.importorskip(
@@ -187,12 +187,12 @@ def test_what_leaks_is_counted(theirs):
 def test_the_importers_weights_say_the_same(tmp_path):
   theirs = saved(tmp_path, 'gpt2')
   torch.save(theirs.state_dict(), tmp_path / 'state.pt')
-  weights = gpt2.read(tmp_path / 'state.pt')
-  model = gpt2.infer(weights, heads=4)
+  weights = import_checkpoint.read(tmp_path / 'state.pt')
+  model = import_checkpoint.infer(weights, heads=4)
   ids = np.array([0, *ALONE.values()])
   world, some = tiny.World(), sequences()
   shape = network.NetworkSpec(model, len(world.vocab), CONTEXT)
-  params = gpt2.params(weights, shape, ids)
+  params = import_checkpoint.params(weights, shape, ids)
   ours = networks.NetworkPredictor(
     model, params, len(world.vocab), world.end, CONTEXT
   )

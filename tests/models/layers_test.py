@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from wm.models.nn import layers, state_heads
+from wm.models.nn import layers
 
 HEADS = (3, 3, 2, 5, *(2,) * 40, 70)
 
@@ -98,9 +98,9 @@ def test_a_pair_of_sizes_turns_a_part():
 
 def test_narrow_heads_share_a_product_and_many_small_ones_are_turned():
   chess = (13,) * 64 + (2,) * 5 + (9, 3) + (256,) * 4
-  assert state_heads.widths(chess) == ((64, 13), 22, 1024)
-  assert state_heads.widths((3,) * 64) == ((64, 3),)
-  assert state_heads.widths((80, 2, 3)) == (80, 5)
+  assert layers.state_widths(chess) == ((64, 13), 22, 1024)
+  assert layers.state_widths((3,) * 64) == ((64, 3),)
+  assert layers.state_widths((80, 2, 3)) == (80, 5)
 
 
 @pytest.mark.parametrize('scale', [1.0, 3000.0])
@@ -119,11 +119,11 @@ def test_label_losses_have_the_gradient_of_log_softmax(scale):
     return jnp.stack(found, -1)
 
   def whole(logits):
-    return state_heads.losses(logits, labels, HEADS)
+    return layers.state_losses(logits, labels, HEADS)
 
   def runs(logits):
-    cut = layers.cut(logits, state_heads.widths(HEADS))
-    return state_heads.losses(cut, labels, HEADS)
+    cut = layers.cut(logits, layers.state_widths(HEADS))
+    return layers.state_losses(cut, labels, HEADS)
 
   with jax.enable_x64(True):
     logits = np.float32(scale * rng.normal(size=(50, sum(HEADS))))

@@ -8,7 +8,7 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
-from wm.models.importers import gpt2
+from wm.training import import_checkpoint
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 
@@ -152,8 +152,8 @@ def test_what_does_not_fit_is_one_line_and_leaves_nothing(
 
 def test_only_one_table_of_tokens_shows_the_layout():
   zeros = np.zeros(1)
-  assert gpt2.is_mingpt({'tok_emb.weight': zeros})
-  assert not gpt2.is_mingpt({'wte.weight': zeros})
-  assert not gpt2.is_mingpt(
+  assert import_checkpoint.is_mingpt({'tok_emb.weight': zeros})
+  assert not import_checkpoint.is_mingpt({'wte.weight': zeros})
+  assert not import_checkpoint.is_mingpt(
     {'a.tok_emb.weight': zeros, 'tok_emb.weight': zeros}
   )

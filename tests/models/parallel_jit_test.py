@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from wm.models.serving import parallel_jit
+from wm.models.serving import adaptation
 
 WORD = contextvars.ContextVar('word', default='')
 
 
 @pytest.mark.parametrize('num', [1, 3])
 def test_results_come_in_order_and_calls_know_the_context(num):
-  side, late = parallel_jit.ParallelCalls(num), threading.Event()
+  side, late = adaptation.ParallelCalls(num), threading.Event()
   WORD.set('given')
 
   def call(one: int) -> tuple[int, str]:
@@ -28,7 +28,7 @@ def test_results_come_in_order_and_calls_know_the_context(num):
 
 
 def test_a_fault_stops_the_others_and_is_told():
-  side, begun, ended = parallel_jit.ParallelCalls(2), threading.Event(), []
+  side, begun, ended = adaptation.ParallelCalls(2), threading.Event(), []
 
   def call(one: int) -> None:
     if one == 0:
@@ -49,7 +49,7 @@ def test_a_fault_stops_the_others_and_is_told():
 
 
 def test_who_asks_for_no_more_results_waits_for_none():
-  side = parallel_jit.ParallelCalls(2)
+  side = adaptation.ParallelCalls(2)
 
   def call(one: int) -> int:
     while one:

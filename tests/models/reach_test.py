@@ -12,7 +12,7 @@ from wm.data import sampling
 from wm.models.nn import network
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.training import loop, restore
+from wm.training import checkpoints, loop
 
 toy.install()
 
@@ -52,8 +52,8 @@ def test_a_run_is_asked_about_longer_words_than_it_saw(objective, tmp_path):
   )
   config = Training(objective=objective, steps=4, batch=16)
   loop.train(short, 'toy()', tmp_path, config)
-  near, _ = restore.load(tmp_path)
-  far, info = restore.load(tmp_path, world=long)
+  near, _ = checkpoints.load(tmp_path)
+  far, info = checkpoints.load(tmp_path, world=long)
   assert (near.max_len, far.max_len) == (SHORT, LONG)
   assert info['run']['max_len'] == SHORT
   found = long.sample(5, 1)

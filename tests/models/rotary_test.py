@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wm.models.nn import rotary
+from wm.models import mamba3
 
 R, H, N, A = 3, 4, 8, 2
 
@@ -31,13 +31,13 @@ def defined(b, bias, turns):
 def test_the_circle_is_cosine_and_sine_to_the_last_digits(dtype, digit):
   with jax.enable_x64(True):
     turns = np.linspace(-0.5, 0.5, 40_001).astype(dtype)
-    cos, sin = jax.jit(rotary.circle)(turns)
+    cos, sin = jax.jit(mamba3.circle)(turns)
     assert cos.dtype == sin.dtype == dtype
     angles = 2 * np.pi * turns.astype('f8')
     np.testing.assert_allclose(cos, np.cos(angles), atol=digit)
     np.testing.assert_allclose(sin, np.sin(angles), atol=digit)
     for place in (-0.5, -0.25, 0.0, 0.25, 0.5):
-      cos, sin = (float(x) for x in rotary.circle(jnp.asarray(place, dtype)))
+      cos, sin = (float(x) for x in mamba3.circle(jnp.asarray(place, dtype)))
       assert round(cos) == round(np.cos(2 * np.pi * place))
       assert abs(cos * sin) < digit
 
@@ -55,7 +55,7 @@ def test_turned_vectors_are_the_definition_and_so_are_their_slopes():
       return jax.jit(jax.grad(loss, has_aux=True))(given)
 
     for one, other in zip(
-      *map(jax.tree.leaves, (slopes(rotary.turned), slopes(defined))),
+      *map(jax.tree.leaves, (slopes(mamba3.turned), slopes(defined))),
       strict=True,
     ):
       np.testing.assert_allclose(one, other, atol=1e-12)
@@ -63,11 +63,11 @@ def test_turned_vectors_are_the_definition_and_so_are_their_slopes():
 
 def test_leading_dimensions_are_free():
   b, bias, turns = (x.astype(np.float32) for x in vectors(6))
-  whole = rotary.turned(b, bias, turns)
-  parts = rotary.turned(b.reshape(2, 3, R, N), bias, turns.reshape(2, 3, H, A))
+  whole = mamba3.turned(b, bias, turns)
+  parts = mamba3.turned(b.reshape(2, 3, R, N), bias, turns.reshape(2, 3, H, A))
   np.testing.assert_array_equal(parts.reshape(6, R, H, N), whole)
   np.testing.assert_allclose(
-    rotary.turned(b[0], bias, turns[0]), whole[0], atol=1e-6
+    mamba3.turned(b[0], bias, turns[0]), whole[0], atol=1e-6
   )
 
 
@@ -78,7 +78,7 @@ def test_turning_keeps_lengths_and_sees_differences_alone():
   none = np.zeros((R, H, N), np.float32)
 
   def turned(b: np.ndarray, turns: np.ndarray) -> jax.Array:
-    return rotary.turned(b, none, rotary.within(turns))
+    return mamba3.turned(b, none, mamba3.within(turns))
 
   def product(by: np.ndarray) -> jax.Array:
     return (turned(b, first + by) * turned(c, second + by)).sum(-1)
@@ -95,8 +95,8 @@ def test_turning_keeps_lengths_and_sees_differences_alone():
 
 def test_pairs_of_one_rank_are_neighbours():
   b = jnp.arange(8.0)
-  np.testing.assert_array_equal(rotary.pairs(b, 4), b)
-  np.testing.assert_array_equal(rotary.pairs(b, 1), [0, 2, 4, 5, 1, 3, 6, 7])
+  np.testing.assert_array_equal(mamba3.pairs(b, 4), b)
+  np.testing.assert_array_equal(mamba3.pairs(b, 1), [0, 2, 4, 5, 1, 3, 6, 7])
 
 
 def test_turns_do_not_lose_digits_with_length():
@@ -104,7 +104,7 @@ def test_turns_do_not_lose_digits_with_length():
 
   @jax.jit
   def turns(moved: jax.Array) -> jax.Array:
-    return jax.lax.associative_scan(rotary.add, rotary.within(moved))
+    return jax.lax.associative_scan(mamba3.add_turns, mamba3.within(moved))
 
   gap = np.asarray(turns(moved), np.float64)
   gap = gap - np.cumsum(moved.astype(np.float64))

@@ -11,7 +11,7 @@ from flax import nnx
 
 from wm import core
 from wm.core import registry
-from wm.models.base import ssm
+from wm.models.base import recurrent
 from wm.models.nn import layers, network
 from wm.models.serving import networks
 
@@ -39,12 +39,12 @@ PUBLISHED = {
     for x in SPECS
   ]
 )
-def model(request) -> ssm.SsmModel:
+def model(request) -> recurrent.SsmModel:
   return registry.make('model', request.param)
 
 
 @functools.cache
-def weights(model: ssm.SsmModel, times: float = 1.0):
+def weights(model: recurrent.SsmModel, times: float = 1.0):
   """(graph, params) of a network of 11 tokens, weights times a factor."""
   shape = network.NetworkSpec(model, 11, 800)
   params = network.init(shape, 1)
@@ -187,7 +187,7 @@ def test_decay_of_weights_is_for_dense_maps(model):
 
 
 def test_step_sizes_start_between_a_thousandth_and_a_tenth():
-  sizes = jax.nn.softplus(ssm.step_bias(20_000, nnx.Rngs(0)))
+  sizes = jax.nn.softplus(recurrent.step_bias(20_000, nnx.Rngs(0)))
   assert 0.99e-3 < sizes.min() < 1.01e-3
   assert 0.099 < sizes.max() < 0.101
   assert abs(float(jnp.log(sizes).mean()) - np.log(0.01)) < 0.03

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.models import transformer
-from wm.models.nn import network, rotary
+from wm.models.nn import network
 
 CHESS = transformer.Model(
   layers=2,
@@ -34,7 +34,7 @@ V = 17
 
 def turned(x: np.ndarray, position: int, published: bool) -> np.ndarray:
   """One vector [C] at a position."""
-  out = rotary.rotate(
+  out = transformer.rotate(
     jnp.asarray(x, jnp.float32)[None],
     jnp.asarray(position),
     published=published,

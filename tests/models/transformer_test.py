@@ -12,8 +12,8 @@ from tests import tiny
 from wm import core
 from wm.core import registry
 from wm.models import transformer
-from wm.models.nn import layers, network, rotary
-from wm.models.serving import bucketing, networks
+from wm.models.nn import layers, network
+from wm.models.serving import networks, stateless
 
 LLAMA = transformer.Model(
   positions='rotary', norm='rms', mlp='swiglu', tied=False
@@ -179,10 +179,10 @@ def test_a_row_in_a_longer_piece_keeps_its_bits(wide):
 
 
 def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
-  monkeypatch.setattr(bucketing, 'SMALL', 0)
-  bucketing.buckets.cache_clear()
+  monkeypatch.setattr(stateless, 'SMALL', 0)
+  stateless.buckets.cache_clear()
   shape = network.NetworkSpec(dataclasses.replace(SMALL, layers=1), 30, 43)
-  assert bucketing.buckets(shape).tolist() == [11, 22, 33, 43]
+  assert stateless.buckets(shape).tolist() == [11, 22, 33, 43]
   found = networks.NetworkPredictor(
     shape.model, network.init(shape, 0), 30, 1, 43
   )
@@ -198,7 +198,7 @@ def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
     np.testing.assert_allclose(
       session.log_probs()[row, 0], full[row, length - 1], atol=1e-5
     )
-  bucketing.buckets.cache_clear()
+  stateless.buckets.cache_clear()
 
 
 def test_bfloat16_is_near_float32():
@@ -223,8 +223,8 @@ def test_rotary_scores_depend_on_distance_alone():
   x, y = np.random.default_rng(0).normal(size=(2, 1, 1, 8)).astype(np.float32)
 
   def score(first: int, second: int) -> float:
-    q = rotary.rotate(jnp.asarray(x), jnp.full((1,), first))
-    k = rotary.rotate(jnp.asarray(y), jnp.full((1,), second))
+    q = transformer.rotate(jnp.asarray(x), jnp.full((1,), first))
+    k = transformer.rotate(jnp.asarray(y), jnp.full((1,), second))
     return float((q * k).sum())
 
   assert score(7, 3) == pytest.approx(score(104, 100), abs=1e-4)

@@ -8,7 +8,8 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.models.serving import checks, user_objects
+from wm.models import user
+from wm.models.serving import user_objects
 
 MAPS = "maps(rows=4, columns=4, traversal='random')"
 WORLDS = {'tiny': tiny.World(), 'maps': registry.resolve('world', MAPS)}
@@ -64,7 +65,7 @@ def check(world, logits, **more):
     rows=more.pop('rows', 16),
     label='m.py:f',
   )
-  checks.check(predictor, world, 'm.py:f', **more)
+  user.check(predictor, world, 'm.py:f', **more)
 
 
 def refused(world, logits, message, **more):
@@ -349,19 +350,19 @@ def test_nothing_is_asked_beyond_what_model_and_world_have(world, shorter):
 
   predictor.log_probs = noted
   predictor.max_len = world.max_len - shorter
-  checks.check(predictor, world, 'm')
+  user.check(predictor, world, 'm')
   assert max(asked) <= predictor.max_len
 
 
 def test_any_predictor_can_be_checked(world):
-  checks.check(
+  user.check(
     registry.resolve('model', 'uniform()').predictor(world, 0), world, 'm'
   )
-  checks.check(
+  user.check(
     registry.resolve('model', 'oracle()').predictor(world, 0), world, 'm'
   )
   by = "noisy_oracle(wrong=0.2, by='prefix')"
-  checks.check(registry.resolve('model', by).predictor(world, 0), world, 'm')
+  user.check(registry.resolve('model', by).predictor(world, 0), world, 'm')
 
 
 def test_tolerance_is_a_number_above_zero():

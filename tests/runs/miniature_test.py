@@ -14,7 +14,7 @@ from wm import core
 from wm.reporting import units
 from wm.runs import miniature as miniature_lib
 from wm.runs.rows import Row
-from wm.runtime import commit, files, spent
+from wm.runtime import files, provenance
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
 METRICS = ['next_token(num=20)', 'compression(trials=8, samples=2)']
@@ -217,7 +217,7 @@ def begun(trained, tmp_path, monkeypatch) -> miniature_lib.Unit:
   """A unit in a clean checkout, whose results a finding is judged by."""
   (tmp_path / 'results').mkdir()
   write_findings(tmp_path)
-  monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'abc')
+  monkeypatch.setattr(provenance, 'commit_outside', lambda *_: 'abc')
   return dataclasses.replace(
     trained,
     out=str(tmp_path / 'out'),
@@ -233,12 +233,12 @@ def test_a_unit_that_goes_on_keeps_its_first_record(
   assert first['rules'] == {'f': finding(WALKS, miniature='tiny').rule_hash}
   write_findings(tmp_path, margin=0.1)
   assert miniature_lib._started(begun) == first
-  monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'def-dirty')
+  monkeypatch.setattr(provenance, 'commit_outside', lambda *_: 'def-dirty')
   assert miniature_lib._started(begun) == {**first, 'commit': 'def-dirty'}
   # Begun from changed code, it stays so.
   other = dataclasses.replace(begun, seed=1)
   assert miniature_lib._started(other)['commit'] == 'def-dirty'
-  monkeypatch.setattr(commit, 'describe_outside', lambda *_: 'abc')
+  monkeypatch.setattr(provenance, 'commit_outside', lambda *_: 'abc')
   assert miniature_lib._started(other)['commit'] == 'def-dirty'
 
 
@@ -313,7 +313,7 @@ def test_a_result_of_changed_code_is_refused_and_made_again(
 def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
   results = tmp_path / 'results' / 'tiny'
   write_findings(tmp_path)
-  monkeypatch.setattr(commit, 'changed', lambda *_: [])
+  monkeypatch.setattr(provenance, 'uncommitted', lambda *_: [])
   made(tmp_path, GOOD, results=results, allow_dirty=True)
   path = results / 'guess-0.json'
   body = json.loads(path.read_text())
@@ -366,7 +366,7 @@ def test_results_of_changed_files_are_refused_for_findings(
     seen.append((outside, code))
     return ['wm/a.py', 'wm/b.py']
 
-  monkeypatch.setattr(commit, 'changed', changed)
+  monkeypatch.setattr(provenance, 'uncommitted', changed)
   monkeypatch.setattr('wm.runs.jobs.Pool.work', lambda *given: None)
   flags = [f'--world={WORLD}', f'--metric={METRICS[0]}', f'--row={GOOD}']
   flags += ['--nobaselines', f'--out={tmp_path}/out', '--seeds=1']
@@ -443,7 +443,7 @@ def test_costs_add_up_over_processes_that_were_killed(tmp_path):
     path,
     {'processes': 2, 'cpu_seconds': 50, 'wall_seconds': 90, 'peak_mb': 10**6},
   )
-  with spent.Meter(path) as meter:
+  with provenance.CostMeter(path) as meter:
     assert files.read_json(path)['processes'] == 3
   assert meter.spent()['wall_seconds'] in (90, 91)
   assert meter.spent()['cpu_seconds'] > 50

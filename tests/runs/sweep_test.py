@@ -193,12 +193,12 @@ def test_nothing_to_score(tmp_path):
 SWEEP = """
 import pathlib, signal, sys
 from tests.runs import sweep_test
-from wm.runtime import ending, stopping
+from wm.runtime import exit_codes, stopping
 signal.signal(signal.SIGINT, signal.default_int_handler)
 stopping.install(lambda: True)
 out = pathlib.Path(sys.argv[1])
 do = getattr(sweep_test, sys.argv[3])
-with ending.told(str(out)):
+with exit_codes.exit_on_error(str(out)):
   do(out, sweep_test.runs(sys.argv[2]), jobs=1)
 """
 

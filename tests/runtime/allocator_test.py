@@ -13,9 +13,9 @@ import ctypes, resource, sys
 PR_SET_THP_DISABLE = 41
 ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 import numpy as np
-from wm.runtime import allocator
+from wm.runtime import compute
 if sys.argv[1] == 'keep':
-  allocator.keep()
+  compute.keep_freed_memory()
 np.ones(2**24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(4):

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from wm.runtime import commit
+from wm.runtime import provenance
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def checkout(tmp_path, monkeypatch):
   git('init', '-q')
   git('add', '.')
   git('commit', '-q', '-m', 'first')
-  monkeypatch.setattr(commit, '_root', lambda: tmp_path)
+  monkeypatch.setattr(provenance, '_root', lambda: tmp_path)
   return tmp_path
 
 
@@ -45,16 +45,16 @@ def checkout(tmp_path, monkeypatch):
 )
 def test_changes_outside_results_make_a_checkout_dirty(checkout, path, counts):
   results = checkout / 'launch' / 'results'
-  clean = commit.describe_outside(results)
+  clean = provenance.commit_outside(results)
   assert len(clean) == 40
-  assert commit.is_clean(clean)
-  assert commit.changed(results) == []
+  assert provenance.is_clean(clean)
+  assert provenance.uncommitted(results) == []
   (checkout / path).parent.mkdir(exist_ok=True)
   (checkout / path).write_text('2\n')
-  assert commit.changed(results) == [path] * counts
-  found = commit.describe_outside(results)
+  assert provenance.uncommitted(results) == [path] * counts
+  found = provenance.commit_outside(results)
   assert found == clean + '-dirty' * counts
-  assert commit.is_clean(found) != counts
+  assert provenance.is_clean(found) != counts
 
 
 def test_plug_ins_that_git_does_not_hold_count(checkout, tmp_path_factory):
@@ -65,14 +65,14 @@ def test_plug_ins_that_git_does_not_hold_count(checkout, tmp_path_factory):
   ignored.parent.mkdir()
   for path in (ignored, elsewhere):
     path.write_text('1\n')
-  assert commit.changed(results) == []
-  assert commit.changed(results, [checkout / 'wm' / 'a.py']) == []
+  assert provenance.uncommitted(results) == []
+  assert provenance.uncommitted(results, [checkout / 'wm' / 'a.py']) == []
   code = [ignored, elsewhere, checkout / 'wm' / 'a.py']
-  assert commit.changed(results, code) == sorted(
+  assert provenance.uncommitted(results, code) == sorted(
     ['runs/my_model.py', str(elsewhere)]
   )
-  assert commit.is_clean(commit.describe_outside(results))
-  assert not commit.is_clean(commit.describe_outside(results, code))
+  assert provenance.is_clean(provenance.commit_outside(results))
+  assert not provenance.is_clean(provenance.commit_outside(results, code))
 
 
 def test_changed_files_are_listed_in_order_and_removed_ones_too(checkout):
@@ -80,15 +80,15 @@ def test_changed_files_are_listed_in_order_and_removed_ones_too(checkout):
   (checkout / 'wm' / 'a b ä.py').write_text('2\n')
   (checkout / 'README.md').write_text('2\n')
   expected = ['README.md', 'wm/a b ä.py', 'wm/a.py']
-  assert commit.changed(checkout / 'launch') == expected
+  assert provenance.uncommitted(checkout / 'launch') == expected
   # A folder elsewhere, or the whole checkout, leaves out nothing.
-  assert commit.changed(checkout.parent / 'none') == expected
-  assert commit.changed(checkout) == expected
+  assert provenance.uncommitted(checkout.parent / 'none') == expected
+  assert provenance.uncommitted(checkout) == expected
 
 
 def test_without_a_checkout_nothing_is_known(tmp_path, monkeypatch):
-  monkeypatch.setattr(commit, '_root', lambda: tmp_path)
-  assert commit.describe() is None
-  assert commit.describe_outside(tmp_path) is None
-  assert commit.changed(tmp_path) is None
-  assert not commit.is_clean(None)
+  monkeypatch.setattr(provenance, '_root', lambda: tmp_path)
+  assert provenance.commit() is None
+  assert provenance.commit_outside(tmp_path) is None
+  assert provenance.uncommitted(tmp_path) is None
+  assert not provenance.is_clean(None)

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from wm.data import shards
-from wm.runtime import ending, files, locks
+from wm.data import store
+from wm.runtime import exit_codes, files
 from wm.training import checkpoints
 
 
@@ -24,7 +24,7 @@ def test_without_fsync_the_work_goes_on_and_says_so_once(
   monkeypatch.setattr(os, 'fsync', fails(number))
   files.write_json(tmp_path / 'a.json', 1)
   files.write_json(tmp_path / 'b.json', 2)
-  shard = shards.HashedFile(tmp_path / 'c.tokens')
+  shard = store.HashedFile(tmp_path / 'c.tokens')
   shard.close()
   assert files.read_json(tmp_path / 'b.json') == 2
   assert capsys.readouterr().err == (
@@ -38,7 +38,10 @@ def test_without_rename_it_is_bad_input_that_names_the_file(
   tmp_path, monkeypatch, capsys, number
 ):
   monkeypatch.setattr(os, 'replace', fails(number))
-  with pytest.raises(SystemExit) as ended, ending.told(str(tmp_path)):
+  with (
+    pytest.raises(SystemExit) as ended,
+    exit_codes.exit_on_error(str(tmp_path)),
+  ):
     files.write_json(tmp_path / 'a.json', 1)
   assert ended.value.code == 2
   line = f'error: {tmp_path}/a.json: this file system cannot rename '
@@ -50,11 +53,11 @@ def test_without_rename_it_is_bad_input_that_names_the_file(
 def test_a_broken_disk_is_a_line_that_names_the_place(
   tmp_path, monkeypatch, capsys, call
 ):
-  monkeypatch.setattr(os if call == 'fsync' else locks.fcntl, call, fails(5))
+  monkeypatch.setattr(os if call == 'fsync' else files.fcntl, call, fails(5))
   with (
     pytest.raises(SystemExit) as ended,
-    ending.told(),
-    locks.writer(tmp_path, 'train'),
+    exit_codes.exit_on_error(),
+    files.stage_lock(tmp_path, 'train'),
   ):
     files.write_json(tmp_path / 'a.json', 1)
   assert ended.value.code == 1
@@ -65,7 +68,7 @@ def test_a_broken_disk_is_a_line_that_names_the_place(
 
 @pytest.mark.parametrize('number', [errno.EMFILE, errno.ENFILE])
 def test_few_open_files_are_not_a_full_disk(capsys, number):
-  with pytest.raises(SystemExit) as ended, ending.told('runs/a'):
+  with pytest.raises(SystemExit) as ended, exit_codes.exit_on_error('runs/a'):
     fails(number)()
   assert ended.value.code == 1
   assert capsys.readouterr().err == (

@@ -15,14 +15,13 @@ import pytest
 from tests.training import toy
 from wm import core
 from wm.core import registry
-from wm.data import sampling
-from wm.data.pgn import ingest
+from wm.data import pgn_ingest, sampling
 from wm.evaluation import scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.recon import run as recon
 from wm.reporting import write
-from wm.runtime import files, locks
+from wm.runtime import files
 from wm.training import loop
 
 WORLD = 'maps(rows=3, columns=3)'
@@ -30,8 +29,8 @@ WORLD = 'maps(rows=3, columns=3)'
 # Holds a lock; so do not what it forks and what it starts.
 HOLDER = """
 import os, subprocess, sys, time
-from wm.runtime import locks
-with locks.writer(sys.argv[1], 'train'):
+from wm.runtime import files
+with files.stage_lock(sys.argv[1], 'train'):
   subprocess.Popen(['sleep', '60'], close_fds=False)
   if not os.fork():  # It has let go of the lock before it says so.
     print('held', flush=True)
@@ -40,22 +39,22 @@ with locks.writer(sys.argv[1], 'train'):
 
 
 def test_the_second_is_refused_in_one_line(tmp_path):
-  with locks.writer(tmp_path / 'run', 'train'):
+  with files.stage_lock(tmp_path / 'run', 'train'):
     with (
-      pytest.raises(locks.Held) as error,
-      locks.writer(tmp_path / 'run', 'train'),
+      pytest.raises(files.Held) as error,
+      files.stage_lock(tmp_path / 'run', 'train'),
     ):
       pass
-    with locks.writer(tmp_path / 'run', 'score'):
+    with files.stage_lock(tmp_path / 'run', 'score'):
       pass
-    with locks.writer(tmp_path / 'run', 'train', '0of2'):
+    with files.stage_lock(tmp_path / 'run', 'train', '0of2'):
       pass
   assert re.search(
     rf'run: another process \({os.getpid()} on {socket.gethostname()}\) is at '
     "its stage 'train'; wait",
     str(error.value),
   )
-  with locks.writer(tmp_path / 'run', 'train'):
+  with files.stage_lock(tmp_path / 'run', 'train'):
     pass
   assert not list(tmp_path.iterdir()), 'what was made for the lock is gone'
 
@@ -71,10 +70,10 @@ def test_it_dies_with_its_process(root, tmp_path):
   try:
     assert process.stdout.readline() == 'held\n'
     with pytest.raises(core.InputError, match=f'{process.pid} on '):
-      locks.writer(tmp_path, 'train').__enter__()
+      files.stage_lock(tmp_path, 'train').__enter__()
     process.kill()
     process.wait()
-    with locks.writer(tmp_path, 'train'):
+    with files.stage_lock(tmp_path, 'train'):
       pass
   finally:
     os.killpg(process.pid, signal.SIGKILL)
@@ -86,7 +85,7 @@ def test_many_at_once_are_one_at_a_time(tmp_path):
 
   def work() -> None:
     for _ in range(20):
-      with locks.writer(tmp_path / 'run', 'train', wait=True):
+      with files.stage_lock(tmp_path / 'run', 'train', wait=True):
         inside.append(1)
         most.append(len(inside))
         inside.pop()
@@ -103,22 +102,22 @@ def test_many_at_once_are_one_at_a_time(tmp_path):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-  monkeypatch.setattr(locks, '_POLL', 0.001)
+  monkeypatch.setattr(files, '_POLL', 0.001)
 
 
 def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, capsys):
   def none(*_: object) -> None:
     raise OSError(errno.ENOLCK, 'No locks available')
 
-  monkeypatch.setattr(locks.fcntl, 'flock', none)
-  with locks.writer(tmp_path, 'train'):
+  monkeypatch.setattr(files.fcntl, 'flock', none)
+  with files.stage_lock(tmp_path, 'train'):
     pass
   assert capsys.readouterr().err == (
     f'{tmp_path}: this file system has no locks (No locks available); take '
     'care that no second process writes there\n'
   )
-  monkeypatch.setattr(locks, 'fcntl', None)
-  with locks.writer(tmp_path, 'train'):
+  monkeypatch.setattr(files, 'fcntl', None)
+  with files.stage_lock(tmp_path, 'train'):
     pass
 
 
@@ -132,7 +131,7 @@ def test_a_finished_data_set_is_found_where_nobody_may_write(
   def refused(*_: object) -> None:
     raise OSError(errno.EROFS, 'Read-only file system')
 
-  monkeypatch.setattr(locks.os, 'open', refused)
+  monkeypatch.setattr(files.os, 'open', refused)
   assert sampling.make_dataset(world, tmp_path, Sampling(**sizes)) == made
 
 
@@ -140,7 +139,7 @@ def test_systems_without_locks_import_all_the_same(root):
   code = """
 import sys
 sys.modules['fcntl'] = sys.modules['resource'] = None
-import wm.runtime.locks, wm.data.pgn.ingest, wm.runs.sweep
+import wm.runtime.files, wm.data.pgn_ingest, wm.runs.sweep
 """
   subprocess.run([sys.executable, '-c', code], cwd=root, check=True)
 
@@ -170,7 +169,7 @@ def sample(out) -> None:
 def read_games(out) -> None:
   path = out.parent / 'a.pgn'
   path.write_text('')
-  ingest.make_dataset(
+  pgn_ingest.make_dataset(
     registry.make('world', 'chess(length=40)'), [str(path)], out, (0, 2)
   )
 
@@ -192,8 +191,8 @@ def report(out) -> None:
 )
 def test_every_stage_has_one_writer(tmp_path, stage, part, work):
   out = tmp_path / 'run'
-  with locks.writer(out, stage, part):
-    with pytest.raises(locks.Held, match=f"stage '{stage}"):
+  with files.stage_lock(out, stage, part):
+    with pytest.raises(files.Held, match=f"stage '{stage}"):
       work(out)
     assert [p.name for p in out.iterdir()] == [
       f'.{stage}{part and "-"}{part}.lock'
@@ -233,7 +232,7 @@ def test_a_folder_that_goes_while_it_is_made_is_made_again(
     make(self, *args, **kwargs)
 
   monkeypatch.setattr(pathlib.Path, 'mkdir', removed)
-  with locks.writer(tmp_path / 'run', 'train'):
+  with files.stage_lock(tmp_path / 'run', 'train'):
     pass
   assert not errors
 
@@ -241,4 +240,4 @@ def test_a_folder_that_goes_while_it_is_made_is_made_again(
 def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path):
   (tmp_path / 'run').write_text('')
   with pytest.raises(FileExistsError):
-    locks.writer(tmp_path / 'run', 'train').__enter__()
+    files.stage_lock(tmp_path / 'run', 'train').__enter__()

@@ -11,7 +11,7 @@ from tests import tiny
 from tests.evaluation import counted
 from wm.core import adapting, registry
 from wm.evaluation import results_cache
-from wm.models.serving import adaptation, parallel_jit
+from wm.models.serving import adaptation
 from wm.runtime import partial_results, provenance
 
 WORLD = registry.make('world', 'lattice(size=2, length=8)')
@@ -43,7 +43,7 @@ def killed(out: str) -> None:
   adaptation._AdaptRun.chunk = chunk
   adaptation.chunk_size = lambda *given: CHUNK
   # One program at a time, so that it is known which parts are there.
-  parallel_jit.max_parallel = lambda device: 1
+  adaptation.max_parallel = lambda device: 1
   score(out)
 
 
@@ -65,7 +65,7 @@ def test_a_killed_probe_goes_on_with_the_data_sets_it_has(
 
   monkeypatch.setattr(adaptation._AdaptRun, 'chunk', chunk)
   monkeypatch.setattr(adaptation, 'chunk_size', lambda *given: CHUNK)
-  monkeypatch.setattr(parallel_jit, 'max_parallel', lambda device: 1)
+  monkeypatch.setattr(adaptation, 'max_parallel', lambda device: 1)
   found = score(tmp_path / 'out')
   assert made == [[4, 5], [6, 7]]
   assert not folder.exists()

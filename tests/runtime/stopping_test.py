@@ -55,10 +55,10 @@ def start(root, work: str, *arguments: str) -> subprocess.Popen:
   """A process that is ready, or in the midst of `work`."""
   code = f"""
 import sys, time
-from wm.runtime import ending, stopping
+from wm.runtime import exit_codes, stopping
 stopping.install(lambda: True)
 print('ready', flush=True)
-with ending.told('here'):
+with exit_codes.exit_on_error('here'):
   exec({work!r})
 """
   process = subprocess.Popen(

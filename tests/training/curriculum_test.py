@@ -8,7 +8,6 @@ from tests.training import toy
 from wm import core
 from wm.data import batches, store
 from wm.options.training import Training
-from wm.training import curriculum
 
 
 @pytest.fixture(scope='module')
@@ -18,11 +17,11 @@ def train(tmp_path_factory):
   return store.open(out / 'data' / 'train')
 
 
-def made(train, **fields) -> curriculum.Curriculum:
+def made(train, **fields) -> batches.Curriculum:
   options = Training(batch=8, **fields)
   whole = batches.Batches(train, 8, 0, 'buckets', 16)
   world = tiny.World()
-  return curriculum.Curriculum(whole, options, world.max_len, world.prompt_len)
+  return batches.Curriculum(whole, options, world.max_len, world.prompt_len)
 
 
 def test_without_one_steps_are_the_batches(train):
@@ -80,6 +79,6 @@ def test_a_first_batch_that_does_not_double_is_refused(batch, first):
 def test_no_cut_leaves_nothing_to_learn(train, max_len, prompt_len):
   options = Training(batch=8, steps=10, curriculum=1.0)
   whole = batches.Batches(train, 8, 0)
-  growing = curriculum.Curriculum(whole, options, max_len, prompt_len)
+  growing = batches.Curriculum(whole, options, max_len, prompt_len)
   least = min(max(prompt_len + 1, 2), max_len)
   assert growing.longest(0) == least

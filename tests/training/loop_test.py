@@ -16,8 +16,8 @@ from wm.models.nn import network
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.runtime import files
+from wm.training import checkpoints, loop, run_log
 from wm.training import config as config_lib
-from wm.training import loop, restore, run_log
 from wm.training import loss as loss_lib
 from wm.worlds import lattice
 
@@ -92,7 +92,7 @@ def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
   out, summary = trained
   heldout = store.open(out / 'data' / 'heldout').read(0, 1000)
   for which in ('best', 'last'):
-    predictor, info = restore.load(out, which)
+    predictor, info = checkpoints.load(out, which)
     log_probs = predictor.log_probs(heldout.tokens, heldout.lengths)
     real = np.arange(1, heldout.tokens.shape[1]) < heldout.lengths[:, None]
     losses = -np.take_along_axis(
@@ -103,7 +103,7 @@ def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
     )
     assert info['run']['model'] == 'toy()'
   assert info['step'] == summary['step']
-  assert restore.load(out, 'best')[1]['step'] == summary['best_step']
+  assert checkpoints.load(out, 'best')[1]['step'] == summary['best_step']
 
 
 def test_pads_and_the_prompt_are_left_out_of_the_sums():
@@ -175,7 +175,7 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
     begun = loop.state_lib.create(
       trainer.shape, 0, trainer.optimizer, trainer.abstract
     )
-    batch = loop.prefetch_lib.place(trainer.mesh, tokens, lengths)
+    batch = loop.place_batch(trainer.mesh, tokens, lengths)
     _, report = trainer.train_step(begun, np.int32(at), *batch)
     losses.setdefault((seed, at), []).append(float(report[0]))
   assert losses[0, 0][0] == losses[0, 0][1]
@@ -235,7 +235,7 @@ def test_steps_without_a_finite_loss_are_left_out_and_counted(
     assert rates[k] == rates[k + 1]  # The schedule waits.
   for path in tmp_path.glob('checkpoints/*/params'):
     assert path.is_dir()
-  predictor, _ = restore.load(tmp_path, 'last')
+  predictor, _ = checkpoints.load(tmp_path, 'last')
   tokens = np.array([[1, 2, 3]], np.int32)
   assert np.isfinite(predictor.log_probs(tokens, np.array([3]))[0]).all()
 

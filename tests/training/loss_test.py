@@ -13,12 +13,12 @@ from wm import core
 from wm.core import registry
 from wm.data import batches, sampling, store
 from wm.metrics import exactness
-from wm.models.nn import network, state_heads
+from wm.models.nn import layers, network
 from wm.models.serving import networks
 from wm.options.sampling import Sampling
 from wm.options.training import Training
+from wm.training import checkpoints, loop, state
 from wm.training import config as config_lib
-from wm.training import curriculum, loop, prefetch, restore, state
 from wm.training import loss as loss_lib
 
 toy.install()
@@ -96,10 +96,10 @@ def test_losses_by_hand():
     named[..., k] = part.argmax(-1)
     first += classes
   heads = world.heads.sizes
-  act = jax.jit(functools.partial(state_heads.losses, heads=heads))
+  act = jax.jit(functools.partial(layers.state_losses, heads=heads))
   found = act(logits, labels)
   np.testing.assert_allclose(found, want, rtol=1e-5)
-  np.testing.assert_array_equal(state_heads.likeliest(logits, heads), named)
+  np.testing.assert_array_equal(layers.state_classes(logits, heads), named)
   real = np.arange(tokens.shape[1]) < lengths[:, None]
   given = judged(aim, logits, tokens, (jnp.asarray(labels),))
   sums = np.asarray(aim.evaluation(given, jnp.asarray(lengths)))
@@ -178,10 +178,10 @@ def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
   kept = store.open(tmp_path / 'data' / 'train')
   everything = kept.read(0, 40)
   stored = world.sequence_labels(everything.tokens, everything.lengths)
-  source = batches.Batches(kept, 8, 3, 'random', prefetch.MULTIPLE)
+  source = batches.Batches(kept, 8, 3, 'random', loop.MULTIPLE)
   options = Training(batch=8, steps=4)
-  cut = curriculum.Curriculum(source, options, 41, 0)
-  with prefetch.Prefetch(cut, state.mesh(2, 1), 4, world) as running:
+  cut = batches.Curriculum(source, options, 41, 0)
+  with loop.Prefetch(cut, state.mesh(2, 1), 4, world) as running:
     for step, (tokens, lengths, labels) in running.run(0):
       assert labels.shape == (*tokens.shape, 75)
       assert labels.dtype == np.uint8
@@ -206,7 +206,7 @@ def test_each_process_makes_labels_of_its_own_rows_once():
   found = tiny.World().sample(6, 0)
   for mesh, wanted in (((2, 1), [3, 3]), ((1, 2), [6])):
     asked.clear()
-    labels = prefetch.place(
+    labels = loop.place_batch(
       state.mesh(*mesh), found.tokens, found.lengths, Spy()
     )[2]
     assert asked == wanted
@@ -242,7 +242,7 @@ def trained(tmp_path_factory):
 
 def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   out, summary = trained
-  predictor, info = restore.load(out, 'last')
+  predictor, info = checkpoints.load(out, 'last')
   assert info['run']['objective'] == 'state'
   assert isinstance(predictor, networks.StateNamer)
   world, held = tiny.World(), store.open(out / 'data' / 'heldout').read(0, 99)
@@ -269,7 +269,7 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
 
 
 def test_a_network_of_states_gives_no_next_token(trained):
-  predictor, _ = restore.load(trained[0], 'last')
+  predictor, _ = checkpoints.load(trained[0], 'last')
   tokens = np.array([[4, 2]], np.int32), np.array([2])
   assert not isinstance(predictor, core.Predictor)
   assert isinstance(predictor, core.HiddenStates)
@@ -281,7 +281,7 @@ def test_a_network_of_states_gives_no_next_token(trained):
 def test_a_next_token_model_names_no_states(trained, tmp_path):
   (tmp_path / 'data').symlink_to(trained[0] / 'data')
   loop.train(toy.WORLD, MODEL, tmp_path, config(objective='next', steps=2))
-  predictor, _ = restore.load(tmp_path, 'last')
+  predictor, _ = checkpoints.load(tmp_path, 'last')
   assert isinstance(predictor, core.Predictor)
   assert not isinstance(predictor, core.StatePredictor)
 
@@ -336,7 +336,7 @@ def test_small_and_large_losses_keep_their_digits(scale):
       slope[:, first : first + classes] = share
       first += classes
     truth = jnp.asarray(labels)
-    act = jax.jit(functools.partial(state_heads.losses, heads=heads))
+    act = jax.jit(functools.partial(layers.state_losses, heads=heads))
     losses, back = jax.vjp(act, jnp.asarray(given), truth)
     np.testing.assert_allclose(losses, want, rtol=3e-5, atol=1e-30)
     found = back(jnp.ones_like(losses))[0]
@@ -356,7 +356,7 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   trainer = loop.Trainer(config(**plain), world, model, (data[0], data[0]))
   now = state.create(trainer.shape, 0, trainer.optimizer, trainer.abstract)
   tokens, lengths = data[0].take(np.arange(4))
-  placed = prefetch.place(trainer.mesh, tokens, lengths, world)
+  placed = loop.place_batch(trainer.mesh, tokens, lengths, world)
   for step in range(300):
     now, report = trainer.train_step(now, np.int32(step), *placed)
   sums = trainer.evaluate(now.params)

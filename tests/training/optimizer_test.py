@@ -12,14 +12,14 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
-from wm.training import optimizer, state
+from wm.training import state as state_lib
 
 CONFIG = {'steps': 100, 'lr': 0.5, 'warmup': 10}
 
 
 def rates(**fields) -> np.ndarray:
   config = Training(**{**CONFIG, **fields})
-  schedule = optimizer.schedule(config)
+  schedule = state_lib.schedule(config)
   return np.array([float(schedule(k)) for k in range(config.steps)])
 
 
@@ -71,23 +71,23 @@ def test_one_step_of_warm_up():
 
 def paths() -> list[str]:
   shape = network.NetworkSpec(toy.Model(), len(tiny.VOCAB), 12)
-  return list(state.shapes(shape))
+  return list(state_lib.shapes(shape))
 
 
 def test_decay_leaves_biases_norms_and_embeddings():
-  mask = optimizer.decay_mask(paths(), decay_all=False)
+  mask = state_lib.decay_mask(paths(), decay_all=False)
   assert {path for path, on in mask.items() if on} == {
     'mlp.up.kernel',
     'mlp.down.kernel',
   }
-  assert all(optimizer.decay_mask(paths(), decay_all=True).values())
+  assert all(state_lib.decay_mask(paths(), decay_all=True).values())
 
 
 def test_a_family_may_leave_parameters_out_of_any_decay():
   model = registry.make('model', 'deltanet(layers=1, width=64, key=8)')
-  found = state.shapes(network.NetworkSpec(model, 9, 12))
+  found = state_lib.shapes(network.NetworkSpec(model, 9, 12))
   for decay_all in (False, True):
-    mask = optimizer.decay_mask(found, decay_all, model.undecayed)
+    mask = state_lib.decay_mask(found, decay_all, model.undecayed)
     kept = {path for path, on in mask.items() if not on}
     named = {path for path in found if path.endswith(('.a_log', '.dt_bias'))}
     assert len(named) == 2
@@ -97,7 +97,7 @@ def test_a_family_may_leave_parameters_out_of_any_decay():
 def test_decay_shrinks_what_the_mask_says():
   config = Training(lr=0.1, warmup=0, weight_decay=0.5, clip=0.0)
   params = {'mlp.up.kernel': jnp.ones(3), 'mlp.up.bias': jnp.ones(3)}
-  transform = optimizer.make(config, params)
+  transform = state_lib.make_optimizer(config, params)
   zero = {path: jnp.zeros(3) for path in params}
   updates, _ = transform.update(zero, transform.init(params), params)
   after = optax.apply_updates(params, updates)
@@ -109,7 +109,7 @@ def test_clipping_bounds_the_norm_that_adam_sees():
   params = {'a.kernel': jnp.zeros(4)}
   grads = {'a.kernel': jnp.full(4, 100.0)}
   for clip, expected in ((1.0, 0.1 * 0.5), (0.0, 0.1 * 100)):
-    transform = optimizer.make(Training(clip=clip), params)
+    transform = state_lib.make_optimizer(Training(clip=clip), params)
     _, after = transform.update(grads, transform.init(params), params)
     moments = [x.mu for x in _adam(after)]
     np.testing.assert_allclose(moments[0]['a.kernel'], expected, rtol=1e-5)
@@ -119,7 +119,9 @@ def test_beta2_weighs_the_squares():
   params = {'a.kernel': jnp.zeros(2)}
   grads = {'a.kernel': jnp.full(2, 3.0)}
   for beta2 in (0.95, 0.999):
-    transform = optimizer.make(Training(beta2=beta2, clip=0.0), params)
+    transform = state_lib.make_optimizer(
+      Training(beta2=beta2, clip=0.0), params
+    )
     _, after = transform.update(grads, transform.init(params), params)
     squares = _adam(after)[0].nu['a.kernel']
     np.testing.assert_allclose(squares, (1 - beta2) * 9, rtol=1e-5)
@@ -145,9 +147,9 @@ def step(transform, state, params, grad, loss=1.0):
 def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   config = Training(skips=3, lr=0.1, warmup=5, clip=clip)
   params = {'a.kernel': jnp.array([1.0, -2.0])}
-  transform = optimizer.make(config, params)
+  transform = state_lib.make_optimizer(config, params)
   kept = step(transform, transform.init(params), params, [0.5, 2])
-  assert int(optimizer.num_updates(kept[1])) == 1
+  assert int(state_lib.num_updates(kept[1])) == 1
   bad = step(transform, *kept[::-1], grad, loss)
   for one, other in zip(
     jax.tree.leaves(bad), jax.tree.leaves(kept), strict=True
@@ -157,14 +159,14 @@ def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   after = step(transform, *bad[::-1], [0.5, 2])
   expected = step(transform, *kept[::-1], [0.5, 2])
   np.testing.assert_array_equal(after[0]['a.kernel'], expected[0]['a.kernel'])
-  assert int(optimizer.num_updates(after[1])) == 2
+  assert int(state_lib.num_updates(after[1])) == 2
 
 
 def test_the_guard_changes_no_good_step():
   params = {'a.kernel': jnp.array([1.0, -2.0])}
   found = []
   for skips in (0, 3):
-    transform = optimizer.make(Training(skips=skips), params)
+    transform = state_lib.make_optimizer(Training(skips=skips), params)
     state = transform.init(params)
     for grad in ([0.5, 2], [3, -1]):
       after, state = step(transform, state, params, grad)
@@ -215,9 +217,9 @@ def spec_of(model: str) -> network.NetworkSpec:
 @pytest.mark.parametrize('model', FAMILIES)
 def test_muon_moves_dense_maps_as_matrices_and_adamw_the_rest(model):
   spec = spec_of(model)
-  shapes, axes = state.shapes(spec), optimizer.matrix_axes(spec)
+  shapes, axes = state_lib.shapes(spec), state_lib.matrix_axes(spec)
   moves = {
-    name: optimizer.rules(Training(optimizer=name), shapes, axes)
+    name: state_lib.update_rules(Training(optimizer=name), shapes, axes)
     for name in ('auto', 'muon', 'adamw')
   }
   assert {k for k, rule in moves['muon'].items() if rule == 'muon'} == set(
@@ -238,11 +240,11 @@ def test_muon_moves_dense_maps_as_matrices_and_adamw_the_rest(model):
 def test_muons_updates_have_singular_values_near_one(model):
   """Each map by itself, whatever axes its kernel has."""
   spec = spec_of(model)
-  shapes, axes = state.shapes(spec), optimizer.matrix_axes(spec)
+  shapes, axes = state_lib.shapes(spec), state_lib.matrix_axes(spec)
   config = Training(
     optimizer='muon', matrix_lr=1.0, lr=1.0, warmup=0, weight_decay=0, clip=0
   )
-  transform = optimizer.make(config, shapes, (), axes)
+  transform = state_lib.make_optimizer(config, shapes, (), axes)
   rng = np.random.default_rng(0)
   grads = {
     path: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32)
@@ -267,11 +269,11 @@ def test_muons_updates_have_singular_values_near_one(model):
 
 def test_muon_needs_a_matrix_and_auto_takes_none():
   with pytest.raises(core.InputError, match='optimizer=muon'):
-    optimizer.make(Training(optimizer='muon'), ['a.bias'])
+    state_lib.make_optimizer(Training(optimizer='muon'), ['a.bias'])
   params = {'a.bias': jnp.ones(3)}
   after = []
   for name in ('auto', 'adamw'):
-    transform = optimizer.make(Training(optimizer=name), params)
+    transform = state_lib.make_optimizer(Training(optimizer=name), params)
     updates, _ = transform.update(params, transform.init(params), params)
     after.append(updates['a.bias'])
   np.testing.assert_array_equal(*after)
@@ -284,7 +286,7 @@ def test_the_average_is_over_its_share_of_the_run(width):
   inner = optax.stateless(
     lambda grads, _: grads  # So that `latest` is what was added so far.
   )
-  transform = optimizer.averaged(inner, width)
+  transform = state_lib.averaged(inner, width)
   state, mean = transform.init(params), params
   for number in range(1, num + 1):
     # The latest parameters are the indicator of this update.
@@ -298,11 +300,11 @@ def test_the_average_is_over_its_share_of_the_run(width):
   spread = (weights * (place - middle) ** 2).sum() ** 0.5
   assert spread == pytest.approx(width, rel=0.02)
   assert (np.diff(weights[1:]) > -1e-6).all()  # The later the more.
-  latest = optimizer.latest(mean, state)['a.kernel']
+  latest = state_lib.latest_params(mean, state)['a.kernel']
   np.testing.assert_allclose(latest, jax.nn.one_hot(num, 401), atol=1e-5)
 
 
 def test_without_an_average_the_latest_are_the_parameters():
   params = {'a.kernel': jnp.ones(2)}
-  transform = optimizer.make(Training(), params)
-  assert optimizer.latest(params, transform.init(params)) is params
+  transform = state_lib.make_optimizer(Training(), params)
+  assert state_lib.latest_params(params, transform.init(params)) is params

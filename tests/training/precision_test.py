@@ -8,9 +8,10 @@ import pytest
 from tests import tiny
 from tests.training import toy
 from wm.core import registry
+from wm.data import batches
 from wm.options.training import Training
 from wm.training import config as config_lib
-from wm.training import curriculum, loop
+from wm.training import loop
 
 toy.install()
 STEPS = 30
@@ -33,10 +34,8 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
     trainer.shape, 0, trainer.optimizer, trainer.abstract
   )
   found = []
-  source = curriculum.Curriculum(trainer.batches, config, trainer.max_len, 0)
-  for step, batch in loop.prefetch_lib.Prefetch(
-    source, trainer.mesh, STEPS
-  ).run(0):
+  source = batches.Curriculum(trainer.batches, config, trainer.max_len, 0)
+  for step, batch in loop.Prefetch(source, trainer.mesh, STEPS).run(0):
     state, report = trainer.train_step(state, np.int32(step), *batch)
     found.append(float(report[0] / report[1]))
   return found, state

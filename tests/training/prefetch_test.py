@@ -8,7 +8,7 @@ from tests import tiny
 from tests.training import toy
 from wm.data import batches, store
 from wm.options.training import Training
-from wm.training import curriculum, prefetch, state
+from wm.training import loop, state
 
 
 @pytest.fixture(scope='module')
@@ -18,16 +18,16 @@ def data(tmp_path_factory):
   return store.open(out / 'data' / 'train'), store.open(out / 'data/heldout')
 
 
-def stream(data, steps) -> curriculum.Curriculum:
+def stream(data, steps) -> batches.Curriculum:
   options = Training(batch=8, steps=steps)
   whole = batches.Batches(data[0], 8, 0, 'buckets', 16)
-  return curriculum.Curriculum(whole, options, 12, 0)
+  return batches.Curriculum(whole, options, 12, 0)
 
 
 def test_steps_come_in_order_and_divided_over_devices(data):
   source = stream(data, 9)
   mesh = state.mesh(2, 1)
-  with prefetch.Prefetch(source, mesh, 9) as running:
+  with loop.Prefetch(source, mesh, 9) as running:
     seen = []
     for step, (tokens, lengths) in running.run(4):
       seen.append(step)
@@ -40,13 +40,13 @@ def test_steps_come_in_order_and_divided_over_devices(data):
 
 def test_nothing_is_made_past_the_last_step(data):
   source = stream(data, 9)
-  with prefetch.Prefetch(source, state.mesh(1, 1), 3) as running:
+  with loop.Prefetch(source, state.mesh(1, 1), 3) as running:
     assert list(running.run(3)) == []
 
 
 def test_the_digest_names_the_batch(data):
   source = stream(data, 9)
-  with prefetch.Prefetch(source, state.mesh(1, 1), 9) as running:
+  with loop.Prefetch(source, state.mesh(1, 1), 9) as running:
     digests = {running.digest(step) for step in range(5)}
     assert len(digests) == 5
     assert running.digest(2) in digests
@@ -55,7 +55,7 @@ def test_the_digest_names_the_batch(data):
 def test_held_out_rows_come_once_each(data):
   heldout = data[1]
   found = []
-  for tokens, lengths in prefetch.heldout(heldout, 7, tiny.World().max_len):
+  for tokens, lengths in loop.heldout_batches(heldout, 7, tiny.World().max_len):
     assert tokens.shape == (7, tokens.shape[1])
     assert tokens.shape[1] <= tiny.World().max_len
     found += [
@@ -73,7 +73,7 @@ def test_held_out_rows_come_once_each(data):
 
 def test_a_part_in_process_memory_is_enough():
   mesh = state.mesh(2, 1)
-  tokens, lengths = prefetch.place(
+  tokens, lengths = loop.place_batch(
     mesh, np.arange(8, dtype=np.int32).reshape(4, 2), np.arange(4)
   )
   np.testing.assert_array_equal(jax.device_get(lengths), np.arange(4))

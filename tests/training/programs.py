@@ -19,9 +19,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
+from wm.training import loop, state
 from wm.training import loss as loss_lib
-from wm.training import optimizer, state
-from wm.training import step as step_lib
 
 ROWS, LENGTH = 32, 32
 SIZE = 'layers=1, width=64'
@@ -90,10 +89,10 @@ def compiled(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs
   )
   shapes = state.shapes(shape)
-  transform = optimizer.make(config, shapes)
+  transform = state.make_optimizer(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
-  act = step_lib.make_train_step(
-    shape, transform, optimizer.schedule(config), aim, 0, abstract
+  act = loop.make_train_step(
+    shape, transform, state.schedule(config), aim, 0, abstract
   )
   num = mesh.shape['data'] * rows
   sizes = [(num, LENGTH), (num,)]

@@ -12,7 +12,7 @@ from tests.training import toy
 from wm import core
 from wm.options.training import Training
 from wm.runtime import files
-from wm.training import checkpoints, loop, restore
+from wm.training import checkpoints, loop
 
 toy.install()
 
@@ -32,18 +32,18 @@ def copy(run, tmp_path):
 
 def test_unknown_checkpoint_name(run):
   with pytest.raises(core.InputError, match='available: best, last'):
-    restore.load(run, 'newest')
+    checkpoints.load(run, 'newest')
 
 
 def test_no_run_there(tmp_path):
   with pytest.raises(core.InputError, match=r'launch/train\.py'):
-    restore.load(tmp_path)
+    checkpoints.load(tmp_path)
 
 
 def test_no_checkpoint_yet(copy):
   shutil.rmtree(copy / 'checkpoints')
   with pytest.raises(core.InputError, match='no checkpoint in'):
-    restore.load(copy)
+    checkpoints.load(copy)
   assert not (copy / 'checkpoints').exists()
 
 
@@ -56,20 +56,20 @@ def test_a_checkpoint_that_training_replaces_meanwhile(copy, monkeypatch):
     return params(self, step, abstract)
 
   monkeypatch.setattr(checkpoints.Checkpoints, 'params', replaced)
-  assert restore.load(copy, 'last')[1]['step'] == 5
+  assert checkpoints.load(copy, 'last')[1]['step'] == 5
 
 
 def test_another_model_spec(run):
-  restore.load(run, model='toy()')
+  checkpoints.load(run, model='toy()')
   with pytest.raises(core.InputError, match='does not fit the checkpoint'):
-    restore.load(run, model='toy(width=32)')
+    checkpoints.load(run, model='toy(width=32)')
 
 
 def test_a_model_spec_changed_in_the_record(copy):
   path = copy / 'train.run.json'
   files.write_json(path, {**files.read_json(path), 'model': 'toy(width=32)'})
   with pytest.raises(core.InputError, match='does not fit checkpoint'):
-    restore.load(copy)
+    checkpoints.load(copy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,13 +94,13 @@ def test_another_head(copy):
   assert 'head' in said
   assert not (copy / 'scores.json').exists()
   with pytest.raises(core.InputError, match=r'does not fit checkpoint.*head'):
-    restore.load(copy, world=Labelled())
+    checkpoints.load(copy, world=Labelled())
 
 
 def test_a_record_that_lacks_the_model(copy):
   files.write_json(copy / 'train.run.json', {'world': 'tiny()'})
   with pytest.raises(core.InputError, match='lacks max_len, model'):
-    restore.load(copy)
+    checkpoints.load(copy)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_record_of_wrong_types(copy, field, value):
   path = copy / 'train.run.json'
   files.write_json(path, {**files.read_json(path), field: value})
   with pytest.raises(core.InputError, match=f'{field} is .*expected'):
-    restore.load(copy)
+    checkpoints.load(copy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,9 +122,9 @@ class Renamed(tiny.World):
 
 
 def test_another_vocabulary(run):
-  restore.load(run, world=tiny.World(ending=False))
+  checkpoints.load(run, world=tiny.World(ending=False))
   with pytest.raises(core.InputError, match='has another'):
-    restore.load(run, world=Renamed())
+    checkpoints.load(run, world=Renamed())
 
 
 def test_a_truncated_checkpoint_is_named(copy):
@@ -134,13 +134,13 @@ def test_a_truncated_checkpoint_is_named(copy):
   )
   big.write_bytes(big.read_bytes()[:-20])
   with pytest.raises(core.InputError, match=str(step)):
-    restore.load(copy)
+    checkpoints.load(copy)
   with pytest.raises(core.InputError, match=str(step)):
     loop.train(toy.WORLD, toy.MODEL, copy, Training(steps=4, batch=16))
 
 
 def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
-  hashes = [restore.load(one)[1]['sha256'] for one in (run, copy)]
+  hashes = [checkpoints.load(one)[1]['sha256'] for one in (run, copy)]
   assert hashes[0] == hashes[1]
   # The same steps from another seed, put in place of these.
   other = copy.parent / 'other'
@@ -150,7 +150,7 @@ def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
   )
   shutil.rmtree(copy / 'checkpoints')
   shutil.copytree(other / 'checkpoints', copy / 'checkpoints')
-  assert restore.load(copy)[1]['sha256'] != hashes[0]
+  assert checkpoints.load(copy)[1]['sha256'] != hashes[0]
 
 
 def test_a_best_checkpoint_that_was_removed(copy):
@@ -162,14 +162,14 @@ def test_a_best_checkpoint_that_was_removed(copy):
   hashes = kept / '4' / checkpoints.HASHES
   files.write_json(hashes, checkpoints._hashes(kept / '4'))
   with pytest.raises(core.InputError, match='is gone; available: 4'):
-    restore.load(copy, 'best')
+    checkpoints.load(copy, 'best')
 
 
 def test_counted_models_are_fitted_kept_and_loaded(tmp_path):
   toy.make_data(tmp_path)
   asked = toy.WORLD, 'ngram(order=2)', tmp_path, Training()
   summary = loop.train(*asked)
-  predictor, info = restore.load(tmp_path, 'last')
+  predictor, info = checkpoints.load(tmp_path, 'last')
   assert info['checkpoint'].endswith('fitted.npz')
   tokens = tiny.World().sample(5, 1)
   log_probs = predictor.log_probs(tokens.tokens, tokens.lengths)

@@ -13,7 +13,7 @@ from tests import compiler, forked, tiny
 from tests.training import toy
 from wm.models.nn import network
 from wm.options.training import Training
-from wm.training import checkpoints, optimizer, run_log, state
+from wm.training import checkpoints, run_log, state
 
 WORKER = 'tests.training.worker'
 CONFIG = {
@@ -75,8 +75,8 @@ def arrays(run) -> dict[str, np.ndarray]:
   shapes = state.shapes(shape)
   config = Training(**CONFIG)
   mesh = state.mesh(1, 1)
-  matrices = optimizer.matrix_axes(shape)
-  rule = optimizer.make(config, shapes, (), matrices)
+  matrices = state.matrix_axes(shape)
+  rule = state.make_optimizer(config, shapes, (), matrices)
   abstract = state.abstract_state(shapes, rule, mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)
   found = kept.state(kept.last(), abstract)

@@ -7,7 +7,7 @@ import pytest
 from tests.training import toy
 from wm import core
 from wm.options.training import Training
-from wm.training import loop, restore
+from wm.training import checkpoints, loop
 
 toy.install()
 BRIEF = {'batch': 16, 'warmup': 0, 'eval_every': 20, 'save_every': 20}
@@ -41,7 +41,7 @@ def test_training_begins_where_the_other_run_ended(first, still):
 
 def test_a_run_is_known_by_what_it_started_from(first, still):
   about = json.loads((still[0] / 'train.run.json').read_text())
-  assert about['start_sha256'] == restore.load(first[0])[1]['sha256']
+  assert about['start_sha256'] == checkpoints.load(first[0])[1]['sha256']
   assert 'start' not in about
   plain = json.loads((first[0] / 'train.run.json').read_text())
   assert 'start_sha256' not in plain

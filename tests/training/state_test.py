@@ -11,9 +11,8 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
+from wm.training import loop, state
 from wm.training import loss as loss_lib
-from wm.training import optimizer, prefetch, state
-from wm.training import step as step_lib
 
 MODEL = 'transformer(layers=1, width=16, heads=2, {})'
 
@@ -25,18 +24,18 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   model = registry.make('model', MODEL.format(spec))
   shape = network.NetworkSpec(model, len(tiny.VOCAB), 16)
   shapes, mesh = state.shapes(shape), state.mesh(*mesh_size)
-  transform = optimizer.make(config, shapes)
+  transform = state.make_optimizer(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
-  schedule = optimizer.schedule(config)
+  schedule = state.schedule(config)
   aim = loss_lib.NextToken(tiny.World())
-  act = step_lib.make_train_step(shape, transform, schedule, aim, 0, abstract)
+  act = loop.make_train_step(shape, transform, schedule, aim, 0, abstract)
   now = state.create(shape, 0, transform, abstract)
   rng, reports = np.random.default_rng(0), []
   for number in range(steps):
     tokens = rng.integers(1, len(tiny.VOCAB), (8, 16)).astype(np.int32)
     lengths = rng.integers(2, 17, 8).astype(np.int32)
     now, report = act(
-      now, np.int32(number), *prefetch.place(mesh, tokens, lengths)
+      now, np.int32(number), *loop.place_batch(mesh, tokens, lengths)
     )
     reports.append(np.asarray(report))
   return np.array(reports), now

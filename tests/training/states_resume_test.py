@@ -10,7 +10,7 @@ from tests.launch import binaries
 from tests.training import toy
 from tests.training.resume_test import SIGKILLED, copy, finish, start
 from wm.runtime import files
-from wm.training import restore
+from wm.training import checkpoints
 
 toy.install()
 STATES = {'objective': 'state', 'loss': 'sequence', 'steps': 40}
@@ -37,7 +37,7 @@ def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
     summary['heldout_exact']
     == files.read_json(whole / 'train.json')['heldout_exact']
   )
-  pair = [restore.load(out, 'last')[0] for out in (whole, run)]
+  pair = [checkpoints.load(out, 'last')[0] for out in (whole, run)]
   params = [found.placed(found.devices[0]) for found in pair]
   for one, other in zip(*map(jax.tree.leaves, params), strict=True):
     assert np.asarray(one).tobytes() == np.asarray(other).tobytes()

@@ -10,7 +10,7 @@ from tests import compiler, forked
 from tests.training import toy
 from tests.training.resume_test import SIGKILLED, WORKER, finish, rows
 from wm.options.training import Training
-from wm.runtime import threads
+from wm.runtime import compute
 
 # Gradients sum over 3,000 tokens: XLA divides these sums over its threads.
 MODEL = 'toy(width=64)'
@@ -21,7 +21,7 @@ CONFIG = {
   'save_every': 3,
   'log_every': 1,
 }
-CORES = [*range(threads.cores())]
+CORES = [*range(compute.cores())]
 if hasattr(os, 'sched_getaffinity'):
   CORES = sorted(os.sched_getaffinity(0))
 pytestmark = pytest.mark.skipif(
@@ -79,4 +79,4 @@ def test_jax_that_has_started_keeps_its_threads(monkeypatch):
 
   jax.devices()
   monkeypatch.setenv('PJRT_NPROC', '3')
-  assert threads.fix(5) == threads.number() == 3
+  assert compute.fix_threads(5) == compute.num_threads() == 3

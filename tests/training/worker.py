@@ -23,7 +23,7 @@ import time
 from typing import Any
 
 from tests.training import toy
-from wm.runtime import ending, stopping
+from wm.runtime import exit_codes, stopping
 
 
 def _die() -> None:
@@ -32,9 +32,10 @@ def _die() -> None:
 
 def _arm(moment: str, number: int) -> None:
   """Makes one function of the training code deadly at its n-th step."""
-  from wm.training import checkpoints, curriculum, run_log
+  from wm.data import batches
+  from wm.training import checkpoints, run_log
 
-  at = curriculum.Curriculum.at
+  at = batches.Curriculum.at
   save = checkpoints.Checkpoints.save
   write = run_log.Writer.write
 
@@ -68,7 +69,7 @@ def _arm(moment: str, number: int) -> None:
 
   if moment == 'full':
     checkpoints.Checkpoints.need = lambda self, state: None
-  curriculum.Curriculum.at = deadly_at
+  batches.Curriculum.at = deadly_at
   checkpoints.Checkpoints.save = deadly_save
   run_log.Writer.write = deadly_write
 
@@ -86,7 +87,7 @@ def main(out: str, text: str) -> None:
     _arm(*order['die'])
   config = loop.Training(**order['config'])
   stopping.install(lambda: True)
-  with ending.told(out):
+  with exit_codes.exit_on_error(out):
     model = order.get('model', toy.MODEL)
     summary = loop.train(toy.WORLD, model, pathlib.Path(out), config)
     print(json.dumps(summary))

@@ -4,7 +4,7 @@ import pytest
 
 from wm import core
 from wm.core import basics, capabilities, registry
-from wm.data import street_files
+from wm.data import published
 from wm.evaluation import probing
 from wm.worlds import maps
 from wm.worlds.base import exact
@@ -337,7 +337,7 @@ def test_a_networkx_graph_is_a_world(tmp_path, kind):
   grid = nx.grid_2d_graph(3, 4, create_using=kind)
   for row, column in grid:
     grid.nodes[row, column].update(x=column / 1000, y=row / 1000)
-  world = street_files.from_graph(grid, tmp_path / 'grid', traversal='shortest')
+  world = published.from_graph(grid, tmp_path / 'grid', traversal='shortest')
   again = registry.make('world', registry.spec(world))
   assert len(again.graph) == 12
   assert again.graph.num_edges == 34  # Each of 17 streets, both ways.
@@ -352,7 +352,7 @@ def test_a_graph_with_a_place_off_the_globe_is_refused(tmp_path):
     graph.nodes[node].update(x=0.0, y=0.01 * node)
   graph.nodes[2]['y'] = 91.0
   with pytest.raises(core.InputError, match=r'node 2 has lat=91\.0'):
-    street_files.from_graph(graph, tmp_path / 'map')
+    published.from_graph(graph, tmp_path / 'map')
   assert not (tmp_path / 'map').exists()
 
 
@@ -360,5 +360,5 @@ def test_a_graph_without_places_is_refused(tmp_path):
   with pytest.raises(
     core.InputError, match=r'the graph is not a street graph .* x and y'
   ):
-    street_files.from_graph(nx.path_graph(3), tmp_path / 'map')
+    published.from_graph(nx.path_graph(3), tmp_path / 'map')
   assert not (tmp_path / 'map').exists()

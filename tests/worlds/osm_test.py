@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.data import street_files
+from wm.data import published
 from wm.worlds import maps
 from wm.worlds.maps import streets
 
@@ -69,7 +69,7 @@ def test_osm_xml_becomes_a_graph_of_drivable_streets(path):
 
 def test_fetch_writes_files_that_give_the_same_graph(path, tmp_path):
   out = tmp_path / 'map'
-  summary = street_files.fetch_map(out, file=str(path))
+  summary = published.fetch_map(out, file=str(path))
   assert summary.startswith('5 intersections and 9 streets')
   wanted = streets.load_osm(path)
   for graph in (
@@ -114,8 +114,8 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name, content, said):
 
 def test_fetch_needs_one_source_and_leaves_nothing_behind(tmp_path):
   with pytest.raises(core.InputError, match='either a place or a file'):
-    street_files.fetch_map(tmp_path / 'map')
+    published.fetch_map(tmp_path / 'map')
   (tmp_path / 'bad.osm').write_text('<osm>')
   with pytest.raises(core.InputError):
-    street_files.fetch_map(tmp_path / 'map', file=str(tmp_path / 'bad.osm'))
+    published.fetch_map(tmp_path / 'map', file=str(tmp_path / 'bad.osm'))
   assert not (tmp_path / 'map').exists()

@@ -1,20 +1,25 @@
-"""What stored training sequences show of the held-out ones.
+"""Exposure: how much training sequences show of the held-out ones.
 
 Shares are exact: hashes of the held-out prefixes, and ids of their states, are
 kept in memory, and training sequences are read past them chunk by chunk.
+OUT/exposure.json is written once a run has ended, and holds nothing that
+depends on the clock.
 """
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, registry
 from wm.data import store as stores
+from wm.runtime import files
 
+FILE = 'exposure.json'
 # Tokens that are compared at most, of training and of held-out sequences.
 MOST, HELD = 1 << 23, 1 << 20
 _CHUNK = 1 << 14  # Rows read at a time.
@@ -142,3 +147,55 @@ def measure(
     'heldout_states': len(states.values),
     'states_shown': states.share(np.ones(len(states.values), np.int64)),
   }
+
+
+def record(
+  world: core.World,
+  out: pathlib.Path,
+  data: str | pathlib.Path | None,
+  summary: dict[str, Any],
+  training_loss: float | None,
+) -> dict[str, Any]:
+  """Writes exposure.json of a run that has ended, unless it is there.
+
+  Args:
+    world: that the run was trained on.
+    out: folder of the run.
+    data: folder of train/ and heldout/ sequences; None is OUT/data.
+    summary: what `loop.train` returns.
+    training_loss: see `run_log.training_loss`; None of a model that is counted.
+
+  Returns:
+    `measure`'s counts and shares of the data; best_step, the step of
+    the checkpoint that is scored; heldout_loss, its loss in nats a token after
+    the prompt; training_loss, as given; epochs, tokens trained on over those
+    that the data predict.
+  """
+  folder = pathlib.Path(data or out / 'data')
+  splits = [folder / split for split in ('train', 'heldout')]
+  totals = {key: summary[key] for key in ('step', 'best_step', 'tokens')}
+  made_from = {
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'most_tokens': MOST,
+    'data': [files.sha256(split / 'manifest.json') for split in splits],
+    **totals,
+  }
+  path = out / FILE
+  if path.exists():
+    before = files.read_record(path, {})
+    if before.get('made_from') == made_from:
+      return before
+  train, heldout = (stores.open(split) for split in splits)
+  seen = measure(world, train, heldout)
+  predicted = seen['tokens'] - seen['sequences']
+  result = {
+    'made_from': made_from,
+    **seen,
+    'epochs': summary['tokens'] / predicted if predicted else None,
+    'best_step': summary['best_step'],
+    'heldout_loss': summary['best_loss_moves'],
+    'training_loss': training_loss,
+  }
+  files.write_json(path, result)
+  return result

@@ -21,7 +21,7 @@ from wm.core import basics, registry, resources
 from wm.data import store as stores
 from wm.data import text as texts
 from wm.options.sampling import Sampling
-from wm.runtime import files, locks, progress
+from wm.runtime import files, progress
 
 Path = pathlib.Path
 
@@ -85,7 +85,7 @@ def stored(
   return core.Sequences(*store.take(np.sort(order[:num])))
 
 
-@locks.alone('sample')
+@files.locked_stage('sample')
 def make_dataset(
   world: core.World, out: str | Path, options: Sampling
 ) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
   few = world.sample(64, seed)
   if few.distinct:
     return  # There may be fewer than `num` of them.
-  size = stores.shard_files.token_dtype(len(world.vocab)).itemsize
+  size = stores.token_dtype(len(world.vocab)).itemsize
   bytes_each = int(few.lengths.mean()) * size
   resources.require_disk(out, num * bytes_each, f'num={num} sequences')
 

@@ -17,7 +17,7 @@ from wm import core
 from wm.core import registry, resources
 from wm.evaluation import needs, query_plans, results, results_cache
 from wm.evaluation.results import Entry
-from wm.runtime import commit, locks, progress, provenance
+from wm.runtime import files, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
@@ -90,7 +90,7 @@ def _check(label: str, scores: core.Scores) -> None:
     )
 
 
-@locks.alone('score')
+@files.locked_stage('score')
 def run(
   predictor: core.TokenReader,
   world: core.World,
@@ -147,7 +147,7 @@ def run(
     'seed': seed,
     **{k: x for k, x in (extra or {}).items() if k not in _DERIVED},
   }
-  more = {**(extra or {}), 'commit': commit.describe()}
+  more = {**(extra or {}), 'commit': provenance.commit()}
   about = {'seed': seed, 'model_name': model_name, 'extra': more}
   parts = results_cache.ResultCache(folder, claimed, world, origin, about, log)
   plans: dict[str, query_plans.Plan] = {}

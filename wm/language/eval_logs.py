@@ -37,7 +37,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from wm import core, papers
 from wm.language import pages
 from wm.language.pages import AnswersPage, Row
-from wm.runtime import files, locks
+from wm.runtime import files
 
 NAME = 'recorded'
 
@@ -211,7 +211,7 @@ def convert(
   folder = pathlib.Path(out)
   paths = []
   module = _module(paper, 'logs', 'answers of {} are not read')
-  with locks.writer(folder, 'logs'):
+  with files.stage_lock(folder, 'logs'):
     for log in module.logs(data):
       name = ''.join(
         c if c.isalnum() or c in '.-' else '_' for c in log.eval.task_id

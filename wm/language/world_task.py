@@ -182,13 +182,13 @@ def answers(read: str = 'text') -> Scorer:
 def known_answer(request: providers.Request) -> str | None:
   """See providers.answer."""
   from wm.language import world_questions
-  from wm.models.serving import solutions
+  from wm.models.serving import llm_predictor
 
   setting, question, _ = world_questions.restored(request.metadata)
   before = (
     world_questions.made_world(setting.before) if setting.before else None
   )
-  (solution,) = solutions.of(
+  (solution,) = llm_predictor.solutions(
     world_questions.made_world(setting.world),
     setting.telling,
     before,

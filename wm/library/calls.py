@@ -19,9 +19,8 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.data import sampling, text_ingest
+from wm.data import exposure, pgn_ingest, published, sampling
 from wm.data import store as stores
-from wm.data.pgn import ingest as ingest_lib
 from wm.evaluation import comparisons, results, scoring
 from wm.library import loading
 from wm.library.loading import Run, Source
@@ -31,8 +30,8 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon import run as recon
-from wm.runtime import files, progress, threads
-from wm.training import exposure_file, loop
+from wm.runtime import compute, files, progress
+from wm.training import loop, run_log
 
 Log = Callable[[str], None]
 
@@ -90,7 +89,7 @@ def ingest(
   pgn: Path | Sequence[Path],
   out: Path,
   *,
-  world: core.World | str = ingest_lib.WORLD,
+  world: core.World | str = pgn_ingest.WORLD,
   shard: str = '0/1',
   games: Amount = 0,
   log: Log = silent,
@@ -108,9 +107,9 @@ def ingest(
   Returns:
     As `sample`; None as long as other shards are missing.
   """
-  part = ingest_lib.parse_shard(shard)
+  part = pgn_ingest.parse_shard(shard)
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
-  manifests = ingest_lib.make_dataset(
+  manifests = pgn_ingest.make_dataset(
     registry.resolve('world', world), [str(f) for f in files], out, part, games
   )
   if manifests is None:
@@ -119,7 +118,7 @@ def ingest(
   report = manifests['train']['ingest']
   for name, what in report['damage'].items():
     progress.say(f'warning: {name}: {what}')
-  for line in ingest_lib.lines(report):
+  for line in pgn_ingest.lines(report):
     log(line)
   log_splits(out, manifests, log)
   return opened(out)
@@ -144,7 +143,7 @@ def train(
 
   Returns:
     The run; `load_predictor` and `score` take it. Its folder also holds
-    exposure.json, see `wm.training.exposure_file`.
+    exposure.json, see `wm.data.exposure`.
 
   Raises:
     InputError: unusable data or options, or OUT holds another run.
@@ -155,7 +154,9 @@ def train(
   _clear_failure(out, 'train')
   if training.process_id == 0:  # It writes for all.
     trained_on = registry.resolve('world', world)
-    exposure_file.record(trained_on, pathlib.Path(out), training.data, summary)
+    folder, step = pathlib.Path(out), summary['best_step']
+    training_loss = run_log.training_loss(folder, step)
+    exposure.record(trained_on, folder, training.data, summary, training_loss)
   log(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
 
@@ -241,7 +242,7 @@ def score(
   )
   if out is None and isinstance(source, Run):
     out = source.folder
-  with tempfile.TemporaryDirectory() as temporary, threads.one_blas():
+  with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
     entries = scoring.run(
       loaded.predictor,
       loaded.world,
@@ -365,7 +366,7 @@ def ingest_text(
     InputError: an unusable file, an unknown token with its line, no sequence
       left, or `out` holds other data.
   """
-  manifests = text_ingest.make_dataset(
+  manifests = published.ingest_text(
     registry.resolve('world', world), _list(files), _list(heldout), out
   )
   log_splits(out, manifests, log)

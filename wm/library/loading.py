@@ -16,8 +16,7 @@ from wm.core import registry
 from wm.models import user
 from wm.options.calls import Scoring
 from wm.options.training import Training
-from wm.runtime import compile_cache, provenance, threads
-from wm.training import restore
+from wm.runtime import compute, provenance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +118,8 @@ def is_trained(model: core.Model | str) -> bool:
 
 
 def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
-  compile_cache.enable()
-  threads.fix(Training.threads)
+  compute.cache_programs()
+  compute.fix_threads(Training.threads)
   reader = provenance.Reader()
   if core.can(model.gives[0], core.QueryModel.ask):
     _know_providers()
@@ -147,11 +146,14 @@ def _know_providers() -> None:
 def _trained(
   folder: pathlib.Path, world: core.World | None, which: str, model: str | None
 ) -> Loaded:
-  compile_cache.enable()
+  # Deferred: Orbax and Flax, which only a trained model needs.
+  from wm.training import checkpoints
+
+  compute.cache_programs()
   reader = provenance.Reader()
-  world = world or restore.world_of(folder)
-  code = reader.of(world, restore.__name__)  # Hashed before it is read.
-  predictor, info = restore.load(folder, which, world, model)
+  world = world or checkpoints.world_of(folder)
+  code = reader.of(world, checkpoints.__name__)  # Hashed before it is read.
+  predictor, info = checkpoints.load(folder, which, world, model)
   run = info['run']
   about = {
     'model_spec': run['model'],

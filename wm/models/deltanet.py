@@ -19,7 +19,7 @@ from flax import nnx
 
 from wm.kernels.scan import delta_rule as scan_delta
 from wm.kernels.scan import forms
-from wm.models.base import recurrent, ssm
+from wm.models.base import recurrent
 from wm.models.nn import layers
 
 EPSILON = 1e-6
@@ -108,7 +108,7 @@ class DeltaMixer(recurrent.Mixer):
       rngs.params(), (heads,), minval=1e-6, maxval=16.0
     )
     self.a_log = nnx.Param(jnp.log(rates))
-    self.dt_bias = nnx.Param(ssm.step_bias(heads, rngs))
+    self.dt_bias = nnx.Param(recurrent.step_bias(heads, rngs))
     self.norm = layers.Norm(value, 'rms', EPSILON)
     self.out = layers.Linear((heads, value), width, rngs, bias=False)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from wm import core
 from wm.core import registry
 from wm.core.verbal import MAX_TOKENS, RULES, PromptStyle, Verbal
-from wm.models.serving import llm_predictor, provider, solutions
+from wm.models.serving import llm_predictor, provider
 
 CALL = 10_000  # Bytes of a call that is under way.
 
@@ -154,13 +154,15 @@ class Model(core.Model):
         'in words'
       )
     # Known answers come with their solutions; other models are not told.
-    solve = functools.partial(solutions.of, world, self.telling(), before)
+    solve = functools.partial(
+      llm_predictor.solutions, world, self.telling(), before
+    )
     backend = llm_predictor.QueryBackend(
       self.settings(),
       repeats=self.repeats,
       by_probability=self.read == 'logprobs',
       where=self.answers,
-      solve=solve if self.model.startswith(solutions.PREFIX) else None,
+      solve=solve if self.model.startswith(llm_predictor.PREFIX) else None,
     )
     return llm_predictor.LanguageModel(
       world, self.telling(), backend, self.most_told, before

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels.scan import selective as scan_selective
-from wm.models.base import recurrent, ssm
+from wm.models.base import recurrent
 from wm.models.nn import layers
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(ssm.SsmModel):
+class Model(recurrent.SsmModel):
   """Mamba (S6): a diagonal recurrence whose steps depend on the input.
 
   Attributes:
@@ -41,7 +41,7 @@ class Model(ssm.SsmModel):
     """One block."""
     del number
     mixer = MambaMixer(self, rngs)
-    return recurrent.Residual(self, mixer, None, epsilon=ssm.EPSILON)
+    return recurrent.Residual(self, mixer, None, epsilon=recurrent.EPSILON)
 
 
 class MambaMixer(recurrent.Mixer):
@@ -55,13 +55,13 @@ class MambaMixer(recurrent.Mixer):
     self.conv = layers.Convolution(inner, rngs, init='torch')
     outputs = self.rank + 2 * state
     self.select = layers.Linear((inner,), (outputs,), rngs, bias=False)
-    self.norm_dt = layers.Norm(self.rank, 'rms', ssm.EPSILON)
-    self.norm_b = layers.Norm(state, 'rms', ssm.EPSILON)
-    self.norm_c = layers.Norm(state, 'rms', ssm.EPSILON)
+    self.norm_dt = layers.Norm(self.rank, 'rms', recurrent.EPSILON)
+    self.norm_b = layers.Norm(state, 'rms', recurrent.EPSILON)
+    self.norm_c = layers.Norm(state, 'rms', recurrent.EPSILON)
     init = 'torch' if model.steps == 'mamba' else 'normal'
     self.dt = layers.Linear((self.rank,), (inner,), rngs, init=init)
     if model.steps == 'mamba':  # Step sizes start where the authors want them.
-      self.dt.bias = nnx.Param(ssm.step_bias(inner, rngs))
+      self.dt.bias = nnx.Param(recurrent.step_bias(inner, rngs))
     # S4D-real: columns 1 to N of a channel's state decay at rates 1 to N.
     rates = jnp.broadcast_to(jnp.arange(1.0, state + 1), (inner, state))
     self.log_rate = nnx.Param(jnp.log(rates))

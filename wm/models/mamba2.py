@@ -16,13 +16,13 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels.scan import state_space as scan_ssd
-from wm.models.base import recurrent, ssm
+from wm.models.base import recurrent
 from wm.models.nn import layers
 
 
 @dataclasses.dataclass(frozen=True)
-class HeadModel(ssm.SsmModel):
-  """Fields of the families with heads, besides those of `ssm.SsmModel`.
+class HeadModel(recurrent.SsmModel):
+  """Fields of the families with heads, besides those of `recurrent.SsmModel`.
 
   Attributes:
     state: N, columns of a head's state.
@@ -69,10 +69,10 @@ class HeadModel(ssm.SsmModel):
     """A block of this mixer and an MLP, where there is one."""
     mlp = None
     if self.mlp:
-      mlp = ssm.gated_mlp(
+      mlp = recurrent.gated_mlp(
         self.width, self.mlp, rngs, init=self.init, parts=self.parts
       )
-    return recurrent.Residual(self, mixer, mlp, epsilon=ssm.EPSILON)
+    return recurrent.Residual(self, mixer, mlp, epsilon=recurrent.EPSILON)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,14 +99,14 @@ class Mamba2Mixer(recurrent.Mixer):
       (model.width,), (outputs,), rngs, bias=False, init=model.init
     )
     self.conv = layers.Convolution(inner + 2 * state, rngs, init='torch')
-    self.dt_bias = nnx.Param(ssm.step_bias(heads, rngs))
+    self.dt_bias = nnx.Param(recurrent.step_bias(heads, rngs))
     # One decay a head, not one for each number as in Mamba: the recurrence is
     # then matrix products.
     rates = jax.random.uniform(rngs.params(), (heads,), minval=1, maxval=16)
     self.log_rate = nnx.Param(jnp.log(rates))
     self.skip = nnx.Param(jnp.ones(heads))
-    self.norm = layers.Norm(inner, 'rms', ssm.EPSILON)
-    self.down = ssm.down(
+    self.norm = layers.Norm(inner, 'rms', recurrent.EPSILON)
+    self.down = recurrent.down(
       inner, model.width, rngs, init=model.init, parts=model.parts, bias=False
     )
 
@@ -164,7 +164,7 @@ class Mamba2Mixer(recurrent.Mixer):
     sizes = model.inner, model.state, model.state
     x, b, c = layers.cut(jax.nn.silu(xbc_XC), sizes)
     # b and c are shared by all heads; the first 1 is the rank (see mamba3).
-    x = ssm.heads(x, model.channels)[..., None, :, :]
+    x = recurrent.heads(x, model.channels)[..., None, :, :]
     return [x, b[..., None, None, :], c[..., None, None, :]]
 
   def decay(self, dt_XH: jax.Array) -> jax.Array:
@@ -176,7 +176,7 @@ class Mamba2Mixer(recurrent.Mixer):
   ) -> jax.Array:
     """The mixer's output [..., D], to be added to the stream."""
     skip = layers.along(self.skip[...][:, None], y_X1HP)
-    y = ssm.merged((y_X1HP + skip * x_X1HP)[..., 0, :, :])
+    y = recurrent.merged((y_X1HP + skip * x_X1HP)[..., 0, :, :])
     # Gated before the norm, across all heads at once.
     y = self.norm(y * jax.nn.silu(gate_XC.astype(jnp.float32)))
     return self.down(y.astype(gate_XC.dtype))

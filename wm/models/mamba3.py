@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -19,8 +20,8 @@ from flax import nnx
 
 from wm.kernels.scan import state_space as scan_ssd
 from wm.models import mamba2
-from wm.models.base import recurrent, ssm
-from wm.models.nn import layers, rotary
+from wm.models.base import recurrent
+from wm.models.nn import layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,9 +111,9 @@ class Mamba3Mixer(recurrent.Mixer):
     self.up = layers.Linear(
       (model.width,), (sum(self.sizes),), rngs, bias=False, init=model.init
     )
-    self.dt_bias = nnx.Param(ssm.step_bias(heads, rngs))
-    self.norm_b = layers.Norm(state, 'rms', ssm.EPSILON)
-    self.norm_c = layers.Norm(state, 'rms', ssm.EPSILON)
+    self.dt_bias = nnx.Param(recurrent.step_bias(heads, rngs))
+    self.norm_b = layers.Norm(state, 'rms', recurrent.EPSILON)
+    self.norm_c = layers.Norm(state, 'rms', recurrent.EPSILON)
     self.bias_b = nnx.Param(jnp.ones((rank, heads, state)))
     self.bias_c = nnx.Param(jnp.ones((rank, heads, state)))
     self.skip = nnx.Param(jnp.ones(heads))
@@ -122,7 +123,7 @@ class Mamba3Mixer(recurrent.Mixer):
     self.spread = nnx.Param(even / rank) if rank > 1 else None
     self.gates = nnx.Param(even) if rank > 1 else None
     self.collect = nnx.Param(even / rank) if rank > 1 else None
-    self.down = ssm.down(
+    self.down = recurrent.down(
       model.inner,
       model.width,
       rngs,
@@ -152,10 +153,10 @@ class Mamba3Mixer(recurrent.Mixer):
     # so an input is added with its own step's weight, and again when the next
     # step's size is known.
     dt = recurrent.used(rates.dt, lengths_B)
-    moved = rotary.within(dt[..., None] * rates.rate[..., None, :])
+    moved = within(dt[..., None] * rates.rate[..., None, :])
     # Angles add up along the sequence; b and c are turned by the sums, so that
     # the state itself need not be.
-    turns = jax.lax.associative_scan(rotary.add, moved, axis=1)
+    turns = jax.lax.associative_scan(add_turns, moved, axis=1)
     inputs, weights = _Turned(x_BLD, turns), self.weights()
     # The next step's share of this input; nothing comes after the last.
     late = jnp.pad(((1 - rates.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
@@ -184,8 +185,8 @@ class Mamba3Mixer(recurrent.Mixer):
     rates, weights = self.rates(x_XD), self.weights()
     h, last_x, last_b, turns = state_X
     dt = rates.dt
-    moved = rotary.within(dt[..., None] * rates.rate[..., None, :])
-    turns = rotary.add(turns, moved)
+    moved = within(dt[..., None] * rates.rate[..., None, :])
+    turns = add_turns(turns, moved)
     # The last input's second part, which had to wait for this step's size.
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
@@ -197,7 +198,7 @@ class Mamba3Mixer(recurrent.Mixer):
   def rates(self, x_XD: jax.Array) -> _HeadRates:
     """Step sizes, decays, shares and turns."""
     # Apart from the other columns: those are projected chunk by chunk.
-    rest = ssm.product(x_XD, self.up.kernel[:, sum(self.sizes[:4]) :])
+    rest = recurrent.product(x_XD, self.up.kernel[:, sum(self.sizes[:4]) :])
     dt, a, trap, rate = layers.cut(rest.astype(jnp.float32), self.sizes[4:])
     return _HeadRates(
       jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt)),
@@ -208,7 +209,7 @@ class Mamba3Mixer(recurrent.Mixer):
     )
 
   def weights(self) -> dict[str, jax.Array]:
-    """Parameters of what is done step by step, N in `rotary.pairs`' order."""
+    """Parameters of what is done step by step, N in the order of `pairs`."""
     names = 'skip', 'spread', 'gates', 'collect'
     parts = {name: getattr(self, name) for name in names}
     weights = {name: w[...] for name, w in parts.items() if w is not None}
@@ -216,10 +217,10 @@ class Mamba3Mixer(recurrent.Mixer):
     return weights | {
       'up': self.up.kernel[:, : sum(self.sizes[:4])],
       'down': self.down.kernel[...],
-      'scale_b': rotary.pairs(self.norm_b.scale[...], rank),
-      'scale_c': rotary.pairs(self.norm_c.scale[...], rank),
-      'bias_b': rotary.pairs(self.bias_b[...], rank),
-      'bias_c': rotary.pairs(self.bias_c[...], rank),
+      'scale_b': pairs(self.norm_b.scale[...], rank),
+      'scale_c': pairs(self.norm_c.scale[...], rank),
+      'bias_b': pairs(self.bias_b[...], rank),
+      'bias_c': pairs(self.bias_c[...], rank),
     }
 
   @property
@@ -232,19 +233,19 @@ def _parts(
   model: Model, weights: dict[str, jax.Array], inputs: _Turned
 ) -> _Projected:
   """Projected inputs and the gate; see `rates` for the rest."""
-  wide = ssm.product(inputs.x, weights['up'])
+  wide = recurrent.product(inputs.x, weights['up'])
   size = model.rank * model.state
   gate, x, b, c = layers.cut(wide, (model.inner, model.inner, size, size))
   b, c = (
-    rotary.turned(
+    turned(
       _normed(model, part, weights[f'scale_{name}']),
       weights[f'bias_{name}'],
       inputs.turns,
     ).astype(model.dtype)
     for name, part in (('b', b), ('c', c))
   )
-  gate = ssm.heads(gate.astype(jnp.float32), model.channels)
-  return _Projected(ssm.heads(x, model.channels), b, c, gate)
+  gate = recurrent.heads(gate.astype(jnp.float32), model.channels)
+  return _Projected(recurrent.heads(x, model.channels), b, c, gate)
 
 
 def _read(
@@ -265,7 +266,9 @@ def _write(
     gate = gate * layers.along(weights['gates'], gate)
     y = y * layers.along(weights['collect'], y)
   total = (y * jax.nn.silu(gate)).sum(-3)
-  return ssm.product(ssm.merged(total).astype(read.x.dtype), weights['down'])
+  return recurrent.product(
+    recurrent.merged(total).astype(read.x.dtype), weights['down']
+  )
 
 
 def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
@@ -278,8 +281,153 @@ def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
 
 
 def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
-  """RMS norm of each rank [..., R, N] float32, in `rotary.pairs`' order."""
+  """RMS norm of each rank [..., R, N] float32, in the order of `pairs`."""
   # The scale has been put in the order of `pairs` by `Mamba3Mixer.weights`.
-  b = rotary.pairs(ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank)
-  b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + ssm.EPSILON)
+  b = pairs(recurrent.heads(b_XC.astype(jnp.float32), model.state), model.rank)
+  b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + recurrent.EPSILON)
   return (b * layers.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)
+
+
+# Angles are numbers of whole turns, kept between -1/2 and 1/2: sums over
+# thousands of steps then lose no digits. R ranks, N columns of a state,
+# A = N / 4 angles.
+
+
+def within(turns: jax.Array) -> jax.Array:
+  """The angle without its whole turns, -1/2 to 1/2."""
+  return turns - jax.lax.stop_gradient(jnp.round(turns))
+
+
+def add_turns(first: jax.Array, second: jax.Array) -> jax.Array:
+  """The sum, from -1/2 to 1/2."""
+  return within(first + second)
+
+
+@jax.custom_jvp
+def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """Cosine and sine of turns from -1/2 to 1/2.
+
+  By the series of angles up to a quarter turn. On a CPU it is several times as
+  fast as functions that have to reduce any angle first.
+  """
+  # cos(x) is the sine of a quarter turn less |x|, which is never beyond a
+  # quarter; sin(x) of the far half is that of what is left to half a turn.
+  side = 0.25 - jnp.abs(turns)
+  upright = jnp.where(side < 0, jnp.copysign(0.5, turns) - turns, turns)
+  return _series(side), _series(upright)
+
+
+@circle.defjvp
+def _circle_jvp(
+  primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+  # By the results themselves: no other series is differentiated.
+  cos, sin = circle(*primals)
+  angles = 2 * math.pi * tangents[0]
+  return (cos, sin), (-sin * angles, cos * angles)
+
+
+def _series(turns: jax.Array) -> jax.Array:
+  """Sine of up to a quarter turn, to the last digit but one."""
+  powers = range(25 if turns.dtype == jnp.float64 else 13, 0, -2)
+  # Horner's rule from the highest power down: odd powers, signs in turn.
+  square, total = turns * turns, jnp.zeros_like(turns)
+  for power in powers:
+    sign = 1 if power % 4 == 1 else -1
+    total = total * square + sign * (2 * math.pi) ** power / math.factorial(
+      power
+    )
+  return total * turns
+
+
+def pairs(b_XN: jax.Array, rank: int) -> jax.Array:
+  """A vector in the order in which numbers that turn together are N / 2 apart.
+
+  Half of the N numbers turn. For several ranks the pairs are (i, i + N / 2),
+  i < N / 4, and the vector is as it was; for one rank they are (2 i, 2 i + 1):
+
+    given    0 1 2 3 ... | rest, rest'
+    ordered  0 2 ... | rest | 1 3 ... | rest'
+  """
+  if rank > 1:
+    return b_XN
+  quarter = b_XN.shape[-1] // 4
+  both = b_XN[..., : 2 * quarter].reshape(*b_XN.shape[:-1], quarter, 2)
+  middle, rest = jnp.split(b_XN[..., 2 * quarter :], 2, -1)
+  return jnp.concatenate([both[..., 0], middle, both[..., 1], rest], -1)
+
+
+def turned(
+  b_XRN: jax.Array, bias_RHN: jax.Array, turns_XHA: jax.Array
+) -> jax.Array:
+  """[..., R, H, N]: each head's bias added, and then pairs turned.
+
+    quarter  0      1      2      3          of N, as `pairs` orders them
+    along    cos    1      cos    1          times b + bias
+    across  -sin    0      sin    0          times the same, rolled by N / 2
+
+  The factors and the rolled vectors are small; the large result is one
+  elementwise expression of them.
+  """
+  cos, sin = circle(turns_XHA)
+  ones, zeros = jnp.ones_like(cos), jnp.zeros_like(cos)
+  along = jnp.concatenate([cos, ones, cos, ones], -1)[..., None, :, :]
+  across = jnp.concatenate([sin, zeros, sin, zeros], -1)[..., None, :, :]
+  half = b_XRN.shape[-1] // 2
+  sign = jnp.where(jnp.arange(2 * half) < half, -1.0, 1.0).astype(cos.dtype)
+  across *= layers.along(sign, across)
+  other = jnp.roll(b_XRN, half, -1), jnp.roll(bias_RHN, half, -1)
+  return _mixed((b_XRN, bias_RHN), other, along, across)
+
+
+@jax.custom_vjp
+def _mixed(
+  plain: tuple[jax.Array, jax.Array],
+  rolled: tuple[jax.Array, jax.Array],
+  along_X1HN: jax.Array,
+  across_X1HN: jax.Array,
+) -> jax.Array:
+  """along (b + bias) + across (other b + other bias): [..., R, H, N].
+
+  The backward pass writes out its sums over the few ranks or heads: as
+  reductions they are several times as slow on a CPU.
+  """
+  return _biased(*plain) * along_X1HN + _biased(*rolled) * across_X1HN
+
+
+def _biased(b_XRN: jax.Array, bias_RHN: jax.Array) -> jax.Array:
+  b_XR1N = b_XRN[..., None, :]
+  return b_XR1N + layers.along(bias_RHN, b_XR1N)
+
+
+def _mixed_forward(*operands: Any) -> tuple[jax.Array, Any]:
+  return _mixed(*operands), operands
+
+
+def _mixed_backward(operands: Any, slope_XRHN: jax.Array) -> Any:
+  # of y = along * (b + bias) + across * (b' + bias'), slope d:
+  #   to b      sum over heads of d * along       [..., R, N]
+  #   to bias   sum over tokens of the same       [R, H, N]
+  #   to along  sum over ranks of d * (b + bias)  [..., 1, H, N]
+  # and likewise across, for the rolled b' and bias'.
+  plain, rolled, along, across = operands
+
+  def to_vectors(factor_X1HN: jax.Array) -> tuple[Any, jax.Array]:
+    slope = slope_XRHN * factor_X1HN
+    heads = range(slope.shape[-2])
+    to_b = sum(slope[..., head, :] for head in heads)
+    return to_b, slope.sum(range(slope.ndim - 3))
+
+  def to_factor(vectors: tuple[jax.Array, jax.Array]) -> Any:
+    product, ranks = slope_XRHN * _biased(*vectors), slope_XRHN.shape[-3]
+    return sum(product[..., rank : rank + 1, :, :] for rank in range(ranks))
+
+  return (
+    to_vectors(along),
+    to_vectors(across),
+    to_factor(plain),
+    to_factor(rolled),
+  )
+
+
+_mixed.defvjp(_mixed_forward, _mixed_backward)

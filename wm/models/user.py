@@ -2,20 +2,392 @@
 
 Methods of an object are listed in `wm.models.serving.user_objects`: logits,
 activations, a cache, or yes-or-no answers.
+
+It is checked that a function predicts the next token from earlier tokens only.
+It is called with sequences of the world, at the shortest and the longest input
+of scoring: a repeated call must agree; later tokens, other rows of the batch,
+padding and its length must not matter; logits must not be those of the token
+that was just read. The checks are a sample: a model that passes may be wrong.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import os
 import pathlib
 import types
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from wm import core
 from wm.core import inputs, plugins, registry, resources
-from wm.models.serving import checks, stateless, user_objects
+from wm.models.serving import stateless, user_objects
+
+TOLERANCE = 1e-4  # Nats.
+# Log-probabilities below that of one in a million count as that.
+FLOOR = np.log(1e-6)
+ROWS = 16  # Sequences that are asked about, at least.
+PLACES = 6  # Positions compared in each.
+PARTS, WHOLE = (1.0, 0.5, 0.75, 0.25), (1.0,)  # Of sequences, in turn.
+
+# Evidence of a shift: the mean probability of the token just read, from so
+# many positions at least.
+SURE, LEAST_PLACES = 0.9, 32
+# Or its advantage over the next one: nats (models fitted to tell t + 1 from
+# t - 1 reach 0.11 on the worlds that there are, shifted bigrams 0.28 to 1.3
+# where moves tell anything), and standard errors, from so many sequences and
+# positions.
+ADVANTAGE, DEVIATIONS, MANY, MANY_PLACES = 0.25, 6, 128, 24
+
+
+class CheckInput(NamedTuple):
+  """Sequences of a world, and where predictions are compared.
+
+  Attributes:
+    tokens: [N, L] int32.
+    lengths: [N].
+    at: [N, P] positions below the lengths, ascending.
+  """
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  at: np.ndarray
+
+
+class CheckOutput(NamedTuple):
+  """Predictions at the P positions of each row.
+
+  Attributes:
+    log_probs: [N, P, V] float32.
+    allowed: [N, P] greatest difference, in nats.
+  """
+
+  log_probs: np.ndarray
+  allowed: np.ndarray
+
+  def apart(self, other: CheckOutput) -> np.ndarray:
+    """[N, P] greatest difference of log-probabilities, in nats."""
+    return np.abs(self.log_probs - other.log_probs).max(-1)
+
+
+Ask = Callable[[CheckInput], CheckOutput]
+
+
+def check(
+  predictor: core.Predictor,
+  world: core.World,
+  label: str,
+  *,
+  tolerance: float = TOLERANCE,
+  copies: bool = False,
+) -> None:
+  """Raises InputError, with the evidence, where a check fails.
+
+  Args:
+    predictor: written by a user.
+    world: its sequences are the inputs.
+    label: name of the model in errors.
+    tolerance: greatest difference of log-probabilities, in nats, times the
+      size of the greatest logit where that is above 1.
+    copies: it may legitimately predict the last input token.
+  """
+  if predictor.vocab_size != len(world.vocab):
+    return  # For the metrics to say.
+  if not tolerance > 0:
+    raise core.InputError(
+      f'{label}: tolerance={tolerance} was given; expected nats, above 0'
+    )
+  longest, rows = min(predictor.max_len, world.max_len), ROWS
+  sizes = {min(user_objects.MULTIPLE, longest), longest}
+  ask = functools.partial(_by_log_probs, predictor, tolerance)
+  if isinstance(predictor, user_objects.FromCallable):
+    rows = predictor.rows
+    sizes = {predictor.padded(1), predictor.padded(longest)}
+    ask = functools.partial(_by_logits, predictor, tolerance)
+  lengths = tuple(sorted(sizes))
+  _Checks(ask, rows, lengths, predictor.vocab_size, label, copies).run(world)
+
+
+def _by_logits(
+  predictor: user_objects.FromCallable, tolerance: float, question: CheckInput
+) -> CheckOutput:
+  logits = predictor.logits(question.tokens)
+  logits = np.take_along_axis(logits, question.at[..., None], 1)
+  log_probs = predictor.normal(logits)
+  # Numbers of few bits are further apart the larger they are.
+  least = max(tolerance, 8 * predictor.spacing)
+  return CheckOutput(log_probs, least * np.maximum(np.abs(logits.max(-1)), 1))
+
+
+def _by_log_probs(
+  predictor: core.Predictor, tolerance: float, question: CheckInput
+) -> CheckOutput:
+  log_probs = np.asarray(predictor.log_probs(question.tokens, question.lengths))
+  log_probs = np.take_along_axis(log_probs, question.at[..., None], 1)
+  return CheckOutput(log_probs, np.full(question.at.shape, tolerance))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Checks:
+  """The checks of one model.
+
+  Attributes:
+    ask: the model.
+    rows: N of every call.
+    sizes: lengths L of inputs, ascending.
+    vocab_size: V.
+    label: what errors call the model.
+    copies: the model means to say the last token again.
+  """
+
+  ask: Ask
+  rows: int
+  sizes: tuple[int, ...]
+  vocab_size: int
+  label: str
+  copies: bool
+
+  def run(self, world: core.World) -> None:
+    """Raises InputError at the first check that fails."""
+    # Whole batches of the size that scoring calls with.
+    groups = -(-ROWS // self.rows)
+    sequences = world.sample(groups * self.rows, 0)
+    if not len(sequences):
+      return
+    # Worlds may have fewer sequences than were asked for.
+    sequence = np.arange(groups * self.rows) % len(sequences)
+    rng = np.random.default_rng(0)
+    questions = [_cut(sequences.take(sequence), size) for size in self.sizes]
+    answers = [self._ask(question) for question in questions]
+    hint = 'switch off dropout and all else that is random'
+    again = self._ask(questions[0])
+    self._agree('calling it again', hint, questions[0], answers[0], again)
+    for question, seen in zip(questions, answers, strict=True):
+      self._other_rows(
+        question, seen, rng
+      )  # First: others change in what follows.
+      for what, hint, tokens, places in self._changes(question, rng):
+        again = self._ask(question._replace(tokens=tokens))
+        self._agree(what, hint, question, seen, again, places)
+    if len(questions) > 1:
+      self._padded_length(questions[0], answers[0])
+    self._shifted(world, sequences, questions[-1], answers[-1])
+
+  def _ask(self, question: CheckInput) -> CheckOutput:
+    parts = [
+      self.ask(CheckInput(*(part[rows] for part in question)))
+      for rows in core.predictor.chunks(len(question.tokens), 1, self.rows)
+    ]
+    answer = CheckOutput(*map(np.concatenate, zip(*parts, strict=True)))
+    return answer._replace(log_probs=np.maximum(answer.log_probs, FLOOR))
+
+  def _others(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Tokens of the same shape, all but padding, none where it was."""
+    count = self.vocab_size - 1
+    if count < 2:
+      return np.ones_like(tokens)
+    # 1 + (id - 1 + step) mod (V - 1): any id but padding and the one there.
+    step = rng.integers(1, count, tokens.shape)
+    return ((np.maximum(tokens, 1) - 1 + step) % count + 1).astype(np.int32)
+
+  def _agree(
+    self,
+    what: str,
+    hint: str,
+    question: CheckInput,
+    first: CheckOutput,
+    second: CheckOutput,
+    places: np.ndarray | bool = True,
+  ) -> None:
+    """Raises InputError where two answers differ at some of places [N, P]."""
+    apart = first.apart(second)
+    # NaN compares as False below, and is refused.
+    excess = np.where(places, apart / first.allowed, 0)
+    if excess.max() <= 1:
+      return
+    row, k = np.unravel_index(excess.argmax(), excess.shape)
+    raise core.InputError(
+      f'{self.label}: {what} changes the prediction after token '
+      f'{question.at[row, k] + 1} of {question.lengths[row]} by '
+      f'{apart[row, k]:.2g} nats; expected at most '
+      f'{first.allowed[row, k]:.2g}: {hint}'
+    )
+
+  def _changes(
+    self, question: CheckInput, rng: np.random.Generator
+  ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray | bool]]:
+    """Yields (what changes, hint, tokens, positions that must not change)."""
+    tokens, lengths, at = question
+    places = np.arange(tokens.shape[1])
+    used = places < lengths[:, None]
+    # Rows change behind different places, so that all places are covered.
+    turn = np.arange(len(tokens)) % (PLACES - 1)
+    last = at[np.arange(len(tokens)), turn][:, None]  # Tokens kept, less one.
+    later = used & (places > last)
+    yield (
+      'another later token',
+      'it must depend on the tokens up to there only, as by a causal mask',
+      np.where(later, self._others(tokens, rng), tokens),
+      at <= last,
+    )
+    yield (
+      'another padding token',
+      'what comes after the sequence must not matter',
+      np.where(used, tokens, self._others(tokens, rng)),
+      True,
+    )
+
+  def _other_rows(
+    self, question: CheckInput, answer: CheckOutput, rng: np.random.Generator
+  ) -> None:
+    """Asks the first half of each batch in other slots, beside other rows."""
+    half = self.rows // 2
+    if not half:
+      return
+    starts = np.arange(0, len(question.tokens), self.rows)[:, None]
+    first = (starts + np.arange(half)).ravel()
+    moved = question._replace(tokens=self._others(question.tokens, rng))
+    moved = CheckInput(*map(np.copy, moved))
+    for new, old in zip(moved, question, strict=True):
+      new[first + half] = old[first]
+    again = self._ask(moved)
+    self._agree(
+      'another batch around its row',
+      'a row must depend on its own tokens only, unlike in batch norm',
+      CheckInput(*(array[first] for array in question)),
+      CheckOutput(*(array[first] for array in answer)),
+      CheckOutput(*(array[first + half] for array in again)),
+    )
+
+  def _padded_length(self, question: CheckInput, answer: CheckOutput) -> None:
+    missing = self.sizes[-1] - question.tokens.shape[1]
+    longer = np.pad(question.tokens, ((0, 0), (0, missing)))
+    what = (
+      f'padding to {longer.shape[1]} tokens, not {question.tokens.shape[1]},'
+    )
+    hint = 'it must not matter; of lower precision? then give tolerance='
+    again = self._ask(question._replace(tokens=longer))
+    self._agree(what, hint, question, answer, again)
+
+  def _shifted(
+    self,
+    world: core.World,
+    sequences: core.Sequences,
+    question: CheckInput,
+    answer: CheckOutput,
+  ) -> None:
+    """Refuses logits of the token just read, where that is beyond doubt.
+
+    Two kinds. The model reads token t, and all but surely says it again, while
+    the world's sequences do so half as often at most. Or its logits after
+    token t do not depend on t and do on t - 1, and t is likelier by them than
+    t + 1, in sequences of the world, clearly and by many standard errors. A
+    model that knows nothing favours neither; one that means to copy is less
+    sure, or says so; one of t - 1 alone that is not shifted fits t + 1.
+    """
+    last = _last_tokens(world, sequences, question, answer)
+    if last.used.sum() < LEAST_PLACES:
+      return
+    wrong = 'logits at position t must be of token t + 1'
+    sure = np.exp(last.read[last.used]).mean()
+    often = last.again[last.used].mean()
+    if not self.copies and sure >= SURE and often <= SURE / 2:
+      raise core.InputError(
+        f'{self.label}: it gives the token just read a probability of '
+        f'{sure:.3g} (mean of {last.used.sum()} positions), which comes again '
+        f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
+        'untrained with tied embeddings, is given copies=True'
+      )
+    if last.gains().mean() <= 0 or not self._lags(question, world.prompt_len):
+      return
+    more = world.sample(-(-MANY // self.rows) * self.rows, 1)
+    if len(more) < MANY:
+      return
+    asked = _cut(more, question.tokens.shape[1], WHOLE, MANY_PLACES)
+    gains = _last_tokens(world, more, asked, self._ask(asked)).gains()
+    error = gains.std() / np.sqrt(len(gains))
+    if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
+      raise core.InputError(
+        f'{self.label}: its prediction after token t does not depend on token '
+        f't, and gives it {gains.mean():.2g} nats more than the next one, by '
+        f'{len(gains)} sequences ({error:.1g} standard error): {wrong}'
+      )
+
+  def _lags(self, question: CheckInput, prompt: int) -> bool:
+    """True where predictions ignore the last token, but not the one before."""
+    rng, rows = np.random.default_rng(1), np.arange(len(question.tokens))
+    last = question.at[rows, 1 + rows % (PLACES - 1)]
+    at_last = question._replace(at=last[:, None])
+    answer, other = self._ask(at_last), self._others(question.tokens, rng)
+    differs = []
+    for back in (0, 1):
+      place = np.maximum(last - back, 0)
+      tokens = question.tokens.copy()
+      tokens[rows, place] = other[rows, place]
+      apart = answer.apart(self._ask(at_last._replace(tokens=tokens)))
+      differs.append((apart > answer.allowed)[last > max(prompt, 1)])
+    now, before = differs
+    return bool(before.size) and not now.any() and before.mean() > 0.5
+
+
+class _LastTokens(NamedTuple):
+  """Predictions of the token just read, and of the one that follows.
+
+  Attributes:
+    read, after: [N, P] log-probability of each.
+    again: [N, P] bool, they are the same token.
+    used: [N, P] bool, there are such tokens, after the prompt.
+  """
+
+  read: np.ndarray
+  after: np.ndarray
+  again: np.ndarray
+  used: np.ndarray
+
+  def gains(self) -> np.ndarray:
+    """Mean advantage of the token just read, nats, by sequence."""
+    # By sequence, as positions of one sequence are not independent.
+    gain = np.where(self.used, self.read - self.after, 0).sum(1)
+    rows = self.used.any(1)
+    return gain[rows] / self.used.sum(1)[rows]
+
+
+def _last_tokens(
+  world: core.World,
+  sequences: core.Sequences,
+  question: CheckInput,
+  answer: CheckOutput,
+) -> _LastTokens:
+  num = len(sequences)  # Others come twice in `given`.
+  at, log_probs = question.at[:num], answer.log_probs[:num]
+  tokens, rows = sequences.tokens, np.arange(num)[:, None]
+  used = (at >= world.prompt_len) & (at + 1 < sequences.lengths[:, None])
+  read = tokens[rows, at]
+  after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
+  both = np.stack([read, after], -1)
+  pairs = np.take_along_axis(log_probs, both, 2)
+  return _LastTokens(pairs[..., 0], pairs[..., 1], read == after, used)
+
+
+def _cut(
+  sequences: core.Sequences,
+  size: int,
+  parts: Sequence[float] = PARTS,
+  places: int = PLACES,
+) -> CheckInput:
+  """Sequences cut to lengths of all kinds, up to `size`, and padded to it."""
+  num = len(sequences)
+  lengths = np.minimum(sequences.lengths, size)
+  lengths = np.ceil(lengths * np.resize(parts, num)).astype(int)
+  lengths = np.maximum(lengths, 1)
+  tokens = stateless.padded(sequences.tokens, lengths, num, size)
+  at = np.linspace(0, lengths - 1, places, axis=1).round().astype(int)
+  return CheckInput(tokens, lengths, at)
+
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 
@@ -100,7 +472,7 @@ class Model(core.Model):
   max_len: int = 0
   rows: int = 16
   files: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
-  tolerance: float = checks.TOLERANCE
+  tolerance: float = TOLERANCE
   copies: bool = False
 
   def cost(self, world: core.World | None = None) -> core.Cost:
@@ -142,7 +514,7 @@ class Model(core.Model):
 
     Raises:
       InputError: `function` or a file is not found, the function fails, or is
-        refused by `checks.check`.
+        refused by `check`.
     """
     del seed
     resources.require(self, world)
@@ -165,9 +537,7 @@ class Model(core.Model):
       )
     # Answers alone give no probabilities to be checked.
     if not isinstance(reader, core.QueryModel):
-      checks.check(
-        reader, world, label, tolerance=self.tolerance, copies=self.copies
-      )
+      check(reader, world, label, tolerance=self.tolerance, copies=self.copies)
     if isinstance(reader, user_objects.Cached):
       user_objects.check_cache(reader, world, self.tolerance)
     return reader
@@ -178,10 +548,10 @@ def predictor(
 ) -> core.TokenReader:
   """The predictor of a model; that of a user's own file is checked.
 
-  Raises InputError where `checks.check` refuses it. It may predict the last
+  Raises InputError where `check` refuses it. It may predict the last
   input token.
   """
   reader = model.predictor(world, seed)
   if registry.is_file(model.name) and isinstance(reader, core.Predictor):
-    checks.check(reader, world, f'model {model.name!r}', copies=True)
+    check(reader, world, f'model {model.name!r}', copies=True)
   return reader

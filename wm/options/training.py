@@ -119,7 +119,7 @@ class Training:
   coordinator: str | None = option(None, 'host:port of process 0.')
   num_processes: int = option(1, 'Processes of the run.', least=1)
   process_id: int = option(0, 'This process.', least=0)
-  # `wm.runtime.threads` says why they decide the last bits of a result.
+  # `wm.runtime.compute` says why they decide the last bits of a result.
   threads: int = option(
     2,
     'Threads that a CPU computes a step with, whatever cores there are: equal '

@@ -16,7 +16,7 @@ from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, reconstruct, sampling
 from wm.recon import routes as routes_lib
 from wm.recon.routes import CLASSES, Routes
-from wm.runtime import commit, files, locks, progress, provenance
+from wm.runtime import files, progress, provenance
 
 Path = pathlib.Path
 
@@ -25,7 +25,7 @@ STAGE = 'reconstruct'
 RANGED = ('failed', 'true_edges', 'new_edges', 'unused_edges')
 
 
-@locks.alone(STAGE)
+@files.locked_stage(STAGE)
 def from_file(
   world: core.World,
   samples: str | Path,
@@ -53,7 +53,7 @@ def from_file(
   return _run(world, samples, out, options, name or Path(samples).stem, about)
 
 
-@locks.alone(STAGE)
+@files.locked_stage(STAGE)
 def from_model(
   world: core.World,
   predictor: core.Predictor,
@@ -153,7 +153,7 @@ def _run(
     'model': name,
     'world': registry.spec(world),
     'world_version': world.version,
-    'commit': commit.describe(),
+    'commit': provenance.commit(),
     **about,
     **dataclasses.asdict(options),
     'sequences': len(sequences) + max(blank, 0),

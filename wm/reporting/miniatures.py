@@ -46,7 +46,7 @@ from wm.reporting.findings import Claim, Quantity
 from wm.reporting.units import Amount, Rows, Unit
 from wm.reporting.verdicts import Judged
 from wm.reporting.write import Picture, breakable
-from wm.runtime import files, locks, pages
+from wm.runtime import files, pages
 
 TITLE = 'What the papers found, in miniature'
 
@@ -163,7 +163,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
   """Writes report.html, report.md and the pictures into `out`."""
   place, out = pathlib.Path(folder), pathlib.Path(out)
   verdicts, read = judged(place)
-  with locks.writer(out, 'report'):
+  with files.stage_lock(out, 'report'):
     values: dict[str, Any] = {
       'title': TITLE,
       'lead': _lead(read),

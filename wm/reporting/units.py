@@ -22,7 +22,7 @@ from wm.evaluation import comparisons
 from wm.evaluation import seeds as seeds_lib
 from wm.reporting import tables
 from wm.reporting.findings import MAP, Exclusion, Quantity
-from wm.runtime import commit, files
+from wm.runtime import files, provenance
 
 Entry = dict[str, Any]
 Key = dict[str, Any]
@@ -290,7 +290,7 @@ def of_committed_code(rows: Rows, first: int = 0) -> Results:
 
 def is_committed(unit: Unit) -> bool:
   """Was it made by code that was committed?"""
-  return commit.is_clean(unit.about.get('commit'))
+  return provenance.is_clean(unit.about.get('commit'))
 
 
 def _recipe(unit: Unit) -> Any:

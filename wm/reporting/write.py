@@ -36,7 +36,7 @@ from wm.reporting import (
   worst,
 )
 from wm.reporting.collect import Entry, Run
-from wm.runtime import files, locks, pages
+from wm.runtime import files, pages
 
 STAGE = 'report'
 TITLE = 'World models, measured'
@@ -70,7 +70,7 @@ def report(
   """
   runs = [collect.load(folder) for folder in folders]
   out = pathlib.Path(out)
-  with locks.writer(out, STAGE, wait=wait):
+  with files.stage_lock(out, STAGE, wait=wait):
     for stale in out.glob(f'{_UNFINISHED}*'):  # Of a process that was killed.
       shutil.rmtree(stale, ignore_errors=True)
     # A file of a run may turn out damaged late: a report is whole or absent.

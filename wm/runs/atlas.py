@@ -18,7 +18,7 @@ from wm.options.calls import Path, Routes
 from wm.options.reconstruction import Reconstruction
 from wm.reporting import collect, paper_comparison
 from wm.runs.rows import Row
-from wm.runtime import files, locks
+from wm.runtime import files
 
 # Vafa et al. 2024, figures 13 to 24: most edges out of a node, and miles.
 LIMITS = (4, 0.5), (8, 0.5), (4, 1.0), (8, 1.0)
@@ -81,7 +81,7 @@ def atlas(
   if all(['samples' in _source(row) for row in parsed]):
     calls.unsampled('rows of files alone', num, pairs)
   sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'log': log}
-  with locks.writer(place, 'atlas'):
+  with files.stage_lock(place, 'atlas'):
     runs: list[collect.Run] = []
     for row in parsed:
       for setting in settings:

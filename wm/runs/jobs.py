@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple
 
 import wm
 from wm.core import trust
-from wm.runtime import files, locks, progress, stopping
+from wm.runtime import files, progress, stopping
 
 LOCK = '.lock'  # A file of a job's folder.
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
@@ -158,7 +158,7 @@ class Pool:
     place = job.folder
     place.mkdir(parents=True, exist_ok=True)
     with open(place / LOCK, 'w') as lock:
-      while not locks.take(lock.fileno(), place):
+      while not files.take_lock(lock.fileno(), place):
         if not wait or self._stop.wait(_POLL):
           return False
       # What the holder of the lock did, or how it failed, stands.

@@ -24,6 +24,7 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.data import exposure
 from wm.data import store as stores
+from wm.data.exposure import FILE as EXPOSURE_FILE
 from wm.library import calls
 from wm.library.calls import Log
 from wm.options import takes
@@ -43,8 +44,7 @@ from wm.runs import baselines as baselines_lib
 from wm.runs import jobs as pools
 from wm.runs import study
 from wm.runs.rows import Row, decided, open_settings, partners, resolve, rows_of
-from wm.runtime import commit, files, spent
-from wm.training import exposure_file
+from wm.runtime import files, provenance
 
 STAGE = 'unit'
 MINUTES = 20  # In which a unit should end.
@@ -198,7 +198,7 @@ class Unit:
     What goes on with such a run would be refused like it.
     """
     record = _record(self)
-    begun = 'commit' in record and not commit.is_clean(record['commit'])
+    begun = 'commit' in record and not provenance.is_clean(record['commit'])
     if begun and self._needs_committed():
       self.clear()
     files.claim(self.folder, STAGE, {'row': self.row.name, 'seed': self.seed})
@@ -333,7 +333,7 @@ def make_unit(unit: Unit, log: Log) -> None:
   assert unit.row.scored_in is not None  # By `wm.miniature`.
   started = _started(unit)
   (row,) = rows_of([unit.row], unit.row.scored_in)
-  with spent.Meter(unit.folder / _SPENT) as meter:
+  with provenance.CostMeter(unit.folder / _SPENT) as meter:
     entries, summary = study.done(
       row,
       calls.metrics_of(unit.metrics),
@@ -348,7 +348,7 @@ def make_unit(unit: Unit, log: Log) -> None:
     asked = [e for e in entries if e['spec'] in unit.key['metrics']]
     trained = unit.folder / 'train.json'
     training = files.read_record(trained, {}) if trained.exists() else {}
-    seen = trained.with_name(exposure_file.FILE)
+    seen = trained.with_name(EXPOSURE_FILE)
     exposure = files.read_record(seen, {}) if seen.exists() else {}
   if unit.seed == unit.first_seed:
     _pictured(unit.folder / 'map_far.png', unit.path.with_suffix('.png'))
@@ -384,8 +384,8 @@ def _started(unit: Unit) -> dict[str, Any]:
   outside = results.parent if judged else results
   before = _record(unit)
   record = dict(before)
-  if 'commit' not in before or commit.is_clean(before['commit']):
-    record['commit'] = commit.describe_outside(outside, unit.code)
+  if 'commit' not in before or provenance.is_clean(before['commit']):
+    record['commit'] = provenance.commit_outside(outside, unit.code)
   if record != before:
     files.write_json(unit.folder / _STARTED, record)
   return record
@@ -711,7 +711,7 @@ def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:
   if findings.beside(results) is None:
     return
   findings.rule_hashes(results)  # Bad rules show before the first unit.
-  changed = commit.changed(results.parent, code)
+  changed = provenance.uncommitted(results.parent, code)
   if changed == []:
     return
   what = f'{changed[0]} is not committed' if changed else 'no commit'

@@ -29,7 +29,7 @@ from wm.library import loading
 from wm.options.calls import Matching, Units
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.runtime import threads
+from wm.runtime import compute
 
 # What a row may have to itself.
 SETTINGS: dict[str, dataclasses.Field] = {
@@ -395,7 +395,7 @@ def step_flops(row: Row, training: Training, counts: exposure.Counts) -> float:
   D are the tokens that a whole batch predicts: all of its sequences' but the
   first of each.
   """
-  threads.fix(training.threads)  # Before shapes are computed by JAX.
+  compute.fix_threads(training.threads)  # Before shapes are computed by JAX.
   from wm.models.nn import network
   from wm.training import loss
 

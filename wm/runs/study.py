@@ -24,7 +24,7 @@ from wm.recon.routes import has_streets
 from wm.runs import baselines as baselines_lib
 from wm.runs import jobs as pools
 from wm.runs.rows import Row, partners, resolve, rows_of
-from wm.runtime import files, locks, threads
+from wm.runtime import compute, files
 
 # Names of models that generate routes untrained; language models would be asked
 # for each token.
@@ -90,7 +90,7 @@ def study(
     reconstruction or Reconstruction(),
   )
   stages = [dataclasses.replace(stage, seed=seed) for stage in options]
-  with locks.writer(place, 'study'):
+  with files.stage_lock(place, 'study'):
     resolved = resolve(
       resolved,
       stages[:2],
@@ -207,7 +207,7 @@ def _sampled(
   assert isinstance(row.trained_on, core.World)  # By `rows_of`.
   place = pathlib.Path(shared or out)
   log(f'== {row.name}: sample')
-  with locks.writer(place, 'share', wait=True):
+  with files.stage_lock(place, 'share', wait=True):
     calls.sample(row.trained_on, place, sampling, log=log)
   return dataclasses.replace(training, data=str(place / 'data'))
 
@@ -254,7 +254,8 @@ def done(
     The entries of the scores, and the summary of the map, {} without one.
   """
   _, training, reconstruction = [row.own(stage) for stage in stages]
-  threads.fix(training.threads)  # Before a row that is not trained starts JAX.
+  # Before a row that is not trained starts JAX.
+  compute.fix_threads(training.threads)
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model
   if row.trained_on is not None:

@@ -363,7 +363,7 @@ def _marked(
   What its training said at its end stands for its checkpoint.
   """
   reader, alone = provenance.Reader(), threading.Lock()
-  code = 'wm.evaluation.scoring', 'wm.training.restore'
+  code = 'wm.evaluation.scoring', 'wm.training.checkpoints'
 
   def mark(run: grids.Run) -> dict[str, Any]:
     """JSON values that are the same as long as the run's scores stand."""

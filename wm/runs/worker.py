@@ -3,7 +3,7 @@
   python -m wm.runs.worker '{"call": "train", "out": "runs/a", ...}'
 
 It ends as a binary does: one line on stderr and an exit code, see
-`wm.runtime.ending`. Signals stop it where it can go on.
+`wm.runtime.exit_codes`. Signals stop it where it can go on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import sys
 from typing import Any
 
-from wm.runtime import allocator, ending, progress, stopping
+from wm.runtime import compute, exit_codes, progress, stopping
 
 
 def run(order: dict[str, Any]) -> None:
@@ -39,8 +39,8 @@ def main() -> None:
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(line_buffering=True)
   order = json.loads(sys.argv[1])
-  allocator.keep()
-  with ending.told(order['out']), progress.Progress(order['call']):
+  compute.keep_freed_memory()
+  with exit_codes.exit_on_error(order['out']), progress.Progress(order['call']):
     run(order)
 
 

@@ -1,6 +1,6 @@
-"""Origins: all code and all files that a result depends on, by hash.
+"""Where a result comes from: code and files by hash, the commit, its cost.
 
-A kept result stands as long as its origin is the same. An origin holds
+A stored result is valid as long as its origin is the same. An origin holds
 
   modules     the plug-in's module, and all that it imports, at the top or
               inside functions, read from source. Modules of installed
@@ -26,14 +26,18 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import resource
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence, Set
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import wm
 from wm import core
 from wm.core import plugins, registry
-from wm.runtime import files
+from wm.runtime import files, stopping
 
 Path = pathlib.Path
 
@@ -388,3 +392,144 @@ def _version(package: str) -> str:
   except importlib.metadata.PackageNotFoundError:
     names = sorted(set(_distributions().get(package, ())))
     return ', '.join(f'{n} {importlib.metadata.version(n)}' for n in names)
+
+
+_DIRTY = '-dirty'
+# Where a file that was never committed is code or a setting all the same, and
+# how the name of one ends that is code anywhere, such as a plug-in.
+_SOURCES = 'wm/', 'launch/'
+_CODE = '.py'
+
+
+def _root() -> Path:
+  return _ROOT
+
+
+def _git(*words: str) -> str | None:
+  """What git prints of this checkout, or None where there is no checkout."""
+  root = _root()
+  if not (root / '.git').exists():
+    return None
+  try:
+    done = subprocess.run(
+      ['git', '-C', str(root), *words],
+      capture_output=True,
+      text=True,
+      check=True,
+    )
+  except (FileNotFoundError, subprocess.CalledProcessError):
+    return None
+  return done.stdout
+
+
+def commit() -> str | None:
+  """Commit of the checkout this package is imported from, or None."""
+  text = _git('describe', '--always', f'--dirty={_DIRTY}', '--abbrev=40')
+  return text and text.strip()
+
+
+def uncommitted(
+  outside: str | Path, code: Iterable[str | Path] = ()
+) -> list[str] | None:
+  """Files of this checkout with changes that are not committed, sorted.
+
+  Files that were never committed count where code and settings are, and Python
+  files everywhere. None where git does not know, as without a checkout.
+
+  Args:
+    outside: folder whose files do not count, as a run writes its results there.
+    code: files that a run takes its plug-ins from. They count where this
+      checkout does not hold them: ignored by git, or elsewhere.
+  """
+  root, folder = _root(), Path(outside).resolve()
+  where = ['.']
+  if folder.is_relative_to(root) and folder != root:
+    where.append(f':(exclude){folder.relative_to(root)}')
+  words = '--porcelain', '--no-renames', '--untracked-files=all', '-z'
+  text = _git('status', *words, '--', *where)
+  if text is None:
+    return None
+  lines = [line for line in text.split('\0') if line]
+  listed = {
+    path
+    for status, path in ((line[:2], line[3:]) for line in lines)
+    if status != '??' or path.startswith(_SOURCES) or path.endswith(_CODE)
+  }
+  return sorted(listed | {name for name in map(_untracked, code) if name})
+
+
+def _untracked(path: str | Path) -> str:
+  """How to name a file that this checkout does not hold; '' if it does."""
+  root, place = _root(), Path(path).resolve()
+  if not place.is_relative_to(root):
+    return str(place)
+  name = str(place.relative_to(root))
+  return '' if _git('ls-files', '-z', '--', f':(literal){name}') else name
+
+
+def commit_outside(
+  outside: str | Path, code: Iterable[str | Path] = ()
+) -> str | None:
+  """As `commit`, but dirty by what `uncommitted` lists alone."""
+  text, changed = _git('rev-parse', 'HEAD'), uncommitted(outside, code)
+  if text is None or changed is None:
+    return None
+  return text.strip() + (_DIRTY if changed else '')
+
+
+def is_clean(name: str | None) -> bool:
+  """Is a commit known, and of a checkout without changes?"""
+  return bool(name) and not str(name).endswith(_DIRTY)
+
+
+NOTE_EVERY = 15.0  # Seconds between notes: what a kill may lose.
+
+
+class CostMeter:
+  """A context that adds what this process spends to a file.
+
+  The file holds `processes`, `cpu_seconds` and `wall_seconds` (sums), and
+  `peak_mb` (the most that one of them held, MiB). It is written every
+  `NOTE_EVERY` seconds, and when a signal ends the process.
+  """
+
+  def __init__(self, path: str | Path) -> None:
+    self.path = Path(path)
+    self._before: dict[str, Any] = {}
+    if self.path.exists():
+      self._before = files.read_record(self.path, {})
+    self._start = time.monotonic()
+    self._ended, self._alone = threading.Event(), threading.Lock()
+
+  def spent(self) -> dict[str, Any]:
+    """The sums so far."""
+    before = self._before
+    # Linux counts kibibytes, macOS bytes.
+    unit = 2**20 if sys.platform == 'darwin' else 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    wall = time.monotonic() - self._start
+    return {
+      'processes': before.get('processes', 0) + 1,
+      'cpu_seconds': round(before.get('cpu_seconds', 0) + time.process_time()),
+      'wall_seconds': round(before.get('wall_seconds', 0) + wall),
+      'peak_mb': round(max(before.get('peak_mb', 0), peak)),
+    }
+
+  def note(self) -> None:
+    """Writes the file."""
+    with self._alone:
+      files.write_json(self.path, self.spent())
+
+  def _run(self) -> None:
+    while not self._ended.wait(NOTE_EVERY):
+      self.note()
+
+  def __enter__(self) -> CostMeter:
+    self.note()
+    stopping.at_end(self.note)
+    threading.Thread(target=self._run, name='spent', daemon=True).start()
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    self._ended.set()
+    self.note()

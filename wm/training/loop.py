@@ -1,44 +1,258 @@
 """The training loop: from OUT/data to OUT/checkpoints.
 
+    data -> Curriculum -> Prefetch (a thread: labels, devices) -> batch
+    state, batch -> gradient (compiled for each length) -> update (once)
+
 Every random choice is a pure function of (seed, step), and a checkpoint holds
 all that the rest of the run depends on. So a run that is killed at any moment
-resumes to the same result.
+resumes to the same result. Gradient, update and evaluation are jitted over the
+mesh. Shapes: B batch, L length, K labels of a state.
 """
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import contextlib
+import hashlib
+import itertools
 import os
 import pathlib
 import re
 import signal
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from wm import core
 from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models.nn import network
-from wm.runtime import (
-  compile_cache,
-  files,
-  locks,
-  progress,
-  stopping,
-  threads,
-)
+from wm.runtime import compute, files, progress, stopping
 from wm.training import checkpoints as checkpoints_lib
-from wm.training import config, curriculum, restore, run_log
+from wm.training import config, run_log
 from wm.training import loss as loss_lib
-from wm.training import optimizer as optimizer_lib
-from wm.training import prefetch as prefetch_lib
 from wm.training import state as state_lib
-from wm.training import step as step_lib
+
+
+def make_train_step(
+  shape: network.NetworkSpec,
+  optimizer: optax.GradientTransformation,
+  schedule: optax.Schedule,
+  objective: loss_lib.Objective,
+  seed: int,
+  abstract: state_lib.State,
+) -> Callable[..., tuple[state_lib.State, jax.Array]]:
+  """step(state, step [], tokens [B, L], lengths [B]) -> (state, [6] float32).
+
+  Labels [B, L, K] follow the lengths where the objective has them. The loss
+  is the objective's mean over the global batch. The state passed in is given
+  up. Dropout depends on (seed, step) alone. Gradient and update are programs
+  of their own: only the first compiles again for each L, and not for another
+  seed.
+  """
+  shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
+  everywhere = _everywhere(abstract)
+  mesh = everywhere.mesh.abstract_mesh
+
+  def _gradient(
+    params: state_lib.Arrays,
+    seed: jax.Array,
+    step: jax.Array,
+    tokens_BL: jax.Array,
+    lengths_B: jax.Array,
+    *labels_BLK: jax.Array,
+  ) -> tuple[state_lib.Arrays, jax.Array]:
+    key = jax.random.fold_in(jax.random.key(seed), step)
+
+    def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
+      net = state_lib.merge(shape, params)
+      judged = objective.judge(net, key, tokens_BL, *labels_BLK)
+      mean = objective.mean(judged, lengths_B)
+      return mean, objective.sums(judged, lengths_B)
+
+    with jax.sharding.use_abstract_mesh(mesh):
+      return jax.grad(loss, has_aux=True)(params)
+
+  def _update(
+    state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
+  ) -> tuple[state_lib.State, jax.Array]:
+    updates, opt = optimizer.update(
+      grads, state.opt, state.params, loss=sums[0]
+    )
+    params = optax.apply_updates(state.params, updates)
+    rate = schedule(state_lib.num_updates(state.opt))
+    extra = jnp.stack([optax.tree.norm(grads), rate])
+    report = jnp.concatenate([sums, extra.astype(jnp.float32)])
+    return state_lib.State(params, opt), report
+
+  gradient = jax.jit(_gradient, out_shardings=(shardings.params, everywhere))
+  update = jax.jit(
+    _update, donate_argnums=0, out_shardings=(shardings, everywhere)
+  )
+
+  def train_step(
+    state: state_lib.State, step: jax.Array, *batch: jax.Array
+  ) -> tuple[state_lib.State, jax.Array]:
+    params = state_lib.latest_params(*state)
+    grads, sums = gradient(params, np.uint32(seed), step, *batch)
+    return update(state, grads, sums)
+
+  return train_step
+
+
+def make_eval_step(
+  shape: network.NetworkSpec,
+  objective: loss_lib.Objective,
+  abstract: state_lib.State,
+) -> Callable[..., jax.Array]:
+  """step(params, tokens [B, L], lengths [B]) -> sums, float32.
+
+  See `loss.Objective.evaluation`; labels as in a training step.
+  """
+
+  def eval_step(
+    params: state_lib.Arrays,
+    tokens_BL: jax.Array,
+    lengths_B: jax.Array,
+    *labels_BLK: jax.Array,
+  ) -> jax.Array:
+    """Sums over one batch."""
+    with jax.sharding.use_abstract_mesh(everywhere.mesh.abstract_mesh):
+      net = state_lib.merge(shape, params)
+      judged = objective.judge(net, None, tokens_BL, *labels_BLK)
+      return objective.evaluation(judged, lengths_B)
+
+  everywhere = _everywhere(abstract)
+  return jax.jit(eval_step, out_shardings=everywhere)
+
+
+def _everywhere(abstract: state_lib.State) -> jax.sharding.NamedSharding:
+  mesh = jax.tree.leaves(abstract)[0].sharding.mesh
+  return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+
+AHEAD = 2  # Batches under way beyond the one that is asked for.
+MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
+
+
+def place_batch(
+  mesh: Mesh,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  world: core.Labelled | None = None,
+) -> tuple[jax.Array, ...]:
+  """Puts a global batch on the devices, divided over the data axis.
+
+  Args:
+    mesh: with axes 'data' and 'model'.
+    tokens: [B, L] int32.
+    lengths: [B] int32.
+    world: whose state labels go with the batch; None is without.
+
+  Returns:
+    Tokens, lengths, and with a world labels [B, L, K]. Each process makes the
+    labels of its own rows only.
+  """
+  rows = NamedSharding(mesh, PartitionSpec('data'))
+  cache: dict[tuple[int, int], np.ndarray] = {}
+
+  def labels(index: tuple[slice, ...]) -> np.ndarray:
+    part = slice(*index[0].indices(len(tokens)))
+    if (part.start, part.stop) not in cache:
+      assert world is not None  # Only then does a batch have labels.
+      cache[part.start, part.stop] = world.sequence_labels(
+        tokens[part], lengths[part]
+      )
+    return cache[part.start, part.stop]
+
+  def put(shape: tuple[int, ...], part: Callable[..., np.ndarray]) -> jax.Array:
+    return jax.make_array_from_callback(shape, rows, part)
+
+  batch: tuple[jax.Array, ...] = (
+    put(tokens.shape, lambda index: tokens[index]),
+  )
+  batch += (put(lengths.shape, lambda index: lengths[index]),)
+  if world is not None:
+    batch += (put((*tokens.shape, len(world.heads.sizes)), labels),)
+  return batch
+
+
+class Prefetch:
+  """Training batches by step; a context that owns its thread.
+
+  Attributes:
+    source: the pure function from step to batch.
+    world: whose state labels go with each batch; None is without.
+  """
+
+  def __init__(
+    self,
+    source: batches_lib.Curriculum,
+    mesh: Mesh,
+    steps: int,
+    world: core.Labelled | None = None,
+  ) -> None:
+    self.source, self.world = source, world
+    self._mesh, self._steps = mesh, steps
+    self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
+
+  def digest(self, step: int) -> str:
+    """Hash of a step's batch, by which a bad batch is found again.
+
+    It ends the thread: nothing may be asked for afterwards.
+    """
+    self._pool.shutdown(wait=True, cancel_futures=True)
+    hashed = hashlib.sha256()
+    for array in self.source.at(step):
+      hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()[:16]
+
+  def _make(self, step: int) -> tuple[jax.Array, ...]:
+    return place_batch(self._mesh, *self.source.at(step), self.world)
+
+  def run(self, first: int) -> Iterator[tuple[int, tuple[jax.Array, ...]]]:
+    """Yields (step, batch on the devices) for each step from `first`."""
+    ready: collections.deque = collections.deque()
+    following = iter(range(first, self._steps))
+    for step in range(first, self._steps):
+      for ahead in itertools.islice(following, AHEAD + 1 - len(ready)):
+        ready.append(self._pool.submit(self._make, ahead))
+      yield step, ready.popleft().result()
+
+  def __enter__(self) -> Prefetch:
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def heldout_batches(
+  store: stores.Store, batch: int, max_len: int, num: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  """Yields every row once, in order of length: tokens [batch, L], lengths.
+
+  num: the first so many rows; 0 is all. The last batch is filled up with rows
+  of length 0, which add nothing to sums.
+  """
+  order = np.argsort(store.lengths[: num or None], kind='stable')
+  for first in range(0, len(order), batch):
+    tokens, lengths = store.take(order[first : first + batch])
+    width = -(-tokens.shape[1] // MULTIPLE) * MULTIPLE
+    full = np.full((batch, min(width, max_len)), core.PAD, np.int32)
+    full[: len(tokens), : tokens.shape[1]] = tokens
+    padded = np.zeros(batch, np.int32)
+    padded[: len(lengths)] = lengths
+    yield full, padded
+
 
 Training = config.Training
 LossError = run_log.LossError
@@ -73,7 +287,7 @@ def train(
   model = registry.resolve('model', model)
   with contextlib.ExitStack() as stack:
     if training.process_id == 0:  # It writes for all.
-      stack.enter_context(locks.writer(out, config.STAGE))
+      stack.enter_context(files.stage_lock(out, config.STAGE))
     return _train(world, model, pathlib.Path(out), training, start)
 
 
@@ -86,7 +300,7 @@ def _train(
 ) -> dict[str, Any]:
   data = config.open_data(out, world, training.data)
   run = config.describe(training, world, model, data)
-  run['threads'] = threads.fix(training.threads)
+  run['threads'] = compute.fix_threads(training.threads)
   if run['threads'] != training.threads:
     progress.say(
       f'{out}: JAX has started with {run["threads"]} threads, not '
@@ -110,7 +324,7 @@ def _train(
     model.check_world(world)
     config.check_batch(training, world, data[0])
     if training.start is not None:
-      run['start_sha256'] = restore.digest(
+      run['start_sha256'] = checkpoints_lib.digest(
         training.start, run['model'], run['vocab_sha256']
       )
     _start_jax(training)
@@ -165,7 +379,7 @@ def _check_processes(training: Training) -> None:
 
 
 def _start_jax(training: Training) -> None:
-  compile_cache.enable()
+  compute.cache_programs()
   if training.num_processes > 1:
     jax.distributed.initialize(
       training.coordinator, training.num_processes, training.process_id
@@ -221,29 +435,27 @@ class Trainer:
       training.batch,
       training.seed,
       training.batching,
-      prefetch_lib.MULTIPLE,
+      MULTIPLE,
     )
     self.objective = loss_lib.make(training, world)
     self.shape = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = state_lib.shapes(self.shape)
-    matrices = optimizer_lib.matrix_axes(self.shape)
-    self.optimizer = optimizer_lib.make(
+    matrices = state_lib.matrix_axes(self.shape)
+    self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices
     )
     self.abstract = state_lib.abstract_state(shapes, self.optimizer, self.mesh)
-    self.train_step = step_lib.make_train_step(
+    self.train_step = make_train_step(
       self.shape,
       self.optimizer,
-      optimizer_lib.schedule(training),
+      state_lib.schedule(training),
       self.objective,
       training.seed,
       self.abstract,
     )
-    self.eval_step = step_lib.make_eval_step(
-      self.shape, self.objective, self.abstract
-    )
+    self.eval_step = make_eval_step(self.shape, self.objective, self.abstract)
 
   def run(self, out: pathlib.Path, start: float) -> dict[str, Any]:
     """Begins or restores, trains to the end and sums up.
@@ -251,8 +463,8 @@ class Trainer:
     start: reading of the clock from which the first step is timed.
     """
     checkpoints = checkpoints_lib.Checkpoints(out, read_only=False)
-    batches = prefetch_lib.Prefetch(
-      curriculum.Curriculum(
+    batches = Prefetch(
+      batches_lib.Curriculum(
         self.batches, self.training, self.max_len, self.prompt_len
       ),
       self.mesh,
@@ -286,7 +498,9 @@ class Trainer:
       return checkpoints.state(step, self.abstract), checkpoints.progress(step)
     checkpoints.need(self.abstract)
     if self.training.start is not None:
-      params = restore.params(self.training.start, self.abstract.params)
+      params = checkpoints_lib.load_params(
+        self.training.start, self.abstract.params
+      )
       state = state_lib.begun(params, self.optimizer, self.abstract)
       return state, run_log.fresh()
     state = state_lib.create(
@@ -298,7 +512,7 @@ class Trainer:
     self,
     state: state_lib.State,
     checkpoints: checkpoints_lib.Checkpoints,
-    batches: prefetch_lib.Prefetch,
+    batches: Prefetch,
     log: run_log.RunLog,
   ) -> None:
     training, first = self.training, log.step
@@ -325,11 +539,11 @@ class Trainer:
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
     """Held-out sums, float64, see `loss.Objective.evaluation`."""
     aim = self.objective
-    total = np.zeros(len(step_lib.SUMS) + len(aim.more) + len(aim.whole) + 1)
-    for rows in prefetch_lib.heldout(
+    total = np.zeros(len(loss_lib.SUMS) + len(aim.more) + len(aim.whole) + 1)
+    for rows in heldout_batches(
       self.heldout, self.training.batch, self.max_len, self.training.eval_num
     ):
-      batch = prefetch_lib.place(self.mesh, *rows, self.objective.world)
+      batch = place_batch(self.mesh, *rows, self.objective.world)
       total += np.asarray(self.eval_step(params, *batch), np.float64)
     return total
 

@@ -21,11 +21,12 @@ import numpy as np
 import optax
 
 from wm import core
-from wm.models.nn import network, state_heads
+from wm.models.nn import layers, network
 from wm.options.training import Training
 
-# What a step reports first, in this order.
+# What an evaluation reports first, in this order; and what a step reports.
 SUMS = ('loss', 'tokens', 'loss_moves', 'tokens_moves')
+STEP = (*SUMS, 'grad_norm', 'lr')
 
 
 class Judged(NamedTuple):
@@ -175,9 +176,9 @@ class State(Objective):
   ) -> Judged:
     """See Objective; T is L."""
     (truth_BLK,) = labels_BLK
-    logits_BLC = net.parts(tokens_BL, key, state_heads.widths(self.heads))
-    loss_BLK = state_heads.losses(logits_BLC, truth_BLK, self.heads)
-    named_BLK = state_heads.likeliest(logits_BLC, self.heads)
+    logits_BLC = net.parts(tokens_BL, key, layers.state_widths(self.heads))
+    loss_BLK = layers.state_losses(logits_BLC, truth_BLK, self.heads)
+    named_BLK = layers.state_classes(logits_BLC, self.heads)
     right_BLK = (named_BLK == truth_BLK).astype(jnp.float32)
     parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
     place_L = jnp.arange(tokens_BL.shape[1])

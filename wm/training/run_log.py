@@ -20,14 +20,15 @@ import numpy as np
 
 from wm.core import inputs
 from wm.options.training import Training
-from wm.runtime import ending, files, progress
+from wm.runtime import exit_codes, files, progress
 from wm.training import loss as loss_lib
-from wm.training import step as step_lib
 
 FLUSH = 30  # Seconds between flushes of what TensorBoard reads.
+# Steps up to the best checkpoint whose training loss is averaged.
+WINDOW = 200
 
 
-class LossError(ending.Failed):
+class LossError(exit_codes.Failed):
   """The loss is NaN or infinite; names step, batch and last checkpoint."""
 
 
@@ -47,6 +48,26 @@ def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
       break
     rows.append(row)
   return rows
+
+
+def training_loss(out: pathlib.Path, step: int | None) -> float | None:
+  """Training loss in nats a token after the prompt, up to a step.
+
+  The mean of the lines of metrics.jsonl of the WINDOW steps before, weighed by
+  their tokens; None where there are none.
+  """
+  rows = [
+    row
+    for row in read(out / 'metrics.jsonl')
+    if 'tokens' in row
+    and 'loss_moves' in row
+    and step is not None
+    and step - WINDOW < row['step'] <= step
+  ]
+  tokens = sum(row['tokens'] for row in rows)
+  if not tokens:
+    return None
+  return float(sum(row['loss_moves'] * row['tokens'] for row in rows) / tokens)
 
 
 class Writer:
@@ -227,8 +248,8 @@ class RunLog:
     self.dispatched(None)
 
   def _note(self, report: list[float]) -> None:
-    named = dict(zip(step_lib.STEP, report, strict=True))
-    sums = report[: len(step_lib.SUMS)]
+    named = dict(zip(loss_lib.STEP, report, strict=True))
+    sums = report[: len(loss_lib.SUMS)]
     loss = means(sums)['loss']
     good = math.isfinite(loss) and math.isfinite(named['grad_norm'])
     self._check(good, loss, named['grad_norm'])
@@ -280,7 +301,7 @@ class RunLog:
 
     Returns whether they are the best so far, by the loss after the prompt.
     """
-    heldout = means(sums[: len(step_lib.SUMS)].tolist()) | self._aim.means(sums)
+    heldout = means(sums[: len(loss_lib.SUMS)].tolist()) | self._aim.means(sums)
     if not math.isfinite(heldout['loss']):
       if self._skips:
         return False

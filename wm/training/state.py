@@ -1,23 +1,33 @@
-"""Mesh, shardings and the state of training.
+"""The state of training: mesh, shardings, parameters and the optimizer.
 
 Parameters are a flat dict from path ('blocks.0.mlp.kernel') to array, in
 training and in checkpoints, so that neither depends on the containers in which
 a network's classes nest; `merge` turns them back into a network.
+
+Two kinds of update. 'adamw' moves every parameter by AdamW. 'muon' (Jordan et
+al. 2024) moves the kernels of dense maps by their orthogonalised momentum, and
+the rest (embeddings, heads, norms, biases, convolutions, and what families
+declare themselves) by AdamW.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from optax import contrib
 
 from wm import core
 from wm.models.nn import layers, network
+from wm.options.training import Training
 
 Arrays = dict[str, Any]  # Of jax.Array, or what stands for them.
 Shapes = dict[str, jax.ShapeDtypeStruct]
@@ -167,3 +177,217 @@ def begun(
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   return jax.jit(init, out_shardings=shardings)(params)
+
+
+def schedule(training: Training) -> optax.Schedule:
+  """Learning rate by update: linear warm-up, then as `schedule` says.
+
+  From the warm-up's end to the horizon, and constant from there: the published
+  chess runs' schedules (Walker and Lyons 2026, appendix). Raises InputError
+  where the horizon is within the warm-up.
+  """
+  warmup = min(training.warmup, training.steps)
+  if 0 < training.horizon <= warmup:
+    raise core.InputError(
+      f'--horizon={training.horizon} is not after the warm-up of {warmup} steps'
+    )
+  rest = max((training.horizon or training.steps) - warmup, 1)
+  low = training.lr * training.floor
+  after = {
+    'cosine': optax.cosine_decay_schedule(training.lr, rest, training.floor),
+    'linear': optax.linear_schedule(training.lr, low, rest),
+    'constant': optax.constant_schedule(training.lr),
+  }[training.schedule]
+  if not warmup:
+    return after
+  # Step 0 already moves: the ramp starts at one part in `warmup`.
+  ramp = optax.linear_schedule(
+    training.lr / warmup, training.lr, max(warmup - 1, 1)
+  )
+  return optax.join_schedules([ramp, after], [warmup])
+
+
+def decay_mask(
+  paths: Iterable[str], decay_all: bool, never: Collection[str] = ()
+) -> dict[str, bool]:
+  """Which parameters decay: matrices; not biases, norms or embeddings.
+
+  decay_all: all of them, as the published runs have it, but for those whose
+  last name is in `never`.
+  """
+  return {
+    path: path.rpartition('.')[2] not in never
+    and (decay_all or layers.decays(tuple(path.split('.'))))
+    for path in paths
+  }
+
+
+def matrix_axes(
+  shape: network.NetworkSpec,
+) -> dict[str, contrib.MuonDimensionNumbers]:
+  """Path -> which axes of a dense map's kernel are its inputs and outputs.
+
+  Kernels have one axis for each part of their inputs and outputs, so that a
+  mesh can divide heads; as matrices they are [inputs, outputs]. Axes before
+  these are layers that a scan stacks, and the first of three output axes
+  counts maps that lie side by side (queries, keys and values): each is a
+  matrix of its own. The head is left out: it is no map between hidden states.
+  """
+  axes = {}
+  for path, module in nnx.iter_graph(shape.network):
+    if not isinstance(module, layers.Linear) or path[-1] == 'head':
+      continue
+    outputs = min(len(module.outputs), 2)
+    last = len(module.outputs)
+    axes['.'.join(map(str, (*path, 'kernel')))] = contrib.MuonDimensionNumbers(
+      tuple(range(-last - len(module.inputs), -last)),
+      tuple(range(-outputs, 0)),
+    )
+  return axes
+
+
+def update_rules(
+  training: Training, paths: Iterable[str], matrices: Collection[str]
+) -> dict[str, str]:
+  """Path -> 'muon' or 'adamw': what moves each parameter."""
+  adamw = training.optimizer == 'adamw'
+  return {
+    path: 'adamw' if adamw or path not in matrices else 'muon' for path in paths
+  }
+
+
+def make_optimizer(
+  training: Training,
+  paths: Iterable[str],
+  never: Collection[str] = (),
+  matrices: Mapping[str, contrib.MuonDimensionNumbers] | None = None,
+) -> optax.GradientTransformationExtraArgs:
+  """The optimizer of a run.
+
+  Args:
+    training: the run's options.
+    paths: names of all parameters.
+    never: last names of parameters that do not decay in any run.
+    matrices: see `matrix_axes`; 'adamw' takes no notice of them.
+
+  Raises:
+    InputError: 'muon' without a matrix, or options that exclude each other.
+  """
+  paths, matrices = list(paths), matrices or {}
+  if training.optimizer == 'muon' and not matrices:
+    raise core.InputError(
+      "--optimizer=muon finds no dense maps in this model; expected 'adamw'"
+    )
+  rate, decay = schedule(training), training.weight_decay
+  rule = optax.adamw(
+    rate,
+    b2=training.beta2,
+    weight_decay=decay,
+    mask=decay_mask(paths, training.decay_all, never),
+  )
+  if training.optimizer != 'adamw' and matrices:
+    rule = optax.partition(
+      {'muon': _muon(training, matrices), 'adamw': rule},
+      update_rules(training, paths, matrices),
+    )
+  clip = [optax.clip_by_global_norm(training.clip)] if training.clip else []
+  whole = optax.chain(*clip, rule)
+  if training.average:
+    whole = averaged(whole, training.average)
+  return guarded(whole) if training.skips else whole
+
+
+def _muon(
+  training: Training,
+  matrices: Mapping[str, contrib.MuonDimensionNumbers],
+) -> optax.GradientTransformation:
+  """Muon on matrices alone, by the same schedule to a peak of its own."""
+
+  def axes(params: Any) -> dict[str, Any]:
+    # Optax asks with all names, those that AdamW moves masked.
+    return {path: matrices.get(path) for path in params}
+
+  return contrib.muon(
+    schedule(dataclasses.replace(training, lr=training.matrix_lr)),
+    weight_decay=training.weight_decay,
+    muon_weight_dimension_numbers=axes,
+  )
+
+
+def guarded(
+  inner: optax.GradientTransformationExtraArgs,
+) -> optax.GradientTransformationExtraArgs:
+  """No update, and `inner` as it was, where loss or gradient is not finite."""
+
+  def update(
+    grads: Any, state: Any, params: Any = None, *, loss: Any = 0.0, **extra: Any
+  ) -> tuple[Any, Any]:
+    good = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(grads))
+    changes, after = inner.update(grads, state, params, loss=loss, **extra)
+    changes = jax.tree.map(lambda x: jnp.where(good, x, 0), changes)
+    new_state = jax.tree.map(lambda x, y: jnp.where(good, x, y), after, state)
+    return changes, new_state
+
+  return optax.GradientTransformationExtraArgs(inner.init, update)
+
+
+class Averaged(NamedTuple):
+  """State of `averaged`: parameters that gradients are taken at.
+
+  Attributes:
+    latest: path -> array, the parameters after the last update.
+    updates: [] int32, how many it is over.
+    inner: state of the optimizer that moves `latest`.
+  """
+
+  latest: Any
+  updates: jax.Array
+  inner: Any
+
+
+def averaged(
+  inner: optax.GradientTransformationExtraArgs, width: float
+) -> optax.GradientTransformationExtraArgs:
+  """The parameters are an average over the run so far, which `inner` makes.
+
+  After t updates the one before s of them weighs as s^g, with the g whose
+  standard deviation of s / t is `width` (Karras et al. 2024, section 3.1), so
+  the average is over the same share of a run whenever it is looked at. What
+  a run evaluates, saves and serves is the average; see `latest_params`.
+  """
+  # The weights s^g have the standard deviation t * width where
+  # (g + 1) / ((g + 2)^2 (g + 3)) = width^2: the largest root of a cubic.
+  power = max(np.roots([1, 7, 16 - width**-2, 12 - width**-2]).real)
+
+  def init(params: Any) -> Averaged:
+    # A copy: a step gives up the buffers of both.
+    latest = jax.tree.map(jnp.copy, params)
+    return Averaged(latest, jnp.zeros([], jnp.int32), inner.init(params))
+
+  def update(
+    grads: Any, state: Any, params: Any = None, **extra: Any
+  ) -> tuple[Any, Averaged]:
+    """Moves `latest`, then the average by its share of the way there."""
+    changes, after = inner.update(grads, state.inner, state.latest, **extra)
+    latest = optax.apply_updates(state.latest, changes)
+    count = optax.safe_increment(state.updates)
+    share = 1 - (1 - 1 / count.astype(jnp.float32)) ** (power + 1)
+    moves = jax.tree.map(lambda x, mean: share * (x - mean), latest, params)
+    return moves, Averaged(latest, count, after)
+
+  return optax.GradientTransformationExtraArgs(init, update)
+
+
+def latest_params(params: Any, state: Any) -> Any:
+  """The parameters that the next gradient is taken at."""
+  return state.latest if isinstance(state, Averaged) else params
+
+
+def num_updates(state: Any) -> jax.Array:
+  """[] int32: updates made so far, by an optimizer's state."""
+  counts = jax.tree.leaves(
+    state, is_leaf=lambda x: isinstance(x, optax.ScaleByScheduleState)
+  )
+  return next(
+    x.count for x in counts if isinstance(x, optax.ScaleByScheduleState)
+  )

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from wm import core
-from wm.data.pgn import files as pgn_files
+from wm.data import pgn_games
 
 TEXT = b'[Event "a"]\n\n1. e4 e5 1-0\n\n' * 400
 
@@ -25,10 +25,10 @@ PACKERS = {
 packed = pytest.mark.parametrize('kind', [k for k in PACKERS if k != 'plain'])
 
 
-def source(tmp_path, data: bytes) -> pgn_files.Source:
+def source(tmp_path, data: bytes) -> pgn_games.Source:
   path = tmp_path / 'games'
   path.write_bytes(data)
-  return pgn_files.Source(path)
+  return pgn_games.Source(path)
 
 
 def text(tmp_path, data: bytes) -> tuple[bytes, str]:
@@ -39,7 +39,7 @@ def text(tmp_path, data: bytes) -> tuple[bytes, str]:
 @pytest.mark.parametrize('kind', PACKERS)
 @pytest.mark.parametrize('part', [100, 1000, 1 << 23])
 def test_any_packing_gives_the_text(tmp_path, monkeypatch, kind, part):
-  monkeypatch.setattr(pgn_files, 'PART', part)
+  monkeypatch.setattr(pgn_games, 'PART', part)
   found = source(tmp_path, PACKERS[kind](TEXT))
   parts = list(found.parts())
   assert b''.join(parts) == TEXT
@@ -93,7 +93,7 @@ def test_corrupt_from_its_start(tmp_path, kind):
 
 @pytest.mark.parametrize('part', [3, 4, 5, 1 << 20])
 def test_line_ends_and_byte_order_marks(tmp_path, monkeypatch, part):
-  monkeypatch.setattr(pgn_files, 'PART', part)
+  monkeypatch.setattr(pgn_games, 'PART', part)
   data = b'\xef\xbb\xbfab\r\ncd\r\n\r\nef\rg\nh\r'
   assert text(tmp_path, data) == (b'ab\ncd\n\nef\ng\nh\n', '')
 
@@ -108,14 +108,14 @@ def test_line_ends_and_byte_order_marks(tmp_path, monkeypatch, part):
   ],
 )
 def test_escaped_lines(data, final, left):
-  assert pgn_files.without_escapes(data, final) == left
+  assert pgn_games.without_escapes(data, final) == left
 
 
 def test_no_file(tmp_path):
   with pytest.raises(core.InputError, match=r'no such file: .*none\.pgn'):
-    pgn_files.Source(tmp_path / 'none.pgn')
+    pgn_games.Source(tmp_path / 'none.pgn')
   with pytest.raises(core.InputError, match='is a folder'):
-    pgn_files.Source(tmp_path)
+    pgn_games.Source(tmp_path)
 
 
 def test_without_the_package(tmp_path, monkeypatch):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.data.pgn import files as pgn_files
-from wm.data.pgn import games as pgn
+from wm.data import pgn_games
 from wm.worlds.chess import notation as chess_notation
 
 LINE = '1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7'
@@ -26,9 +25,10 @@ def read(tmp_path, text: str | bytes, least=LEAST, most=500):
   path = tmp_path / 'games.pgn'
   path.write_bytes(text if isinstance(text, bytes) else text.encode())
   found = [
-    pgn.read(block, least, most) for block in pgn.blocks(pgn_files.Source(path))
+    pgn_games.read(block, least, most)
+    for block in pgn_games.blocks(pgn_games.Source(path))
   ]
-  causes = [pgn.CAUSES[code] for one in found for code in one.causes]
+  causes = [pgn_games.CAUSES[code] for one in found for code in one.causes]
   games = []
   for one in found:
     ends = np.cumsum(one.lengths)
@@ -109,7 +109,7 @@ def test_the_size_of_parts_does_not_matter(tmp_path, monkeypatch, name):
   text = (WHOLE + INPUTS[name][0] + WHOLE).encode('latin-1')
   want = read(tmp_path, text)
   for part in (7, 64, 301):
-    monkeypatch.setattr(pgn_files, 'PART', part)
+    monkeypatch.setattr(pgn_games, 'PART', part)
     got = read(tmp_path, text)
     assert got[:2] == want[:2]
     for name in ('hashes', 'heldout', 'causes'):
@@ -164,8 +164,8 @@ def test_a_file_that_stops_in_a_game(tmp_path, text, causes):
 
 
 def test_a_game_without_end(tmp_path, monkeypatch):
-  monkeypatch.setattr(pgn_files, 'PART', 1000)
-  monkeypatch.setattr(pgn, 'LONGEST', 3000)
+  monkeypatch.setattr(pgn_games, 'PART', 1000)
+  monkeypatch.setattr(pgn_games, 'LONGEST', 3000)
   long = game('{' + 'words ' * 5000 + '} ' + LINE)
   causes, games, found = read(tmp_path, WHOLE + long + WHOLE * 30)
   assert causes == ['', 'too long'] + [''] * 30
@@ -208,7 +208,7 @@ def test_no_pgn_at_all(tmp_path, name):
   path = tmp_path / 'games.pgn'
   path.write_bytes(NO_PGN[name])
   with pytest.raises(core.InputError, match=r'games\.pgn is no PGN') as caught:
-    pgn.check(pgn_files.Source(path))
+    pgn_games.check(pgn_games.Source(path))
   assert '\n' not in str(caught.value)
 
 
@@ -225,4 +225,4 @@ def test_no_pgn_at_all(tmp_path, name):
 def test_pgn(tmp_path, text):
   path = tmp_path / 'games.pgn'
   path.write_text(text)
-  pgn.check(pgn_files.Source(path))
+  pgn_games.check(pgn_games.Source(path))

@@ -1,6 +1,6 @@
 import pytest
 
-from wm.data.pgn import identity
+from wm.data import pgn_games
 
 URL = b'https://lichess.org/FtUtQBEt'
 
@@ -16,25 +16,25 @@ URL = b'https://lichess.org/FtUtQBEt'
   ],
 )
 def test_published_buckets(text, bucket):
-  assert identity.bucket(text) == bucket
+  assert pgn_games.bucket(text) == bucket
 
 
 def test_published_share_of_random_games():
   names = [f'cwm_random_{k:05d}' for k in range(10_000)]
-  held = [identity.bucket(name) < identity.HELDOUT for name in names]
+  held = [pgn_games.bucket(name) < pgn_games.HELDOUT for name in names]
   assert sum(held) == 47
 
 
 def test_published_identifier():
-  assert identity.game_id(URL, b'test') == 'cwm_b17c8965ce036ac60703970f'
-  assert not identity.is_heldout(URL, b'test')
+  assert pgn_games.game_id(URL, b'test') == 'cwm_b17c8965ce036ac60703970f'
+  assert not pgn_games.is_heldout(URL, b'test')
 
 
 def test_our_split_does_not_move():
-  assert identity.SALT == b'wm.chess.1'
-  assert identity.game_id(URL) == identity.game_id(URL, b'wm.chess.1')
+  assert pgn_games.SALT == b'wm.chess.1'
+  assert pgn_games.game_id(URL) == pgn_games.game_id(URL, b'wm.chess.1')
   urls = [b'https://lichess.org/%08d' % k for k in range(20_000)]
-  held = sum(map(identity.is_heldout, urls))
+  held = sum(map(pgn_games.is_heldout, urls))
   assert 60 <= held <= 140  # 100 expected, four standard deviations.
 
 
@@ -53,15 +53,15 @@ def test_our_split_does_not_move():
   ],
 )
 def test_only_a_url_of_a_game_names_it(site, known):
-  one = identity.identity(site, b'[White "a"]', b'xy')
-  two = identity.identity(site, b'[White "b"]', b'xy')
-  three = identity.identity(site, b'[White "a"]', b'xz')
+  one = pgn_games.identity(site, b'[White "a"]', b'xy')
+  two = pgn_games.identity(site, b'[White "b"]', b'xy')
+  three = pgn_games.identity(site, b'[White "a"]', b'xz')
   assert (one == site) == known
   assert (one == two) == known
   assert (one == three) == known
 
 
 def test_blanks_around_tags_do_not_matter():
-  one = identity.identity(b'Oslo', b'[A "b"]\n[C "d"]\n\n', b'xy')
-  two = identity.identity(b'Oslo', b' [A "b"] \n\n[C "d"]', b'xy')
+  one = pgn_games.identity(b'Oslo', b'[A "b"]\n[C "d"]\n\n', b'xy')
+  two = pgn_games.identity(b'Oslo', b' [A "b"] \n\n[C "d"]', b'xy')
   assert one == two == b'[A "b"]\n[C "d"]\n\nxy'

@@ -7,13 +7,10 @@ import pytest
 
 from tests.data.pgn.texts import rows
 from wm.core import registry
-from wm.data import sampling
-from wm.data.pgn import files as pgn_files
-from wm.data.pgn import games as games_of
-from wm.data.pgn import ingest
+from wm.data import pgn_games, pgn_ingest, sampling
 from wm.worlds.chess import notation as chess_notation
 
-WORLD = registry.make('world', ingest.WORLD)
+WORLD = registry.make('world', pgn_ingest.WORLD)
 
 
 @pytest.fixture(scope='module')
@@ -27,7 +24,7 @@ def folder(testdata):
 
 def golden(folder, name):
   """Checksums of the tokens of the games of a file with 20 plies or more."""
-  source = pgn_files.Source(folder / 'golden_labels.tsv.zst')
+  source = pgn_games.Source(folder / 'golden_labels.tsv.zst')
   head, *lines = b''.join(source.parts()).decode().splitlines()
   table = [
     dict(zip(head.split('\t'), x.split('\t'), strict=True)) for x in lines
@@ -47,8 +44,8 @@ def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
   assert len(wanted) == num
   # Every game, short ones too, and in the order of the file.
   found = [
-    games_of.read(block, 0, WORLD.length)
-    for block in games_of.blocks(pgn_files.Source(folder / file))
+    pgn_games.read(block, 0, WORLD.length)
+    for block in pgn_games.blocks(pgn_games.Source(folder / file))
   ]
   lengths = np.concatenate([one.lengths for one in found])[:num]
   assert lengths.tolist() == [int(line['plies']) for line in wanted]
@@ -63,7 +60,7 @@ def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
   ]
   assert sums == [int(line['crc32_tokens_u16le']) for line in wanted]
   # In the stores: all but the short ones.
-  made = ingest.make_dataset(WORLD, [folder / file], tmp_path)
+  made = pgn_ingest.make_dataset(WORLD, [folder / file], tmp_path)
   stored = {
     zlib.crc32(row)
     for split in sampling.SPLITS
@@ -84,7 +81,7 @@ def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
 
 def test_games_that_are_not_standard(tmp_path, folder):
   path = folder / 'lichess_nonstandard_240.pgn.zst'
-  told = ingest.make_dataset(WORLD, [path], tmp_path)['train']['ingest']
+  told = pgn_ingest.make_dataset(WORLD, [path], tmp_path)['train']['ingest']
   assert told['games'] == 240
   assert told['rejected']['from position'] == 210
   assert told['rejected']['variant'] == 2

@@ -6,22 +6,11 @@ import pytest
 from tests.data.pgn.texts import pgn, random_games, rows, url
 from wm import core
 from wm.core import registry
-from wm.data import batches, sampling
+from wm.data import batches, pgn_games, pgn_ingest, sampling
 from wm.data import store as stores
-from wm.data.pgn import (
-  files as pgn_files,
-)
-from wm.data.pgn import games as games_of
-from wm.data.pgn import (
-  identity,
-  ingest,
-)
-from wm.data.pgn import (
-  join as ingest_join,
-)
 from wm.options.sampling import Sampling
 
-WORLD = registry.make('world', ingest.WORLD)
+WORLD = registry.make('world', pgn_ingest.WORLD)
 SOME = 300
 
 
@@ -39,7 +28,7 @@ def make(tmp_path, *texts, out='out', shard=(0, 1), world=WORLD, most=0):
     paths.append(tmp_path / f'{number}.pgn')
     data = text if isinstance(text, bytes) else text.encode()
     paths[-1].write_bytes(data)
-  return ingest.make_dataset(world, paths, tmp_path / out, shard, most)
+  return pgn_ingest.make_dataset(world, paths, tmp_path / out, shard, most)
 
 
 @pytest.fixture(scope='module')
@@ -50,7 +39,7 @@ def some():
 @pytest.fixture
 def small(monkeypatch):
   """Blocks of some ten games."""
-  monkeypatch.setattr(pgn_files, 'PART', 5000)
+  monkeypatch.setattr(pgn_games, 'PART', 5000)
 
 
 def test_the_stores_are_what_sampling_makes(tmp_path, some):
@@ -71,7 +60,7 @@ def test_the_stores_are_what_sampling_makes(tmp_path, some):
 
 def test_the_split_is_by_the_url_and_the_order_is_kept(tmp_path, some):
   make(tmp_path, pgn(some))
-  held = [identity.is_heldout(url(n).encode()) for n in range(SOME)]
+  held = [pgn_games.is_heldout(url(n).encode()) for n in range(SOME)]
   both = {False: [], True: []}
   other = make(tmp_path, pgn(some), out='whole')
   for split, where in (('train', False), ('heldout', True)):
@@ -102,7 +91,7 @@ def test_processes_make_what_one_makes(tmp_path, some, processes):
 def test_a_killed_run_goes_on(tmp_path, some, monkeypatch):
   text = pgn(some)
   make(tmp_path, text, out='whole')
-  read, calls = games_of.read, []
+  read, calls = pgn_games.read, []
 
   def killed(block, *args):
     calls.append(block.first)
@@ -110,7 +99,7 @@ def test_a_killed_run_goes_on(tmp_path, some, monkeypatch):
       raise KeyboardInterrupt
     return read(block, *args)
 
-  monkeypatch.setattr(games_of, 'read', killed)
+  monkeypatch.setattr(pgn_games, 'read', killed)
   kills = 0
   while True:
     try:
@@ -201,14 +190,14 @@ def test_it_stops_after_so_many_good_games(tmp_path, some, processes):
 
 
 def held_and_not():
-  held = [n for n in range(2000) if identity.is_heldout(url(n).encode())]
+  held = [n for n in range(2000) if pgn_games.is_heldout(url(n).encode())]
   free = [n for n in range(100) if n not in held]
   return [url(n) for n in held], [url(n) for n in free]
 
 
 @pytest.mark.parametrize('hashes', [1, 7, 1 << 22])
 def test_duplicates(tmp_path, some, monkeypatch, hashes):
-  monkeypatch.setattr(ingest_join, 'HASHES', hashes)
+  monkeypatch.setattr(pgn_ingest, 'HASHES', hashes)
   held, free = held_and_not()
   games = [some[k] for k in (0, 1, 0, 1, 2, 0, 2, 3)]
   sites = [
@@ -285,7 +274,7 @@ def test_a_file_that_is_no_pgn(tmp_path, texts, match):
 
 
 def test_a_damaged_block(tmp_path, some, monkeypatch):
-  monkeypatch.setattr(pgn_files, 'PART', 5000)
+  monkeypatch.setattr(pgn_games, 'PART', 5000)
   assert make(tmp_path, pgn(some), shard=(0, 2)) is None
   block = next((tmp_path / 'out' / 'data' / 'ingest.partial').iterdir())
   block.write_bytes(block.read_bytes()[:-300])
@@ -307,13 +296,13 @@ def test_other_worlds_have_no_pgn(tmp_path, some):
 )
 def test_bad_shards(text):
   with pytest.raises(core.InputError, match='expected i/n'):
-    ingest.parse_shard(text)
-  assert ingest.parse_shard('3/4') == (3, 4)
+    pgn_ingest.parse_shard(text)
+  assert pgn_ingest.parse_shard('3/4') == (3, 4)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
-  monkeypatch.setattr(pgn_files, 'PART', 20_000)
-  monkeypatch.setattr(ingest_join, 'HASHES', 500)
+  monkeypatch.setattr(pgn_games, 'PART', 20_000)
+  monkeypatch.setattr(pgn_ingest, 'HASHES', 500)
   peaks = []
   for times in (4, 16):
     text = pgn(some * times, [url(n) for n in range(SOME * times)])
@@ -321,7 +310,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
     path.write_text(text)
     del text
     tracemalloc.start()
-    made = ingest.make_dataset(WORLD, [path], tmp_path / str(times))
+    made = pgn_ingest.make_dataset(WORLD, [path], tmp_path / str(times))
     peaks.append(tracemalloc.get_traced_memory()[1])
     tracemalloc.stop()
     assert made['train']['ingest']['kept'] == SOME

@@ -1,15 +1,36 @@
-"""A family's spec: fields, their checks, and the predictors that it gives.
+"""A family's spec: fields, their checks, predictors, and rows of tokens.
 
 A family of networks is one file: a `Model` (a `NetworkModel`: fields and
 `build`) and a `Network` (a Flax NNX module, see `nn.network`).
+
+With `patch` tokens a row, 2 say, a network of any family that stacks blocks
+reads rows of tokens as one position, such as the x and y of a body. A row of
+pads stands before the first:
+
+  tokens      |  0    1  |  2    3  |  4    5  | ...
+  rows    pads|  row 0   |  row 1   |  row 2   | ...
+  stream   s0 |    s1    |    s2    |    s3    | ...
+  heads       |s0.1 s1.0 |s1.1 s2.0 |s2.1 s3.0 | ...   what follows each token
+
+Embeddings of a row, a table for each place in it, are concatenated and mixed by
+a linear map; each token of the next row has a head of its own (Vafa et al.
+2025, inductive bias probes, models of orbits). So y does not see its own x,
+unless rows are `chained`. Hidden states at a token that ends no row are those
+of the row before. Shape letters as in `layers`; K tokens of a row, Y rows.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import abc
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
 
 from wm import core
-from wm.models.nn import network
+from wm.models.nn import layers, network
 from wm.models.serving import networks
 
 LARGEST = 2**31 - 1  # An array's index, and what sums of sizes may be.
@@ -84,3 +105,291 @@ class NetworkModel(core.Trainable):
   def error(self, text: str) -> core.InputError:
     """An InputError about the model's fields."""
     return core.InputError(f'{self.name}: {text}')
+
+
+@dataclasses.dataclass(frozen=True)
+class RowModel(NetworkModel):
+  """A family whose networks may read rows of tokens as one position.
+
+  Attributes:
+    patch: tokens of a row that is one position; 1 is each token by itself.
+      Worlds of moving bodies have rows of 2, others none.
+    chained: a token of a row sees those before it in its row too.
+  """
+
+  patch: int = dataclasses.field(default=1, kw_only=True)
+  chained: bool = dataclasses.field(default=False, kw_only=True)
+
+  def check_rows(self) -> None:
+    """Raises InputError for fields that make no sense, for `__post_init__`."""
+    self.at_least(1, 'patch')
+    if self.chained and self.patch == 1:
+      raise self.error('chained=True needs rows; expected patch=2 or more')
+
+  def check_world(self, world: core.World) -> None:
+    """Raises InputError unless rows are the world's; see core.Trainable."""
+    width = core.latent.row_width(world)
+    if self.patch not in (1, width):
+      rows = f'rows of {width} tokens' if width > 1 else 'no rows of tokens'
+      raise self.error(
+        f'patch={self.patch}, but {world.name} has {rows}; expected patch='
+        + ' or '.join(map(str, sorted({1, width})))
+      )
+
+  def num_positions(self, max_len: int) -> int:
+    """Positions of sequences of max_len tokens, with the row of pads."""
+    # 1 for the row of pads, from which the first row is predicted.
+    return max_len if self.patch == 1 else 1 + max_len // self.patch
+
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> network.Network:
+    """The network with fresh weights; see core.Trainable."""
+    sizes = vocab_size, self.num_positions(max_len), rngs, outputs
+    net = self.bare(*sizes)
+    return net if self.patch == 1 else RowNetwork(self, net, vocab_size, rngs)
+
+  @abc.abstractmethod
+  def bare(
+    self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> network.Stack:
+    """Embedding, blocks and head, of sequences of so many positions."""
+
+
+class Prefix(NamedTuple):
+  """The state after reading prefixes.
+
+  Attributes:
+    cache: of the blocks, after the last whole row.
+    stream: after that row.
+    begun: int32 tokens of the row that is begun, in their places.
+  """
+
+  cache: Any
+  stream: jax.Array
+  begun: jax.Array
+
+
+class Page(NamedTuple):
+  """A page of the blocks' caches; other fields are used in page 0 only.
+
+  Attributes:
+    cache: of the blocks.
+    stream, begun: as in `Prefix`.
+  """
+
+  cache: Any
+  stream: jax.Array
+  begun: jax.Array
+
+
+class Chain(nnx.Module):
+  """Lets each token of a row see those before it in the row."""
+
+  def __init__(self, model: Any, vocab_size: int, rngs: nnx.Rngs):
+    # A table for each place of a row but the last; as large as the norm leaves
+    # the stream that they are added to.
+    self.shape = model.patch - 1, vocab_size, model.width
+    num = self.shape[0] * vocab_size
+    self.embedding = layers.Embedding(num, model.width, rngs, init='torch')
+    self.norm = layers.Norm(model.width, 'rms')
+    self.mlp = layers.Mlp(model.width, 'gelu', rngs, bias=True)
+
+  def __call__(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:
+    """[..., K, D]: the stream of each place of the row after x."""
+    # K - 1 tables: nothing of a row follows its last token.
+    table_KVD = self.embedding.table[...].reshape(self.shape)
+    embedded = [
+      table[next_XK[..., place]] for place, table in enumerate(table_KVD)
+    ]
+    # place  0      1                 2
+    # reads  x      x + mlp(e0)       x + mlp(e0 + e1)
+    x_X1D = x_XD[..., None, :]
+    sums = jnp.cumsum(jnp.stack(embedded, -2), -2).astype(x_XD.dtype)
+    return jnp.concatenate(
+      [x_X1D, x_X1D + self.mlp(self.norm(x_X1D) + sums)], -2
+    )
+
+
+class RowNetwork(network.StatefulNetwork):
+  """A stack of blocks that reads rows, asked token by token."""
+
+  def __init__(
+    self,
+    model: RowModel,
+    net: network.Stack,
+    vocab_size: int,
+    rngs: nnx.Rngs,
+  ):
+    self.stack, self.patch = net, model.patch
+    self.num_layers, self.width = net.num_layers, net.width
+    self.chain = Chain(model, vocab_size, rngs) if model.chained else None
+
+  # Tokens and rows.
+
+  def rows(self, tokens_BL: jax.Array) -> jax.Array:
+    """[B, 1 + L // K, K]: pads, then all whole rows."""
+    batch, length = tokens_BL.shape
+    # A row that is begun is not read: the last row predicts its tokens.
+    whole = tokens_BL[:, : length - length % self.patch]
+    pads = jnp.full((batch, self.patch), core.PAD, tokens_BL.dtype)
+    return jnp.concatenate([pads, whole], 1).reshape(batch, -1, self.patch)
+
+  def by_token(self, found_BYKX: jax.Array, length: int) -> jax.Array:
+    """[B, L, ...] of what holds before each token of rows and pads."""
+    # [B, Y K, ...]: entry n is for token n, so what holds after token n is
+    # entry n + 1.
+    flat = found_BYKX.reshape(len(found_BYKX), -1, *found_BYKX.shape[3:])
+    return flat[:, 1 : length + 1]
+
+  def heads(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:
+    """[..., K, outputs] logits of each token of the row after x.
+
+    x_XD: the stream after the final norm.
+    next_XK: that row's tokens, as far as they are known.
+    """
+    if self.chain is None:
+      # One product for the K heads, [..., K V].
+      flat = self.stack.read(x_XD)
+      return flat.reshape(*flat.shape[:-1], self.patch, -1)
+    return self.stack.place_logits(self.chain(x_XD, next_XK))
+
+  # Whole sequences.
+
+  def __call__(
+    self, tokens_BL: jax.Array, key: jax.Array | None = None
+  ) -> jax.Array:
+    """See `network.Network`."""
+    rows = self.rows(tokens_BL)
+    x_BYD = self.stack.stream(rows, self.num_layers, key)
+    return self._logits(tokens_BL, self.stack.normed(x_BYD))
+
+  def _logits(self, tokens_BL: jax.Array, x_BYD: jax.Array) -> jax.Array:
+    """[B, L, V] of the streams after the final norm, of pads and rows."""
+    # The streams of Y rows predict Y K tokens, of which the first L are known.
+    length, places = tokens_BL.shape[1], x_BYD.shape[1] * self.patch
+    next_BL = jnp.pad(tokens_BL, ((0, 0), (0, places - length)))
+    next_BYK = next_BL.reshape(*x_BYD.shape[:2], self.patch)
+    return self.by_token(self.heads(x_BYD, next_BYK), length)
+
+  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
+    """Stream [B, L, D] of the last whole row; see `network.Network`."""
+    x_BYD = self.stack.hidden(self.rows(tokens_BL), layer)
+    # The K tokens of a row that is begun have the stream of the row before.
+    each = jnp.repeat(x_BYD[:, :, None], self.patch, 2)
+    return self.by_token(each, tokens_BL.shape[1])
+
+  def resume(
+    self, tokens_BL: jax.Array, layer: int, x_BLD: jax.Array
+  ) -> jax.Array:
+    """See `network.Network`; of a row, what its last token has counts."""
+    # The row of pads, which has no token, is what the first token has.
+    last = jnp.arange(1 + x_BLD.shape[1] // self.patch) * self.patch - 1
+    x_BYD = x_BLD[:, jnp.maximum(last, 0)]
+    if layer != -1:
+      rest = [None] * self.num_layers
+      x_BYD = self.stack.through(x_BYD, layer, self.num_layers, rest)
+      x_BYD = self.stack.normed(x_BYD)
+    return self._logits(tokens_BL, x_BYD)
+
+  # Sessions.
+
+  def prefill(
+    self, tokens_RP: jax.Array, lengths_R: jax.Array
+  ) -> tuple[Any, jax.Array]:
+    """See `network.Network`."""
+    # 1 + whole: the blocks read the row of pads and all whole rows.
+    whole_R = lengths_R // self.patch
+    cache, x_RD = self.stack.absorb(self.rows(tokens_RP), 1 + whole_R)
+    place = whole_R[:, None] * self.patch + jnp.arange(self.patch)[None]
+    last = tokens_RP.shape[1] - 1  # Of places past it nothing is used.
+    begun = jnp.take_along_axis(tokens_RP, jnp.minimum(place, last), 1)
+    prefix = Prefix(cache, x_RD.astype(jnp.float32), begun)
+    return prefix, self._after(x_RD, begun, lengths_R)
+
+  def _after(
+    self, x_XD: jax.Array, begun_XK: jax.Array, count_X: jax.Array
+  ) -> jax.Array:
+    """Logits [..., V] after `count` tokens of a sequence."""
+    logits_XKV = self.heads(self.stack.normed(x_XD), begun_XK)
+    # The head of the place in the row that the next token has.
+    place_X = (count_X % self.patch)[..., None, None]
+    return jnp.take_along_axis(logits_XKV, place_X, -2)[..., 0, :]
+
+  def page_size(self, max_len: int) -> int:
+    """Tokens of a page, in whole rows; see `network.Network`."""
+    # A page of the blocks has a position a row, hence K tokens.
+    return self.patch * self.stack.page_size(1 + max_len // self.patch)
+
+  def new_page(self, rows: int, num: int, size: int) -> Any:
+    """See `network.Network`."""
+    return Page(
+      self.stack.new_page(rows, num, size // self.patch),
+      jnp.zeros((rows, num, self.width)),
+      jnp.zeros((rows, num, self.patch), jnp.int32),
+    )
+
+  def restart(
+    self, pages: list[Any], prefix: Any, fresh_R: jax.Array
+  ) -> list[Any]:
+    """The prefix's state in each continuation of a fresh row."""
+    caches = [page.cache for page in pages]
+    if isinstance(self.stack, network.StatefulNetwork):
+      caches = self.stack.restart(caches, prefix.cache, fresh_R)
+    # [R, 1, 1], against stream [R, M, D] and begun [R, M, K].
+    wide = fresh_R[:, None, None]
+    first = Page(
+      caches[0],
+      jnp.where(wide, prefix.stream[:, None], pages[0].stream),
+      jnp.where(wide, prefix.begun[:, None], pages[0].begun),
+    )
+    others = [
+      page._replace(cache=cache)
+      for page, cache in zip(pages[1:], caches[1:], strict=True)
+    ]
+    return [first, *others]
+
+  def decode(
+    self, prefix: Any, pages: list[Any], step: network.DecodeStep
+  ) -> tuple[list[Any], jax.Array]:
+    """See `network.Network`; blocks run where a continuation ends a row."""
+    # count            4       5         of a continuation, rows of K = 2
+    # place in row     0       1
+    # begun        [t4, .] [t4, t5]      t5 ends the row: the blocks read it
+    count_RM = step.prefix_len[:, None] + step.added
+    places = jnp.arange(self.patch)[None, None]
+    written = places == (count_RM % self.patch)[..., None]
+    begun = jnp.where(
+      written & step.moved[..., None], step.tokens[..., None], pages[0].begun
+    )
+    ends = step.moved & written[..., -1]
+    # The blocks' step counts rows: those of the prefix, pads included, and
+    # those read since, `added`.
+    before_R = step.prefix_len // self.patch
+    added = count_RM // self.patch - before_R[:, None]
+    by_row = network.DecodeStep(begun, 1 + before_R, added, ends)
+    # Most steps end no row: then the blocks need not run.
+    caches, x_RMD = jax.lax.cond(
+      ends.any(),
+      lambda caches, x_RMD: self._read_row(prefix, caches, x_RMD, by_row),
+      lambda caches, x_RMD: (caches, x_RMD),
+      [page.cache for page in pages],
+      pages[0].stream,
+    )
+    pages = [
+      page._replace(cache=cache)
+      for page, cache in zip(pages, caches, strict=True)
+    ]
+    pages[0] = pages[0]._replace(stream=x_RMD, begun=begun)
+    return pages, self._after(x_RMD, begun, count_RM + 1)
+
+  def _read_row(
+    self,
+    prefix: Any,
+    caches: list[Any],
+    x_RMD: jax.Array,
+    step: network.DecodeStep,
+  ) -> tuple[list[Any], jax.Array]:
+    """Caches and the stream after a row where one has ended."""
+    caches, new = self.stack.append(prefix.cache, caches, step)
+    return caches, jnp.where(step.moved[..., None], new, x_RMD)

@@ -5,19 +5,25 @@ whole sequence or one token, and its state has a constant size: the network
 made of blocks samples at O(1) a token and any length. The stream between
 blocks is float32, as are the states; a block casts what it multiplies to the
 model's `dtype`. Shape letters as in `layers`; X is any leading dimensions.
+
+The Mamba families share more: `SsmModel`'s fields, step sizes and scaled maps,
+as mamba-ssm has them (Walker & Lyons 2026). N is the state's second dimension,
+P the channels of a head.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models.base import rows, stack
+from wm.kernels.scan import forms
+from wm.models.base import family
 from wm.models.nn import layers, network
 
 DTYPES = ('float32', 'bfloat16')
@@ -145,7 +151,7 @@ class StackStyle(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class RecurrentModel(rows.RowModel):
+class RecurrentModel(family.RowModel):
   """Fields and checks that all recurrent families have.
 
   Attributes:
@@ -182,12 +188,12 @@ class RecurrentModel(rows.RowModel):
   def bare(
     self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> RecurrentNetwork:
-    """See `rows.RowModel`; any length will do."""
+    """See `family.RowModel`; any length will do."""
     del positions
     return RecurrentNetwork(self, vocab_size, outputs or vocab_size, rngs)
 
 
-class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
+class RecurrentNetwork(network.Stack, network.StatefulNetwork):
   """Embedding, blocks, final norm where the style has one, and head."""
 
   head: layers.Linear
@@ -217,7 +223,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
-    """See `stack.Stack`."""
+    """See `network.Stack`."""
     # One key for the embeddings, then one a block.
     key = key if self.model.dropout else None
     keys = layers.keys(key, self.num_layers + 1)
@@ -226,7 +232,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     return self.through(x_BLD, 0, depth, keys[1:])
 
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """See `stack.Stack`."""
+    """See `network.Stack`."""
     # Recurrences need all tokens; the MLP after the last one does not.
     block = self.blocks[-1]
     if isinstance(block, Residual):
@@ -306,3 +312,108 @@ def used(x_BLX: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
   return jnp.where(
     inside.reshape(*inside.shape, *(1,) * (x_BLX.ndim - 2)), x_BLX, 0
   )
+
+
+EPSILON = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class SsmModel(RecurrentModel):
+  """Fields that all Mamba families have, besides `RecurrentModel`'s.
+
+  Attributes:
+    state: N, numbers of state for each channel.
+    expand: the mixer is so many times as wide as the stream.
+    form: how the recurrence is computed: 'sequential' (token by token),
+      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
+      or 'auto', the fastest of them that was measured for the backend.
+    chunk: steps of a chunk; 0 is the measured default.
+  """
+
+  state: int = 16
+  expand: int = 2
+  form: str = 'auto'
+  chunk: int = 0
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.choose('form', forms.FORMS)
+    self.at_least(1, 'state', 'expand')
+    self.at_least(0, 'chunk')
+
+  @property
+  def inner(self) -> int:
+    """Channels of the mixer."""
+    return self.expand * self.width
+
+  @property
+  def init(self) -> str:
+    """Initial weights of dense maps, as `layers.Linear` has them."""
+    return 'normal'
+
+  @property
+  def style(self) -> StackStyle:
+    """Dropout on the embeddings alone, a final norm, a head with a bias."""
+    return StackStyle(epsilon=EPSILON, head=self.init, dropout=True)
+
+  def bare(
+    self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> RecurrentNetwork:
+    """See `family.RowModel`; the head's biases start at 0."""
+    network = super().bare(vocab_size, positions, rngs, outputs)
+    network.head.bias = nnx.Param(jnp.zeros(network.head.outputs))
+    return network
+
+
+def down(
+  inputs: int, width: int, rngs: nnx.Rngs, *, init: str, parts: int, **rest: Any
+) -> layers.Linear:
+  """A map into the stream, one of `parts` that add to it.
+
+  With PyTorch's initial weights these are divided by sqrt(parts), as mamba-ssm
+  does.
+  """
+  linear = layers.Linear((inputs,), (width,), rngs, init=init, **rest)
+  # So that the stream's variance does not grow with the number of maps.
+  if init == 'torch':
+    linear.kernel = nnx.Param(linear.kernel[...] * parts**-0.5)
+  return linear
+
+
+def gated_mlp(
+  width: int, times: int, rngs: nnx.Rngs, *, init: str, parts: int
+) -> layers.Mlp:
+  """SwiGLU without biases, `times` D wide up to a multiple of 128."""
+  # Up to a multiple of 128, as mamba-ssm has it for its matrix products.
+  hidden = -(-times * width // 128) * 128
+  mlp = layers.Mlp(width, 'swiglu', rngs, bias=False, hidden=hidden, init=init)
+  mlp.down = down(hidden, width, rngs, init=init, parts=parts, bias=False)
+  return mlp
+
+
+def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
+  """[num] biases whose softplus is log-uniform in 0.001 to 0.1."""
+  # Step sizes from 0.001 to 0.1: states that last from 10 to 1000 tokens.
+  low, high = math.log(1e-3), math.log(1e-1)
+  dt = jnp.exp(
+    jax.random.uniform(rngs.params(), (num,), minval=low, maxval=high)
+  )
+  # The inverse of softplus: log(e^dt - 1), without the overflow of e^dt.
+  return dt + jnp.log(-jnp.expm1(-dt))
+
+
+def product(x_XC: jax.Array, kernel_CF: jax.Array) -> jax.Array:
+  """[..., F], in x's dtype."""
+  # One product of two dimensions, the fastest form on a CPU.
+  flat = x_XC.reshape(-1, x_XC.shape[-1]) @ kernel_CF.astype(x_XC.dtype)
+  return flat.reshape(*x_XC.shape[:-1], kernel_CF.shape[1])
+
+
+def heads(x_XC: jax.Array, channels: int) -> jax.Array:
+  """[..., H P] -> [..., H, P]."""
+  return x_XC.reshape(*x_XC.shape[:-1], -1, channels)
+
+
+def merged(x_XHP: jax.Array) -> jax.Array:
+  """[..., H, P] -> [..., H P]."""
+  return x_XHP.reshape(*x_XHP.shape[:-2], -1)

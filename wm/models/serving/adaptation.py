@@ -1,23 +1,34 @@
 """Networks that are adapted: a new head, and by default all other weights.
 
 Many data sets are tuned at a time, each with weights of its own. Chunks of them
-are one program each, and programs run side by side on the cores of a CPU. Full
-batches, or those of a stream, as published (Vafa et al. 2025): AdamW, constant
-rate. C data sets of a chunk, n rows of each, cut behind the last place that
-matters:
+are one program each. Full batches, or those of a stream, as published (Vafa et
+al. 2025): AdamW, constant rate. C data sets of a chunk, n rows of each, cut
+behind the last place that matters:
 
   weights [C, ...]   tokens [C, n, L]
     set 0  ########    row 0..n-1  ####....   rows by length, in GROUPS groups
     set 1  ########    row 0..n-1  #####...   of one length each
+
+A program of small products leaves most cores of a CPU idle, and Python does
+not wait for it. So programs run side by side on threads:
+
+  thread 0   first | rest . . . . . | first | rest
+  thread 1           first | rest . . . . . | first
+
+`first` is what may compile: one at a time, so that no program is compiled by
+two threads at once.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextvars
 import dataclasses
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +39,62 @@ from flax import nnx
 from wm import core
 from wm.core import adapting, basics, registry
 from wm.models.nn import layers, network
-from wm.models.serving import parallel_jit
-from wm.runtime import partial_results, progress
+from wm.runtime import compute, partial_results, progress
+
+Given = TypeVar('Given')
+Result = TypeVar('Result')
+
+MOST = 8  # Programs at a time: each has weights of its own.
+
+
+def max_parallel(device: jax.Device) -> int:
+  """Programs that a device is given at a time: one for each thread of a CPU.
+
+  Not for each core: how many there are decides what is put together in a
+  program, and so the last bits of what it gives.
+  """
+  return min(compute.num_threads(), MOST) if device.platform == 'cpu' else 1
+
+
+class ParallelCalls:
+  """Calls at a time.
+
+  Attributes:
+    first: held by a call while it may compile.
+  """
+
+  def __init__(self, num: int) -> None:
+    """num: calls at a time."""
+    self.first = threading.Lock()
+    self._num, self._stopped = num, threading.Event()
+
+  def check(self) -> None:
+    """Raises CancelledError where nobody waits for results any more."""
+    if self._stopped.is_set():
+      raise concurrent.futures.CancelledError
+
+  def results(
+    self, call: Callable[[Given], Result], arguments: Sequence[Given]
+  ) -> Iterator[Result]:
+    """Yields results in order; an error or an early end stops the others."""
+    # No threads: results come one by one, as they are asked for.
+    if self._num == 1 or len(arguments) == 1:
+      yield from map(call, arguments)
+      return
+    pool = concurrent.futures.ThreadPoolExecutor(self._num, 'adaptation')
+    futures = [
+      # Threads see the caller's progress and folder of unfinished parts.
+      pool.submit(contextvars.copy_context().run, call, argument)
+      for argument in arguments
+    ]
+    try:
+      for future in futures:
+        yield future.result()
+    finally:
+      # A call that runs ends at its next `check`; those that wait do not begin.
+      self._stopped.set()
+      pool.shutdown(cancel_futures=True)
+
 
 # LabelRows of a data set are cut to one length in each of so many groups.
 GROUPS, ROUND = 4, 8
@@ -406,7 +471,7 @@ def chunk_size(
   """
   # float32 of weights, their gradient and Adam's two moments, for each set.
   copies = 4 * 4 * spec.num_params if part == 'all' else 1
-  side = parallel_jit.max_parallel(device)
+  side = max_parallel(device)
   most = CHUNK_TOKENS.get(device.platform, ELSEWHERE) // max(tokens, 1)
   size = max(min(most, CHUNK_BYTES // copies // side), 1)
   # Rounds of `side` programs; sizes are then made equal within a round.
@@ -464,8 +529,8 @@ class Adapter(NamedTuple):
     size = self.chunk or chunk_size(
       shaped, tuning.trainable, num, data.first.size, device
     )
-    parallel = self.parallel or parallel_jit.max_parallel(device)
-    calls = parallel_jit.ParallelCalls(parallel)
+    parallel = self.parallel or max_parallel(device)
+    calls = ParallelCalls(parallel)
     groups = data, question_rows(asked), held
     run = _AdaptRun(
       task, body, *groups, steps, seed, tuning, size, device, calls
@@ -518,7 +583,7 @@ class _AdaptRun(NamedTuple):
   tuning: adapting.FineTuneConfig
   size: int
   device: jax.Device
-  calls: parallel_jit.ParallelCalls
+  calls: ParallelCalls
 
   def mark(self) -> str:
     """Hash of all that chunks depend on, but for their data sets and rate."""

@@ -26,8 +26,8 @@ from flax import nnx
 
 from wm import core
 from wm.core import adapting
-from wm.models.nn import network, state_heads
-from wm.models.serving import adaptation, bucketing, sessions
+from wm.models.nn import layers, network
+from wm.models.serving import adaptation, sessions, stateless
 
 TILE_TOKENS = 1024  # Tokens of a tile.
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
@@ -117,14 +117,14 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   ) -> adapting.Adapted:
     """See core.Adaptable: by gradient steps, on the first device."""
     with jax.default_device(self.devices[0]):
-      # Adaptation runs side by side on one device, see `parallel_jit`.
+      # Adaptation runs side by side on one device, see `ParallelCalls`.
       adapter = adaptation.Adapter(self.spec, self.placed(self.devices[0]))
       return adapter.adapt(sets, asked, kind, steps, seed, tuning)
 
   @property
   def buckets(self) -> np.ndarray:
     """Lengths that whole sequences are padded to, ascending."""
-    return bucketing.buckets(self.spec)
+    return stateless.buckets(self.spec)
 
   def map_tiles(
     self,
@@ -141,7 +141,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     """
     # Shapes of the results come from tracing alone: nothing is computed.
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
-    bucketing.check_tokens(self.spec, tokens, lengths)
+    stateless.check_tokens(self.spec, tokens, lengths)
     kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in more)]
     out = jax.tree.map(
       lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
@@ -316,25 +316,25 @@ def _resumed(
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _states(
   spec: network.NetworkSpec,
-  heads: state_heads.Heads,
+  heads: layers.Heads,
   params: nnx.State,
   tokens_BL: jax.Array,
 ) -> jax.Array:
   logits_BLC = nnx.merge(spec.graph, params)(tokens_BL)
-  return state_heads.likeliest(logits_BLC, heads)
+  return layers.state_classes(logits_BLC, heads)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _state_loss(
   spec: network.NetworkSpec,
-  heads: state_heads.Heads,
+  heads: layers.Heads,
   params: nnx.State,
   tokens_BL: jax.Array,
   labels_BLK: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
   logits_BLC = nnx.merge(spec.graph, params)(tokens_BL)
-  loss_BLK = state_heads.losses(logits_BLC, labels_BLK, heads)
-  return state_heads.likeliest(logits_BLC, heads), loss_BLK.mean(-1)
+  loss_BLK = layers.state_losses(logits_BLC, labels_BLK, heads)
+  return layers.state_classes(logits_BLC, heads), loss_BLK.mean(-1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -362,7 +362,7 @@ def _tiles(
     for part in core.predictor.chunks(len(members), 1, size):
       rows = members[part]
       tile = (
-        bucketing.padded(array[rows], lengths[rows], size, length)
+        stateless.padded(array[rows], lengths[rows], size, length)
         for array in arrays
       )
       yield rows, *tile

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core
 from wm.core import basics, inputs
-from wm.runtime import compile_cache, files
+from wm.runtime import compute, files
 
 try:
   import fcntl
@@ -77,7 +77,7 @@ Key = tuple[str, int]  # Hash of the prompt, number of the repeat.
 
 def folder() -> pathlib.Path:
   """The default folder of answers, in the user's cache folder."""
-  return compile_cache.folder().parent / 'answers'
+  return compute.cache_folder().parent / 'answers'
 
 
 def key(prompt: str, repeat: int) -> Key:

@@ -25,7 +25,7 @@ import numpy as np
 from wm import core
 from wm.core import plugins
 from wm.core.predictor import Tokens
-from wm.models.serving import bucketing, stateless
+from wm.models.serving import stateless
 
 MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
 # Spacing of numbers next to 1, of floats narrower than float32.
@@ -101,7 +101,7 @@ class FromCallable(stateless.Stateless):
       width = min(int(size), tokens.shape[1])
       for part in core.predictor.chunks(len(of_size), 1, self.rows):
         rows = of_size[part]
-        filled = bucketing.padded(
+        filled = stateless.padded(
           tokens[rows], lengths[rows], self.rows, int(size)
         )
         yield rows, self.logits(filled)[: len(rows), :width]
@@ -276,7 +276,7 @@ class WithHidden(FromCallable, core.HiddenStates):
     length = self.padded(arrays[0].shape[1])
     for rows in core.predictor.chunks(len(lengths), 1, self.rows):
       tokens, *more = (
-        bucketing.padded(np.asarray(x[rows]), lengths[rows], self.rows, length)
+        stateless.padded(np.asarray(x[rows]), lengths[rows], self.rows, length)
         for x in arrays
       )
       with plugins.user_code(self.label, call):
@@ -385,7 +385,7 @@ def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
   whole = np.exp(predictor.log_probs(tokens, every))
   # Prefixes of different lengths, as rows of a session have.
   sizes = np.maximum(length // 2 - rows % 3, 1).astype(np.int32)
-  prefixes = bucketing.padded(tokens, sizes, len(rows), int(sizes.max()))
+  prefixes = stateless.padded(tokens, sizes, len(rows), int(sizes.max()))
   states, log_probs = predictor.started(prefixes, sizes)
   for turn in range(2 * length):
     apart = np.abs(np.exp(log_probs) - whole[rows, sizes - 1]).max(1)
@@ -440,8 +440,8 @@ class CacheSession(core.Session):
     if not len(rows):
       return
     lengths = np.asarray(lengths, np.int32)
-    bucketing.check_prefixes(lengths)
-    tokens = bucketing.padded(prefixes, lengths, len(lengths), lengths.max())
+    stateless.check_prefixes(lengths)
+    tokens = stateless.padded(prefixes, lengths, len(lengths), lengths.max())
     states, log_probs = self._predictor.started(tokens, lengths)
     for row, state in zip(rows, states, strict=True):
       for branch in range(self._states.shape[1]):

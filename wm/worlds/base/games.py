@@ -348,7 +348,7 @@ def make_pool(world: GameWorld) -> GamePool:
 
 
 class RecordedGames(core.World):
-  """What a world inherits whose games `wm.data.pgn` can read.
+  """What a world inherits whose games `wm.data.pgn_games` reads.
 
   Attributes:
     least: games of fewer plies are left out.

@@ -39,7 +39,7 @@ def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
 
 
 @contextlib.contextmanager
-def told(out: str | None = None) -> Iterator[None]:
+def exit_on_error(out: str | None = None) -> Iterator[None]:
   """Turns the errors that end a binary into one line and an exit code.
 
   out: folder that it writes to; the same command resumes there after a stop.

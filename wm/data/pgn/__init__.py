@@ -1,1 +1,0 @@
-"""Games of chess from PGN files."""
