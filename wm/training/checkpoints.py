@@ -209,6 +209,7 @@ class Checkpoints:
   def verify(self, step: int) -> None:
     """Compares the files with their hashes; raises InputError."""
     folder = self.folder / str(step)
+    # Hashing reads all files: once a step is enough for one process.
     if step in self._verified:
       return
     with self._whole(step):
@@ -244,6 +245,7 @@ class Checkpoints:
     params = self._arrays(step, 'params', abstract.params)
     flat = state_lib.flatten(abstract.opt)
     opt = self._arrays(step, 'opt', flat)
+    # opt is saved flat, by path: rebuilt in the optimizer's own tree.
     treedef = jax.tree.structure(abstract.opt)
     return state_lib.State(
       params, jax.tree.unflatten(treedef, [opt[p] for p in flat])
@@ -292,6 +294,7 @@ class Checkpoints:
     size = _BESIDES + sum(
       leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)
     )
+    # Asked beforehand: Orbax reports a full disk from a thread, midway.
     free = min(shutil.disk_usage(self.folder).free, _limit('RLIMIT_FSIZE'))
     if free < size:
       raise OSError(
@@ -467,6 +470,7 @@ def _predictor(
         raise core.InputError(f'{world.name} gives its states no labels')
       outputs = sum(world.heads.sizes)
     shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
+    # On one device, however many it was trained on: tiles copy it to others.
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)

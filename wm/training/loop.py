@@ -71,6 +71,7 @@ def make_train_step(
     lengths_B: jax.Array,
     *labels_BLK: jax.Array,
   ) -> tuple[state_lib.Arrays, jax.Array]:
+    # A function of (seed, step): a resumed run drops the same activations.
     key = jax.random.fold_in(jax.random.key(seed), step)
 
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
@@ -90,10 +91,13 @@ def make_train_step(
     )
     params = optax.apply_updates(state.params, updates)
     rate = schedule(state_lib.num_updates(state.opt))
+    # One small array: reading it is one transfer from the device a step.
     extra = jnp.stack([optax.tree.norm(grads), rate])
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
 
+  # Two programs: the gradient compiles for each L, the update once. The seed is
+  # an argument of the former, so that other seeds take it from the cache.
   gradient = jax.jit(_gradient, out_shardings=(shardings.params, everywhere))
   update = jax.jit(
     _update, donate_argnums=0, out_shardings=(shardings, everywhere)
@@ -102,6 +106,7 @@ def make_train_step(
   def train_step(
     state: state_lib.State, step: jax.Array, *batch: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
+    # With an average, gradients are taken at the latest parameters, not at it.
     params = state_lib.latest_params(*state)
     grads, sums = gradient(params, np.uint32(seed), step, *batch)
     return update(state, grads, sums)
@@ -221,6 +226,7 @@ class Prefetch:
 
   def run(self, first: int) -> Iterator[tuple[int, tuple[jax.Array, ...]]]:
     """Yields (step, batch on the devices) for each step from `first`."""
+    # ready   step | step + 1 | .. | step + AHEAD   made by the thread, in order
     ready: collections.deque = collections.deque()
     following = iter(range(first, self._steps))
     for step in range(first, self._steps):
@@ -243,9 +249,11 @@ def heldout_batches(
   num: the first so many rows; 0 is all. The last batch is filled up with rows
   of length 0, which add nothing to sums.
   """
+  # By length: a batch is about equally long, so that few pads are computed.
   order = np.argsort(store.lengths[: num or None], kind='stable')
   for first in range(0, len(order), batch):
     tokens, lengths = store.take(order[first : first + batch])
+    # Up to a multiple: the step compiles for few widths.
     width = -(-tokens.shape[1] // MULTIPLE) * MULTIPLE
     full = np.full((batch, min(width, max_len)), core.PAD, np.int32)
     full[: len(tokens), : tokens.shape[1]] = tokens
@@ -346,6 +354,7 @@ def _claimed(
 
   A first start that is refused before a checkpoint gives the folder back.
   """
+  # Asked before claiming: a folder claimed earlier is never given back.
   before = files.claimed(out, config.STAGE, run, Training.usual())
   files.claim(out, config.STAGE, run, Training.usual())
   try:
@@ -424,6 +433,7 @@ class Trainer:
     self.prompt_len = world.prompt_len
     self.heldout = data[1]
     self.mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
+    # A curriculum doubles its first batch: what divides it divides the rest.
     parts = self.mesh.shape['data']
     smallest = training.first_batch or training.batch
     if smallest % parts:
@@ -528,6 +538,7 @@ class Trainer:
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
         if evaluate or save:
+          # The loss of this step must be known before it is saved or judged.
           log.settle()
           better = evaluate and log.evaluated(self.evaluate(state.params))
           if save or better:
@@ -539,6 +550,7 @@ class Trainer:
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
     """Held-out sums, float64, see `loss.Objective.evaluation`."""
     aim = self.objective
+    # float64 on the host: float32 sums over many batches would lose digits.
     total = np.zeros(len(loss_lib.SUMS) + len(aim.more) + len(aim.whole) + 1)
     for rows in heldout_batches(
       self.heldout, self.training.batch, self.max_len, self.training.eval_num
@@ -599,6 +611,7 @@ def _fitted_sums(
     place = np.arange(1, rows.tokens.shape[1])
     real = place < rows.lengths[:, None]
     for k, mask in enumerate((real, real & (place >= world.prompt_len))):
+      # See SUMS: of all real tokens, then of those after the prompt.
       total[2 * k] += loss[mask].sum(dtype=np.float64)
       total[2 * k + 1] += mask.sum()
   return total

@@ -80,16 +80,22 @@ class Objective(abc.ABC):
   def mean(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
     """[] the loss whose gradient is taken; pads count nothing."""
     real_BT = judged.real(lengths_B)
+    # Masked by `where`, not by a product: the loss of a pad may be infinite,
+    # and 0 * inf is NaN.
     loss_B = jnp.where(real_BT, judged.loss, 0).sum(-1)
     count_B = real_BT.sum(-1)
+    # By sequence: each weighs the same, however long it is. By token: long ones
+    # weigh more.
     if self.by_sequence:
       total = (loss_B / jnp.maximum(count_B, 1)).sum()
+      # Rows of length 0 fill up a batch: they are no sequences.
       return total / jnp.maximum((count_B > 0).sum(), 1)
     return loss_B.sum() / jnp.maximum(count_B.sum(), 1)
 
   def sums(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
     """[4] float32, see SUMS; 'moves' are the tokens after the prompt."""
     real_BT = judged.real(lengths_B)
+    # A prompt is drawn, not predicted: its loss says nothing of the world.
     move_BT = real_BT & (judged.place >= self.prompt_len)[None, :]
     totals = []
     for mask_BT in (real_BT, move_BT):
@@ -103,6 +109,7 @@ class Objective(abc.ABC):
     real_BT1 = judged.real(lengths_B)[..., None]
     there_B1 = real_BT1.any(1)
     places = [self.more.index(name) for name in self.whole]
+    # 1 at pads, so that the minimum over T is that of real tokens.
     whole_BTW = jnp.where(real_BT1, judged.more[..., places], 1)
     return jnp.concatenate(
       [
@@ -120,6 +127,7 @@ class Objective(abc.ABC):
 
   def means(self, sums: np.ndarray) -> dict[str, float]:
     """Value of each of `names`, of float64 sums as `evaluation` gives them."""
+    # sums: [loss, tokens, loss_moves, tokens_moves, *more, *whole, sequences]
     counts = np.repeat(sums[[1, -1]], [len(self.more), len(self.whole)])
     values = sums[len(SUMS) : -1] / np.maximum(counts, 1)
     return dict(zip(self.names, values.tolist(), strict=True))
@@ -140,6 +148,7 @@ class NextToken(Objective):
     loss_BT = optax.softmax_cross_entropy_with_integer_labels(
       logits_BTV, tokens_BL[:, 1:]
     )
+    # Logits at t are about token t + 1: place_T = 1, .., L - 1.
     place_T = jnp.arange(1, tokens_BL.shape[1])
     return Judged(loss_BT, place_T, jnp.zeros((*loss_BT.shape, 0)))
 
@@ -176,10 +185,12 @@ class State(Objective):
   ) -> Judged:
     """See Objective; T is L."""
     (truth_BLK,) = labels_BLK
+    # Logits stay in parts of equal heads: one array of all C would be copied.
     logits_BLC = net.parts(tokens_BL, key, layers.state_widths(self.heads))
     loss_BLK = layers.state_losses(logits_BLC, truth_BLK, self.heads)
     named_BLK = layers.state_classes(logits_BLC, self.heads)
     right_BLK = (named_BLK == truth_BLK).astype(jnp.float32)
+    # more [B, L, M]: a loss for each group, then `exact` and `labelwise`.
     parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
     place_L = jnp.arange(tokens_BL.shape[1])
     more_BLM = jnp.stack([*parts, right_BLK.min(-1), right_BLK.mean(-1)], -1)

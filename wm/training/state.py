@@ -54,6 +54,7 @@ def _key(entry: Any) -> str:
 
 def paths(tree: Any) -> list[str]:
   """Dotted paths of the leaves of a pytree, in its own order."""
+  # ('blocks', 0, 'mlp', 'kernel', 'value') -> 'blocks.0.mlp.kernel'
   leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
   names = [[_key(entry) for entry in path] for path, _ in leaves]
   # NNX variables hold their array under a last key of their own.
@@ -99,6 +100,7 @@ def mesh(data: int, model: int) -> Mesh:
       f'a mesh of {num_devices // model} x {model} devices leaves out some of '
       f'the {devices} of {jax.process_count()} processes'
     )
+  # Auto: XLA propagates shardings from the constraints that layers state.
   auto = jax.sharding.AxisType.Auto
   return jax.make_mesh(
     (num_devices // model, model),
@@ -124,6 +126,8 @@ def state_shardings(
 
   def place(path: Any, leaf: jax.ShapeDtypeStruct) -> NamedSharding:
     name = _key(path[-1])
+    # A moment has the name and the shape of its parameter; all else, such as a
+    # counter, is on every device.
     same = name in params and leaf.shape == abstract.params[name].shape
     return params[name] if same else everywhere
 
@@ -136,6 +140,7 @@ def abstract_state(
   mesh: Mesh,
 ) -> State:
   """Shapes, dtypes and shardings of the whole state."""
+  # Traced alone: no array of the size of the model is made on the host.
   bare = State(shapes, jax.eval_shape(optimizer.init, shapes))
   shardings = state_shardings(bare, param_shardings(shapes, mesh), mesh)
   return jax.tree.map(
@@ -159,6 +164,7 @@ def create(
   """
 
   def init(seed: jax.Array) -> State:
+    # Within jit: each device makes its own part, by the same random bits.
     built = shape.build(nnx.Rngs(jax.random.key(seed)))
     params = flatten(nnx.split(built)[1])
     return State(params, optimizer.init(params))
@@ -191,6 +197,7 @@ def schedule(training: Training) -> optax.Schedule:
     raise core.InputError(
       f'--horizon={training.horizon} is not after the warm-up of {warmup} steps'
     )
+  # From the end of the warm-up to the horizon; the rate is constant after it.
   rest = max((training.horizon or training.steps) - warmup, 1)
   low = training.lr * training.floor
   after = {
@@ -290,6 +297,7 @@ def make_optimizer(
       {'muon': _muon(training, matrices), 'adamw': rule},
       update_rules(training, paths, matrices),
     )
+  # Clipped by the norm over all parameters, before the rule sees the gradient.
   clip = [optax.clip_by_global_norm(training.clip)] if training.clip else []
   whole = optax.chain(*clip, rule)
   if training.average:
@@ -322,9 +330,11 @@ def guarded(
   def update(
     grads: Any, state: Any, params: Any = None, *, loss: Any = 0.0, **extra: Any
   ) -> tuple[Any, Any]:
+    # The norm is finite only if every gradient is: one test for all arrays.
     good = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(grads))
     changes, after = inner.update(grads, state, params, loss=loss, **extra)
     changes = jax.tree.map(lambda x: jnp.where(good, x, 0), changes)
+    # Moments must not take the bad gradient in: NaN would stay in them.
     new_state = jax.tree.map(lambda x, y: jnp.where(good, x, y), after, state)
     return changes, new_state
 
@@ -371,6 +381,8 @@ def averaged(
     changes, after = inner.update(grads, state.inner, state.latest, **extra)
     latest = optax.apply_updates(state.latest, changes)
     count = optax.safe_increment(state.updates)
+    # mean_t = mean_{t-1} + share (x_t - mean_{t-1}) has weights close to s^g
+    # where share = 1 - (1 - 1/t)^(g+1).
     share = 1 - (1 - 1 / count.astype(jnp.float32)) ** (power + 1)
     moves = jax.tree.map(lambda x, mean: share * (x - mean), latest, params)
     return moves, Averaged(latest, count, after)
