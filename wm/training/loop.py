@@ -77,6 +77,7 @@ def make_train_step(
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
       net = state_lib.merge(shape, params)
       judged = objective.judge(net, key, tokens_BL, *labels_BLK)
+      # The gradient is of `mean`; `sums` are what is reported, in one pass.
       mean = objective.mean(judged, lengths_B)
       return mean, objective.sums(judged, lengths_B)
 
@@ -86,6 +87,7 @@ def make_train_step(
   def _update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
+    # A guarded optimizer reads the loss: it leaves out a step whose loss is NaN.
     updates, opt = optimizer.update(
       grads, state.opt, state.params, loss=sums[0]
     )
@@ -99,6 +101,7 @@ def make_train_step(
   # Two programs: the gradient compiles for each L, the update once. The seed is
   # an argument of the former, so that other seeds take it from the cache.
   gradient = jax.jit(_gradient, out_shardings=(shardings.params, everywhere))
+  # The old state's buffers are given up: memory holds one state, not two.
   update = jax.jit(
     _update, donate_argnums=0, out_shardings=(shardings, everywhere)
   )
@@ -133,6 +136,7 @@ def make_eval_step(
     """Sums over one batch."""
     with jax.sharding.use_abstract_mesh(everywhere.mesh.abstract_mesh):
       net = state_lib.merge(shape, params)
+      # No key: no dropout.
       judged = objective.judge(net, None, tokens_BL, *labels_BLK)
       return objective.evaluation(judged, lengths_B)
 
