@@ -87,7 +87,7 @@ def make_train_step(
   def _update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
-    # A guarded optimizer reads the loss: it leaves out a step whose loss is NaN.
+    # A guarded optimizer reads the loss: it skips a step whose loss is NaN.
     updates, opt = optimizer.update(
       grads, state.opt, state.params, loss=sums[0]
     )
