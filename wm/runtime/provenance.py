@@ -26,7 +26,6 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 import threading
@@ -38,6 +37,11 @@ import wm
 from wm import core
 from wm.core import plugins, registry
 from wm.runtime import files, stopping
+
+try:
+  import resource
+except ImportError:  # Not a Unix: the memory of a process is not known.
+  resource = None  # type: ignore[assignment]
 
 Path = pathlib.Path
 
@@ -506,7 +510,8 @@ class CostMeter:
     before = self._before
     # Linux counts kibibytes, macOS bytes.
     unit = 2**20 if sys.platform == 'darwin' else 2**10
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    usage = resource and resource.getrusage(resource.RUSAGE_SELF)
+    peak = usage.ru_maxrss / unit if usage else 0
     wall = time.monotonic() - self._start
     return {
       'processes': before.get('processes', 0) + 1,
