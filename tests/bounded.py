@@ -125,9 +125,8 @@ def use_metric(made: core.Metric) -> None:
   predictor = registry.make('model', model).predictor(truth, 0)
   with tempfile.TemporaryDirectory() as out:
     scoring.run(
-      *(predictor, truth, [made]),
+      *(scoring.Loaded(predictor, truth, 'm'), [made]),
       seed=0,
-      model_name='m',
       out=out,
       log=lambda line: None,
     )

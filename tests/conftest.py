@@ -52,7 +52,7 @@ FIRST = (
   'launch/notebooks_test.py',
   'training/resume_test.py',
   'launch/sweep_test.py',
-  'evaluation/trials/device_test.py',
+  'evaluation/device_test.py',
   'models_test.py',
   'metrics_test.py',
 )

@@ -12,7 +12,7 @@ from tests.bench import harness
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation.trials import context, engine
+from wm.evaluation import context, engine
 
 SAMPLES, PREFIX, LONGEST = 30, 42, 102
 

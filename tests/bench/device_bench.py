@@ -1,7 +1,7 @@
 """Loops over tokens on the host, and as one program on the device.
 
 Host and device take turns in one process. On a CPU the lines say which of the
-two is the default there, see `wm.evaluation.trials.engine`.
+two is the default there, see `wm.evaluation.engine`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from tests.bench import harness
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation.prefixes import prefix_pairs
-from wm.evaluation.trials import context, engine
+from wm.evaluation import context, engine, prefix_pairs
 
 RUNS = 5
 
@@ -74,7 +73,7 @@ def bench_device_sampling() -> Iterator[harness.Line]:
 
 def bench_rollouts() -> Iterator[harness.Line]:
   """Sequences of 99 moves followed through Manhattan's table."""
-  from wm.evaluation.trials import device
+  from wm.evaluation import device
 
   world = harness.manhattan_world()
   found = world.sample(50_000, 0)
@@ -93,7 +92,7 @@ def bench_rollouts() -> Iterator[harness.Line]:
 
 def bench_device_boundaries() -> Iterator[harness.Line]:
   """Exact boundaries of pairs of states, listed."""
-  from wm.evaluation.trials import device
+  from wm.evaluation import device
 
   cases = (
     ('Manhattan', harness.manhattan_world(), 2048, 5),

@@ -10,7 +10,7 @@ import numpy as np
 from tests.bench import harness
 from tests.kernels import symbolic_ref as ref
 from wm import core
-from wm.evaluation.fewshot import formulas
+from wm.evaluation import formulas
 from wm.kernels import symbolic
 
 ROWS, SIZE, SHORT, LONG = 1_000, 8, 6, 20

@@ -52,8 +52,10 @@ class Counted(core.Metric):
 
 def silent(predictor, world, metric, out, **fields):
   """Entries of a metric, none of them told; `fields` as in scoring.run."""
-  given = {'seed': 0, 'model_name': 'm', 'out': out, **fields}
-  return scoring.run(predictor, world, [metric], log=lambda line: None, **given)
+  origin = fields.pop('origin', provenance.UNKNOWN)
+  given = {'seed': 0, 'out': out, **fields}
+  loaded = scoring.Loaded(predictor, world, 'm', origin=origin)
+  return scoring.run(loaded, [metric], log=lambda line: None, **given)
 
 
 def results_of(folder):
@@ -63,15 +65,12 @@ def results_of(folder):
 
 def run(out, *metrics, **fields):
   """Entries of some metrics; `fields` as in scoring.run."""
-  return scoring.run(
+  loaded = scoring.Loaded(
     fields.pop('predictor', ORACLE),
     WORLD,
-    metrics or (Counted(),),
-    **{
-      'seed': 3,
-      'model_name': 'm',
-      'out': out,
-      'origin': ORIGIN,
-      **fields,
-    },
+    fields.pop('model_name', 'm'),
+    fields.pop('extra', {}),
+    fields.pop('origin', ORIGIN),
   )
+  given = {'seed': 3, 'out': out, **fields}
+  return scoring.run(loaded, metrics or (Counted(),), **given)

@@ -21,9 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import comparisons, statistics
-from wm.evaluation import seeds as seeds_lib
-from wm.evaluation.fewshot import coin_tasks
+from wm.evaluation import coin_tasks, comparisons, statistics
 
 TABLE = pathlib.Path(__file__).with_name('coverage_cases.csv')
 REPEATS = 2000
@@ -39,7 +37,8 @@ class Case(NamedTuple):
     draw: (generator, size) -> value, low and high; None is refused.
     truth: of the value.
     sizes: of samples, in clusters.
-    held: whether 94 % are asked for; see seeds.over_seeds where they are not.
+    held: whether 94 % are asked for; where they are not, see
+      statistics.over_seeds.
   """
 
   draw: Callable[[np.random.Generator, int], Interval]
@@ -123,7 +122,7 @@ def _models(rng: np.random.Generator, num: int, *, rho: float) -> Interval:
 
 def _over(value: np.ndarray, half: float) -> Interval:
   low, high = np.maximum(value - half, 0), np.minimum(value + half, 1)
-  return seeds_lib.over_seeds(value.tolist(), low.tolist(), high.tolist())
+  return statistics.over_seeds(value.tolist(), low.tolist(), high.tolist())
 
 
 def _one_mode(rng: np.random.Generator, num: int) -> Interval:
@@ -138,9 +137,9 @@ def _grokking(
   value = value + rng.uniform(-0.01, 0.01, num)
   low, high = np.maximum(value - 0.005, 0), np.minimum(value + 0.005, 1)
   ends = value.tolist(), low.tolist(), high.tolist()
-  if seen and not seeds_lib.bimodal(*ends, (0, 1)):
+  if seen and not statistics.bimodal(*ends, (0, 1)):
     return float(value.mean()), None, None
-  return seeds_lib.over_seeds(*ends)
+  return statistics.over_seeds(*ends)
 
 
 def _lattice(rng: np.random.Generator, num: int) -> Interval:

@@ -77,11 +77,9 @@ def _entries(predictor, tmp_path, *specs, **fields):
   metrics = [registry.make('metric', spec) for spec in specs]
   lines = []
   entries = counted.scoring.run(
-    predictor,
-    WORLD,
+    counted.scoring.Loaded(predictor, WORLD, 'm'),
     metrics,
     seed=0,
-    model_name='m',
     out=tmp_path / 'out',
     log=lines.append,
     **fields,

@@ -17,7 +17,7 @@ from tests.evaluation.counted import OTHER, Counted
 from tests.evaluation.counted import run as _run
 from wm import core
 from wm.core import registry
-from wm.evaluation import results, results_cache, statistics
+from wm.evaluation import results, scoring, statistics
 from wm.runtime import provenance
 
 
@@ -126,7 +126,7 @@ def test_a_changed_number_in_a_part_is_found_out(tmp_path):
 def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   source = tmp_path / 'statistics_of_mine.py'
   source.write_text('LEVEL = 0.95')
-  monkeypatch.setattr(results_cache, '_SUMMARIES', (str(source),))
+  monkeypatch.setattr(scoring, '_SUMMARIES', (str(source),))
   out, said = tmp_path / 'out', []
   (first, _) = _run(out)
   rows = (out / 'rows.csv').read_bytes()

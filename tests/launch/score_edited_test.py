@@ -49,7 +49,7 @@ def test_edits_reach_what_they_can_change(tmp_path):
   edit(copy / 'launch' / 'common.py')
   said, again, same_rows = score(copy)
   assert said == [
-    f'{ASKED[0]}: measured anew: wm/evaluation/prefixes/exhaustive.py changed',
+    f'{ASKED[0]}: measured anew: wm/evaluation/exhaustive.py changed',
     f'{ASKED[1]}: kept from before',
   ]
   assert (again, same_rows) == (first, rows)

@@ -11,10 +11,8 @@ from tests import tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.core import registry
-from wm.evaluation import statistics
-from wm.evaluation.prefixes import prefix_pairs
-from wm.evaluation.trials import context
+from wm.core import basics, registry
+from wm.evaluation import context, prefix_pairs, statistics
 from wm.metrics import compression
 from wm.models.serving import oracles
 
@@ -35,7 +33,7 @@ def _value(scores):
 
 def _pairs(seed=0, num=60):
   """The prefixes that the metric draws."""
-  states = WORLD.sample_states(num, prefix_pairs.stream(seed, context.STATES))
+  states = WORLD.sample_states(num, basics.stream(seed, context.STATES))
   return prefix_pairs.prefix_pairs(
     WORLD, states, states, seed=seed, attempts=32
   )
@@ -357,7 +355,7 @@ def test_no_room_to_sample_is_a_reason():
   [
     ({'trials': 0}, 'trials=0'),
     ({'pairs': 0}, 'pairs=0'),
-    ({'trials': 10, 'pairs': 3}, 'trials=10 is no multiple of pairs=3'),
+    ({'trials': 10, 'pairs': 3}, 'trials=10, pairs=3; expected a multiple'),
     ({'k': -1}, 'k=-1'),
     ({'exact': True}, 'k >= 1'),
     ({'directions': 'back'}, 'available: first, both'),

@@ -7,7 +7,7 @@ from tests import plain, tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation.trials import decoding
+from wm.evaluation import decoding
 from wm.metrics import detour
 from wm.models.serving import oracles
 from wm.worlds import maps
@@ -103,7 +103,7 @@ def test_random_variants(variant):
   probs = {0: {X: 0.9, Y: 0.1}, 1: {X: 1}, 2: {Y: 1}, 3: {END: 1}}
   predictor = table.Table(world, probs)
   metric = detour.Metric(num=200, variant=variant, **ALWAYS)
-  step = decoding.Step(
+  step = decoding.DecodingStep(
     trial=np.arange(200),
     length=np.ones(200, np.int32),
     states=np.zeros((200, 1), np.int32),
@@ -130,7 +130,7 @@ def test_published_detours_keep_three_tokens_free(kind):
     metric = detour.Metric(kind=kind, variant=variant, **ALWAYS)
     _, reach = metric.limits(oracles.Oracle(world), world)
     states = np.tile([fork, goal], (300, 1)).astype(np.int32)
-    step = decoding.Step(
+    step = decoding.DecodingStep(
       np.arange(300), np.full(300, length), states, everywhere
     )
     made = np.zeros(300, np.int64)
@@ -209,10 +209,10 @@ def test_seeds_differ_and_repeat():
   [
     ("detour(kind='cruel')", 'random, adversarial, second'),
     ("detour(variant='exact')", 'paper, published'),
-    ("detour(variant='program')", "is called variant='published' now"),
-    ('detour(probabilities=(0.1, 1.5))', 'from 0 to 1'),
-    ('detour(probabilities=())', 'one or more'),
-    ("detour(probabilities=('a',))", 'from 0 to 1'),
+    ("detour(variant='program')", 'available: paper, published'),
+    ('detour(probabilities=(0.1, 1.5))', '0 to 1'),
+    ('detour(probabilities=())', '1 or more'),
+    ("detour(probabilities=('a',))", 'expected numbers'),
     ('detour(num=0)', 'at least 1'),
   ],
 )

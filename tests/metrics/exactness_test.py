@@ -187,7 +187,7 @@ def test_chunks_make_no_difference(monkeypatch):
   model = make('copy_start()', WORLD)
   whole = scores(model)
   monkeypatch.setattr(
-    exactness.core,
+    exactness.core.predictor,
     'chunks',
     lambda num, _: [slice(k, min(k + 7, num)) for k in range(0, num, 7)],
   )

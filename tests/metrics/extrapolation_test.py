@@ -7,9 +7,8 @@ import pytest
 
 from tests.metrics import table
 from wm import core
-from wm.core import adapting, registry
+from wm.core import adapting, basics, registry
 from wm.evaluation import statistics
-from wm.evaluation.fewshot import projections
 from wm.metrics import extrapolation
 from wm.models.serving import oracles
 
@@ -31,10 +30,10 @@ class Learner(oracles.Uniform, core.Adaptable):
         self.known[tokens.tobytes()] = state
 
   def drawn(self):
-    stream = extrapolation.coin_tasks.stream
+    stream = basics.stream
     return (
-      (stream(0, projections.TRAINED), 'train'),
-      (stream(0, projections.ASKED), 'heldout'),
+      (stream(0, extrapolation.TRAINED), 'train'),
+      (stream(0, extrapolation.ASKED), 'heldout'),
     )
 
   def states(self, tokens, places):
@@ -112,7 +111,7 @@ def test_the_affine_minimum_is_that_of_least_squares():
   answers = rng.normal(size=(30, 4)) @ rng.normal(size=(4, 6))
   answers[:, 5] = 2.0
   first, second = np.triu_indices(6, 1)
-  found = projections.affine(answers, first, second)
+  found = extrapolation.affine_bias(answers, first, second)
   for value, i, j in zip(found, first, second, strict=True):
     x = np.stack([answers[:, i], np.ones(30)], 1)
     left = np.linalg.lstsq(x, answers[:, j], rcond=None)
@@ -125,10 +124,10 @@ def test_the_affine_minimum_is_that_of_least_squares():
 def test_bins_of_equal_counts_and_of_equal_widths():
   value = np.array([0.0, 0.1, 0.2, 0.3, 0.9, 1.0])
   np.testing.assert_array_equal(
-    projections.equal_counts(value, 3), [0, 0, 1, 1, 2, 2]
+    extrapolation.equal_counts(value, 3), [0, 0, 1, 1, 2, 2]
   )
   np.testing.assert_array_equal(
-    projections.equal_widths(value, 2), [-1, 0, 0, 0, 1, -1]
+    extrapolation.equal_widths(value, 2), [-1, 0, 0, 0, 1, -1]
   )
 
 
@@ -137,9 +136,9 @@ def test_pseudo_values_of_a_mean_are_its_terms():
 
   def calibrate(used):
     mean = values[used].mean(keepdims=True)
-    return projections.Calibration(np.append(mean, 0), np.array([1.0, 2.0]))
+    return extrapolation.Calibration(np.append(mean, 0), np.array([1.0, 2.0]))
 
-  found = projections.jackknife(calibrate, 12, 20)
+  found = extrapolation.jackknife(calibrate, 12, 20)
   np.testing.assert_allclose(found[:, 2], values)
 
 
@@ -147,9 +146,9 @@ def test_targets_are_projections_that_keep_distances():
   rng = np.random.default_rng(0)
   # One column is all that distances depend on.
   states = rng.normal(size=(3, 40, 2, 4)) * np.array([9, 0.1, 0.1, 0.1])
-  shown = projections.LabelledStates(np.zeros(0), np.zeros(0), states)
+  shown = extrapolation.LabelledStates(np.zeros(0), np.zeros(0), states)
   asked = rng.normal(size=(1, 5, 4))
-  labels, truth = projections.targets(shown, asked, 60, 1)
+  labels, truth = extrapolation.projected_labels(shown, asked, 60, 1)
   np.testing.assert_allclose(labels.mean((1, 2)), 0, atol=1e-12)
   np.testing.assert_allclose(labels.std((1, 2)), 1)
   for d in range(3):
@@ -165,7 +164,7 @@ def test_targets_are_projections_that_keep_distances():
 
 def test_places_are_ends_of_planets_rows():
   found = WORLD.sample(5, 0)
-  seen = extrapolation._Seen.of(WORLD, found)
+  seen = extrapolation._ShownStates.of(WORLD, found)
   wanted = np.zeros(found.tokens.shape, bool)
   wanted[:, 3:-1:2] = True  # Every y but the last.
   np.testing.assert_array_equal(seen.ends, wanted)
@@ -190,10 +189,10 @@ def test_a_network_is_adapted_and_its_random_twin():
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ({'num': 3}, 'num=3 was given; expected at least 4'),
+    ({'num': 3}, 'num=3; expected at least 4'),
     (
       {'bins': 100_000},
-      r'bins=100000 of points=\d+ were given; expected at most \d+, the pairs',
+      r'bins=100000, points=\d+; expected at most \d+ bins, the pairs',
     ),
     ({'variant': 'mine'}, 'available: paper, published'),
     ({'labels': 500}, 'places with a known state; expected 500'),

@@ -9,8 +9,7 @@ from tests.evaluation import counted
 from tests.metrics import table
 from wm import core
 from wm.core import adapting, basics, registry
-from wm.evaluation import statistics
-from wm.evaluation.fewshot import coin_tasks
+from wm.evaluation import coin_tasks, statistics
 from wm.kernels import pairs
 from wm.metrics import inductive_bias
 from wm.models import lookup
@@ -329,13 +328,13 @@ class Few(type(LATTICE)):
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ({'num': 5}, 'num=5 was given; expected an even number'),
+    ({'num': 5}, 'num=5; expected an even number'),
     ({'examples': 0}, 'examples=0'),
     ({'variant': 'mine'}, 'available: paper, published'),
-    ({'steps': (0,)}, 'expected numbers from 1, ascending'),
+    ({'steps': (0,)}, 'ascending values, each at least 1'),
     ({'rates': (1.0, 2.0)}, 'expected validation labels to choose by'),
-    ({'rates': ()}, 'expected learning rates above 0'),
-    ({'pool': 3}, 'pool=3 was given; expected at least 12'),
+    ({'rates': ()}, 'values, each more than 0'),
+    ({'pool': 3}, 'pool=3; expected at least states=12'),
   ],
 )
 def test_bad_fields_are_one_line(fields, message):

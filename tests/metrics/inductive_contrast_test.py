@@ -8,13 +8,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import adapting, registry
-from wm.evaluation import statistics
-from wm.evaluation.fewshot import (
-  coin_pairs,
-  coin_tasks,
-  runner,
-  state_distances,
-)
+from wm.evaluation import coin_tasks, fewshot, statistics
 from wm.metrics import inductive_bias
 from wm.models import lookup
 from wm.models.serving import oracles
@@ -128,7 +122,7 @@ def brute(compared, answers, between):
       if one == core.DEAD or core.DEAD in points or len(points) == 1:
         continue
       other, far = int(legal[one] != legal[two]), between(*states[[one, two]])
-      if far != state_distances.APART:
+      if far != coin_tasks.APART:
         differ = row.flat[one] != row.flat[two]
         kinds[other].setdefault(far, []).append(differ)
     both = [
@@ -152,7 +146,7 @@ def test_the_contrast_is_what_loops_over_pairs_say(apart, joined):
   groups, rows, plain = (3, 14, 8) if apart else (1, 7, 7)
   states = rng.integers(-1, 5, (groups, rows, 1 if apart else 2))
   legal = np.where(states % 4 == 0, states, 9).astype(np.uint64)
-  points = coin_tasks.Points(states[..., None], states, states, legal)
+  points = coin_tasks.StatePoints(states[..., None], states, states, legal)
   close = np.zeros((groups, 0, 2), int)
   if apart:  # The last pair of a group is none.
     close = np.full((groups, 4, 2), core.DEAD)
@@ -164,10 +158,10 @@ def test_the_contrast_is_what_loops_over_pairs_say(apart, joined):
     ] = -1
   line = np.abs(np.arange(5)[:, None] - np.arange(5)).astype(np.int32)
   if not joined:  # No path leads to state 3, or from there.
-    line[3, :3] = line[:3, 3] = line[3, 4] = line[4, 3] = state_distances.APART
+    line[3, :3] = line[:3, 3] = line[3, 4] = line[4, 3] = coin_tasks.APART
   flat = np.maximum(states.reshape(groups, -1), 0)
-  compared = coin_pairs.Compared(
-    points, plain, close, state_distances.Distances(line, flat, None), 2
+  compared = coin_tasks.Compared(
+    points, plain, close, coin_tasks.Distances(line, flat, None), 2
   )
   answers = rng.integers(0, 2, (2 * groups, *states.shape[1:]))
   expected = brute(compared, answers, lambda one, two: line[one, two])
@@ -190,7 +184,7 @@ def shortest(world, points):
     far = np.minimum(far, far[:, k, None] + far[k])
   rows = points.states.reshape(-1)
   far = np.minimum(far, far.T)[rows[:, None], rows]
-  return np.where(np.isinf(far), state_distances.APART, far)
+  return np.where(np.isinf(far), coin_tasks.APART, far)
 
 
 @pytest.mark.parametrize(
@@ -208,14 +202,14 @@ def test_moves_are_the_lesser_of_both_directions(spec):
   points = visited(world)
   there = np.flatnonzero(points.states.reshape(-1) != core.DEAD)
   first, second = (there[side] for side in np.triu_indices(len(there), 1))
-  found = state_distances.of_points(world, points).between(0, first, second)
+  found = coin_tasks.of_points(world, points).between(0, first, second)
   np.testing.assert_array_equal(found, shortest(world, points)[first, second])
 
 
 def test_a_state_that_leads_only_back_is_as_far_as_the_way_there():
   """a -> b -> c -> a: each is one move from both others, or they from it."""
   world = registry.make('world', "groups(group='z3', tokens='generators')")
-  found = state_distances.of_points(world, visited(world))
+  found = coin_tasks.of_points(world, visited(world))
   assert {*found.moves.ravel()} == {0, 1}
 
 
@@ -223,7 +217,7 @@ def test_a_state_that_leads_only_back_is_as_far_as_the_way_there():
 def test_boards_are_as_far_apart_as_their_labels_differ(spec):
   world = registry.make('world', spec)
   points = visited(world, 6)
-  found = state_distances.of_points(world, points)
+  found = coin_tasks.of_points(world, points)
   boards = {}
   for tokens, places in zip(points.tokens[0], points.places[0], strict=True):
     states = world.init(1)
@@ -244,8 +238,8 @@ def test_boards_are_as_far_apart_as_their_labels_differ(spec):
 def test_where_states_are_too_many_and_have_one_label_it_is_a_reason(
   monkeypatch,
 ):
-  monkeypatch.setattr(state_distances, 'MOST_STATES', 4)
-  assert state_distances.of_points(LATTICE, visited(LATTICE)) is None
+  monkeypatch.setattr(coin_tasks, 'MOST_STATES', 4)
+  assert coin_tasks.of_points(LATTICE, visited(LATTICE)) is None
   found = run(lookup.LookUp(LATTICE, 'state', True, 0), num=4)
   assert {*found['q_difference_matched'].reason} == {'no_distance_of_states'}
   assert found['q_difference'].measured.all()
@@ -261,7 +255,7 @@ def test_two_states_of_a_map_with_two_destinations_have_no_distance():
   distances = [
     compared.distances.between(g, *compared._close(g)) for g in range(2)
   ]
-  assert {*np.concatenate(distances)} == {state_distances.APART}
+  assert {*np.concatenate(distances)} == {coin_tasks.APART}
   assert scores['q_difference'].measured.all()
   assert {*scores['q_difference_matched'].reason} == {'no_pairs_as_far_apart'}
 
@@ -279,7 +273,7 @@ def test_two_states_of_a_map_with_two_destinations_have_no_distance():
 )
 def test_labels_that_differ_are_a_distance_on_boards_alone(spec, measured):
   world = registry.make('world', spec)
-  distances = state_distances.of_points(world, visited(world, 4))
+  distances = coin_tasks.of_points(world, visited(world, 4))
   assert (distances is not None) == measured
 
 
@@ -288,10 +282,10 @@ def test_where_no_two_pairs_are_as_far_apart_it_is_a_reason():
   line = np.array([[0, 1, 9], [1, 0, 9], [9, 9, 0]], np.int32)
   states = np.array([[[0], [1], [2]]])
   legal = np.array([[[5], [5], [6]]], np.uint64)
-  points = coin_tasks.Points(states, states, states, legal)
+  points = coin_tasks.StatePoints(states, states, states, legal)
   none = np.zeros((1, 0, 2), int)
-  far = state_distances.Distances(line, states[..., 0], None)
-  compared = coin_pairs.Compared(points, 3, none, far, 2)
+  far = coin_tasks.Distances(line, states[..., 0], None)
+  compared = coin_tasks.Compared(points, 3, none, far, 2)
   assert np.isnan(compared.matched(np.zeros((2, 3, 1), int))).all()
 
 
@@ -301,7 +295,7 @@ def test_random_weights_have_the_values_of_their_own_run():
   sizes = {'num': 4, 'examples': 8, 'states': 8, 'pool': 30, 'steps': (5,)}
   reader = model.predictor(world, 0)
   found = run(reader, world, untrained=True, **sizes)
-  own = run(runner.twin(reader, 1), world, **sizes)
+  own = run(fewshot.twin(reader, 1), world, **sizes)
   for name in inductive_bias.UNTRAINED:
     twin = found[f'{name}_untrained']
     np.testing.assert_array_equal(twin.value, own[name].value)

@@ -8,7 +8,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import edits, probing, results
+from wm.evaluation import probing, results
 from wm.metrics import intervention
 from wm.models.serving import oracles
 from wm.reporting import collect, curves
@@ -52,7 +52,7 @@ class Holding(oracles.Oracle, core.HiddenStates):
       held = hidden[rows, last, self.cuts[k] : self.cuts[k + 1]].argmax(-1)
       new = np.flatnonzero(held != labels[:, k])
       given = states[new], np.full(len(new), k), held[new]
-      states[new] = edits._edited(self.world, *given)
+      states[new] = intervention._edited(self.world, *given)
     legal = self.world.legal(states)
     found = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
     share = -np.log(np.maximum(legal.sum(-1, keepdims=True), 1))
@@ -117,7 +117,9 @@ def test_rows_are_edits_by_layer_and_random_lengths_are_equal():
   np.testing.assert_array_equal(
     found.group[:edited], found.group[edited:][:edited]
   )
-  by = edits.Moves(np.random.default_rng(0).normal(size=(7, 5)), *[None] * 2)
+  by = intervention.Shifts(
+    np.random.default_rng(0).normal(size=(7, 5)), *[None] * 2
+  )
   random = by.random(3, [1, 2])
   assert random.shape == (3, 7, 5)
   np.testing.assert_allclose(
@@ -144,7 +146,7 @@ def _drawn(world, **only):
   points = probing.label(world, sequences)
   values = [np.unique(column) for column in points.label.T]
   every = ~points.prompt
-  return sequences, edits.draw(
+  return sequences, intervention.draw(
     *(world, sequences, points, every, values, 3), **only
   )
 
@@ -164,7 +166,7 @@ def test_an_edit_changes_one_label_and_what_is_legal(world):
   labels = probing.targets(world, states)
   rows = np.arange(len(tokens))
   np.testing.assert_array_equal(labels[rows, some.label], some.old)
-  edited = edits._edited(world, states, some.label, some.new)
+  edited = intervention._edited(world, states, some.label, some.new)
   after = probing.targets(world, edited)
   np.testing.assert_array_equal(after[rows, some.label], some.new)
   assert ((after != labels).sum(-1) == 1).all()
@@ -217,9 +219,9 @@ def test_a_network_goes_on_from_its_own_activations_as_it_was():
 @pytest.mark.parametrize(
   ('spec', 'message'),
   [
-    ('intervention(layers=())', 'one or more different layers'),
-    ('intervention(layers=(1, 1))', 'different layers'),
-    ('intervention(layers=(-2,))', 'each -1 or more'),
+    ('intervention(layers=())', '1 or more different values'),
+    ('intervention(layers=(1, 1))', 'different values'),
+    ('intervention(layers=(-2,))', 'each at least -1'),
     ('intervention(strength=0)', 'more than 0'),
     ("intervention(direction='pca')", 'available: probe, means'),
     ("intervention(accept='top(4)')", 'top'),

@@ -7,8 +7,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics
-from wm.evaluation.prefixes import prefix_pairs
+from wm.evaluation import prefix_pairs, statistics
 from wm.models.serving import oracles, process
 
 SEED, TRIALS = 3, 45

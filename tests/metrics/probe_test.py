@@ -347,7 +347,7 @@ def test_pieces_are_mine_and_theirs_or_by_colour(name):
   ('spec', 'message'),
   [
     ('probe(control=-1)', 'at least 0'),
-    ('probe(layers=(0, 0))', 'different layers'),
+    ('probe(layers=(0, 0))', 'different values'),
     ("probe(pieces='white')", 'mine, colours'),
     ("probe(split='position')", 'sequence, token'),
     ("probe(data='test')", 'heldout, train, all'),

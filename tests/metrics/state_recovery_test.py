@@ -6,7 +6,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation.fewshot import runner
+from wm.evaluation import fewshot
 from wm.metrics import state_recovery
 from wm.models import lookup
 
@@ -49,14 +49,14 @@ def test_legal_moves_of_wrong_boards_are_compared_by_the_rules():
   world = registry.make('world', 'othello(size=4)')
   states = world.sample_states(40, 0)
   labels = world.labels(states).astype(np.int64)
-  asked = state_recovery.Points(
+  asked = state_recovery.BoardPoints(
     np.zeros((1, 1), np.int32),
     np.zeros((1, 1), np.int32),
     labels[None, :1],
     np.zeros(1, int),
   )
   tokens, place = world.history(states), world.known(states) - 1
-  asked = state_recovery.Points(
+  asked = state_recovery.BoardPoints(
     tokens, place[:, None], labels[:, None], np.arange(40)
   )
   wrong = np.roll(labels, 1, axis=0)[:, None]
@@ -79,19 +79,19 @@ def test_legal_moves_of_wrong_boards_are_compared_by_the_rules():
 def test_places_are_random_and_of_what_a_model_reads():
   world = registry.make('world', 'maps()')
   found = world.sample(30, 0)
-  every = runner.places(world, found, 0, 1)
+  every = fewshot.places(world, found, 0, 1)
   for row, length in zip(every, found.lengths, strict=True):
     # The end token is no place; a route of the longest length has none.
     np.testing.assert_array_equal(
       row[row != core.DEAD], np.arange(world.prompt_len, length - 1)
     )
-  some = runner.places(world, found, 3, 1)
+  some = fewshot.places(world, found, 3, 1)
   assert some.shape == (30, 3)
   for row, all_ in zip(some, every, strict=True):
     kept = row[row != core.DEAD]
     assert len({*kept}) == len(kept) == min(3, (all_ != core.DEAD).sum())
     assert {*kept} <= {*all_}
-  other = runner.places(world, found, 3, 2)
+  other = fewshot.places(world, found, 3, 2)
   assert (other != some).any()
 
 
@@ -115,9 +115,9 @@ def test_a_world_that_makes_no_states_of_labels_is_a_reason():
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ({'num': 0}, 'num=0 was given'),
-    ({'places': -1}, 'places=-1 was given'),
-    ({'steps': ()}, 'state_recovery: steps=.* expected numbers from 1'),
+    ({'num': 0}, 'num=0; expected'),
+    ({'places': -1}, 'places=-1; expected'),
+    ({'steps': ()}, 'state_recovery: steps=.*, each at least 1'),
     ({'keep': 'best'}, 'expected validation labels to choose by'),
   ],
 )

@@ -265,8 +265,8 @@ def test_fewer_sequences_than_are_needed_are_one_line():
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ({'num': 0}, 'num=0 was given'),
-    ({'steps': (0,)}, 'transfer: steps=.* expected numbers from 1'),
+    ({'num': 0}, 'num=0; expected'),
+    ({'steps': (0,)}, 'transfer: steps=.*, each at least 1'),
     ({'rates': (1.0, 2.0)}, 'expected validation labels to choose by'),
     ({'functions': ('soul',)}, "has no function 'soul'; available: parity"),
   ],

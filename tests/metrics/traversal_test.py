@@ -7,7 +7,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation.trials import decoding
+from wm.evaluation import decoding
 from wm.metrics import traversal
 from wm.models.serving import oracles
 from wm.runtime import progress

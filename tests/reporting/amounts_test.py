@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from tests.reporting.units_made_up import entry, unit
-from wm.evaluation import seeds as seeds_lib
+from wm.evaluation import statistics
 from wm.reporting import units
 from wm.reporting.findings import Exclusion, Quantity
 
@@ -142,7 +142,7 @@ def covered(between: float, within: float, seeds: int, runs: int) -> float:
   half = 1.96 * within
   hits = 0
   for row in value:
-    _, low, high = seeds_lib.over_seeds(row, row - half, row + half)
+    _, low, high = statistics.over_seeds(row, row - half, row + half)
     hits += low <= 10 <= high
   return hits / runs
 
@@ -155,20 +155,20 @@ def test_intervals_over_seeds_hold_the_mean(between, within, seeds):
 
 
 def test_an_interval_over_seeds_has_clusters_inside():
-  assert seeds_lib.over_seeds([0.5], [0.4], [0.7]) == (0.5, 0.4, 0.7)
-  mean, low, high = seeds_lib.over_seeds([0.5] * 4, [0.4] * 4, [0.7] * 4)
+  assert statistics.over_seeds([0.5], [0.4], [0.7]) == (0.5, 0.4, 0.7)
+  mean, low, high = statistics.over_seeds([0.5] * 4, [0.4] * 4, [0.7] * 4)
   assert (mean, low, high) == pytest.approx((0.5, 0.45, 0.6))
-  _, low, high = seeds_lib.over_seeds([0.99, 0.8], [0.9, 0.7], [1.0, 0.9])
+  _, low, high = statistics.over_seeds([0.99, 0.8], [0.9, 0.7], [1.0, 0.9])
   assert (low, high) == (0.0, 1.0)  # Within bounds.
-  _, low, high = seeds_lib.over_seeds([9.9, 8], [9, 7], [10, 9])
+  _, low, high = statistics.over_seeds([9.9, 8], [9, 7], [10, 9])
   assert low < 0
   assert high > 10
-  assert seeds_lib.over_seeds([1, 2], [None, 1], [1, 3]) == (1.5, None, None)
+  assert statistics.over_seeds([1, 2], [None, 1], [1, 3]) == (1.5, None, None)
 
 
 def bimodal(*values: float, half=0.01, bounds=(0, 1)) -> bool:
   lows, highs = [x - half for x in values], [x + half for x in values]
-  return seeds_lib.bimodal(values, lows, highs, bounds)
+  return statistics.bimodal(values, lows, highs, bounds)
 
 
 def test_seeds_of_two_modes_are_told():
@@ -200,4 +200,4 @@ def test_without_bounds_there_are_no_modes(bounds):
 
 def test_seeds_without_intervals_show_no_modes():
   values, ends = [0.98, 0.2, 0.97], [None, 0.2, 0.97]
-  assert not seeds_lib.bimodal(values, ends, ends, (0, 1))
+  assert not statistics.bimodal(values, ends, ends, (0, 1))

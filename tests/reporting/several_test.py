@@ -460,9 +460,8 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
         about = {k: x for k, x in trained(label, seed).items() if k != 'model'}
         folders.append(tmp_path / f'{label},{seed}')
         scoring.run(
-          *(model, world, metrics),
-          **{'seed': 0, 'model_name': label, 'out': folders[-1]},
-          extra=about,
+          *(scoring.Loaded(model, world, label, about), metrics),
+          **{'seed': 0, 'out': folders[-1]},
         )
         lines = [{'step': 1, 'heldout_loss': 1.0, 'heldout_exact': 0.1}]
         text = '\n'.join(map(json.dumps, lines))

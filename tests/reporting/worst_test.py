@@ -319,7 +319,8 @@ def test_every_world_is_pictured(name, tmp_path):
   world = registry.make('world', f'{name}()')
   bad = oracles.NoisyOracle(world, illegal=0.0, wrong=0.4, by='prefix', seed=2)
   metrics = [registry.make('metric', text) for text in METRICS]
-  scoring.run(bad, world, metrics, seed=1, model_name='bad', out=tmp_path / 'a')
+  loaded = scoring.Loaded(bad, world, 'bad')
+  scoring.run(loaded, metrics, seed=1, out=tmp_path / 'a')
   write.report([tmp_path / 'a'], tmp_path / 'report')
   page = (tmp_path / 'report' / 'report.html').read_text()
   found = drawings(page)

@@ -155,7 +155,8 @@ def _world() -> core.World:
 
 def score(out) -> None:
   uniform = registry.make('model', 'uniform()').predictor(_world(), 0)
-  scoring.run(uniform, _world(), [], seed=0, model_name='u', out=out)
+  loaded = scoring.Loaded(uniform, _world(), 'u')
+  scoring.run(loaded, [], seed=0, out=out)
 
 
 def reconstruct(out) -> None:

@@ -53,7 +53,7 @@ def test_other_plug_ins_are_no_part():
   found = inputs(make('metric', 'compression'))
   for name in ('detour', 'distinction', 'exactness', 'probe'):
     assert f'wm/metrics/{name}.py' not in found
-  assert 'wm/evaluation/trials/engine.py' in found
+  assert 'wm/evaluation/engine.py' in found
   assert 'wm/core/accept.py' in found  # Named by the field `accept`.
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.fewshot import coin_tasks
+from wm.evaluation import coin_tasks
 from wm.kernels import pairs
 
 # Orders, boards after 6 to 10 moves, pairs of one board, of two; of these those

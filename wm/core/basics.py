@@ -86,6 +86,11 @@ def hash64(*words: np.ndarray | int) -> np.ndarray:
   return np.asarray(mixed)
 
 
+def stream(seed: int, *words: int) -> int:
+  """A non-negative integer seed for one use of randomness under `seed`."""
+  return int(hash64(seed, *words) >> np.uint64(2))
+
+
 def uniforms(*words: np.ndarray | int) -> np.ndarray:
   """Uniform float32 in [0, 1), a pure function of the integer `words`."""
   top = (hash64(*words) >> np.uint64(40)).astype(np.float32)

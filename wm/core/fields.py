@@ -211,7 +211,9 @@ def _unmet(thing: Any, value: Any, default: Any, about: Declared) -> str:
   }
   elements = [part for part in _elements(value) if part not in about.also]
   many = isinstance(value, tuple)
-  if limits and (kind := _other_kind(elements, default)):
+  # An empty default says nothing of the kind of numbers; limits do.
+  typical = default if default != () else tuple(limits.values())
+  if limits and (kind := _other_kind(elements, typical)):
     return kind[many]
   met = len(_elements(value)) >= about.fewest and all(
     _RELATIONS[name][0](part, limit)

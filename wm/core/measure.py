@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import Need, plug_in_name
+from wm.core.basics import Need, plug_in_name, section
 from wm.core.predictor import Predictor, TokenReader
 from wm.core.resources import Bounded, Cost
 from wm.core.sequences import Sequences
@@ -146,8 +146,8 @@ class Metric(Bounded, abc.ABC):
       row with the reason.
     headline: quantities of the main table, and of the worst trials pictured.
     glossary: quantity, or side column that results are broken down by -> what
-      it means, in two sentences; NAME also stands for NAME_of_it. Said in the
-      docstring, it is `basics.section(__doc__, 'Glossary')`.
+      it means, in two sentences; NAME also stands for NAME_of_it. Read from
+      below 'Glossary:' in the docstring, where a metric declares none.
     pictures: quantity -> what the continuation in the side column `suffix` of
       its rows is, in words that follow "Continuation:". A report pictures a
       trial from the side columns `prefix` and `other_prefix` (tokens joined by
@@ -189,6 +189,12 @@ class Metric(Bounded, abc.ABC):
   derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {}
   sized_by: ClassVar[tuple[str, ...]] = ()
   repeats: ClassVar[tuple[str, ...]] = ()
+
+  def __init_subclass__(cls, **keywords: Any) -> None:
+    """Reads the glossary from the docstring."""
+    super().__init_subclass__(**keywords)
+    if 'glossary' not in vars(cls):
+      cls.glossary = section(cls.__doc__, 'Glossary') or cls.glossary
 
   @property
   def name(self) -> str:

@@ -2,7 +2,7 @@
 
 A loop over tokens that asks the host at every token waits for the way there
 and back. What is traced runs on the device from the first token to the last:
-`wm.evaluation.trials.device` samples with it, walks by it and lists boundaries.
+`wm.evaluation.device` samples with it, walks by it and lists boundaries.
 """
 
 from __future__ import annotations

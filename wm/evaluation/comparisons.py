@@ -23,7 +23,7 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import statistics
-from wm.evaluation.statistics import LEVEL
+from wm.evaluation.statistics import LEVEL, special
 
 # Fewer clusters than this have no interval of their difference.
 FEWEST_PAIRED = 5
@@ -58,15 +58,11 @@ class Difference(NamedTuple):
 
 def _upper(t: float, degrees: float) -> float:
   """Share of Student's t distribution above t."""
-  from scipy import special  # Heavy; not needed to list metrics.
-
-  return float(special.stdtr(degrees, -t))
+  return float(special().stdtr(degrees, -t))
 
 
 def _quantile(degrees: float) -> float:
-  from scipy import special
-
-  return float(special.stdtrit(degrees, (1 + LEVEL) / 2))
+  return float(special().stdtrit(degrees, (1 + LEVEL) / 2))
 
 
 def _tested(
@@ -142,6 +138,8 @@ def mean(
   floor = float(np.mean(within)) if len(within) else 0.0
   size = float(np.abs(side).max())
   if num > 1:
+    # The variance between seeds contains that of their trials: a smaller
+    # estimate is luck.
     between = max(float(side.var(ddof=1)), floor)
     return Mean(float(side.mean()), between / num, num - 1, num, size)
   if trial_degrees is None or not len(within):
@@ -169,6 +167,7 @@ def of_means(first: Mean, second: Mean) -> Difference:
   # Rounding alone makes equal seeds differ by this.
   if total <= (_ROUNDING * max(first.size, second.size)) ** 2:
     return difference
+  # Welch and Satterthwaite: (v1 + v2)^2 / (v1^2 / df1 + v2^2 / df2).
   degrees = total**2 / (
     first.variance**2 / first.degrees + second.variance**2 / second.degrees
   )
@@ -214,6 +213,7 @@ def paired(
       f'{first.quantity} and {second.quantity} have {len(first.group)} and '
       f'{len(second.group)} rows; expected the same trials in the same groups'
     )
+  # A trial that one model alone has measured is no pair.
   rows = first.measured & second.measured
   rows &= (first.weight > 0) & (second.weight > 0)
   n = int(rows.sum())
@@ -224,6 +224,7 @@ def paired(
   value, errors, weight = _linear(first, second, rows, index)
   difference = Difference(value, None, None, None, n, num)
   most = first.limits[1] - first.limits[0]
+  # Var = G / (G - 1) * sum of squares of the clusters' parts.
   error = math.sqrt(float((errors**2).sum()) * num / (num - 1 or 1))
   # Where all agree, what rounding leaves is no error.
   if error > _ROUNDING * max(abs(value), np.abs(first.value[rows]).max()):
@@ -231,6 +232,8 @@ def paired(
     degrees = min(max(degrees, _LEAST_DEGREES), num - 1)
   else:
     degrees = float(max(num - 1, 1))
+    # As for 0 misses of n independent clusters, n being Kish's effective number
+    # 1 / sum of squared shares of weight.
     share = statistics.proportion(0.0, 1 / float((weight**2).sum()))[1]
     error = most * float(share) / _quantile(degrees)
   if num < FEWEST_PAIRED or not math.isfinite(error):
@@ -253,6 +256,7 @@ def _linear(
     totals = np.bincount(index, weight * scores.value[rows])
     mass = weights.sum()
     values.append(float(totals.sum() / mass))
+    # Delta method: d(T / W) = (dT - T / W dW) / W.
     errors.append((totals - values[-1] * weights) / mass)
     shares.append(weights / mass)
   return values[0] - values[1], errors[0] - errors[1], shares[0]
@@ -267,6 +271,7 @@ def beyond(difference: Difference, margin: float, direction: int) -> float:
   value, error = difference.value, difference.error
   if value is None or error is None or difference.degrees is None:
     return 1.0
+  # Tests sign * difference <= margin.
   sign = 1 if direction > 0 else -1
   return _upper((sign * value - margin) / error, difference.degrees)
 
@@ -284,6 +289,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
   num = len(p_values)
   adjusted, least = [0.0] * num, 0.0
   for rank, place in enumerate(np.argsort(p_values, kind='stable')):
+    # Step down: the k-th smallest p counts num - k + 1 times, and no p is below
+    # the one before it.
     least = max(least, min((num - rank) * p_values[place], 1.0))
     adjusted[place] = least
   return adjusted
@@ -314,9 +321,7 @@ class SampleSize(NamedTuple):
 
 def _normal_errors(power: float) -> float:
   """Standard errors that a difference has to have."""
-  from scipy import special  # Heavy; not needed to list metrics.
-
-  return float(special.ndtri((1 + LEVEL) / 2) + special.ndtri(power))
+  return float(special().ndtri((1 + LEVEL) / 2) + special().ndtri(power))
 
 
 def trials_needed(
@@ -347,12 +352,15 @@ def trials_needed(
     return SampleSize(n, num, mean, None, None, 'too few clusters')
   mass = weight.sum()
   mean = float((weight * value).sum() / mass)
+  # Each trial's part in the error of the mean. Squared by cluster they hold the
+  # dependence of trials; squared one by one they do not.
   off = weight * (value - mean) / mass
   error = float((np.bincount(index, off) ** 2).sum()) * num / (num - 1)
   alone = float((off**2).sum()) * n / (n - 1)
   least, most = pilot.limits
   bounded = math.isfinite(most - least)
   if error > (_ROUNDING * max(abs(mean), 1.0)) ** 2:
+    # The design effect, and the variance of one trial with it.
     effect, unit = error / alone, error * n
   elif bounded:
     # All agree: a cluster is taken for one trial.
@@ -373,6 +381,7 @@ def trials_needed(
     )
   if not math.isfinite(variances):
     return SampleSize(n, num, mean, effect, None, 'no value is so far away')
+  # n = (z of the level + z of the power)^2 * (v1 + v2) / difference^2.
   needed = math.ceil(
     _normal_errors(power) ** 2 * variances / difference**2 - 1e-9
   )
@@ -391,6 +400,8 @@ def _other_variance(
 
   Of the greatest variance that its mean allows it has the same part.
   """
+  # Bhatia and Davis: values in [least, most] with this mean vary by no more
+  # than (mean - least) (most - mean).
   top = (mean - least) * (most - mean)
   part = min(unit / top, effect) if top > 0 and unit > 0 else effect
   return part * (other - least) * (most - other)
@@ -423,8 +434,6 @@ def seeds_needed(
     None where the pilot has one seed, its seeds agree exactly, or more than
     MOST_SEEDS are needed.
   """
-  from scipy import special
-
   _check_power(difference, power)
   if len(values) < 2:
     return None
@@ -432,10 +441,12 @@ def seeds_needed(
   if spread <= _ROUNDING * max(map(abs, values)):
     return None
   number = np.arange(2, MOST_SEEDS + 1)
+  # A t test of two samples of n seeds: 2 (n - 1) degrees of freedom, and the
+  # noncentrality difference / spread * sqrt(n / 2).
   degrees = 2.0 * (number - 1)
-  bar = special.stdtrit(degrees, (1 + LEVEL) / 2)
+  bar = special().stdtrit(degrees, (1 + LEVEL) / 2)
   far = difference / spread * np.sqrt(number / 2)
-  reached = 1 - special.nctdtr(degrees, far, bar)
+  reached = 1 - special().nctdtr(degrees, far, bar)
   # Far beyond the bar the distribution function underflows to NaN.
   enough = np.flatnonzero((reached >= power) | (far > bar + 10))
   return int(number[enough[0]]) if len(enough) else None
@@ -454,14 +465,13 @@ def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:
     In units of the quantity; None where the entry has no interval, or is of
     several seeds, whose ends are no interval of trials.
   """
-  from scipy import special
-
   low, high = entry.get('low'), entry.get('high')
   if entry.get('value') is None or low is None or high is None:
     return None
   if 'seeds' in entry or not high > low:
     return None
-  error = (high - low) / (2 * float(special.ndtri((1 + LEVEL) / 2)))
+  # The standard error of one model; two of them differ with sqrt(2) of it.
+  error = (high - low) / (2 * float(special().ndtri((1 + LEVEL) / 2)))
   return _normal_errors(power) * math.sqrt(2) * error
 
 
@@ -493,6 +503,7 @@ def _sums(
 
   x, y, weight: [T]; cluster: [T] from 0 to C - 1, each at least once.
   """
+  # Near the means, so that differences of moments lose no digits.
   x, y = x - x.mean(), y - y.mean()
   powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
   return np.stack([np.bincount(cluster, weight * power) for power in powers])
@@ -501,8 +512,8 @@ def _sums(
 def _moments(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """Covariance [R] and variances [2, R] of sums [6, R]; see _sums."""
   mass, *moments = sums
-  one, two, xx, yy, xy = (moment / mass for moment in moments)
-  return xy - one * two, np.stack([xx - one * one, yy - two * two])
+  x, y, xx, yy, xy = (moment / mass for moment in moments)
+  return xy - x * y, np.stack([xx - x * x, yy - y * y])
 
 
 def pearson(
@@ -522,8 +533,6 @@ def pearson(
     None where x or y is constant or all points are on a line, in all trials or
     without one cluster, and where clusters are fewer than FEWEST.
   """
-  from scipy import special  # Heavy; not needed to list metrics.
-
   heavy = weight > 0
   x, y, weight, group = x[heavy], y[heavy], weight[heavy], group[heavy]
   names, cluster = np.unique(group, return_inverse=True)
@@ -539,10 +548,12 @@ def pearson(
   correlations = shared / np.sqrt(spread[0] * spread[1])
   if (np.abs(correlations) > 1 - _NO_SPREAD).any():
     return None
+  # Fisher's scale: of all clusters, then without each of them.
   center, *without = np.arctanh(correlations)
+  # The jackknife: (G - 1) / G times the sum of squared deviations.
   variance = np.var(without) * (num - 1)
   tail = (1 + statistics.LEVEL) / 2
-  width = special.stdtrit(num - 1, tail) * math.sqrt(variance)
+  width = special().stdtrit(num - 1, tail) * math.sqrt(variance)
   ends = math.tanh(center - width), math.tanh(center + width)
   return Correlation(float(correlations[0]), *ends, num)
 
@@ -562,8 +573,6 @@ def pearson_over_models(
   Returns:
     None with fewer than FEWEST_MODELS models, or where x or y is constant.
   """
-  from scipy import special
-
   names, of = np.unique(model, return_inverse=True)
   num = len(names)
   if num < FEWEST_MODELS:
@@ -573,8 +582,9 @@ def pearson_over_models(
   if (spread <= _NO_SPREAD).any():
     return None
   value = float((shared / np.sqrt(spread[0] * spread[1]))[0])
+  # Points on a line have a correlation of 1, whose arctanh is infinite.
   inner = min(max(value, _NO_SPREAD - 1), 1 - _NO_SPREAD)
-  width = special.ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)
+  width = special().ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)
   center = math.atanh(inner)
   ends = math.tanh(center - width), math.tanh(center + width)
   return Correlation(min(max(value, -1.0), 1.0), *ends, num)

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 
 
-class Batches(NamedTuple):
+class Epoch(NamedTuple):
   """One epoch: x [N, B, D], target y [N, B, K], w [N, B], 0 for filling."""
 
   x: jax.Array
@@ -24,7 +24,7 @@ Params = tuple[jax.Array, jax.Array]  # [D, K, C] weights, [K, C] biases.
 NEVER = -1e30
 
 
-def _loss(params: Params, batch: Batches, valid: jax.Array) -> jax.Array:
+def _loss(params: Params, batch: Epoch, valid: jax.Array) -> jax.Array:
   """Sum over classifiers; their parameters are apart, so each is fit alone."""
   logits_BKC = jnp.tensordot(batch.x, params[0], 1) + params[1][None]
   logits_BKC = jnp.where(valid, logits_BKC, NEVER)
@@ -36,14 +36,14 @@ def _loss(params: Params, batch: Batches, valid: jax.Array) -> jax.Array:
 def _epoch(
   params: Params,
   state: optax.OptState,
-  batches: Batches,
+  batches: Epoch,
   valid: jax.Array,
   lr: float,
 ) -> tuple[Params, optax.OptState]:
   optimizer = optax.adam(lr)
 
   def step(
-    carry: tuple[Params, optax.OptState], batch: Batches
+    carry: tuple[Params, optax.OptState], batch: Epoch
   ) -> tuple[tuple[Params, optax.OptState], None]:
     params, state = carry
     grads = jax.grad(_loss)(params, batch, valid)
@@ -86,7 +86,7 @@ def fit(
   order = np.random.default_rng([seed, 7]).permutation(num)
   order = np.resize(order, steps * batch)  # Filled up; weighted 0 below.
   used = np.arange(steps * batch) < num
-  batches = Batches(
+  batches = Epoch(
     x=jnp.asarray(features[order].reshape(steps, batch, width)),
     y=jnp.asarray(target[order].reshape(steps, batch, -1), jnp.int32),
     w=jnp.asarray(used.reshape(steps, batch), jnp.float32),

@@ -26,6 +26,8 @@ def lacks(
   types: of a predictor, of a world; only needs of these two kinds are looked
     at, so that a world can be asked about without a model.
   """
+  # Needs of a kind that no type is of are not looked at: of a world alone, what
+  # a predictor must be able to do is unknown.
   kinds = tuple(
     kind
     for kind in (core.TokenReader, core.World)
@@ -41,6 +43,7 @@ def lacks(
 
 def word(need: core.Need) -> str:
   """What a reason calls what is missing: HiddenStates is hidden_states."""
+  # A blank place before each capital that follows a small letter.
   return re.sub(r'(?<=[a-z])(?=[A-Z])', '_', need.__name__).lower()
 
 
@@ -50,7 +53,7 @@ def row(missing: Sequence[core.Need]) -> core.Scores:
   return core.scores('all', [np.nan], reason=[reason])
 
 
-class Cell(NamedTuple):
+class Combination(NamedTuple):
   """One world, model and metric, at their defaults.
 
   Attributes:
@@ -66,13 +69,20 @@ class Cell(NamedTuple):
   missing: tuple[core.Need, ...]
 
 
-def matrix() -> Iterator[Cell]:
+def matrix() -> Iterator[Combination]:
   """What can be run, and what is missing, of all plug-ins; nothing is run."""
   plug_ins = map(_found, ('world', 'model', 'metric'))
+  # Types are compared; no world, model or metric is made.
   for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
     cells = [
-      Cell(world, model, metric, given, (*lacks(m, w), *lacks(of, given, w)))
-      for given in m.gives
+      Combination(
+        world,
+        model,
+        metric,
+        predictor,
+        (*lacks(m, w), *lacks(of, predictor, w)),
+      )
+      for predictor in m.gives
     ]
     # Of the predictors that a model may give the first that fits, or the usual.
     yield min(cells, key=lambda cell: bool(cell.missing))
@@ -89,6 +99,7 @@ def text() -> str:
   gives a predictor that has, and the world has what the model needs.
   """
   worlds, models, metrics = map(_found, ('world', 'model', 'metric'))
+  # Counted over all combinations, while the tables below fold them into pairs.
   able = sum(not cell.missing for cell in matrix())
   total = len(worlds) * len(models) * len(metrics)
   lines = [
@@ -101,9 +112,10 @@ def text() -> str:
     ('What models need of worlds', models, worlds, lacks),
   ):
     table = [['  ' + title, *(name for name, _ in columns)]]
-    for name, one in rows:
-      cells = [missing(one, other) for _, other in columns]
+    for name, first in rows:
+      cells = [missing(first, second) for _, second in columns]
       table.append([f'    {name}', *map(_cell, cells)])
+    # Columns are as wide as their widest cell.
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines.append('')
     for row in table:
@@ -123,7 +135,9 @@ def _of_model(
   model: type[core.Model], metric: type[core.Metric]
 ) -> Sequence[core.Need] | str:
   """What is missing, or 'as CLASS' of what the model does not usually give."""
+  # A model may give another kind of predictor on request, such as one with
+  # hidden states.
   usual, *others = model.gives
   missing = lacks(metric, usual)
-  fits = [given for given in others if not lacks(metric, given)]
+  fits = [predictor for predictor in others if not lacks(metric, predictor)]
   return f'as {fits[0].__name__}' if missing and fits else missing

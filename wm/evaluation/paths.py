@@ -12,18 +12,21 @@ from wm import core
 def _coordinates(world: core.Latent, log_probs: np.ndarray) -> np.ndarray:
   """[...] tokens that are coordinates and most likely, of [..., V]."""
   meant = np.isfinite(world.coordinates(np.arange(log_probs.shape[-1])))
+  # Tokens of the prompt have no coordinate: a body is never there.
   return np.where(meant, log_probs, -np.inf).argmax(-1)
 
 
 def seen(world: core.Latent, sequences: core.Sequences) -> np.ndarray:
   """[N, R, 2] AU: centres of the bins that sequences show, row by row."""
   tokens = sequences.tokens[:, world.prompt_len :]
+  # Tokens alternate: x, y of a row, x, y of the next.
   rows = tokens.shape[1] // 2
   return world.coordinates(tokens).reshape(len(tokens), rows, 2)
 
 
 def _expected(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
   """[...] means of coordinates, of [..., K]; NaN where none is possible."""
+  # The greatest is taken out first, so that exp does not underflow to 0 / 0.
   top = log_probs.max(-1, keepdims=True)
   chance = np.exp(log_probs - np.where(np.isfinite(top), top, 0))
   with np.errstate(invalid='ignore'):  # 0 / 0
@@ -56,6 +59,7 @@ def forced(
   for part, log_probs in core.predictor.log_probs_by_rows(
     predictor, sequences.tokens, sequences.lengths
   ):
+    # Log-probabilities at t are of token t + 1: [N, L] -> [N, L - first].
     rows = log_probs[:, first - 1 : size - 1]
     tokens[part] = _coordinates(world, rows)
     expected[part] = _expected(rows[..., meant], centres[meant])
@@ -79,6 +83,7 @@ def rolled(
     return np.zeros((num, rows, 2))
   for part in core.predictor.chunks(num, predictor.vocab_size * size):
     before = sequences.tokens[part, :size]
+    # The model goes on from its own tokens, x and y in turn.
     session = predictor.session(before, np.full(len(before), size), 1)
     for k in range(2 * rows):
       predicted = _coordinates(world, np.asarray(session.log_probs()))

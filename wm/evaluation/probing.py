@@ -12,10 +12,11 @@ from wm.core import basics
 # How a probe reads pieces: as the world's heads say, as mine and theirs, or by
 # colour.
 PIECES = '', 'mine', 'colours'
+SPLITS = 'heldout', 'train', 'all'  # Of a world's sequences.
 HELD_OUT = 5  # One part in so many is for testing.
 
 
-class Points(NamedTuple):
+class LabelledPoints(NamedTuple):
   """Positions with a label.
 
   Attributes:
@@ -33,7 +34,7 @@ class Points(NamedTuple):
 
 def label(
   world: core.World, sequences: core.Sequences, pieces: str = ''
-) -> Points:
+) -> LabelledPoints:
   """All labelled positions, by sequence and then position; see `targets`."""
   num, longest = sequences.tokens.shape
   states, last = world.init(num), world.prompt_len - 1
@@ -54,7 +55,7 @@ def label(
   row, position, labels = map(np.concatenate, zip(*blocks, strict=True))
   order = np.lexsort((position, row))
   position = position[order]
-  return Points(row[order], position, labels[order], position < last)
+  return LabelledPoints(row[order], position, labels[order], position < last)
 
 
 def targets(
@@ -84,6 +85,8 @@ def targets(
   read_labels = labels[:, read]
   if turn is None or pieces == 'colours' or not (pieces or heads.mine):
     return read_labels
+  # Colours become mine and theirs: which they are follows from who is to move
+  # (Nanda et al. 2023).
   mover = labels[:, [turn]]
   read_labels = by_mover(read_labels, mover, heads.sizes[read.start])
   return np.where(mover < 2, read_labels, core.DEAD)
@@ -108,7 +111,7 @@ def by_mover(pieces: np.ndarray, turn: np.ndarray, classes: int) -> np.ndarray:
   """Pieces of two colours as mine and theirs, or these as colours again.
 
   pieces: 0 for none, then one colour's kinds, then the other's (mine, theirs).
-  turn: 0 or 1, broadcast to `found`: the colour that is to move.
+  turn: 0 or 1, broadcast to `pieces`: the colour that is to move.
   classes: all of these, 2 * kinds + 1.
   """
   kinds = (classes - 1) // 2
@@ -119,7 +122,7 @@ def by_mover(pieces: np.ndarray, turn: np.ndarray, classes: int) -> np.ndarray:
 def activations(
   predictor: core.HiddenStates,
   sequences: core.Sequences,
-  points: Points,
+  points: LabelledPoints,
   layer: int,
 ) -> np.ndarray:
   """[P, D] float32 activations at the points."""
@@ -130,18 +133,20 @@ def activations(
     hidden = predictor.hidden(
       sequences.tokens[rows], sequences.lengths[rows], layer
     )
+    # Points of the sequences of this chunk.
     inside = (points.row >= rows.start) & (points.row < rows.stop)
     at = points.row[inside] - rows.start, points.position[inside]
     parts.append(np.asarray(hidden)[at])
   return np.concatenate(parts).astype(np.float32)
 
 
-def by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
+def by_task(points: LabelledPoints, keys: np.ndarray, seed: int) -> np.ndarray:
   """[P] bool: points to test on, all those of one task in HELD_OUT.
 
   keys: [N] split key of each sequence, which stands for its task.
   """
   tasks, task = np.unique(keys, return_inverse=True)
+  # By hash of the task, so that a task's sequences are all in one part.
   order = np.argsort(basics.hash64(seed, tasks), kind='stable')
   chosen = np.zeros(len(tasks), bool)
   chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
@@ -150,6 +155,7 @@ def by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
 
 def classes(labels: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   """Labels [P, K] as classes 0, 1, ... of each column, and what they are."""
+  # Softmax needs classes from 0 on; columns may have different values.
   columns = [np.unique(column, return_inverse=True) for column in labels.T]
   kind = np.min_scalar_type(max(len(seen) for seen, _ in columns))
   target = [back.astype(kind) for _, back in columns]

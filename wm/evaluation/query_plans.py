@@ -54,6 +54,8 @@ class Plan:
   def tokens(self) -> int:
     """Tokens of all prompts, about."""
     prompts = [query.prompt for query in self.questions]
+    # Tokens of some prompts, scaled by the characters of all: tokenizing
+    # thousands takes longer than a plan should.
     few = prompts[:: len(prompts) // SAMPLED + 1]
     share = sum(map(verbal.text_tokens, few)) / max(sum(map(len, few)), 1)
     each = self.calls / max(len(prompts), 1)
@@ -81,6 +83,7 @@ def scores(
 ) -> tuple[core.Scores, ...]:
   """A row per question that the world can answer; see GLOSSARY."""
   right = queries.truths(world, questions)
+  # The world says what is right; not every question has an answer in it.
   rows = [k for k, truth in enumerate(right) if truth is not None]
   if not rows:
     return ()
@@ -119,8 +122,11 @@ def plan_of(
       f'{registry.spec(metric)} of a language model: its questions cannot be '
       f'listed before any is answered; {why}'
     )
+  # The twin answers nothing and notes each question: the metric is run for
+  # real, so that the list cannot differ from what will be asked.
   twin, listed = predictor.dry_run()
   metric(twin, world, seed)
+  # Each prompt once, in the order of its first question.
   once = {query.prompt: query for query in reversed(listed)}
   return Plan(metric, predictor, tuple(reversed(once.values())))
 
@@ -150,6 +156,7 @@ def plans(
   """
   by_spec: dict[str, Plan] = {}
   for metric in _with_beside(metrics):
+    # Its row with a reason costs no call.
     if needs.lacks(metric, type(predictor), type(world)):
       plan = Plan(metric, predictor, ())
     else:
@@ -189,6 +196,7 @@ def _fitting(
       f'its first {_trials(fitting.metric):,} trials'
     )
   cut = fitting.metric is not metric
+  # Trials cost different numbers of calls: what is cut may still be too much.
   while fitting.calls > most:
     smaller = _cut(fitting, most)
     if smaller is None:
@@ -197,6 +205,7 @@ def _fitting(
         'trials fits'
       )
     fitting, cut = plan_of(smaller, predictor, world, seed), True
+  # Nobody asked for fewer trials: they are offered, not taken.
   if cut and not max_calls:
     raise core.InputError(
       f'{asks}; expected at most {most:,} calls: '
@@ -230,6 +239,7 @@ def _listed(
 def _cut(current: Plan, most: int) -> core.Metric | None:
   """The metric with fewer trials, or None."""
   num = _trials(current.metric)
+  # In proportion, and at least one draw less, so that the loop ends.
   fits = min(num * most // current.calls, num - current.metric.trials_per_draw)
   if fits < current.metric.trials_per_draw:
     return None
@@ -243,6 +253,7 @@ def _trials(metric: core.Metric) -> int:
 
 def _with_trials(metric: Any, most: int) -> core.Metric:
   """The metric with at most so many trials, at least those of one multiple."""
+  # Whole draws: both labels of a pair, or all pairs of a state.
   num = max(most // metric.trials_per_draw, 1) * metric.trials_per_draw
   if _trials(metric) <= num:
     return metric

@@ -29,8 +29,7 @@ import numpy as np
 import wm
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics
-from wm.evaluation.trials import context
+from wm.evaluation import context, statistics
 from wm.runtime import files
 
 FOLDER = 'scores'
@@ -103,6 +102,7 @@ def remove(path: pathlib.Path) -> None:
 
 
 def _hash(value: Any) -> str:
+  # Keys are sorted, so that equal values have equal hashes.
   text = json.dumps(value, sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()
 
@@ -110,6 +110,7 @@ def _hash(value: Any) -> str:
 def _array(column: np.ndarray) -> np.ndarray:
   """As it can be kept without running code when it is read."""
   column = np.asarray(column)
+  # An array of objects would be pickled.
   return column.astype(str) if column.dtype == object else column
 
 
@@ -134,6 +135,7 @@ def write(path: pathlib.Path, part: Part) -> None:
       }
     )
   rows = path.with_suffix('.npz')
+  # Rows first: a JSON file beside them says that they are whole.
   with files.replacing(rows) as temporary, open(temporary, 'wb') as file:
     np.savez_compressed(file, **arrays)
   body = {name: x for name, x in vars(part).items() if name != 'scores'} | {
@@ -206,6 +208,7 @@ def _finite(
   """Bounds as JSON has them, None for what is infinite; `_bounds` reads it."""
   if bounds is None:
     return None
+  # JSON has no infinity.
   return [
     float(x) if x is not None and math.isfinite(x) else None for x in bounds
   ]
@@ -266,6 +269,8 @@ def breakdown(
   Each entry has `where`, the column and its value; about: as in `entry`.
   """
   for name in (*context.tags(world, world.init(1)), *metric.breakdown):
+    # A column of one value repeats the whole; one of very many, such as ids, is
+    # no breakdown.
     column = scores.columns.get(name)
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
       continue
@@ -297,6 +302,7 @@ def _rows(part: Part) -> Iterator[Entry]:
     columns = {**scores.columns, 'row': np.arange(len(scores.value)), **arrays}
     values = [np.asarray(column).tolist() for column in columns.values()]
     for row in zip(*values, strict=True):
+      # Fixed columns come last: no side column can replace the metric's name.
       cells = {**dict(zip(columns, row, strict=True)), **fixed}
       yield {**cells, 'value': ''} if cells['reason'] else cells
 
@@ -309,6 +315,7 @@ def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
     files.replacing(folder / 'rows.csv') as temporary,
     open(temporary, 'w', encoding='utf-8', newline='') as file,
   ):
+    # The union of all columns, in the order in which they come up.
     names = list(dict.fromkeys([*COLUMNS, *side]))
     writer = csv.DictWriter(file, names, lineterminator='\n')
     writer.writeheader()

@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,16 @@ _BLOCK = 1 << 16
 FEWEST_CLUSTERS, _WIDER, _TAIL = 10, 0.01, 1.0
 # Relative differences below this are rounding.
 ROUNDING = 1e-9
+
+
+def special() -> Any:
+  """The module scipy.special, imported where an interval is computed.
+
+  Reports read intervals and compute none: they start sooner without SciPy.
+  """
+  from scipy import special
+
+  return special
 
 
 def residuals(
@@ -108,7 +119,7 @@ def bootstrap_t(
     [plain, weights, plain * plain, plain * weights, weights * weights]
   )
   block = max(1, _BLOCK // num)
-  found = []
+  errors_over_scale = []
   for start in range(0, RESAMPLES, block):
     rows = np.arange(start, min(start + block, RESAMPLES))
     counts = resample(num, seed, rows)
@@ -123,10 +134,12 @@ def bootstrap_t(
     none = left <= ROUNDING * (square + off * off * heavy)
     # Times the mass, as is the total: it cancels.
     error = np.sqrt(np.where(none, 1, left) * num / (num - 1))
-    found.append(np.where(none, np.copysign(np.inf, total), total / error))
+    errors_over_scale.append(
+      np.where(none, np.copysign(np.inf, total), total / error)
+    )
   # Large errors of resamples above mean that the truth is far below: the
   # quantiles change places.
-  ratios = np.sort(np.concatenate(found, 1), 1)
+  ratios = np.sort(np.concatenate(errors_over_scale, 1), 1)
   cut = round((RESAMPLES + 1) * (1 - LEVEL) / 2)
   scale = np.sqrt((errors * errors).sum(1) * (1 - 1 / num))
   with np.errstate(invalid='ignore'):  # Where all clusters agree.
@@ -142,8 +155,6 @@ def hall(
   Student's t, transformed by a cubic so that the skewness of the clusters'
   errors is gone to first order. Nothing is drawn, and both ends are finite.
   """
-  from scipy import special
-
   num = weights.shape[1]
   value, errors = residuals(totals, weights)
   square = (errors * errors).sum(1)
@@ -159,7 +170,7 @@ def hall(
     bent = (np.cbrt(1 + 3 * third * moved) - 1) / third
     return value - np.where(straight, moved, bent) * scale
 
-  t = float(special.stdtrit(num - 1, (1 + LEVEL) / 2))
+  t = float(special().stdtrit(num - 1, (1 + LEVEL) / 2))
   return end(t), end(-t)
 
 
@@ -220,8 +231,6 @@ def proportion(
   Close to Clopper & Pearson's interval and inside it; `num` need not be whole.
   Never of zero width, and always holds `value`.
   """
-  from scipy import special  # Heavy; not needed to list metrics.
-
   value, num = np.broadcast_arrays(value, np.asarray(num, np.float64))
   hits, misses = value * num, (1 - value) * num
   tail = (1 - LEVEL) / 2
@@ -233,7 +242,7 @@ def proportion(
     # the end goes to 0 without a jump.
     shift = _SHIFT * np.minimum(hits, 1)
     successes = np.where(hits > 0, hits + shift, 1)
-    quantile = special.betaincinv(successes, misses + 1 - shift, tail)
+    quantile = special().betaincinv(successes, misses + 1 - shift, tail)
     return np.where(hits > 0, quantile, 0)
 
   # The upper end is one minus the lower end of the share of misses.
@@ -305,8 +314,6 @@ def effective(
   wrong ones. Where all clusters agree, and up to FEW clusters, it is that; from
   there to MANY it is a weighted geometric mean of both.
   """
-  from scipy import special
-
   num = weights.shape[1]
   mass = weights.sum(1)
   # One over Kish's effective number: 1 / G where all weights are equal.
@@ -320,8 +327,8 @@ def effective(
   # Squared, unlike in the jackknife: clusters of one trial each then have the
   # variance value (1 - value) / G, and count as G trials exactly.
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
-  normal, tail = special.ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
-  wider = (special.stdtrit(degrees(errors), tail) / normal) ** 2
+  normal, tail = special().ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
+  wider = (special().stdtrit(degrees(errors), tail) / normal) ** 2
   # Clusters that are each all right or all wrong vary the most.
   most = value * (1 - value) * spread
   fade = min(1, _FADE / num)
@@ -394,13 +401,11 @@ def median(values: np.ndarray) -> Summary:
   Outliers are beyond the quartiles by 3 interquartile ranges (Tukey 1977,
   Exploratory Data Analysis, "far out").
   """
-  from scipy import special
-
   values = np.sort(values)
   num = len(values)
   # The most values that may be left out on each side.
   outer = np.arange((num + 1) // 2)
-  spare = outer[special.bdtr(outer, num, 0.5) <= (1 - LEVEL) / 2]
+  spare = outer[special().bdtr(outer, num, 0.5) <= (1 - LEVEL) / 2]
   first, third = np.quantile(values, [0.25, 0.75])
   off = np.maximum(first - values, values - third) > 3 * (third - first)
   low, high = None, None
@@ -494,3 +499,101 @@ def by_column(
   values = scores.columns[column]
   for value in np.unique(values):
     yield value.item(), summarize(subset(scores, values == value), seed)
+
+
+# So many seeds are shown one by one.
+SHOWN = 5
+# Seeds of one mode lie closer than this part of the greatest of them.
+_APART = 0.5
+# A gap below this part of the range of possible values is of no interest.
+_LEAST = 0.1
+
+
+def bimodal(
+  values: Sequence[float],
+  lows: Sequence[float | None],
+  highs: Sequence[float | None],
+  bounds: tuple[float | None, float | None],
+) -> bool:
+  """Whether seeds fall in two groups, such as models that grok and others.
+
+  Three or more do where the largest gap between sorted values is more than the
+  rest of their range, and more than half of the greatest magnitude: of three
+  values the largest gap is always more than the rest. Values near 0 that differ
+  by the luck of their trials are no groups: the gap must also be free of the
+  seeds' own intervals, and a tenth of the range that is possible.
+
+  Args:
+    values: of each seed.
+    lows, highs: ends of each seed's interval; None is unknown.
+    bounds: least and greatest value possible. Where one is None or infinite,
+      no gap can be called large, and the answer is False.
+  """
+  least, most = (math.inf if end is None else end for end in bounds)
+  if len(values) < 3 or None in (*lows, *highs):
+    return False
+  if not math.isfinite(most - least):
+    return False
+  order = sorted(range(len(values)), key=values.__getitem__)
+  ordered = [values[n] for n in order]
+  gap, split = max(
+    (after - before, n)
+    for n, (before, after) in enumerate(itertools.pairwise(ordered), 1)
+  )
+  rest = ordered[-1] - ordered[0] - gap
+  if gap <= max(rest, _APART * max(map(abs, values)), _LEAST * (most - least)):
+    return False
+  below = [high for n in order[:split] if (high := highs[n]) is not None]
+  above = [low for n in order[split:] if (low := lows[n]) is not None]
+  return max(below) < min(above)
+
+
+def over_seeds(
+  values: Sequence[float],
+  lows: Sequence[float | None],
+  highs: Sequence[float | None],
+) -> tuple[float, float | None, float | None]:
+  """The mean over seeds and its interval.
+
+  The variance of seeds' values holds both that of training and, as each seed
+  has trials of its own, that of trials: Student's t with one degree of freedom
+  less than there are seeds. Few seeds may agree by chance, so the interval is
+  never narrower than what the seeds' own intervals (of clusters) say of their
+  mean. One seed has its own interval, of this model's trials and not of other
+  seeds.
+
+  Student's t is for seeds of one mode; it is wide enough where two are seen,
+  see `bimodal`. Of a model that groks or not, few seeds may all be of one mode,
+  and nothing then says so: four of five that grok are all of three seeds in
+  half of all samples. Print each seed, and train more.
+
+  Args:
+    values: of each seed, one or more.
+    lows, highs: ends of each seed's interval; None is unknown.
+
+  Returns:
+    (mean, low, high); within 0 and 1 where all of the seeds' intervals are.
+    Ends are None where one seed's are unknown.
+  """
+  num = len(values)
+  mean = math.fsum(values) / num
+  if None in (*lows, *highs):
+    return mean, None, None
+  least = [low for low in lows if low is not None]
+  most = [high for high in highs if high is not None]
+
+  def half(ends: Sequence[float]) -> float:
+    """What the seeds' intervals say of the mean, on one side."""
+    squares = ((end - x) ** 2 for end, x in zip(ends, values, strict=True))
+    return math.sqrt(math.fsum(squares)) / num
+
+  between = 0.0
+  if num > 1:
+    spread = math.fsum((x - mean) ** 2 for x in values) / (num - 1)
+    quantile = float(special().stdtrit(num - 1, (1 + LEVEL) / 2))
+    between = quantile * math.sqrt(spread / num)
+  low = mean - max(half(least), between)
+  high = mean + max(half(most), between)
+  if min(least) >= 0 and max(most) <= 1:
+    return mean, max(low, 0.0), min(high, 1.0)
+  return mean, low, high

@@ -445,14 +445,12 @@ def score_setting(
   spec: str = '',
 ) -> list[dict[str, Any]]:
   """Entries of the metrics of a setting; see wm.score."""
+  about = {'model_spec': spec or name, 'checkpoint': 'none'}
   return trials.run(
-    predictor,
-    made_world(setting.world),
+    trials.Loaded(predictor, made_world(setting.world), name, about),
     [registry.make('metric', spec) for spec in setting.metrics],
     seed=setting.seed,
-    model_name=name,
     out=folder,
-    extra={'model_spec': spec or name, 'checkpoint': 'none'},
     max_calls=NO_LIMIT,
     log=log,
   )

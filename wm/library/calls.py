@@ -244,14 +244,10 @@ def score(
     out = source.folder
   with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
     entries = scoring.run(
-      loaded.predictor,
-      loaded.world,
+      dataclasses.replace(loaded, name=name or loaded.name),
       asked,
       seed=seed,
-      model_name=name or loaded.name,
       out=temporary if out is None else out,
-      extra=loaded.about,
-      origin=loaded.origin,
       max_calls=max_calls,
       log=log,
     )

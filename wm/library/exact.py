@@ -12,7 +12,7 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.accept import Accept
-from wm.evaluation.prefixes import exhaustive, membership
+from wm.evaluation import exhaustive, membership
 from wm.library import loading
 from wm.library.loading import Source
 from wm.options.calls import Count, Path, Scoring

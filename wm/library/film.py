@@ -9,9 +9,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry, resources
-from wm.evaluation import paths
-from wm.evaluation.fewshot import force_tasks
-from wm.evaluation.prefixes import membership
+from wm.evaluation import force_tasks, membership, paths
 from wm.library import loading
 from wm.library.loading import Loaded, Source
 from wm.metrics import force_law
@@ -244,7 +242,7 @@ def _tuned(
   planets = force_tasks.Shown.of(world, shown)
   rows = force_tasks.chosen(planets.planet, planets.planet.shape[2], seed)
   task = metric.task(world, seed)._replace(
-    tested=planets, asked=force_tasks.Points.of(planets, rows)
+    tested=planets, asked=force_tasks.OrbitPoints.of(planets, rows)
   )
   predicted = metric.said(task, metric.targets[0], predictor, seed)[-1, 0]
   forces = np.full((*planets.planet.shape[1:], predicted.shape[-1]), np.nan)

@@ -13,6 +13,7 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
+from wm.evaluation.scoring import Loaded
 from wm.models import user
 from wm.options.calls import Scoring
 from wm.options.training import Training
@@ -36,25 +37,6 @@ class Run:
     from wm.training import run_log
 
     return run_log.read(self.folder / 'metrics.jsonl')
-
-
-@dataclasses.dataclass(frozen=True)
-class Loaded:
-  """A predictor, and all that results say of it.
-
-  Attributes:
-    predictor: what reads tokens, mostly a core.Predictor.
-    world: that it is used in.
-    name: of its model.
-    about: what else identifies it: spec, checkpoint, step, training.
-    origin: what it is made from, by which results are kept or not.
-  """
-
-  predictor: core.TokenReader
-  world: core.World
-  name: str
-  about: dict[str, Any]
-  origin: provenance.Origin
 
 
 # What is asked for by default, or for a model that is used as it is.

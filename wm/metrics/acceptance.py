@@ -8,17 +8,16 @@ positions of the next-token test (section 3.1), from one run of the model.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from wm import core
-from wm.core import accept, basics
-from wm.evaluation import fields
-from wm.evaluation.prefixes import membership
-from wm.evaluation.trials import context, positions
+from wm.core import accept
+from wm.core.fields import field, field_error
+from wm.evaluation import context, membership
 
+SORTED: dict[str, Any] = {'fewest': 1, 'ascending': True}
 # Name of a set quantity in positions.SETS -> here.
 _NAMES = {
   'set_precision': 'precision',
@@ -106,33 +105,21 @@ class Metric(core.Metric):
     ),
   )
   breakdown: ClassVar[tuple[str, ...]] = ('epsilon', 'k', 'p')
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 1000
-  epsilons: tuple[float, ...] = (
-    *(1e-6, 1e-5, 1e-4, 1e-3),
-    *(0.003, 0.01, 0.03, 0.1, 0.3),
+  num: int = field(1000, least=1)
+  epsilons: tuple[float, ...] = field(
+    (1e-6, 1e-5, 1e-4, 1e-3, 0.003, 0.01, 0.03, 0.1, 0.3), **SORTED
   )
-  ks: tuple[int, ...] = (1, 2, 4, 8, 16)
-  masses: tuple[float, ...] = (0.9, 0.99, 0.999)
-  decade: tuple[float, ...] = (0.001, 0.01)
+  ks: tuple[int, ...] = field((1, 2, 4, 8, 16), **SORTED)
+  masses: tuple[float, ...] = field((0.9, 0.99, 0.999), **SORTED)
+  decade: tuple[float, ...] = field((0.001, 0.01), **SORTED)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=1)
-    for name in ('epsilons', 'ks', 'masses', 'decade'):
-      values = getattr(self, name)
-      if not values or list(values) != sorted(set(values)):
-        raise core.InputError(
-          f'acceptance: {name}={values} was given; expected one or more '
-          'numbers, ascending'
-        )
     self._rules()
     if not self._near().any():
-      raise core.InputError(
-        f'acceptance: decade={self.decade}; expected one that holds some of '
-        f'epsilons={self.epsilons}'
-      )
+      expected = f'one that holds some of epsilons={self.epsilons}'
+      raise field_error(self, 'decade', expected)
 
   def _rules(self) -> dict[str, tuple[tuple[float, accept.Accept], ...]]:
     """Column -> number and rule of each of its places."""
@@ -162,11 +149,11 @@ class Metric(core.Metric):
       for _, rule in places
     ]
     # Sums and counts of sequences, rules and quantities: [N, K, Q].
-    shape = len(sequences), len(rules), len(positions.SETS)
+    shape = len(sequences), len(rules), len(membership.SETS)
     sums, counts = np.zeros(shape), np.zeros(shape, np.int64)
     silent = np.zeros(len(sequences), np.int64)
-    for position in positions.positions(
-      predictor, world, sequences, positions.first(world, sequences)
+    for position in membership.positions(
+      predictor, world, sequences, membership.prompt_end(world, sequences)
     ):
       rows = position.rows
       silent[position.silent] += 1
@@ -177,9 +164,9 @@ class Metric(core.Metric):
       legal = np.take_along_axis(position.legal, order, -1)
       for k, rule in enumerate(rules):
         mask = np.asarray(rule.mask(log_probs))
-        values, accepted = positions.set_scores(mask, legal)
+        values, accepted = membership.set_scores(mask, legal)
         counted = np.ones(values.shape, bool)
-        counted[:, positions.SETS.index('set_precision')] = accepted
+        counted[:, membership.SETS.index('set_precision')] = accepted
         sums[rows, k] += np.where(counted, values, 0)
         counts[rows, k] += counted
     group = context.clusters(world, sequences)
@@ -197,7 +184,7 @@ class Metric(core.Metric):
     group: np.ndarray,
   ) -> list[core.Scores]:
     """Quantities at epsilons that all positions choose; the first of equals."""
-    exact = positions.SETS.index('exact_set')
+    exact = membership.SETS.index('exact_set')
     total = sums[:, : len(self.epsilons), exact]
     weight = counts[:, 0, exact]
     value = total / np.maximum(weight, 1)[:, None]
@@ -238,9 +225,9 @@ class Metric(core.Metric):
       span = slice(start, start + len(places))
       start = span.stop
       numbers = np.array([number for number, _ in places])
-      judged = counts[:, span, positions.SETS.index('exact_set')] > 0
+      judged = counts[:, span, membership.SETS.index('exact_set')] > 0
       reason = np.where(judged, 'nothing_accepted', empty[:, None])
-      for q, quantity in enumerate(positions.SETS):
+      for q, quantity in enumerate(membership.SETS):
         weight = counts[:, span, q]
         value = sums[:, span, q] / np.maximum(weight, 1)
         scores = core.scores(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, capabilities
-from wm.evaluation import fields
-from wm.evaluation.prefixes import membership, prefix_pairs
-from wm.evaluation.trials import context
-from wm.evaluation.trials.context import STATES
+from wm.core.fields import field
+from wm.evaluation import context, membership
+from wm.evaluation.context import STATES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +45,9 @@ class Metric(core.Metric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 60
-  decoding: str = 'greedy'
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.at_least(self, num=1)
-    fields.one_of(self, decoding=('greedy', 'sampled'))
+  num: int = field(60, least=1)
+  decoding: str = field('greedy', choices=('greedy', 'sampled'))
 
   def why_not_static(self) -> str:
     """See core.Metric."""
@@ -65,7 +57,7 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.Verbal, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, clustered by what comes before."""
-    asked = world.questions(self.num, prefix_pairs.stream(seed, STATES))
+    asked = world.questions(self.num, basics.stream(seed, STATES))
     value = np.zeros(len(asked))
     fits = membership.fits(predictor, asked.lengths + 1)  # With the answer.
     reason = np.where(fits, '', 'too_long').astype('<U16')
@@ -85,8 +77,8 @@ class Metric(core.Metric):
       predictor, fitting.tokens, fitting.lengths
     ):
       batch = fitting.take(np.arange(part.start, part.stop))
-      found, possible = _answered(np.asarray(log_probs), batch, sampled)
-      value[rows[part]] = found
+      shares, possible = _answered(np.asarray(log_probs), batch, sampled)
+      value[rows[part]] = shares
       reason[rows[part][~possible]] = 'no_answer'
     scores = core.scores(
       'accuracy',
@@ -103,12 +95,12 @@ def _chosen(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Is the one chosen right, and was one chosen, [R] bool each."""
   choices = asked.side['choices']
-  found = predictor.choose(
+  picks = predictor.choose(
     core.predictor.histories(asked.tokens, asked.lengths),
     [tuple(row) for row in choices.tolist()],
   )
-  chosen = np.take_along_axis(choices, np.maximum(found, 0)[:, None], 1)[:, 0]
-  answered = found != core.NO_ANSWER
+  chosen = np.take_along_axis(choices, np.maximum(picks, 0)[:, None], 1)[:, 0]
+  answered = picks != core.NO_ANSWER
   return answered & (chosen == asked.side['answer']), answered
 
 

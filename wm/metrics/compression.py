@@ -15,11 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import basics
-from wm.evaluation import fields
-from wm.evaluation.prefixes import exhaustive, membership, prefix_pairs, support
-from wm.evaluation.trials import engine
-from wm.evaluation.trials.context import BATCH, SAMPLES, Trials
+from wm.core.fields import field, field_error
+from wm.evaluation import engine, exhaustive, membership, prefix_pairs
+from wm.evaluation import support as supports
+from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Metric(prefix_pairs.Settings):
     sampler: rule that continuations are drawn by, where it is not `accept`,
       e.g. 'published(0.01)'.
     support: 'all'; or 'sampler': what the sampler of the world determines, see
-      wm.evaluation.prefixes.support. Prefixes are cut from sampled sequences,
+      wm.evaluation.support. Prefixes are cut from sampled sequences,
       and of continuations only what is judged counts: a trial is
       unmeasured (off_support) where none of it is.
     support_bound: least probability, exclusive, of a supported token.
@@ -92,48 +91,36 @@ class Metric(prefix_pairs.Settings):
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other',
   }
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  trials: int = 1000
-  pairs: int = 1
-  samples: int = 30
+  trials: int = field(1000, least=1)
+  pairs: int = field(1, least=1)
+  samples: int = field(30, least=1)
   accept: str = 'epsilon(0.01)'
-  k: int = 0
-  suffixes: str = 'model'
-  directions: str = 'first'
+  k: int = field(0, least=0)
+  suffixes: str = field('model', choices=('model', 'world'))
+  directions: str = field('first', choices=prefix_pairs.DIRECTIONS)
   world: str = ''
-  prefix_filter: str = 'none'
+  prefix_filter: str = field('none', choices=prefix_pairs.FILTERS)
   graded: bool = False
   exact: bool = False
-  cap: int = 64
+  cap: int = field(64, least=1)
   sampler: str = ''
-  support: str = 'all'
-  support_bound: float = 0.01
-  attempts: int = 32
-  batch: int = dataclasses.field(default=BATCH, compare=False)
-  loop: str = dataclasses.field(default='auto', compare=False)
+  support: str = field('all', choices=supports.CHOICES)
+  support_bound: float = field(0.01, least=0, below=1)
+  attempts: int = field(32, least=1)
+  batch: int = field(BATCH, least=1, compare=False)
+  loop: str = field('auto', choices=engine.LOOPS, compare=False)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    prefix_pairs.check(self)
-    fields.at_least(self, samples=1, cap=1)
-    fields.one_of(self, suffixes=('model', 'world'))
-    if self.k < 0 or (self.exact and not self.k):
-      raise core.InputError(
-        f'compression: k={self.k}, exact={self.exact} was given; expected '
-        'k >= 0, and k >= 1 with exact=True'
-      )
+    if self.exact and not self.k:
+      raise field_error(self, 'k exact', 'k >= 1 with exact=True')
     if self.support != 'all' and (self.exact or self.suffixes != 'model'):
-      raise core.InputError(
-        f'compression: support={self.support!r}, suffixes={self.suffixes!r}, '
-        f"exact={self.exact} was given; expected suffixes='model', exact=False"
-      )
+      expected = "suffixes='model' and exact=False"
+      raise field_error(self, 'support suffixes exact', expected)
     if self.suffixes == 'world' and (self.exact or not self.k or self.sampler):
-      raise core.InputError(
-        f"compression: suffixes='world', k={self.k}, exact={self.exact}, "
-        f'sampler={self.sampler!r} was given; expected k >= 1, exact=False '
-        'and no sampler'
-      )
+      expected = 'k >= 1, exact=False and no sampler'
+      raise field_error(self, 'suffixes k exact sampler', expected)
 
   def why_not_static(self) -> str:
     """See core.Metric."""
@@ -234,7 +221,7 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   refused = samples.status == core.REFUSED
   reason = np.where(samples.vacuous, 'vacuous', '')
   if on_support:
-    judged = support.of_pairs(metric, trials, samples)
+    judged = supports.of_pairs(metric, trials, samples)
     refused &= judged >= samples.lengths
     reason[(judged == 0).all(1) & ~samples.vacuous] = 'off_support'
   # Something is accepted and yet nothing was drawn: there was no room for it.

@@ -7,17 +7,16 @@ the model's token is replaced by another legal one.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, capabilities, registry
-from wm.evaluation import fields
-from wm.evaluation.prefixes import boundaries
-from wm.evaluation.prefixes import support as supports
-from wm.evaluation.trials import context, decoding
+from wm.core.fields import field
+from wm.evaluation import boundaries, context, decoding
+from wm.evaluation import support as supports
 
 # Tokens of the published program, and those that it keeps free at the end.
 PUBLISHED_LEN, PUBLISHED_SPARE = 100, 3
@@ -54,7 +53,7 @@ class Metric(core.Metric):
       the task; at least one token is.
     support: 'all'; or 'sampler': a detour is made only onto a token that the
       sampler of the world takes after all tokens so far, see
-      wm.evaluation.prefixes.support.
+      wm.evaluation.support.
     support_bound: least probability, exclusive, of such a token.
     max_len: total tokens at the cap; 0 is the length the world's sequences
       have at most, of variant 'published' 100.
@@ -71,35 +70,17 @@ class Metric(core.Metric):
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  kind: str = 'random'
-  probabilities: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5, 0.75)
-  num: int = 100
-  variant: str = 'paper'
-  prompt: int = 0
-  support: str = 'all'
-  support_bound: float = 0.01
-  max_len: int = 0
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.at_least(self, num=1, prompt=0, max_len=0)
-    fields.renamed(self, 'variant', 'program', 'published')
-    fields.one_of(
-      self,
-      kind=tuple(_CHOOSERS),
-      variant=tuple(_BESIDES_OWN),
-      support=supports.CHOICES,
-    )
-    supports.check(self)
-    if not self.probabilities or not all(
-      isinstance(p, int | float) and 0 <= p <= 1 for p in self.probabilities
-    ):
-      raise core.InputError(
-        f'detour: probabilities={self.probabilities!r}; expected one or more '
-        'numbers from 0 to 1'
-      )
+  kind: str = field('random', choices=('random', 'adversarial', 'second'))
+  probabilities: tuple[float, ...] = field(
+    (0.0, 0.01, 0.1, 0.5, 0.75), least=0, most=1, fewest=1
+  )
+  num: int = field(100, least=1)
+  variant: str = field('paper', choices=('paper', 'published'))
+  prompt: int = field(0, least=0)
+  support: str = field('all', choices=supports.CHOICES)
+  support_bound: float = field(0.01, least=0, below=1)
+  max_len: int = field(0, least=0)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
@@ -111,14 +92,14 @@ class Metric(core.Metric):
     # Trial p * num + n is prompt n at probability p.
     prompts = decoding.prompts(world, sequences, self.prompt)
     every = np.tile(prompts[0], (levels, 1)), np.tile(prompts[1], levels)
-    made = np.zeros(num * levels, np.int64)
+    detours = np.zeros(num * levels, np.int64)
     allowed = _on_support(self, world, *every)
-    policy = _Detours(self, world, seed, num, reach, made, allowed)
+    policy = _Detours(self, world, seed, num, reach, detours, allowed)
     decoded = decoding.decode(predictor, world, every, policy, max_len)
     group = context.clusters(world, sequences)
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
-      'detours': made,
+      'detours': detours,
       'tokens': decoded.lengths,
       **decoding.pictured(world, every, decoded),
     }
@@ -192,7 +173,7 @@ class _Detours:
   made: np.ndarray
   allowed: _Allowed | None = None
 
-  def __call__(self, step: decoding.Step) -> np.ndarray:
+  def __call__(self, step: decoding.DecodingStep) -> np.ndarray:
     """[R] the next tokens."""
     world, metric = self.world, self.metric
     preferred = decoding.greedy(step)

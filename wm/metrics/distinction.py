@@ -14,17 +14,16 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import basics
-from wm.evaluation import fields
-from wm.evaluation.prefixes import (
+from wm.core.fields import field, field_error
+from wm.evaluation import (
   boundaries,
+  engine,
   exhaustive,
   membership,
   prefix_pairs,
-  support,
 )
-from wm.evaluation.trials import engine
-from wm.evaluation.trials.context import BATCH, Trials
+from wm.evaluation import support as supports
+from wm.evaluation.context import BATCH, Trials
 
 # Frames until two states part, told apart by the first number of a range.
 BANDS = np.array([1, 2, 6, 21])
@@ -76,7 +75,7 @@ class Metric(prefix_pairs.Settings):
       uniform choice by seed; 0 is all.
     sampler: rule that continuations are drawn by, where it is not `accept`.
     support: 'all'; or 'sampler': what the sampler of the world determines, see
-      wm.evaluation.prefixes.support. Prefixes are cut from sampled sequences,
+      wm.evaluation.support. Prefixes are cut from sampled sequences,
       and of continuations only what is judged counts: elements
       of the model's boundary that are judged, and those of the world's that are
       supported, weighed by their probability.
@@ -130,44 +129,34 @@ class Metric(prefix_pairs.Settings):
     'precision': 'told apart by the model, not by the world',
     'recall': 'told apart by the world, not by the model',
   }
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  trials: int = 1000
-  pairs: int = 1
-  samples: int = 30
+  trials: int = field(1000, least=1)
+  pairs: int = field(1, least=1)
+  samples: int = field(30, least=0)
   accept: str = 'epsilon(0.01)'
-  k: int = -1
-  sample_k: int = 0
-  directions: str = 'first'
+  k: int = field(-1, least=-1)
+  sample_k: int = field(0, least=0)
+  directions: str = field('first', choices=prefix_pairs.DIRECTIONS)
   world: str = ''
-  prefix_filter: str = 'none'
-  boundary: str = 'exact'
-  boundary_samples: int = 30
+  prefix_filter: str = field('none', choices=prefix_pairs.FILTERS)
+  boundary: str = field('exact', choices=('exact', 'published', 'sampled'))
+  boundary_samples: int = field(30, least=1)
   exact: bool = False
-  cap: int = 64
-  max_elements: int = 0
+  cap: int = field(64, least=1)
+  max_elements: int = field(0, least=0)
   sampler: str = ''
-  support: str = 'all'
-  support_bound: float = 0.01
-  attempts: int = 32
-  batch: int = dataclasses.field(default=BATCH, compare=False)
-  loop: str = dataclasses.field(default='auto', compare=False)
+  support: str = field('all', choices=supports.CHOICES)
+  support_bound: float = field(0.01, least=0, below=1)
+  attempts: int = field(32, least=1)
+  batch: int = field(BATCH, least=1, compare=False)
+  loop: str = field('auto', choices=engine.LOOPS, compare=False)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    prefix_pairs.check(self)
-    fields.at_least(self, cap=1, boundary_samples=1)
-    numbers = (self.samples, self.k + 1, self.sample_k, self.max_elements)
-    if min(numbers) < 0 or not (self.samples or self.k):
-      raise core.InputError(
-        f'distinction: samples={self.samples}, k={self.k}, sample_k='
-        f'{self.sample_k}, max_elements={self.max_elements} was given; '
-        'expected k >= -1, the others >= 0, and samples or k other than 0'
-      )
-    fields.renamed(self, 'boundary', 'reference', 'published')
-    fields.one_of(self, boundary=tuple(_LISTINGS))
+    if not (self.samples or self.k):
+      raise field_error(self, 'samples k', 'one of them other than 0')
     if self.exact and not self.sample_k:
-      raise core.InputError('distinction: exact=True needs sample_k >= 1')
+      raise field_error(self, 'exact sample_k', 'sample_k >= 1')
 
   def why_not_static(self) -> str:
     """See core.Metric."""
@@ -230,7 +219,7 @@ def _searched(metric: Metric, trials: Trials) -> Listed:
 def _judged(metric: Metric, trials: Trials, listed: Listed) -> Listed:
   """The elements that are judged after both prefixes."""
   elements = listed.elements
-  judged = support.of_elements(metric, trials, elements, (0, 1)).judged
+  judged = supports.of_elements(metric, trials, elements, (0, 1)).judged
   on = judged >= elements.lengths
   lost = (elements.sizes > 0) & (elements.take(on).sizes == 0)
   reason = np.where((listed.reason == '') & lost, 'off_support', listed.reason)
@@ -265,7 +254,7 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   elements = listed.take(listed.lengths <= trials.room[listed.pairs])
   none = np.where(listed.sizes > 0, 'no_room', 'empty')
   if metric.support == 'sampler':
-    ahead = support.of_elements(metric, trials, elements, (0,))
+    ahead = supports.of_elements(metric, trials, elements, (0,))
     none = np.where(elements.sizes > 0, 'off_support', none)
     elements = elements.take(ahead.supported >= elements.lengths)
   sizes = elements.sizes
@@ -280,7 +269,7 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   reason = np.where(sizes == 0, none, reason)
   weights = np.ones(len(good))
   if metric.support == 'sampler':
-    ahead = support.of_elements(metric, trials, elements, (0,))
+    ahead = supports.of_elements(metric, trials, elements, (0,))
     weights = np.exp(ahead.log_probs)
   even = boundaries.mean_by_trial(good, weights, tried)
   level = boundaries.mean_by_trial(good, by_length, tried)

@@ -6,16 +6,15 @@ Walker and Lyons 2026, section 5 and appendix, and what tells failures apart.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import basics, capabilities, registry
+from wm.core import capabilities, registry
+from wm.core.fields import field, field_error
 from wm.data import sampling
-from wm.evaluation import fields
-from wm.evaluation.trials import context
+from wm.evaluation import context
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,23 +64,18 @@ class Metric(core.Metric):
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
   scaling_quantities: ClassVar[tuple[str, ...]] = ('exact',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
   breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 
-  num: int = 1000
-  bins: int = 20
+  num: int = field(1000, least=1)
+  bins: int = field(20, least=1)
   data: str = ''
   heads: bool = False
   world: str = ''
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=1, bins=1)
     if self.data and self.world:
-      raise core.InputError(
-        f'exactness: data={self.data!r} and world={self.world!r}; expected one '
-        'of them at most'
-      )
+      raise field_error(self, 'data world', 'one of them at most')
 
   def __call__(
     self, predictor: core.StatePredictor, world: core.Labelled, seed: int
@@ -91,7 +85,7 @@ class Metric(core.Metric):
     sequences = self._sequences(world, seed)
     num, labels = len(sequences), len(world.heads.sizes)
     counts = np.zeros((num, labels), np.int32), np.zeros(num, np.int32)
-    tally = _Tally(world, sequences, self.bins, {}, {}, *counts)
+    tally = _BinnedSums(world, sequences, self.bins, {}, {}, *counts)
     fits = sequences.lengths <= predictor.max_len
     rows = np.flatnonzero(fits)
     row_size = 4 * sequences.tokens.shape[1] * labels
@@ -150,7 +144,7 @@ class _Found(NamedTuple):
 _Values = tuple[np.ndarray, np.ndarray]
 
 
-class _Tally(NamedTuple):
+class _BinnedSums(NamedTuple):
   """Sums over the tokens of N sequences.
 
   Attributes:
@@ -213,27 +207,27 @@ class _Tally(NamedTuple):
       total[rows, :, k] = np.add.reduceat(each, starts, axis=1)
 
 
-def _quantities(world: core.Labelled, found: _Found) -> dict[str, _Values]:
+def _quantities(world: core.Labelled, compared: _Found) -> dict[str, _Values]:
   """All quantities of tokens, in the order that they are reported."""
-  real, edits = found.real, _edits(found, found.real)
+  real, edits = compared.real, _edits(compared, compared.real)
   values = {
     'exact': edits['exact'],
-    'labelwise': (np.where(real, found.right.mean(-1), 0), real),
+    'labelwise': (np.where(real, compared.right.mean(-1), 0), real),
   }
-  if found.loss is not None:
-    values['loss'] = (np.where(real, found.loss, 0), real)
+  if compared.loss is not None:
+    values['loss'] = (np.where(real, compared.loss, 0), real)
   for name, part in world.heads.groups.items():
-    right = found.right[..., part].all(-1)
+    right = compared.right[..., part].all(-1)
     values[f'exact_{name}'] = (right & real, real)
   return {**values, 'changed': edits['changed']}
 
 
-def _edits(found: _Found, mask: np.ndarray) -> dict[str, _Values]:
+def _edits(compared: _Found, mask: np.ndarray) -> dict[str, _Values]:
   """'exact' and 'changed' after the tokens [R, L] of a mask."""
-  changed = found.changed & mask[..., None]
+  changed = compared.changed & mask[..., None]
   return {
-    'exact': (found.right.all(-1) & mask, mask),
-    'changed': ((found.right & changed).sum(-1), changed.sum(-1)),
+    'exact': (compared.right.all(-1) & mask, mask),
+    'changed': ((compared.right & changed).sum(-1), changed.sum(-1)),
   }
 
 
@@ -252,7 +246,7 @@ def _pictured(
 
 
 def _scores(
-  tally: _Tally,
+  tally: _BinnedSums,
   group: np.ndarray,
   reason: np.ndarray,
   pictured: dict[str, np.ndarray],
@@ -279,7 +273,9 @@ def _scores(
   return tuple(quantities + kinds)
 
 
-def _by_head(tally: _Tally, group: np.ndarray, fits: np.ndarray) -> core.Scores:
+def _by_head(
+  tally: _BinnedSums, group: np.ndarray, fits: np.ndarray
+) -> core.Scores:
   """Rows of sequences that the model can take, and labels."""
   weight = np.broadcast_to(tally.sequences.lengths[:, None], tally.heads.shape)
   row, head = np.nonzero(fits[:, None] & (weight > 0))

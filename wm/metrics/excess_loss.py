@@ -8,16 +8,14 @@ a model's expected loss has beyond it is the divergence of Kullback and Leibler
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
-from wm.core import basics
-from wm.evaluation import fields
-from wm.evaluation.prefixes import membership
-from wm.evaluation.trials import context
+from wm.core.fields import field
+from wm.evaluation import context, membership
 
 QUANTITIES = ('excess_loss', 'loss', 'entropy', 'impossible')
 OF_MODEL = ('excess_loss', 'loss')  # Infinite where something is impossible.
@@ -71,15 +69,10 @@ class Metric(core.Metric):
     ),
   )
   breakdown: ClassVar[tuple[str, ...]] = ('step',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 1000
-  bins: int = 10
+  num: int = field(1000, least=1)
+  bins: int = field(10, least=1)
   distinct: bool = False
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.at_least(self, num=1, bins=1)
 
   def __call__(
     self, predictor: core.Predictor, world: core.Generative, seed: int
@@ -156,10 +149,10 @@ def _compared(
     tokens, true = process.next(memory[rows])
     possible = tokens != core.DEAD
     share = np.where(possible, np.exp(true), 0)
-    found = np.take_along_axis(log_probs[rows, t], np.maximum(tokens, 0), 1)
+    predicted = np.take_along_axis(log_probs[rows, t], np.maximum(tokens, 0), 1)
     entropy, loss = (
-      -(share * np.where(possible, one, 0)).sum(-1)
-      for one in (true, found.astype(np.float64))
+      -(share * np.where(possible, nats, 0)).sum(-1)
+      for nats in (true, predicted.astype(np.float64))
     )
     excess = np.maximum(loss - entropy, 0)  # Rounding alone makes it less.
     yield t, rows, np.stack([excess, loss, entropy, np.isinf(loss)], axis=-1)

@@ -3,30 +3,47 @@
 Vafa et al. 2025, sections 2 and 3, the inductive bias of continuous answers: a
 model that has the state of planets extrapolates from a few labels as a simple
 function of the state does. Curves compare the two.
+
+Each of D data sets labels a few states with a random projection to one number
+(section 3). C columns of a state, N systems with P labelled places, M points
+that are asked about.
+
+With answers m_D of D data sets, the inductive bias of a pair of points is
+I(i, j) = -min over h of E[loss(h(m_D(i)), m_D(j))] (section 2). For affine h
+and squared loss it has a closed form: minus the share of the variance of m(j)
+that m(i) leaves, 1 - correlation squared.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import adapting, basics
-from wm.evaluation import fields
-from wm.evaluation.fewshot import coin_tasks, projections, runner
+from wm.core.fields import field, field_error
+from wm.evaluation import fewshot
 
+# Streams of randomness under one seed.
+TRAINED, ASKED, PLACES, DIRECTIONS, ROWS, POINTS, WEIGHTS = range(51, 58)
 ADAPTED, FRESH = 61, 62
+# States among which directions are compared, drawn once.
+COMPARED = 64
+# Of the small network: units of both layers, Adam's rate and its steps.
+UNITS, RATE, EPOCHS = 5, 0.05, 1000
+_ROUNDING = 1e-12
 # Groups of data sets that are left out at a time, for intervals.
 FOLDS = 20
 ORACLES = ('linear', 'mlp', 'nearest')
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(runner.FewShotMetric):
+class Metric(fewshot.FewShotMetric):
   """Adapts a model to random projections of the state, and compares biases.
 
   Each data set has `examples` systems with `labels` labelled places. I of two
@@ -89,34 +106,27 @@ class Metric(runner.FewShotMetric):
   )
   headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
   less_is_better: ClassVar[tuple[str, ...]] = ('error_linear',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 100
-  examples: int = 100
-  labels: int = 2
-  points: int = 200
-  tried: int = 50
-  bins: int = 10
-  steps: tuple[int, ...] = (100,)
-  rates: tuple[float, ...] = (6e-4,)
-  held: int = 0
-  part: str = 'all'
-  keep: str = 'last'
+  num: int = field(100, least=4)
+  examples: int = field(100, least=1)
+  labels: int = field(2, least=1)
+  points: int = field(200, least=4)
+  tried: int = field(50, least=1)
+  bins: int = field(10, least=2)
+  steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
+  rates: tuple[float, ...] = field((6e-4,), **fewshot.RATES)
+  held: int = field(0, least=0)
+  part: str = field('all', choices=fewshot.PARTS)
+  keep: str = field('last', choices=fewshot.KEEPS)
   untrained: bool = False
-  variant: str = 'paper'
+  variant: str = field('paper', choices=('paper', 'published'))
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=4, examples=1, labels=1, tried=1)
-    fields.at_least(self, points=4, bins=2)
     pairs = self.points * (self.points - 1) // 2
     if self.bins > pairs:
-      raise core.InputError(
-        f'extrapolation: bins={self.bins} of points={self.points} were given; '
-        f'expected at most {pairs}, the pairs of points'
-      )
-    fields.one_of(self, variant=('paper', 'published'))
-    self.check_fine_tuning()
+      expected = f'at most {pairs} bins, the pairs of points'
+      raise field_error(self, 'bins points', expected)
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
@@ -135,76 +145,72 @@ class Metric(runner.FewShotMetric):
       ]
       rows += self.by_random_weights(
         predictor,
-        coin_tasks.stream(seed, FRESH),
+        basics.stream(seed, FRESH),
         answer,
         score,
         (*names, 'rmse'),
       )
     return tuple(rows)
 
-  def _task(self, world: core.Latent, seed: int) -> Task:
+  def _task(self, world: core.Latent, seed: int) -> ProjectionTasks:
     published = self.variant == 'published'
-    stream = coin_tasks.stream
+    stream = basics.stream
     each = self.examples + self.held
-    sequences = runner.sequences(
+    sequences = fewshot.sequences(
       self,
       world,
       self.num * each,
-      stream(seed, projections.TRAINED),
+      stream(seed, TRAINED),
       'train',
     )
-    seen = _Seen.of(world, sequences)
-    sized = projections.scale(seen.scaled_by(published))
+    seen = _ShownStates.of(world, sequences)
+    sized = scale(seen.scaled_by(published))
     shown = _labelled(
-      seen, sized, seen.known, self.labels, stream(seed, projections.PLACES)
+      seen, sized, seen.known, self.labels, stream(seed, PLACES)
     )
     shape = self.num, each
-    shown = projections.LabelledStates(
+    shown = LabelledStates(
       *(array.reshape(*shape, *array.shape[1:]) for array in shown)
     )
     if published:
       asked = self._own(seen, sized, seed)
     else:
-      other = _Seen.of(
+      other = _ShownStates.of(
         world,
-        runner.sequences(
-          self, world, self.points, stream(seed, projections.ASKED), 'heldout'
+        fewshot.sequences(
+          self, world, self.points, stream(seed, ASKED), 'heldout'
         ),
       )
-      points = _labelled(
-        other, sized, other.known, 1, stream(seed, projections.POINTS)
-      )
-      asked = projections.LabelledStates(*(array[None] for array in points))
-    labels, truth = projections.targets(
+      points = _labelled(other, sized, other.known, 1, stream(seed, POINTS))
+      asked = LabelledStates(*(array[None] for array in points))
+    labels, truth = projected_labels(
       shown, asked.states[..., 0, :], self.tried, seed
     )
     train_rows = slice(None, self.examples)
     columns = shown.states.shape[-1]
-    oracles = projections.oracles(
+    oracles = oracle_answers(
       shown.states[:, train_rows].reshape(self.num, -1, columns),
       labels[:, train_rows].reshape(self.num, -1),
       asked.states[..., 0, :],
       seed,
     )
-    return Task(shown, labels, asked, truth, oracles)
+    return ProjectionTasks(shown, labels, asked, truth, oracles)
 
-  def _own(
-    self, seen: _Seen, sized: projections.Scale, seed: int
-  ) -> projections.LabelledStates:
+  def _own(self, seen: _ShownStates, sized: Scale, seed: int) -> LabelledStates:
     """The same random systems and places of each data set, as published."""
     each = self.examples + self.held
-    rng = np.random.default_rng(coin_tasks.stream(seed, projections.POINTS))
+    rng = np.random.default_rng(basics.stream(seed, POINTS))
     system = rng.integers(0, self.examples, self.points)
     place = rng.choice(np.flatnonzero(seen.ends.all(0)), self.points)
     rows = np.arange(self.num)[:, None] * each + system
     places = np.broadcast_to(place, rows.shape)[..., None]
     states = sized(np.nan_to_num(seen.states[rows, place]))
-    return projections.LabelledStates(
+    return LabelledStates(
       seen.tokens[rows], places.astype(np.int32), states[:, :, None]
     )
 
   def _answers(
-    self, task: Task, seed: int, predictor: core.Adaptable
+    self, task: ProjectionTasks, seed: int, predictor: core.Adaptable
   ) -> np.ndarray:
     """[S, D, M]."""
 
@@ -224,13 +230,13 @@ class Metric(runner.FewShotMetric):
         np.broadcast_to(places, (self.num, *places.shape[1:])),
       ),
       adapting.Real(1),
-      coin_tasks.stream(seed, ADAPTED),
+      basics.stream(seed, ADAPTED),
       validation=validation,
     )
     return outputs[..., 0, 0].astype(np.float64)
 
   def _scores(
-    self, task: Task, answers: np.ndarray, end: str
+    self, task: ProjectionTasks, answers: np.ndarray, end: str
   ) -> list[core.Scores]:
     """All quantities of answers [D, M]; end: of their names."""
     quantities = [task.errors(answers, 'rmse' + end)]
@@ -250,29 +256,29 @@ class Metric(runner.FewShotMetric):
     return quantities
 
   def _calibrated(self, answers: np.ndarray, oracle: np.ndarray) -> np.ndarray:
-    """[F, 2 + 2 Q] see extrapolating.jackknife."""
+    """[F, 2 + 2 Q] see `jackknife`."""
     first, second = np.triu_indices(answers.shape[1], 1)
-    bias = projections.affine
-    bins = projections.equal_counts
+    bias = affine_bias
+    bins = equal_counts
     if self.variant == 'published':
-      bias, bins = projections.identity, projections.equal_widths
-    pairs = projections.PointPairs(
+      bias, bins = identity_bias, equal_widths
+    pairs = PointPairs(
       first, second, bins(bias(oracle, first, second), self.bins), self.bins
     )
 
-    def calibrate(used: np.ndarray) -> projections.Calibration:
+    def calibrate(used: np.ndarray) -> Calibration:
       mine = answers[used]
       if self.variant == 'published':
         mine = mine[-1:]  # A variable that is left over from a loop.
-      return projections.Calibration(
+      return Calibration(
         pairs.means(bias(mine, first, second)),
         pairs.means(bias(oracle[used], first, second)),
       )
 
-    return projections.jackknife(calibrate, len(answers), FOLDS)
+    return jackknife(calibrate, len(answers), FOLDS)
 
 
-class Task(NamedTuple):
+class ProjectionTasks(NamedTuple):
   """D data sets, points and what oracles answer there.
 
   Attributes:
@@ -283,9 +289,9 @@ class Task(NamedTuple):
     oracles: name -> [D, M] answers.
   """
 
-  shown: projections.LabelledStates
+  shown: LabelledStates
   labels: np.ndarray
-  asked: projections.LabelledStates
+  asked: LabelledStates
   truth: np.ndarray
   oracles: dict[str, np.ndarray]
 
@@ -295,7 +301,7 @@ class Task(NamedTuple):
     return core.scores(quantity, value, bounds=(0.0, None))
 
 
-class _Seen(NamedTuple):
+class _ShownStates(NamedTuple):
   """What N sequences show, and the states.
 
   Attributes:
@@ -311,7 +317,7 @@ class _Seen(NamedTuple):
   ends: np.ndarray
 
   @classmethod
-  def of(cls, world: core.Latent, sequences: core.Sequences) -> _Seen:
+  def of(cls, world: core.Latent, sequences: core.Sequences) -> _ShownStates:
     """Of sequences that a world has sampled; their rows have one state each."""
     states = world.hidden_states(sequences)
     ends = np.zeros(sequences.tokens.shape, bool)
@@ -333,11 +339,292 @@ class _Seen(NamedTuple):
 
 
 def _labelled(
-  seen: _Seen, sized: projections.Scale, known: np.ndarray, num: int, seed: int
-) -> projections.LabelledStates:
+  seen: _ShownStates, sized: Scale, mask: np.ndarray, num: int, seed: int
+) -> LabelledStates:
   """`num` random places of each sequence among those that are known."""
-  places = projections.drawn(known, num, seed)
+  places = random_places(mask, num, seed)
   rows = np.arange(len(places))[:, None]
-  return projections.LabelledStates(
-    seen.tokens, places, sized(seen.states[rows, places])
+  return LabelledStates(seen.tokens, places, sized(seen.states[rows, places]))
+
+
+class LabelledStates(NamedTuple):
+  """Places of sequences with the state there, standardised.
+
+  Attributes:
+    tokens: [D, N, L] int32.
+    places: [D, N, P] int32.
+    states: [D, N, P, C] float64.
+  """
+
+  tokens: np.ndarray
+  places: np.ndarray
+  states: np.ndarray
+
+
+class Scale(NamedTuple):
+  """Mean and standard deviation [C] of states."""
+
+  mean: np.ndarray
+  deviation: np.ndarray
+
+  def __call__(self, states: np.ndarray) -> np.ndarray:
+    """States [..., C] in standard deviations from the mean; NaN stays."""
+    return (states - self.mean) / self.deviation
+
+
+def scale(states: np.ndarray) -> Scale:
+  """Of states [..., C] that are known; a column that never varies is 0."""
+  finite = states[np.isfinite(states).all(-1)]
+  deviation = finite.std(0)
+  return Scale(finite.mean(0), np.where(deviation > 0, deviation, 1))
+
+
+def random_places(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
+  """[N, num] int32 random places, ascending, of those [N, L] that are known.
+
+  Raises:
+    InputError: a sequence has fewer.
+  """
+  if (few := mask.sum(1).min(initial=num)) < num:
+    raise core.InputError(
+      f'a sequence has {few} places with a known state; expected {num}'
+    )
+  rows, places = np.arange(len(mask))[:, None], np.arange(mask.shape[1])
+  keys = basics.hash64(basics.stream(seed, PLACES), rows, places)
+  keys = np.where(mask, keys >> np.uint64(1), np.uint64(2**63))
+  chosen = np.argsort(keys, axis=1, kind='stable')[:, :num]
+  return np.sort(chosen, axis=1).astype(np.int32)
+
+
+def projected_labels(
+  shown: LabelledStates, asked: np.ndarray, tried: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Labels [D, N, P] of what is shown, and [D, M] of states asked about.
+
+  Of `tried` standard normal directions the one is taken whose distances go
+  best with distances of states, by Spearman's correlation over pairs of
+  COMPARED states; labels have mean 0 and variance 1 where they are shown.
+
+  asked: [D or 1, M, C].
+  """
+  num, columns = len(shown.states), shown.states.shape[-1]
+  flat = shown.states.reshape(-1, columns)
+  rng = np.random.default_rng(basics.stream(seed, ROWS))
+  compared = flat[rng.permutation(len(flat))[:COMPARED]]
+  first, second = np.triu_indices(len(compared), 1)
+  apart = _ranks(
+    np.linalg.norm(compared[first] - compared[second], axis=-1)[None]
   )
+  rng = np.random.default_rng(basics.stream(seed, DIRECTIONS))
+  directions = rng.normal(size=(num, tried, columns))
+  chosen = []
+  for each in directions:
+    value = each @ compared.T
+    ranks = _ranks(np.abs(value[:, first] - value[:, second]))
+    chosen.append(each[(ranks * apart).sum(-1).argmax()])
+  direction = np.stack(chosen)
+  labels = np.einsum('dnpc,dc->dnp', shown.states, direction)
+  mean = labels.mean((1, 2), keepdims=True)
+  spread = labels.std((1, 2), keepdims=True)
+  spread = np.where(spread > 0, spread, 1)
+  asked = np.broadcast_to(asked, (num, *asked.shape[1:]))
+  truth = np.einsum('dmc,dc->dm', asked, direction)
+  return (labels - mean) / spread, (truth - mean[..., 0]) / spread[..., 0]
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+  """Ranks of rows [R, K], with mean 0 and length 1."""
+  ranks = values.argsort(-1).argsort(-1).astype(float)
+  ranks -= ranks.mean(-1, keepdims=True)
+  return ranks / np.linalg.norm(ranks, axis=-1, keepdims=True)
+
+
+def oracle_answers(
+  shown: np.ndarray, labels: np.ndarray, asked: np.ndarray, seed: int
+) -> dict[str, np.ndarray]:
+  """Answers [D, M] of learners that see the state and the same labels.
+
+  'linear' is least squares, 'mlp' a network of two layers of five units as
+  published, 'nearest' the label of the nearest state.
+
+  Args:
+    shown: [D, T, C] states.
+    labels: [D, T].
+    asked: [D or 1, M, C].
+    seed: of the network's initial weights.
+  """
+  asked = np.broadcast_to(asked, (len(shown), *asked.shape[1:]))
+  linear, nearest = [], []
+  for states, label, queries in zip(shown, labels, asked, strict=True):
+    fit = np.linalg.lstsq(_with_one(states), label, rcond=None)[0]
+    linear.append(_with_one(queries) @ fit)
+    apart = ((queries[:, None] - states) ** 2).sum(-1)
+    nearest.append(label[apart.argmin(-1)])
+  return {
+    'linear': np.stack(linear),
+    'mlp': _mlp(shown, labels, asked, basics.stream(seed, WEIGHTS)),
+    'nearest': np.stack(nearest),
+  }
+
+
+def _with_one(states: np.ndarray) -> np.ndarray:
+  return np.append(states, np.ones((len(states), 1)), axis=1)
+
+
+def _mlp(
+  x_DTC: np.ndarray, y_DT: np.ndarray, asked_DMC: np.ndarray, seed: int
+) -> np.ndarray:
+  """[D, M] of ReLU networks fit by Adam to the squared error, all at once."""
+  rng = np.random.default_rng(seed)
+  sizes = x_DTC.shape[-1], UNITS, UNITS, 1
+  params = []
+  for low, high in itertools.pairwise(sizes):
+    bound = low**-0.5
+    params.append(rng.uniform(-bound, bound, (len(x_DTC), low, high)))
+    params.append(rng.uniform(-bound, bound, (len(x_DTC), 1, high)))
+  moments = [[np.zeros_like(p), np.zeros_like(p)] for p in params]
+  for step in range(1, EPOCHS + 1):
+    grads = _gradients(params, x_DTC, y_DT[..., None])
+    for param, grad, both in zip(params, grads, moments, strict=True):
+      both[0] += 0.1 * (grad - both[0])
+      both[1] += 0.001 * (grad * grad - both[1])
+      first = both[0] / (1 - 0.9**step)
+      second = both[1] / (1 - 0.999**step)
+      param -= RATE * first / (np.sqrt(second) + 1e-8)
+  return _layers(params, asked_DMC)[-1][..., 0]
+
+
+def _layers(params: list[np.ndarray], x_DTC: np.ndarray) -> list[np.ndarray]:
+  """Inputs and outputs of all layers."""
+  layers = [x_DTC]
+  for number in range(0, len(params), 2):
+    y = layers[-1] @ params[number] + params[number + 1]
+    layers.append(np.maximum(y, 0) if number + 2 < len(params) else y)
+  return layers
+
+
+def _gradients(
+  params: list[np.ndarray], x_DTC: np.ndarray, y_DT1: np.ndarray
+) -> list[np.ndarray]:
+  layers = _layers(params, x_DTC)
+  back = 2 * (layers[-1] - y_DT1) / y_DT1.shape[1]
+  grads: list[np.ndarray] = []
+  for number in range(len(params) - 2, -1, -2):
+    inputs = layers[number // 2]
+    grads[:0] = [inputs.swapaxes(1, 2) @ back, back.sum(1, keepdims=True)]
+    # ReLU lets the gradient through where its output is above 0.
+    back = (back @ params[number].swapaxes(1, 2)) * (inputs > 0)
+  return grads
+
+
+class PointPairs(NamedTuple):
+  """K pairs of points, each in one of Q bins by what an oracle says of it.
+
+  Attributes:
+    first, second: [K] points.
+    bin: [K], DEAD for none.
+    num: Q.
+  """
+
+  first: np.ndarray
+  second: np.ndarray
+  bin: np.ndarray
+  num: int
+
+  def means(self, value: np.ndarray) -> np.ndarray:
+    """[Q] of values [K]; NaN in an empty bin."""
+    binned = self.bin >= 0
+    total = np.bincount(self.bin[binned], value[binned], self.num)
+    count = np.bincount(self.bin[binned], minlength=self.num)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def affine_bias(
+  answers: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
+  """[K] I of pairs for affine h, in variances of the second: -1 to 0.
+
+  answers: [D, M]. It is the same in both directions. An answer that no data
+  set changes is known from anything: 0.
+  """
+  z = answers - answers.mean(0)
+  length = np.sqrt((z * z).sum(0))
+  still = length <= _ROUNDING * np.maximum(np.abs(answers).max(0), 1)
+  z = z / np.where(still, 1, length)
+  rho = np.einsum('dk,dk->k', z[:, first], z[:, second])
+  constant = still[first] | still[second]
+  return np.where(constant, 0.0, np.minimum(rho * rho, 1) - 1)
+
+
+def identity_bias(
+  answers: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
+  """[K] I for h that changes nothing: minus the mean absolute difference."""
+  return -np.abs(answers[:, first] - answers[:, second]).mean(0)
+
+
+def equal_counts(value: np.ndarray, num: int) -> np.ndarray:
+  """[K] bins of as many pairs each, by value, ascending."""
+  order = np.argsort(value, kind='stable')
+  bins = np.empty(len(value), np.int64)
+  bins[order] = np.arange(len(value)) * num // len(value)
+  return bins
+
+
+def equal_widths(value: np.ndarray, num: int) -> np.ndarray:
+  """[K] bins of equal width; -1 on an edge, as the published program has it."""
+  edges = np.linspace(value.min(), value.max(), num + 1)
+  bins = np.searchsorted(edges, value, side='left') - 1
+  return np.where(np.isin(value, edges), -1, bins)
+
+
+class Calibration(NamedTuple):
+  """A model's I against an oracle's, in Q bins by the oracle's.
+
+  Attributes:
+    model, oracle: [Q] means; NaN in empty bins.
+  """
+
+  model: np.ndarray
+  oracle: np.ndarray
+
+  @property
+  def error(self) -> float:
+    """Mean absolute difference over bins; 0 is perfect."""
+    return float(np.nanmean(np.abs(self.model - self.oracle)))
+
+  @property
+  def slope(self) -> float:
+    """Of the line of least squares of the model's means on the oracle's.
+
+    1 is perfect, 0 a model whose I does not depend on the oracle's; NaN where
+    the oracle's does not vary.
+    """
+    finite = np.isfinite(self.model) & np.isfinite(self.oracle)
+    x, y = self.oracle[finite], self.model[finite]
+    x = x - x.mean()
+    spread = float((x * x).sum())
+    return float((x * y).sum()) / spread if spread > _ROUNDING else np.nan
+
+  def numbers(self) -> np.ndarray:
+    """Error, slope, the model's means, the oracle's."""
+    return np.concatenate([[self.error, self.slope], self.model, self.oracle])
+
+
+def jackknife(
+  calibrate: Callable[[np.ndarray], Calibration], num: int, folds: int
+) -> np.ndarray:
+  """[F, 2 + 2 Q] pseudo-values of all numbers of a calibration.
+
+  Their mean estimates the number without the bias that goes with 1 / D, and
+  their spread says how uncertain it is with data sets (Tukey 1958).
+
+  calibrate: of the data sets [D] bool that are used.
+  num: data sets, D.
+  folds: F, groups of data sets that are left out at a time.
+  """
+  folds = min(folds, num)
+  fold = np.arange(num) % folds
+  every = calibrate(np.ones(num, bool)).numbers()
+  without = [calibrate(fold != f).numbers() for f in range(folds)]
+  return folds * every - (folds - 1) * np.stack(without)

@@ -7,29 +7,22 @@ given few planets' forces, and a law is sought in what it says of others.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import adapting, basics
-from wm.evaluation import fields
-from wm.evaluation.fewshot import (
-  coin_tasks,
-  force_laws,
-  force_tasks,
-  formulas,
-  runner,
-)
-from wm.evaluation.fewshot.force_laws import Judged
+from wm.core.fields import field, field_error
+from wm.evaluation import fewshot, force_laws, force_tasks, formulas
+from wm.evaluation.force_laws import LawVerdicts
 
 # Streams of randomness under one seed.
 TRAINED, LABELLED, ASKED, SCORED, ADAPTED, BATCHES = range(61, 67)
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(runner.FewShotMetric):
+class Metric(fewshot.FewShotMetric):
   """Tunes a model to tell a target, and fits laws to what it says of others.
 
   Each data set has `examples` systems with `labels` labelled rows of planets,
@@ -129,53 +122,33 @@ class Metric(runner.FewShotMetric):
   )
   headline: ClassVar[tuple[str, ...]] = ('newton',)
   breakdown: ClassVar[tuple[str, ...]] = ('target',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 10
-  examples: int = 100
-  systems: int = 50
-  labels: int = 4
-  targets: tuple[str, ...] = ('log_acceleration', 'log_force')
-  steps: tuple[int, ...] = (100,)
-  rates: tuple[float, ...] = (6e-4,)
-  held: int = 0
-  part: str = 'all'
-  keep: str = 'last'
+  num: int = field(10, least=1)
+  examples: int = field(100, least=1)
+  systems: int = field(50, least=force_tasks.FEWEST)
+  labels: int = field(4, least=1)
+  targets: tuple[str, ...] = field(
+    ('log_acceleration', 'log_force'), choices=force_tasks.TARGETS, fewest=1
+  )
+  steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
+  rates: tuple[float, ...] = field((6e-4,), **fewshot.RATES)
+  held: int = field(0, least=0)
+  part: str = field('all', choices=fewshot.PARTS)
+  keep: str = field('last', choices=fewshot.KEEPS)
   moves: float = 3.0
   tolerance: float = 0.05
-  nodes: int = 8
-  searches: int = 5
-  engine: str = 'exhaustive'
-  batch: int = 0
-  variant: str = 'paper'
+  nodes: int = field(8, least=0)
+  searches: int = field(5, least=0)
+  engine: str = field('exhaustive', choices=formulas.ENGINES)
+  batch: int = field(0, least=0)
+  variant: str = field('paper', choices=('paper', 'published'))
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(
-      self,
-      num=1,
-      examples=1,
-      systems=force_tasks.FEWEST,
-      labels=1,
-    )
-    fields.at_least(self, nodes=0, searches=0, batch=0)
-    fields.one_of(
-      self,
-      variant=('paper', 'published'),
-      engine=tuple(formulas.ENGINES),
-    )
-    self.check_fine_tuning()
-    wrong = [name for name in self.targets if name not in force_tasks.TARGETS]
-    if wrong or not self.targets:
-      raise core.InputError(
-        f'force_law: targets has {wrong[0] if wrong else ()!r}; available: '
-        + ', '.join(force_tasks.TARGETS)
-      )
-    if self.variant == 'published' and self.examples < 10 * force_tasks.FEWEST:
-      raise core.InputError(
-        f"force_law: examples={self.examples} of variant='published'; expected "
-        f'at least {10 * force_tasks.FEWEST}, a tenth of which is asked about'
-      )
+    least = 10 * force_tasks.FEWEST
+    if self.variant == 'published' and self.examples < least:
+      expected = f'at least {least} examples, a tenth of which is asked about'
+      raise field_error(self, 'examples variant', expected)
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
@@ -185,7 +158,7 @@ class Metric(runner.FewShotMetric):
       formulas.check_engine(self.engine, self.nodes)
     task = self.task(world, seed)
     read = force_tasks.read(task.tested, task.asked.rows)
-    judged: dict[int, list[Judged]] = {step: [] for step in self.steps}
+    judged: dict[int, list[LawVerdicts]] = {step: [] for step in self.steps}
     for target in self.targets:
       answers = self.said(task, target, predictor, seed)
       oracles = task.oracles(target, read)
@@ -207,11 +180,11 @@ class Metric(runner.FewShotMetric):
     )
     return tuple(quantities)
 
-  def task(self, world: core.Latent, seed: int) -> Task:
+  def task(self, world: core.Latent, seed: int) -> OrbitTasks:
     """Data sets that a model is tuned on, and what it is asked then."""
 
     def stream(*words: int) -> int:
-      return coin_tasks.stream(seed, *words)
+      return basics.stream(seed, *words)
 
     most = self.examples + self.held
     systems = force_tasks.shown(world, self.num, most, stream(TRAINED), 'train')
@@ -232,24 +205,24 @@ class Metric(runner.FewShotMetric):
       rows = force_tasks.chosen(labelled, self.labels, stream(LABELLED))
     else:
       tested, rows, asked = _published(trained, self.labels, stream(LABELLED))
-    return Task(
+    return OrbitTasks(
       trained,
-      force_tasks.Points.of(trained, rows),
+      force_tasks.OrbitPoints.of(trained, rows),
       held,
-      force_tasks.Points.of(held, spare),
+      force_tasks.OrbitPoints.of(held, spare),
       tested,
-      force_tasks.Points.of(tested, asked),
+      force_tasks.OrbitPoints.of(tested, asked),
     )
 
   def said(
-    self, task: Task, target: str, predictor: core.Adaptable, seed: int
+    self, task: OrbitTasks, target: str, predictor: core.Adaptable, seed: int
   ) -> np.ndarray:
     """[S, D, M, P, d] what the model says of a task, tuned to tell a target."""
     raw = force_tasks.labels(target, task.labelled.state)
     level, scale = _scale(target, raw)
 
     def sets(
-      systems: force_tasks.Shown, at: force_tasks.Points
+      systems: force_tasks.Shown, at: force_tasks.OrbitPoints
     ) -> adapting.FewShotTasks:
       values = (force_tasks.labels(target, at.state) - level) / scale
       values = np.nan_to_num(values).astype(np.float32)
@@ -259,17 +232,17 @@ class Metric(runner.FewShotMetric):
     train = sets(task.trained, task.labelled)
     outputs = self.fine_tune(
       predictor,
-      runner.batches(train, self.batch, coin_tasks.stream(seed, BATCHES)),
+      fewshot.batches(train, self.batch, basics.stream(seed, BATCHES)),
       adapting.QueryPoints(task.tested.tokens, task.asked.places),
       adapting.Real(raw.shape[-1]),
-      coin_tasks.stream(seed, ADAPTED),
+      basics.stream(seed, ADAPTED),
       validation=held,
     )
     return level + scale * outputs.astype(np.float64)
 
   def _judged(
-    self, task: Task, target: str, speakers: dict[str, np.ndarray]
-  ) -> list[Judged]:
+    self, task: OrbitTasks, target: str, speakers: dict[str, np.ndarray]
+  ) -> list[LawVerdicts]:
     """Each data set's verdicts, and formulas of those that are searched."""
     judged = []
     for d in range(self.num):
@@ -284,7 +257,7 @@ class Metric(runner.FewShotMetric):
       if self.nodes and d < self.searches:
         search = formulas.ENGINES[self.engine]
         sought = rows.searched(target, each, self.nodes, search)
-      judged.append(Judged(target, d, each, sought))
+      judged.append(LawVerdicts(target, d, each, sought))
     return judged
 
 
@@ -325,7 +298,7 @@ def _published(
   return tested, rows, asked
 
 
-class Task(NamedTuple):
+class OrbitTasks(NamedTuple):
   """D data sets: systems, and rows of them.
 
   Attributes:
@@ -335,11 +308,11 @@ class Task(NamedTuple):
   """
 
   trained: force_tasks.Shown
-  labelled: force_tasks.Points
+  labelled: force_tasks.OrbitPoints
   held: force_tasks.Shown
-  spare: force_tasks.Points
+  spare: force_tasks.OrbitPoints
   tested: force_tasks.Shown
-  asked: force_tasks.Points
+  asked: force_tasks.OrbitPoints
 
   def oracles(self, target: str, read: np.ndarray) -> dict[str, np.ndarray]:
     """[D, M, P, d] what each says who could know; NaN where it cannot."""

@@ -16,10 +16,16 @@ import numpy as np
 
 from wm import core
 from wm.core import adapting, basics
-from wm.evaluation import fields
-from wm.evaluation.fewshot import coin_tasks, runner, state_distances
-from wm.evaluation.fewshot.coin_pairs import ALIKE, ALL, SAME, UNLIKE, Compared
-from wm.evaluation.fewshot.coin_tasks import Points
+from wm.core.fields import field, field_error
+from wm.evaluation import coin_tasks, fewshot
+from wm.evaluation.coin_tasks import (
+  ALIKE,
+  ALL,
+  SAME,
+  UNLIKE,
+  Compared,
+  StatePoints,
+)
 
 # Most points that the published program scores.
 POINTS = 2000
@@ -28,7 +34,7 @@ UNTRAINED = 'r_ib', 'd_ib', 'q_difference', 'q_difference_matched'
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(runner.FewShotMetric):
+class Metric(fewshot.FewShotMetric):
   """Adapts a model to random labels of states, and compares its answers.
 
   Each data set has `examples` sequences with one labelled place: a coin of the
@@ -126,34 +132,26 @@ class Metric(runner.FewShotMetric):
     # What the published program correlates with transfer.
     'r_ib / (1 - d_ib)': lambda by: by['r_ib'] / (1 - by['d_ib']),
   }
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 100
-  examples: int = 100
-  steps: tuple[int, ...] = (100,)
-  states: int = 32
-  prefixes: int = 2
-  pool: int = 200
-  rates: tuple[float, ...] = (6e-4,)
-  held: int = 0
-  part: str = 'all'
-  keep: str = 'last'
+  num: int = field(100, least=2)
+  examples: int = field(100, least=1)
+  steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
+  states: int = field(32, least=2)
+  prefixes: int = field(2, least=2)
+  pool: int = field(200, least='states')
+  rates: tuple[float, ...] = field((6e-4,), **fewshot.RATES)
+  held: int = field(0, least=0)
+  part: str = field('all', choices=fewshot.PARTS)
+  keep: str = field('last', choices=fewshot.KEEPS)
   untrained: bool = False
-  variant: str = 'paper'
-  sequences: int = 100
-  first: int = 0
+  variant: str = field('paper', choices=('paper', 'published'))
+  sequences: int = field(100, least=1)
+  first: int = field(0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=2, examples=1, states=2, prefixes=2)
-    fields.at_least(self, sequences=1, first=0)
-    fields.at_least(self, pool=self.states)
-    fields.one_of(self, variant=('paper', 'published'))
     if self.num % self.trials_per_draw:
-      raise core.InputError(
-        f'inductive_bias: num={self.num} was given; expected an even number'
-      )
-    self.check_fine_tuning()
+      raise field_error(self, 'num', 'an even number')
 
   @property
   def trials_per_draw(self) -> int:
@@ -184,7 +182,7 @@ class Metric(runner.FewShotMetric):
       rows += [scores for scores in untrained if scores.quantity in shown]
     return tuple(rows)
 
-  def _task(self, world: core.Prefixed, seed: int) -> Task:
+  def _task(self, world: core.Prefixed, seed: int) -> CoinTasks:
     published = self.variant == 'published'
     twins = 1 if published else 2
     groups, num = self.num // twins, self.examples + self.held
@@ -200,19 +198,19 @@ class Metric(runner.FewShotMetric):
     coins = coin_tasks.coins(
       self.num, seed, [trained.states, scored.states], not published
     )
-    distances = state_distances.of_points(world, scored)
+    distances = coin_tasks.of_points(world, scored)
     compared = Compared(scored, plain, close, distances, twins)
-    return Task(trained, compared, coins)
+    return CoinTasks(trained, compared, coins)
 
   def _drawn(
     self, world: core.Prefixed, groups: int, seed: int
-  ) -> tuple[Points, np.ndarray]:
+  ) -> tuple[StatePoints, np.ndarray]:
     """Points of independent states, and behind them those of pairs q=.
 
     And [G, K, 2] rows of these pairs among the points, DEAD for none.
     """
     drawn = world.sample_states(
-      groups * self.pool, coin_tasks.stream(seed, coin_tasks.STATES)
+      groups * self.pool, basics.stream(seed, coin_tasks.STATES)
     )
     if len(drawn) < groups * self.pool:
       raise core.InputError(
@@ -221,7 +219,7 @@ class Metric(runner.FewShotMetric):
       )
     pool = drawn.reshape(groups, self.pool, -1)
     close = coin_tasks.alike(
-      world, pool, self.states // 2, coin_tasks.stream(seed, coin_tasks.POOL)
+      world, pool, self.states // 2, basics.stream(seed, coin_tasks.POOL)
     )
     each = np.arange(groups)[:, None]
     flat = np.maximum(close, 0).reshape(groups, -1)
@@ -234,10 +232,10 @@ class Metric(runner.FewShotMetric):
     )
     rows = self.states * self.prefixes + np.arange(flat.shape[1])
     rows = np.where(close == core.DEAD, core.DEAD, rows.reshape(-1, 2))
-    return Points(*both), rows
+    return StatePoints(*both), rows
 
 
-class Task(NamedTuple):
+class CoinTasks(NamedTuple):
   """D data sets in groups that share sequences and points.
 
   Attributes:
@@ -246,7 +244,7 @@ class Task(NamedTuple):
     coins: labels of states.
   """
 
-  trained: Points
+  trained: StatePoints
   compared: Compared
   coins: coin_tasks.Coins
 
@@ -281,7 +279,7 @@ class Task(NamedTuple):
       train,
       asked,
       adapting.Classes(2),
-      coin_tasks.stream(seed, coin_tasks.CHOSEN),
+      basics.stream(seed, coin_tasks.CHOSEN),
       validation=validation,
       one_head=metric.variant == 'published',
     )[..., 0, :]
@@ -291,15 +289,15 @@ class Task(NamedTuple):
     return answers
 
 
-def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
+def _scores(
+  task: CoinTasks, answers: np.ndarray, end: str
+) -> list[core.Scores]:
   """All quantities of answers [D, M, P]; end: of their names."""
   compared = task.compared
   truth = task.coins.labels(compared.scored.states)
   silent = (answers == core.DEAD).any((1, 2))
-  apart, ideal = (
-    compared.shares(np.maximum(answers, 0)),
-    compared.shares(truth),
-  )
+  apart = compared.shares(np.maximum(answers, 0))  # [D, 4] by kind of pair.
+  ideal = compared.shares(truth)  # What a learner of the true labels has.
   apart[silent] = np.nan
   num, weight = len(answers), task.coins.weight
   columns = {'data_set': np.arange(num)}
@@ -326,12 +324,12 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
       bounds=bounds,
     )
 
-  def normalised(name: str, kind: int, missing: str) -> core.Scores:
-    """Ratio of the mean shares, answers' to true labels'; see `ratio_parts`."""
-    ratios = coin_tasks.ratio_parts(apart[:, kind], ideal[:, kind], weight)
-    # A part may be below 0.
-    return scores(name, ratios, None, missing)
-
+  # Mean shares of answers over those of true labels, as a ratio of means; its
+  # parts may be below 0, so that nothing bounds them.
+  ratios = [
+    coin_tasks.ratio_parts(apart[:, kind], ideal[:, kind], weight)
+    for kind in (ALL, ALIKE, UNLIKE)
+  ]
   right = np.where(silent, np.nan, compared.right(answers, truth))
   other, both = 'no_two_states', (0.0, 2.0)
   alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
@@ -346,9 +344,9 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
     scores('d_ib_q_unequal', 2 * apart[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
     scores('q_difference_matched', matched, (-2.0, 2.0), far),
-    normalised('d_ib_normalised', ALL, other),
-    normalised('d_ib_q_equal_normalised', ALIKE, alike),
-    normalised('d_ib_q_unequal_normalised', UNLIKE, unlike),
+    scores('d_ib_normalised', ratios[0], None, other),
+    scores('d_ib_q_equal_normalised', ratios[1], None, alike),
+    scores('d_ib_q_unequal_normalised', ratios[2], None, unlike),
     scores('d_ib_oracle', 2 * ideal[:, ALL], both, other),
     scores('accuracy', right, (0.0, 1.0), 'no_points'),
   ]

@@ -8,7 +8,7 @@ expects is compared with what is legal there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -16,12 +16,13 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
-from wm.evaluation import edits, fields, probing
-from wm.evaluation.edits import Edits
-from wm.evaluation.trials import context
+from wm.core.fields import field
+from wm.evaluation import context, probing
 
-# A stream of randomness under one seed; those of `edits` are others.
-DIRECTIONS = 13
+# Streams of randomness under one seed.
+PLACES, DRAWS, DIRECTIONS = 11, 12, 13
+# Draws of a label and a value at a place before it is given up.
+ATTEMPTS = 64
 # Moves: none, along the probe's direction, in random ones.
 BEFORE, ALONG, RANDOM = range(3)
 
@@ -103,35 +104,22 @@ class Metric(core.Metric):
   repeats: ClassVar[tuple[str, ...]] = ('epochs', 'randoms')
   headline: ClassVar[tuple[str, ...]] = ('edited', 'changed', 'changed_random')
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 2000
-  layers: tuple[int, ...] = (1,)
-  label: int = -1
-  value: int = -1
-  direction: str = 'probe'
-  strength: float = 2.0
-  randoms: int = 1
+  num: int = field(2000, least=1)
+  layers: tuple[int, ...] = field((1,), least=-1, fewest=1, distinct=True)
+  label: int = field(-1, least=-1)
+  value: int = field(-1, least=-1)
+  direction: str = field('probe', choices=('probe', 'means'))
+  strength: float = field(2.0, above=0)
+  randoms: int = field(1, least=1)
   accept: str = 'epsilon(0.01)'
-  data: str = 'heldout'
-  lr: float = 0.01
-  batch: int = 2048
-  epochs: int = 100
+  data: str = field('heldout', choices=probing.SPLITS)
+  lr: float = field(0.01, above=0)
+  batch: int = field(2048, least=1)
+  epochs: int = field(100, least=1)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.one_of(
-      self, direction=('probe', 'means'), data=('heldout', 'train', 'all')
-    )
-    fields.at_least(
-      self, num=1, batch=1, epochs=1, label=-1, value=-1, randoms=1
-    )
-    fields.layers(self, self.layers, least=1)
-    if not self.strength > 0:
-      raise core.InputError(
-        f'intervention: strength={self.strength} was given; expected more '
-        'than 0'
-      )
     registry.make('accept', self.accept)
 
   def __call__(
@@ -148,19 +136,19 @@ class Metric(core.Metric):
       empty = 'no_test_points' if not after.any() else 'no_training_points'
       return _empty(empty)
     values = [np.unique(column) for column in points.label[~test].T]
-    drawn = edits.draw(
+    drawn = draw(
       *(world, sequences, points, after, values, seed),
       label=self.label,
       value=self.value,
     )
-    fitted = edits.Fitted(points, *probing.classes(points.label), ~test)
+    fitted = Fitted(points, *probing.classes(points.label), ~test)
     seen = fitted.knows(drawn)
     use = np.flatnonzero(drawn.done & seen)
     group = context.clusters(world, sequences)[drawn.row]
-    table = _Table(drawn, use, seen, group, {}, [])
-    given, some = (predictor, sequences, fitted), drawn.take(use)
+    table = _EditScores(drawn, use, seen, group, {}, [])
+    inputs, usable = (predictor, sequences, fitted), drawn.take(use)
     for layer in self.layers:
-      table.add(layer, *self._moved(*given, some, layer, seed))
+      table.add(layer, *self._moved(*inputs, usable, layer, seed))
     return table.scores()
 
   def _check(self, world: core.Labelled, sizes: tuple[int, ...]) -> None:
@@ -181,11 +169,11 @@ class Metric(core.Metric):
     self,
     predictor: core.HiddenStates,
     sequences: core.Sequences,
-    fitted: edits.Fitted,
-    some: Edits,
+    fitted: Fitted,
+    edits_U: Edits,
     layer: int,
     seed: int,
-  ) -> tuple[edits.Moves, np.ndarray]:
+  ) -> tuple[Shifts, np.ndarray]:
     """Moves after a layer, and what is accepted then, see `_accepted`."""
     from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
@@ -200,36 +188,38 @@ class Metric(core.Metric):
       seed=seed,
     )
     means = self.direction == 'means'
-    moves = fitted.along(features, probe, some, self.strength, means)
+    moves = fitted.along(features, probe, edits_U, self.strength, means)
     random = moves.random(self.randoms, [seed, DIRECTIONS, layer + 1])
     every = np.stack([np.zeros_like(moves.by), moves.by, *random])
     accept = registry.make('accept', self.accept)
-    return moves, _accepted(predictor, some, layer, every, accept)
+    return moves, _accepted(predictor, edits_U, layer, every, accept)
 
 
 def _accepted(
   predictor: core.HiddenStates,
-  some: Edits,
+  edits_T: Edits,
   layer: int,
   every: np.ndarray,
   accept: rules.Accept,
 ) -> np.ndarray:
   """[M, T, V] bool: tokens accepted after moves [M, T, D] after a layer."""
-  said = np.zeros((len(every), *some.legal.shape), bool)
-  width = int(some.place.max(initial=0)) + 1
-  for rows in core.predictor.chunks(len(some.row), width * some.legal.shape[1]):
-    tokens, lengths = some.tokens[rows, :width], some.place[rows] + 1
-    at = np.arange(len(lengths)), some.place[rows]
+  accepted = np.zeros((len(every), *edits_T.legal.shape), bool)
+  width = int(edits_T.place.max(initial=0)) + 1
+  for rows in core.predictor.chunks(
+    len(edits_T.row), width * edits_T.legal.shape[1]
+  ):
+    tokens, lengths = edits_T.tokens[rows, :width], edits_T.place[rows] + 1
+    at = np.arange(len(lengths)), edits_T.place[rows]
     hidden = predictor.hidden(tokens, lengths, layer)
     for move, by in enumerate(every):
       other = np.array(hidden)
       other[at] += by[rows]
       log_probs = predictor.patched(tokens, lengths, layer, other)
-      said[move, rows] = accept.mask(np.asarray(log_probs)[at])
-  return said
+      accepted[move, rows] = accept.mask(np.asarray(log_probs)[at])
+  return accepted
 
 
-class _Table(NamedTuple):
+class _EditScores(NamedTuple):
   """Values so far; `values` and `layers` grow.
 
   Attributes:
@@ -248,13 +238,13 @@ class _Table(NamedTuple):
   values: dict[str, list[np.ndarray]]
   layers: list[int]
 
-  def add(self, layer: int, moved: edits.Moves, said: np.ndarray) -> None:
-    """Rows of one layer: said [2 + R, U, V], before, moved, at random."""
+  def add(self, layer: int, moved: Shifts, accepted: np.ndarray) -> None:
+    """Rows of one layer: accepted [2 + R, U, V], before, moved, at random."""
     used = self.made.take(self.use)
-    wanted, touched = used.wanted, used.wanted != used.legal
-    right = said == wanted
+    target, touched = used.wanted, used.wanted != used.legal
+    right = accepted == target
     changed = (right & touched).sum(-1) / touched.sum(-1)
-    overlap = (said & wanted).sum(-1) / (said | wanted).sum(-1)
+    overlap = (accepted & target).sum(-1) / (accepted | target).sum(-1)
     edited = right.all(-1)
     rates_by_name = {
       'edited': edited[ALONG],
@@ -266,7 +256,7 @@ class _Table(NamedTuple):
       'overlap': overlap[ALONG],
       'overlap_random': overlap[RANDOM:].mean(0),
       'overlap_before': overlap[BEFORE],
-      'right_before': (said[BEFORE] == used.legal).all(-1),
+      'right_before': (accepted[BEFORE] == used.legal).all(-1),
       'probe': moved.read,
       'probe_edited': moved.read_after,
     }
@@ -278,16 +268,16 @@ class _Table(NamedTuple):
 
   def scores(self) -> tuple[core.Scores, ...]:
     """A row for each edit and layer."""
-    made, num = self.made, len(self.layers)
-    reason = np.where(made.done, '', 'no_edit').astype('<U12')
-    reason[made.done & ~self.known] = 'unseen_value'
+    edits_T, num = self.made, len(self.layers)
+    reason = np.where(edits_T.done, '', 'no_edit').astype('<U12')
+    reason[edits_T.done & ~self.known] = 'unseen_value'
     columns = {
-      'layer': np.repeat(self.layers, len(made.row)),
-      'sequence': np.tile(made.row, num),
-      'place': np.tile(made.place, num),
-      'label': np.tile(made.label, num),
-      'old': np.tile(made.old, num),
-      'new': np.tile(made.new, num),
+      'layer': np.repeat(self.layers, len(edits_T.row)),
+      'sequence': np.tile(edits_T.row, num),
+      'place': np.tile(edits_T.place, num),
+      'label': np.tile(edits_T.label, num),
+      'old': np.tile(edits_T.old, num),
+      'new': np.tile(edits_T.new, num),
     }
     return tuple(
       core.scores(
@@ -306,3 +296,242 @@ def _empty(reason: str) -> tuple[core.Scores, ...]:
   """One row for each quantity, which says why."""
   names = [name for name in Metric.glossary if name != 'layer']
   return tuple(core.scores(n, [np.nan], reason=[reason]) for n in names)
+
+
+class Edits(NamedTuple):
+  """One place in each of T sequences, and what is changed there.
+
+  Attributes:
+    row: [T] sequence.
+    tokens: [T, L] int32.
+    place: [T] the token after which the state is edited.
+    label: [T] which of the labels that a probe reads.
+    old, new: [T] its values, as a probe reads them.
+    legal: [T, V] bool, tokens that are legal.
+    wanted: [T, V] bool, tokens that are legal in the edited state.
+    done: [T] bool, is there an edit?
+  """
+
+  row: np.ndarray
+  tokens: np.ndarray
+  place: np.ndarray
+  label: np.ndarray
+  old: np.ndarray
+  new: np.ndarray
+  legal: np.ndarray
+  wanted: np.ndarray
+  done: np.ndarray
+
+  def take(self, rows: np.ndarray) -> Edits:
+    """Some of them, in order."""
+    return Edits(*(array[rows] for array in self))
+
+
+def draw(
+  world: core.Labelled,
+  sequences: core.Sequences,
+  points: probing.LabelledPoints,
+  chosen: np.ndarray,
+  values: Sequence[np.ndarray],
+  seed: int,
+  *,
+  label: int = -1,
+  value: int = -1,
+) -> Edits:
+  """One edit of each sequence that has chosen points.
+
+  The place is uniform over these points; label and value are uniform over
+  those that give a state with other legal tokens.
+
+  Args:
+    world: whose states.
+    sequences: of the world.
+    points: labelled places of them.
+    chosen: [P] bool, points that may be edited.
+    values: ascending, those that each of the K labels may get.
+    seed: of all draws; each sequence has its own.
+    label, value: the only ones, where they are not -1.
+  """
+  at = _one_a_row(points, chosen, seed)
+  row, place = points.row[at], points.position[at]
+  tokens = sequences.tokens[row]
+  states = world.walk(world.init(len(at)), tokens, place + 1)[1]
+  legal, none = world.legal(states), np.zeros(len(at), np.int64)
+  edits = Edits(
+    *(row, tokens, place, none, none.copy(), none.copy()),
+    *(legal, legal.copy(), np.zeros(len(at), bool)),
+  )
+  counts = np.array([len(options) for options in values])
+  for attempt in range(ATTEMPTS):
+    left = np.flatnonzero(~edits.done)
+    if not left.size:
+      break
+    # A label and a value of it: uniform over all pairs of both.
+    first, second = (
+      basics.uniforms(seed, DRAWS, row[left], attempt, k) for k in range(2)
+    )
+    pick = np.searchsorted(np.cumsum(counts), first * counts.sum(), 'right')
+    label_T = np.full(len(left), label) if label >= 0 else pick
+    place_T = (second * counts[label_T]).astype(np.int64)
+    drawn = [values[k][v] for k, v in zip(label_T, place_T, strict=True)]
+    new = np.full(len(left), value) if value >= 0 else np.array(drawn)
+    old = points.label[at[left], label_T].astype(np.int64)
+    edited = _edited(world, states[left], label_T, new)
+    legal_after = world.legal(edited)
+    may = [n in values[k] for k, n in zip(label_T, new, strict=True)]
+    good = (
+      np.array(may, bool) & (new != old) & (world.state_id(edited) != core.DEAD)
+    )
+    good &= legal_after.any(-1) & (legal_after != legal[left]).any(-1)
+    rows = left[good]
+    edits.label[rows], edits.wanted[rows] = label_T[good], legal_after[good]
+    edits.old[rows], edits.new[rows] = old[good], new[good]
+    edits.done[rows] = True
+  return edits
+
+
+def _one_a_row(
+  points: probing.LabelledPoints, chosen: np.ndarray, seed: int
+) -> np.ndarray:
+  """[T] one of the chosen points of each sequence, by row."""
+  rows = np.flatnonzero(chosen)
+  keys = basics.hash64(seed, PLACES, points.row[rows], points.position[rows])
+  rows = rows[np.lexsort((keys, points.row[rows]))]
+  return rows[np.unique(points.row[rows], return_index=True)[1]]
+
+
+def _edited(
+  world: core.Labelled, states: np.ndarray, label: np.ndarray, new: np.ndarray
+) -> np.ndarray:
+  """States with another value, as a probe reads it, of its label `label`."""
+  heads = world.heads
+  first = heads.probe.start if heads.probe is not None else 0
+  if heads.turn is not None and heads.mine:
+    turn = world.labels(states)[:, heads.turn].astype(np.int64)
+    new = probing.by_mover(new, turn, heads.sizes[first])
+  return world.edited(states, first + label, new)
+
+
+class Shifts(NamedTuple):
+  """Moves of T activations.
+
+  Attributes:
+    by: [T, D] what is added.
+    read, read_after: [T] bool, the probe reads the old value before, the new
+      one after.
+  """
+
+  by: np.ndarray
+  read: np.ndarray
+  read_after: np.ndarray
+
+  def random(self, num: int, seed: list[int]) -> np.ndarray:
+    """[num, T, D] of the same lengths, in any direction."""
+    directions = np.random.default_rng(seed).normal(size=(num, *self.by.shape))
+    length = np.linalg.norm(self.by, axis=-1, keepdims=True)
+    return directions * (
+      length / np.linalg.norm(directions, axis=-1, keepdims=True)
+    )
+
+
+class Fitted(NamedTuple):
+  """What a probe is fit on.
+
+  Attributes:
+    points: all labelled places.
+    target: [P, K] their labels, as classes of each column.
+    values: the label that each class of a column is, ascending.
+    train: [P] bool, the points that it is fit on.
+  """
+
+  points: probing.LabelledPoints
+  target: np.ndarray
+  values: list[np.ndarray]
+  train: np.ndarray
+
+  def knows(self, edits: Edits) -> np.ndarray:
+    """[T] bool: has the fit seen the old value?"""
+    seen = [np.unique(column) for column in self.points.label[self.train].T]
+    pairs = zip(edits.label, edits.old, strict=True)
+    return np.array([old in seen[k] for k, old in pairs], bool)
+
+  def along(
+    self,
+    features: np.ndarray,
+    probe: tuple[np.ndarray, np.ndarray],
+    edits: Edits,
+    strength: float,
+    means: bool,
+  ) -> Shifts:
+    """Moves of the edited places' activations.
+
+    Args:
+      features: [P, D] activations of all points.
+      probe: weights [D, K, C] and biases [K, C].
+      edits: where, and to which values.
+      strength: the log-odds of the new value against the old one become so
+        many times what those of the old one were, less once.
+      means: move by the difference of the means of both values, at strength 2
+        all of it, instead of where the probe says.
+    """
+    x = features[self._at(edits)]
+    w, bias = probe[0][:, edits.label], probe[1][edits.label]  # [D, T, C].
+    old, new = self._classes(edits, edits.old), self._classes(edits, edits.new)
+    logits = np.einsum('td,dtc->tc', x, w) + bias
+    rows = np.arange(len(x))
+    if means:
+      first, second = (
+        self._means(features, edits, value) for value in (edits.old, edits.new)
+      )
+      by = strength / 2 * (second - first)
+    else:
+      odds = logits[rows, old] - logits[rows, new]
+      far = odds + (strength - 1) * np.abs(odds)
+      by = self._way(probe[0], edits.label, old, new) * far[:, None]
+    after = logits + np.einsum('td,dtc->tc', by, w)
+    return Shifts(by, logits.argmax(-1) == old, after.argmax(-1) == new)
+
+  def _way(
+    self,
+    weights: np.ndarray,
+    label: np.ndarray,
+    old: np.ndarray,
+    new: np.ndarray,
+  ) -> np.ndarray:
+    """[T, D] least moves by which the new value gains 1 on the old one.
+
+    Each gives half, and the logits of all other values stay as they are; in
+    the sense of least squares where there are more values than dimensions.
+    """
+    moves = np.zeros((len(label), len(weights)))
+    for k in np.unique(label):
+      rows, count = np.flatnonzero(label == k), len(self.values[k])
+      w = weights[:, k, :count].astype(np.float64)
+      # What all logits have in common says nothing.
+      back = np.linalg.pinv(w - w.mean(1, keepdims=True))  # [C, D].
+      moves[rows] = (back[new[rows]] - back[old[rows]]) / 2
+    return moves
+
+  def _at(self, edits: Edits) -> np.ndarray:
+    """[T] the points that are edited; points are in order."""
+    size = self.points.position.max(initial=0) + 1
+    keys = self.points.row * size + self.points.position
+    return np.searchsorted(keys, edits.row * size + edits.place)
+
+  def _classes(self, edits: Edits, value: np.ndarray) -> np.ndarray:
+    """[T] classes that values [T] of the edited labels are."""
+    pairs = zip(edits.label, value, strict=True)
+    indices = [np.searchsorted(self.values[k], value_t) for k, value_t in pairs]
+    return np.array(indices, np.int64)
+
+  def _means(
+    self, features: np.ndarray, edits: Edits, value: np.ndarray
+  ) -> np.ndarray:
+    """[T, D] mean activations where the edited labels have values [T]."""
+    means = np.zeros((len(value), features.shape[1]))
+    inputs, labels = features[self.train], self.points.label[self.train]
+    pairs = np.stack([edits.label, value], -1)
+    for k, value_of in np.unique(pairs, axis=0):
+      mean = inputs[labels[:, k] == value_of].mean(0)
+      means[(pairs == (k, value_of)).all(-1)] = mean
+    return means

@@ -6,17 +6,15 @@ Vafa et al. 2024, section 3.1 and table 1, with the sharper variants.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import accept, basics, capabilities, registry
-from wm.evaluation import fields
-from wm.evaluation.prefixes import membership, prefix_pairs
-from wm.evaluation.prefixes import support as supports
-from wm.evaluation.trials import context, positions
+from wm.core.fields import field
+from wm.evaluation import context, membership
+from wm.evaluation import support as supports
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Metric(core.Metric):
       have their own.
     support: 'all'; or 'sampler': accepted sets are compared with the tokens
       that the sampler of the world takes, not with all that are legal, see
-      wm.evaluation.prefixes.support. Legal tokens that it hardly takes are not
+      wm.evaluation.support. Legal tokens that it hardly takes are not
       judged.
     support_bound: least probability, exclusive, of a supported token.
 
@@ -72,19 +70,15 @@ class Metric(core.Metric):
       of_best=True,
     ),
   )
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 1000
-  states: str = 'sequences'
+  num: int = field(1000, least=1)
+  states: str = field('sequences', choices=('sequences', 'drawn'))
   accept: str = 'epsilon(0.01)'
-  support: str = 'all'
-  support_bound: float = 0.01
+  support: str = field('all', choices=supports.CHOICES)
+  support_bound: float = field(0.01, least=0, below=1)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    fields.at_least(self, num=1)
-    fields.one_of(self, states=('sequences', 'drawn'), support=supports.CHOICES)
-    supports.check(self)
     registry.make('accept', self.accept)
 
   def why_not_static(self) -> str:
@@ -102,9 +96,9 @@ class Metric(core.Metric):
     else:
       sequences = world.sample(self.num, seed, split='heldout')
       groups = context.clusters(world, sequences)
-      first = positions.first(world, sequences)
+      first = membership.prompt_end(world, sequences)
     num, drawn = len(sequences), self.states == 'drawn'
-    judged = _Judged(
+    judged = _JudgedSequences(
       sums=np.zeros((num, len(_QUANTITIES), 2)),
       first=np.zeros(num, np.int32),
       named=np.zeros(num, np.int32),
@@ -112,7 +106,7 @@ class Metric(core.Metric):
       silent=np.zeros(num, np.int64),
     )
     taken = supports.after(self, world, rule, sequences)
-    for position in positions.positions(
+    for position in membership.positions(
       predictor, world, sequences, first, drawn
     ):
       _add(position, rule, judged, taken(position.rows, position.length))
@@ -123,9 +117,9 @@ class Metric(core.Metric):
 _QUANTITIES = (
   'validity',
   'valid_mass',
-  *positions.SETS,
+  *membership.SETS,
 )
-_SETS = slice(-len(positions.SETS), None)
+_SETS = slice(-len(membership.SETS), None)
 
 
 def _drawn(
@@ -136,18 +130,18 @@ def _drawn(
     raise core.InputError(
       f"next_token(states='drawn'): {world.name} draws no states"
     )
-  states = world.sample_states(num, prefix_pairs.stream(seed, context.STATES))
+  states = world.sample_states(num, basics.stream(seed, context.STATES))
   least, most = world.prefix_moves(states).T
   share = basics.uniforms(seed, context.MOVES, np.arange(num))
   moves = least + np.floor(share * (most - least + 1)).astype(np.int32)
   seeds = basics.hash64(seed, context.PREFIXES, np.arange(num))
-  found = world.sample_prefixes(states, np.minimum(moves, most), seeds)
-  prefixes = core.Sequences(found.tokens, found.lengths)
-  rows = np.flatnonzero(found.ok)
+  drawn = world.sample_prefixes(states, np.minimum(moves, most), seeds)
+  prefixes = core.Sequences(drawn.tokens, drawn.lengths)
+  rows = np.flatnonzero(drawn.ok)
   return prefixes.take(rows), world.state_id(states[rows])
 
 
-class _Judged(NamedTuple):
+class _JudgedSequences(NamedTuple):
   """What is known of N sequences.
 
   Attributes:
@@ -166,9 +160,9 @@ class _Judged(NamedTuple):
 
 
 def _add(
-  position: positions.Position,
+  position: membership.JudgedPositions,
   rule: accept.Accept,
-  judged: _Judged,
+  judged: _JudgedSequences,
   supported: np.ndarray | None,
 ) -> None:
   """Adds what the model says at a position.
@@ -189,7 +183,7 @@ def _add(
 
 
 def _pictured(
-  world: core.World, sequences: core.Sequences, judged: _Judged
+  world: core.World, sequences: core.Sequences, judged: _JudgedSequences
 ) -> dict[str, np.ndarray]:
   """Side columns of each sequence's first mistake; '' where there is none.
 
@@ -217,7 +211,7 @@ def _judge(
   possible = np.take_along_axis(log_probs, best, 1) > -np.inf
   # Legal tokens that are not supported are not judged.
   mask = np.asarray(rule.mask(log_probs)) & (supported | ~legal)
-  sets, accepted = positions.set_scores(mask, supported)
+  sets, accepted = membership.set_scores(mask, supported)
   values = np.concatenate(
     [
       np.take_along_axis(legal, best, 1) & possible,
@@ -233,7 +227,7 @@ def _judge(
 
 
 def _scores(
-  judged: _Judged, group: np.ndarray, pictured: dict[str, np.ndarray]
+  judged: _JudgedSequences, group: np.ndarray, pictured: dict[str, np.ndarray]
 ) -> tuple[core.Scores, ...]:
   sums, quantities = judged.sums, []
   unasked = np.where(judged.silent > 0, 'no_answer', 'no_position')

@@ -7,17 +7,16 @@ the activation after a token to the state that the sequence is then in.
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics
-from wm.evaluation import fields, probing
-from wm.evaluation.probing import Points
-from wm.evaluation.trials import context
+from wm.core.fields import field
+from wm.evaluation import context, probing
+from wm.evaluation.probing import LabelledPoints
 
 CONTROL = 9  # A stream of randomness under one seed.
 
@@ -80,27 +79,17 @@ class Metric(core.Metric):
   repeats: ClassVar[tuple[str, ...]] = ('epochs',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 25_000
-  layer: int = -1
-  split: str = 'sequence'
-  data: str = 'heldout'
-  lr: float = 0.01
-  batch: int = 2048
-  epochs: int = 100
-  layers: tuple[int, ...] = ()
-  control: int = 0
-  pieces: str = ''
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.one_of(self, split=tuple(_SPLITS), data=('heldout', 'train', 'all'))
-    fields.one_of(self, pieces=probing.PIECES)
-    fields.at_least(self, num=1, batch=1, epochs=1, layer=-1, control=0)
-    fields.layers(self, self.layers)
-    if not 0 < self.lr < math.inf:
-      raise core.InputError(f'probe: lr={self.lr}; expected a positive number')
+  num: int = field(25_000, least=1)
+  layer: int = field(-1, least=-1)
+  split: str = field('sequence', choices=('sequence', 'token'))
+  data: str = field('heldout', choices=probing.SPLITS)
+  lr: float = field(0.01, above=0)
+  batch: int = field(2048, least=1)
+  epochs: int = field(100, least=1)
+  layers: tuple[int, ...] = field((), least=-1, distinct=True)
+  control: int = field(0, least=0)
+  pieces: str = field('', choices=probing.PIECES)
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.World, seed: int
@@ -134,12 +123,12 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """All quantities of one layer."""
     points, test = tested.points, tested.test
-    given = sequences, points, layer
-    features = probing.activations(predictor, *given)
+    places = sequences, points, layer
+    features = probing.activations(predictor, *places)
     right = self._right(features, points.label, test, seed)
     without = None
     if untrained is not None:
-      other = probing.activations(untrained, *given)
+      other = probing.activations(untrained, *places)
       without = self._right(other, points.label, test, seed)
     moves, every = ~points.prompt, np.ones(len(test), bool)
     quantities = [
@@ -184,7 +173,9 @@ class Metric(core.Metric):
     return right
 
 
-def _by_token(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
+def _by_token(
+  points: LabelledPoints, keys: np.ndarray, seed: int
+) -> np.ndarray:
   """[P] bool: points to test on, one in HELD_OUT, whatever their sequence."""
   del keys
   mixed = basics.hash64(seed, points.row, points.position)
@@ -195,7 +186,7 @@ _SPLITS = {'sequence': probing.by_task, 'token': _by_token}
 
 
 def _control(
-  points: Points, sequences: core.Sequences, num: int, seed: int
+  points: LabelledPoints, sequences: core.Sequences, num: int, seed: int
 ) -> np.ndarray:
   """[P, K] random labels, by the last `num` tokens of each point.
 
@@ -212,23 +203,24 @@ def _control(
 
 
 def _by_layer(
-  found: Sequence[tuple[core.Scores, ...]], layers: tuple[int, ...]
+  quantities_by_layer: Sequence[tuple[core.Scores, ...]],
+  layers: tuple[int, ...],
 ) -> tuple[core.Scores, ...]:
   """Rows of several layers as those of one, with the layer beside them."""
   joined = []
-  for each in zip(*found, strict=True):
-    sizes = [len(one.value) for one in each]
+  for each in zip(*quantities_by_layer, strict=True):
+    sizes = [len(scores.value) for scores in each]
     columns = {
-      name: np.concatenate([one.columns[name] for one in each])
+      name: np.concatenate([scores.columns[name] for scores in each])
       for name in each[0].columns
     }
     joined.append(
       core.scores(
         each[0].quantity,
-        np.concatenate([one.value for one in each]),
-        reason=np.concatenate([one.reason for one in each]),
-        group=np.concatenate([one.group for one in each]),
-        weight=np.concatenate([one.weight for one in each]),
+        np.concatenate([scores.value for scores in each]),
+        reason=np.concatenate([scores.reason for scores in each]),
+        group=np.concatenate([scores.group for scores in each]),
+        weight=np.concatenate([scores.weight for scores in each]),
         columns={**columns, 'layer': np.repeat(layers, sizes)},
         counts=each[0].counts,
         bounds=each[0].bounds,
@@ -237,12 +229,12 @@ def _by_layer(
   return tuple(joined)
 
 
-def _majority(points: Points, test: np.ndarray) -> np.ndarray:
+def _majority(points: LabelledPoints, test: np.ndarray) -> np.ndarray:
   """[P] share of labels that are the commonest after moves in training."""
   trained = points.label[~test & ~points.prompt]
   right = np.zeros(len(test))
-  for column, known in zip(points.label.T, trained.T, strict=True):
-    seen, count = np.unique(known, return_counts=True)
+  for column, train_labels in zip(points.label.T, trained.T, strict=True):
+    seen, count = np.unique(train_labels, return_counts=True)
     if seen.size:
       right += column == seen[count.argmax()]
   return right / points.label.shape[1]
@@ -251,7 +243,7 @@ def _majority(points: Points, test: np.ndarray) -> np.ndarray:
 class _Tested(NamedTuple):
   """What turns points, each with the share that is right, into rows."""
 
-  points: Points
+  points: LabelledPoints
   test: np.ndarray
   group: np.ndarray
   unseen: int

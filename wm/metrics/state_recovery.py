@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import adapting, basics
-from wm.evaluation import fields
-from wm.evaluation.fewshot import coin_tasks, runner
-from wm.evaluation.trials import context
+from wm.core.fields import field
+from wm.evaluation import context, fewshot
 
 # Streams of randomness under one seed.
 TRAINED, TESTED, PLACES, ADAPTED, FRESH = range(41, 46)
@@ -27,7 +25,7 @@ NEVER = -np.inf
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(runner.FewShotMetric):
+class Metric(fewshot.FewShotMetric):
   """Tunes a model to name all labels of the state, all at once.
 
   Quantities are means over random places of held-out sequences. Legal tokens
@@ -77,32 +75,26 @@ class Metric(runner.FewShotMetric):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
   headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 128
-  tested: int = 100
-  places: int = 8
-  steps: tuple[int, ...] = (200,)
-  rates: tuple[float, ...] = (6e-4,)
-  held: int = 0
-  part: str = 'all'
-  keep: str = 'last'
+  num: int = field(128, least=1)
+  tested: int = field(100, least=1)
+  places: int = field(8, least=0)
+  steps: tuple[int, ...] = field((200,), **fewshot.STEPS)
+  rates: tuple[float, ...] = field((6e-4,), **fewshot.RATES)
+  held: int = field(0, least=0)
+  part: str = field('all', choices=fewshot.PARTS)
+  keep: str = field('last', choices=fewshot.KEEPS)
   untrained: bool = False
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.at_least(self, num=1, tested=1, places=0)
-    self.check_fine_tuning()
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per place, clustered by task."""
-    stream = coin_tasks.stream
+    stream = basics.stream
     shown, asked = (
       _points(
         world,
-        runner.sequences(self, world, num, stream(seed, word), split),
+        fewshot.sequences(self, world, num, stream(seed, word), split),
         self.places,
         stream(seed, PLACES),
       )
@@ -124,8 +116,8 @@ class Metric(runner.FewShotMetric):
 
   def _named(
     self,
-    shown: Points,
-    asked: Points,
+    shown: BoardPoints,
+    asked: BoardPoints,
     world: core.Labelled,
     seed: int,
     predictor: core.Adaptable,
@@ -146,14 +138,14 @@ class Metric(runner.FewShotMetric):
       train,
       adapting.QueryPoints(asked.tokens[None], asked.places[None]),
       adapting.Classes(int(sizes.max()), len(sizes)),
-      coin_tasks.stream(seed, ADAPTED),
+      basics.stream(seed, ADAPTED),
       validation=validation,
     )[:, 0]
     valid = np.arange(outputs.shape[-1]) < sizes[:, None]
     return np.where(valid, outputs, NEVER).argmax(-1)
 
 
-class Points(NamedTuple):
+class BoardPoints(NamedTuple):
   """Places of N sequences, and the labels there.
 
   Attributes:
@@ -176,18 +168,18 @@ class Points(NamedTuple):
 
 def _points(
   world: core.Labelled, sequences: core.Sequences, num: int, seed: int
-) -> Points:
-  places = runner.places(world, sequences, num, seed)
+) -> BoardPoints:
+  places = fewshot.places(world, sequences, num, seed)
   every = world.sequence_labels(sequences.tokens, sequences.lengths)
   rows = np.arange(len(sequences))[:, None]
   labels = every[rows, np.maximum(places, 0)].astype(np.int64)
-  return Points(
+  return BoardPoints(
     sequences.tokens, places, labels, context.clusters(world, sequences)
   )
 
 
 def _scores(
-  world: core.Labelled, asked: Points, named: np.ndarray, end: str
+  world: core.Labelled, asked: BoardPoints, named: np.ndarray, end: str
 ) -> list[core.Scores]:
   """All quantities of labels [M, P, K] that were named; end: of their names."""
   right = named == asked.labels
@@ -228,7 +220,7 @@ def _scores(
   return quantities
 
 
-def _reached(world: core.World, asked: Points) -> np.ndarray:
+def _reached(world: core.World, asked: BoardPoints) -> np.ndarray:
   """[Q, W] states at all places."""
   row, nth = np.nonzero(asked.there)
   length = asked.places[row, nth] + 1
@@ -236,7 +228,7 @@ def _reached(world: core.World, asked: Points) -> np.ndarray:
 
 
 def _majority(
-  world: core.Labelled, shown: Points, asked: Points
+  world: core.Labelled, shown: BoardPoints, asked: BoardPoints
 ) -> core.Scores:
   """What naming the commonest class of each label gives."""
   labels = shown.labels[shown.there]
@@ -251,7 +243,7 @@ def _majority(
 def _rows(
   quantity: str,
   value: np.ndarray,
-  asked: Points,
+  asked: BoardPoints,
   reason: np.ndarray | None = None,
   bounds: tuple[float, float] = (0.0, 1.0),
 ) -> core.Scores:

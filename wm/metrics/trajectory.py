@@ -7,16 +7,13 @@ are measured against positions that are not rounded to bins.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import basics
-from wm.evaluation import fields, paths
-from wm.evaluation.prefixes import membership
-from wm.evaluation.trials import context
+from wm.core.fields import field
+from wm.evaluation import context, membership, paths
 from wm.kernels import orbits
 
 BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
@@ -97,19 +94,10 @@ class Metric(core.Metric):
   headline: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   less_is_better: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   breakdown: ClassVar[tuple[str, ...]] = ('years',)
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 300
-  prefix: int = 0
-  ahead: tuple[int, ...] = (1, 5, 100)
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.at_least(self, num=1, prefix=0)
-    if not self.ahead or min(self.ahead) < 1:
-      raise core.InputError(
-        f'trajectory: ahead={self.ahead}; expected rows of at least 1'
-      )
+  num: int = field(300, least=1)
+  prefix: int = field(0, least=0)
+  ahead: tuple[int, ...] = field((1, 5, 100), least=1, fewest=1)
 
   def __call__(
     self, predictor: core.Predictor, world: core.Latent, seed: int
@@ -125,7 +113,7 @@ class Metric(core.Metric):
       predictor, world, sequences.take(rows)
     )
     prefix = self.prefix or tracks.seen.shape[1] // 2
-    table = _Table(tracks, context.clusters(world, sequences), [])
+    table = _TrackScores(tracks, context.clusters(world, sequences), [])
     first = 2 * tracks.bodies
     judged = np.arange(tracks.seen.shape[1]) >= first[:, None]
     why = np.where(fits, '', 'longer_than_model').astype('<U17')
@@ -223,7 +211,7 @@ class _Tracks(NamedTuple):
     return np.where((row >= 0)[..., None], positions, np.nan)
 
 
-class _Table(NamedTuple):
+class _TrackScores(NamedTuple):
   """Scores so far; `found` grows."""
 
   tracks: _Tracks

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import adapting, basics, registry
-from wm.evaluation import fields
-from wm.evaluation.fewshot import coin_tasks, runner
-from wm.evaluation.trials import context
+from wm.core.fields import field
+from wm.evaluation import context, fewshot
 
 # Streams of randomness under one seed.
 TRAINED, TESTED, CLOCK, ADAPTED, FRESH = range(31, 36)
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(runner.FewShotMetric):
+class Metric(fewshot.FewShotMetric):
   """Tunes a model to name functions of the state, each alone.
 
   Labels are at all places after the prompt; the last token of the longest
@@ -73,24 +71,18 @@ class Metric(runner.FewShotMetric):
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   less_is_better: ClassVar[tuple[str, ...]] = ('loss',)
   correlated_quantities: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 128
-  tested: int = 100
+  num: int = field(128, least=1)
+  tested: int = field(100, least=1)
   functions: tuple[str, ...] = ()
-  steps: tuple[int, ...] = (200,)
-  rates: tuple[float, ...] = (6e-4,)
-  held: int = 0
-  part: str = 'all'
-  keep: str = 'last'
-  clock: int = 2000
+  steps: tuple[int, ...] = field((200,), **fewshot.STEPS)
+  rates: tuple[float, ...] = field((6e-4,), **fewshot.RATES)
+  held: int = field(0, least=0)
+  part: str = field('all', choices=fewshot.PARTS)
+  keep: str = field('last', choices=fewshot.KEEPS)
+  clock: int = field(2000, least=1)
   untrained: bool = False
   stream: bool = False
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.at_least(self, num=1, tested=1, clock=1)
-    self.check_fine_tuning()
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Labelled, seed: int
@@ -102,14 +94,14 @@ class Metric(runner.FewShotMetric):
     if self.untrained:
       rows += self.by_random_weights(
         predictor,
-        coin_tasks.stream(seed, FRESH),
+        basics.stream(seed, FRESH),
         answer,
         task.scores,
         ('accuracy', 'loss'),
       )
     return tuple(rows)
 
-  def _task(self, world: core.Labelled, seed: int) -> Task:
+  def _task(self, world: core.Labelled, seed: int) -> FunctionTasks:
     names = [*world.functions(world.init(1))]
     chosen = [*(self.functions or names)]
     wrong = [name for name in chosen if name not in names]
@@ -120,16 +112,14 @@ class Metric(runner.FewShotMetric):
       )
     total = self.num + self.held
     trained, tested = (
-      runner.sequences(self, world, num, coin_tasks.stream(seed, word), split)
+      fewshot.sequences(self, world, num, basics.stream(seed, word), split)
       for num, word, split in (
         (total, TRAINED, 'train'),
         (self.tested, TESTED, 'heldout'),
       )
     )
-    more = world.sample(
-      self.clock, coin_tasks.stream(seed, CLOCK), split='train'
-    )
-    return Task(
+    more = world.sample(self.clock, basics.stream(seed, CLOCK), split='train')
+    return FunctionTasks(
       chosen,
       trained,
       _function_values(world, trained),
@@ -141,7 +131,7 @@ class Metric(runner.FewShotMetric):
 
   def _answers(
     self,
-    task: Task,
+    task: FunctionTasks,
     world: core.Labelled,
     seed: int,
     predictor: core.Adaptable,
@@ -155,8 +145,8 @@ class Metric(runner.FewShotMetric):
       """Sequences of a step; the first ones are those of all without it."""
       if not step:
         return sets
-      fresh = runner.sequences(
-        self, world, self.num, coin_tasks.stream(seed, TRAINED, step), 'train'
+      fresh = fewshot.sequences(
+        self, world, self.num, basics.stream(seed, TRAINED, step), 'train'
       )
       return task.sets(fresh, _function_values(world, fresh), slice(None))
 
@@ -169,7 +159,7 @@ class Metric(runner.FewShotMetric):
       adapting.TaskStream(drawn) if self.stream else sets,
       asked,
       adapting.Classes(task.classes),
-      coin_tasks.stream(seed, ADAPTED),
+      basics.stream(seed, ADAPTED),
       validation=validation,
     )[..., 0, :]
 
@@ -185,7 +175,7 @@ def _places(mask: np.ndarray) -> np.ndarray:
   return np.where(mask, places, np.int32(core.DEAD))
 
 
-class Task(NamedTuple):
+class FunctionTasks(NamedTuple):
   """Functions, and sequences with their values.
 
   Attributes:
@@ -325,7 +315,7 @@ def _function_values(
   return FunctionValues(valid, values)
 
 
-class Clock(NamedTuple):
+class ClassShares(NamedTuple):
   """What the number of the token alone says of a function.
 
   Attributes:
@@ -339,7 +329,7 @@ class Clock(NamedTuple):
     return self.log_share[np.minimum(places, len(self.log_share) - 1)]
 
 
-def _clock(mask: np.ndarray, values: np.ndarray, classes: int) -> Clock:
+def _clock(mask: np.ndarray, values: np.ndarray, classes: int) -> ClassShares:
   """Shares of the classes [N, L] at each place, each counted once more.
 
   So that a class that was not seen there is not impossible.
@@ -347,4 +337,4 @@ def _clock(mask: np.ndarray, values: np.ndarray, classes: int) -> Clock:
   places = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)
   counts = np.ones((mask.shape[1], classes))
   np.add.at(counts, (places[mask], values[mask]), 1)
-  return Clock(np.log(counts / counts.sum(1, keepdims=True)))
+  return ClassShares(np.log(counts / counts.sum(1, keepdims=True)))

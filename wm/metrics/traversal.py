@@ -7,15 +7,14 @@ completed greedily; the share of legal completions, and of optimal ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics
-from wm.evaluation import fields
-from wm.evaluation.trials import context, decoding
+from wm.core.fields import field
+from wm.evaluation import context, decoding
 
 WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 
@@ -82,17 +81,11 @@ class Metric(core.Metric):
       below=0.9,
     ),
   )
-  glossary: ClassVar[Mapping[str, str]] = basics.section(__doc__, 'Glossary')
 
-  num: int = 1000
-  prompt: int = 0
-  max_len: int = 0
-  decoding: str = 'greedy'
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    fields.at_least(self, num=1, prompt=0, max_len=0)
-    fields.one_of(self, decoding=('greedy', 'sampled'))
+  num: int = field(1000, least=1)
+  prompt: int = field(0, least=0)
+  max_len: int = field(0, least=0)
+  decoding: str = field('greedy', choices=('greedy', 'sampled'))
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int

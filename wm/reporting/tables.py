@@ -14,7 +14,7 @@ from typing import Any, Self
 import pandas as pd
 
 from wm.core import registry
-from wm.evaluation import seeds as seeds_lib
+from wm.evaluation import statistics
 from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
@@ -193,15 +193,17 @@ def _median(entry: Entry) -> list[str]:
 def all_seeds(entry: Entry) -> bool:
   """Whether brackets hold each of three seeds or more."""
   values = entry.get('seed_values', ())
-  return len(values) > 2 and (len(values) <= seeds_lib.SHOWN or _bimodal(entry))
+  return len(values) > 2 and (
+    len(values) <= statistics.SHOWN or _bimodal(entry)
+  )
 
 
 def _bimodal(entry: Entry) -> bool:
-  """Do the seeds of an entry fall in two groups? See `seeds.bimodal`."""
+  """Do the seeds of an entry fall in two groups? See `statistics.bimodal`."""
   names = 'seed_values', 'seed_lows', 'seed_highs'
   values, lows, highs = (entry.get(name, ()) for name in names)
   bounds = entry.get('least'), entry.get('most')
-  return seeds_lib.bimodal(values, lows, highs, bounds)
+  return statistics.bimodal(values, lows, highs, bounds)
 
 
 def correlation(value: Sequence[float] | None) -> Cell:
@@ -419,7 +421,7 @@ def in_brackets(entries: Sequence[Entry]) -> str:
   ranges = [
     entry
     for entry in entries
-    if len(entry.get('seed_values', ())) > seeds_lib.SHOWN
+    if len(entry.get('seed_values', ())) > statistics.SHOWN
     and not all_seeds(entry)
   ]
   more = ', or of more than five the least and greatest' if ranges else ''

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import comparisons
-from wm.evaluation import seeds as seeds_lib
+from wm.evaluation import comparisons, statistics
 from wm.reporting import tables
 from wm.reporting.findings import MAP, Exclusion, Quantity
 from wm.runtime import files, provenance
@@ -382,7 +381,7 @@ def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:
     for e in entries
   ]
   return Amount(
-    *seeds_lib.over_seeds(*columns),
+    *statistics.over_seeds(*columns),
     *(n, clusters, tuple(columns[0])),
     tuple(x for x in variances if x is not None),
     any('training' in unit.key for unit, _ in measured),

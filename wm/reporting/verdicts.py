@@ -35,8 +35,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from wm.evaluation import comparisons
-from wm.evaluation import seeds as seeds_lib
+from wm.evaluation import comparisons, statistics
 from wm.evaluation.comparisons import Difference
 from wm.reporting import ceilings, tables, units
 from wm.reporting.ceilings import BAYES, ORACLE, REPLANNING
@@ -452,7 +451,7 @@ def _amount(amount: Amount | None) -> tables.Cell:
   if amount is None:
     return tables.Cell('–')
   entry, values = amount.entry(), []
-  if amount.seeds > seeds_lib.SHOWN:
+  if amount.seeds > statistics.SHOWN:
     ends = map(tables.number, (min(amount.values), max(amount.values)))
     values = [f' ({" to ".join(ends)})']
   elif amount.seeds > 1:

@@ -19,7 +19,7 @@ from inspect_ai.log import EvalLog
 
 from wm import core
 from wm.core import inputs
-from wm.evaluation.fewshot import force_laws, formulas
+from wm.evaluation import force_laws, formulas
 from wm.kernels import symbolic
 from wm.language import eval_logs, pages
 from wm.papers.forces import score as scoring
@@ -152,7 +152,7 @@ def _judged(rows: _SystemSteps, force: np.ndarray) -> str:
   # x and y from the sun; only their distance counts for a magnitude.
   columns = rows.columns['r'], np.zeros(num), rows.columns['m1']
   state = np.stack([*columns, rows.columns['m2']], axis=1)
-  verdict = force_laws.Rows(state, rows.group, False).verdict(
+  verdict = force_laws.LawRows(state, rows.group, False).verdict(
     'force', force[:, None], TOLERANCE
   )
   return verdict.reason or ('newton' if verdict.newton else 'other')

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.core.predictor import Tokens
-from wm.evaluation.prefixes import prefix_pairs
-from wm.evaluation.trials.context import STATES
+from wm.evaluation.context import STATES
 from wm.metrics import compression, distinction
 from wm.models.serving import stateless
 from wm.worlds.seating import Puzzles, World, text
@@ -69,7 +69,7 @@ class Protocol:
   @property
   def drawn(self) -> Puzzles:
     """The puzzles."""
-    stream = prefix_pairs.stream(self.seed, STATES)
+    stream = basics.stream(self.seed, STATES)
     return self.world.puzzles(self.puzzles, stream)
 
   def metrics(self) -> dict[str, core.Metric]:

@@ -12,8 +12,7 @@ import numpy as np
 
 from wm import core
 from wm.core.predictor import Tokens
-from wm.evaluation import statistics
-from wm.evaluation.trials import context
+from wm.evaluation import context, statistics
 from wm.models.serving import replies
 from wm.models.serving.replies import Reading
 from wm.papers.seating.questions import PARTS, Protocol, SeatingQuestion

@@ -1,0 +1,311 @@
+"""Sampling in one compiled program gives what the host's loop gives."""
+
+import dataclasses
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny
+from wm import core
+from wm.core import accept as rules
+from wm.core import basics, registry, traced
+from wm.evaluation import context, device, engine, prefix_pairs
+from wm.kernels.base import words
+from wm.metrics import compression, distinction
+from wm.models.nn import network
+from wm.models.serving import networks, process
+from wm.worlds.base import table
+
+
+class Stop(table.TableWorld):
+  """Two states to and fro, and a third where it is over."""
+
+  version = '1'
+  delta = np.array([[1, 0], [0, 2], [core.DEAD] * 2], np.int32)
+  vocab = ('<pad>', 'go', 'stop')
+  max_len = 12
+
+
+TIE = 1e-5  # Of probability mass: what rounding may decide either way.
+MAP = tiny.World()
+LINE = registry.make('world', 'lattice(length=12)')
+STOP = Stop()
+CITY = registry.make('world', 'maps(rows=3, columns=3, max_moves=8)')
+THRESHOLD = 0.05
+
+
+def _trials(predictor, world, loop, second=None, num=40, **fields):
+  """Trials of one state, or of two where the seed of the second is given."""
+  states = [world.sample_states(num, seed or 0) for seed in (0, second)]
+  pairs = prefix_pairs.prefix_pairs(world, *states, seed=0, attempts=20)
+  accept = fields.pop('accept', rules.epsilon(THRESHOLD))
+  sampler = fields.pop('sampler', None) or accept
+  return context.Trials(
+    predictor, world, pairs, accept, sampler, seed=7, loop=loop, **fields
+  )
+
+
+def _sampled(predictor, world, loop, samples=6, decide=False, **fields):
+  trials = _trials(predictor, world, loop, **fields)
+  assert len(trials.rows) > 20
+  return engine.pairs(trials, samples, decide=decide)
+
+
+def _assert_same(one, other):
+  for name in engine.Pairs._fields:
+    np.testing.assert_array_equal(
+      getattr(one, name), getattr(other, name), err_msg=name
+    )
+
+
+def _network(spec, scale=4, devices=1):
+  model = registry.make('model', spec)
+  shape = network.NetworkSpec(model, len(MAP.vocab), MAP.max_len)
+  # Large weights: probabilities far from uniform.
+  params = jax.tree.map(lambda leaf: scale * leaf, network.init(shape, 0))
+  return networks.NetworkPredictor(
+    model,
+    params,
+    len(MAP.vocab),
+    MAP.end,
+    MAP.max_len,
+    devices=tuple(jax.devices()[:devices]),
+  )
+
+
+def test_uniforms_have_the_same_bits():
+  seeds, age = basics.hash64(3, np.arange(50)), np.arange(50) * 7
+  hashed = words.split(basics.hash64(seeds))
+  found = device.uniforms(hashed, 9, age.astype(np.int32))
+  expected = basics.uniforms(seeds[:, None], np.arange(9), age[:, None])
+  np.testing.assert_array_equal(found, expected)
+
+
+def _fitted(world, order=3):
+  model = registry.make('model', f'ngram(order={order})')
+  return model.fit([world.sample(100, 1)], world)
+
+
+@pytest.mark.parametrize(
+  ('name', 'world'),
+  [
+    *((name, LINE) for name in ('oracle', 'noisy', 'uniform', 'ngram')),
+    ('noisy', CITY),
+  ],
+  ids=lambda x: x if isinstance(x, str) else x.name,
+)
+def test_tables_have_the_same_bits(name, world):
+  """A city has an end token; the ends of a lattice's walks are followed."""
+  specs = {
+    'oracle': 'oracle',
+    'noisy': 'noisy_oracle(illegal=0.1, wrong=0.3)',
+    'uniform': 'uniform',
+  }
+  if name in specs:
+    predictor = registry.make('model', specs[name]).predictor(world, 0)
+  else:
+    predictor = _fitted(world)
+  fates = []
+  asked = (
+    (rules.epsilon(THRESHOLD), None),
+    (rules.top_p(0.6), rules.published(0.01)),
+    (rules.top_k(2), None),
+  )
+  for accept, sampler in asked if world is LINE else asked[:1]:
+    fields = {'accept': accept, 'sampler': sampler, 'second': 1}
+    host = _sampled(predictor, world, 'host', **fields)
+    _assert_same(host, _sampled(predictor, world, 'device', **fields))
+    fates.append(host.status)
+  assert (np.stack(fates) == core.REFUSED).any()
+
+
+def test_continuations_are_over_on_the_device_too():
+  predictor = _fitted(STOP)
+  host, found = (_sampled(predictor, STOP, loop) for loop in ('host', 'device'))
+  _assert_same(host, found)
+  assert (host.status == core.ENDED).any()
+
+
+def test_trials_that_accept_nothing_are_vacuous():
+  predictor = registry.make('model', 'uniform').predictor(LINE, 0)
+  fields = {'accept': rules.epsilon(0.5), 'sampler': rules.published(0.01)}
+  host = _sampled(predictor, LINE, 'host', **fields)
+  assert host.vacuous.all()
+  _assert_same(host, _sampled(predictor, LINE, 'device', **fields))
+
+
+# Networks: the same uniforms; what differs is a near-tie.
+
+
+def _margin(predictor, prefix, suffix, uniform):
+  """Least mass by which the draw after prefix + suffix, or a bound, misses."""
+  line = np.concatenate([prefix, suffix]).astype(np.int32)[None]
+  log_probs = predictor.log_probs(line, np.array([line.shape[1]]))[0, -1]
+  probs = np.exp(log_probs.astype(np.float64))
+  bound = np.abs(probs - THRESHOLD).min()
+  total = np.cumsum(np.where(probs > THRESHOLD, probs, 0))
+  return min(bound, np.abs(total / max(total[-1], TIE) - uniform).min())
+
+
+def _margins(predictor, host, found):
+  """Of each continuation that differs, how nearly two tokens tie."""
+  trials = _trials(predictor, MAP, 'host')
+  tokens, lengths = trials.tokens, trials.lengths
+  seeds, margins = trials.keys(context.SAMPLES), []
+  differs = (host.tokens != found.tokens).any(-1) | (
+    host.status != found.status
+  )
+  for t, m in np.argwhere(differs)[:20]:
+    both = host.tokens[t, m], found.tokens[t, m]
+    apart = np.flatnonzero(both[0] != both[1])
+    k = apart[0] if apart.size else host.lengths[t, m] - 1
+    uniform = basics.uniforms(seeds[t], m, k)
+    margins.append(
+      min(
+        _margin(predictor, tokens[t, side, : lengths[t, side]], both[0][:k], u)
+        for side, u in ((0, uniform), (1, np.inf))
+      )
+    )
+  return np.array(margins)
+
+
+@pytest.mark.parametrize(
+  'spec', ['transformer(layers=1, width=16)', 'lstm(layers=1, width=16)']
+)
+def test_networks_differ_by_near_ties_only(spec):
+  predictor = _network(spec)
+  for decide in (False, True):
+    host = _sampled(predictor, MAP, 'host', decide=decide)
+    found = _sampled(predictor, MAP, 'device', decide=decide)
+    margins = _margins(predictor, host, found)
+    assert (margins < TIE).all(), f'{len(margins)} differ: {margins}'
+    assert len(margins) < 0.01 * host.status.size
+    assert (host.status == core.REFUSED).any() == ('lstm' not in spec)
+  # The check can fail: other weights differ by more than ties.
+  other = _sampled(_network(spec, 4.4), MAP, 'host', decide=True)
+  assert not (_margins(predictor, host, other) < TIE).all()
+
+
+def test_devices_do_not_matter(monkeypatch):
+  predictor = _fitted(LINE)
+  one = _sampled(predictor, LINE, 'device')
+  devices = tuple(jax.devices()[:2])
+  monkeypatch.setattr(process.ProcessPredictor, 'devices', devices)
+  _assert_same(one, _sampled(predictor, LINE, 'device', batch=3))
+
+
+# The program.
+
+
+@pytest.fixture
+def calls(monkeypatch):
+  """Lowered programs, one for each call."""
+  found, real = [], device.program
+
+  def program(*args):
+    found.append(real.trace(*args))
+    return real(*args)
+
+  monkeypatch.setattr(device, 'program', program)
+  return found
+
+
+def _primitives(jaxpr):
+  for equation in jaxpr.eqns:
+    yield equation.primitive.name
+    for inner in jax.tree.leaves(
+      list(equation.params.values()), is_leaf=lambda x: hasattr(x, 'eqns')
+    ):
+      if hasattr(inner, 'jaxpr') or hasattr(inner, 'eqns'):
+        yield from _primitives(getattr(inner, 'jaxpr', inner))
+
+
+def test_no_token_crosses_to_the_host(calls):
+  """All trials in one call, and nothing in the program that leaves it."""
+  predictor = _network('transformer(layers=1, width=16)')
+  found = _sampled(predictor, MAP, 'device', samples=2)
+  assert len(calls) == 1
+  assert found.lengths.sum() > 200
+  names = set(_primitives(calls[0].jaxpr.jaxpr))
+  assert {'while', 'dot_general'} <= names
+  leaving = re.compile('callback|infeed|outfeed|send|recv|host|device_put')
+  assert not [name for name in names if leaving.search(name)]
+  text = calls[0].lower().compile().as_text()
+  assert ' while(' in text
+  assert not re.search(r'callback|= \S+ (infeed|outfeed|send|recv)\(', text)
+
+
+def test_a_call_may_stop_between_tokens(calls, monkeypatch):
+  predictor = _fitted(LINE)
+  whole = _sampled(predictor, LINE, 'device')
+  before, heard = len(calls), []
+  assert before == 1
+  monkeypatch.setattr(device, 'TURNS', 4)
+  monkeypatch.setattr(
+    device.progress, 'report', lambda *numbers: heard.append(numbers)
+  )
+  _assert_same(whole, _sampled(predictor, LINE, 'device'))
+  assert len(calls) > before + 2
+  assert heard == sorted(heard)
+  assert heard[-1][0] == heard[-1][1] == len(whole.vacuous)
+
+
+# The choice.
+
+
+def test_what_cannot_be_traced_says_so():
+  by_prefix = registry.make('model', "noisy_oracle(by='prefix')")
+  with pytest.raises(core.InputError, match='no table holds them'):
+    _sampled(by_prefix.predictor(LINE, 0), LINE, 'device')
+  connect4 = registry.make('world', 'connect4')
+  uniform = registry.make('model', 'uniform').predictor(connect4, 0)
+  with pytest.raises(core.InputError, match='connect4 cannot be traced'):
+    _sampled(uniform, connect4, 'device')
+  with pytest.raises(core.InputError, match='available: auto, host, device'):
+    compression.Metric(loop='gpu')
+
+
+def test_a_table_of_too_many_rows_is_left_to_the_host(monkeypatch):
+  predictor = _fitted(LINE)
+  host = _sampled(predictor, LINE, 'host')
+  monkeypatch.setattr(process, 'ROWS', 2)
+  monkeypatch.setattr(engine, 'WORTH', 0)
+  _assert_same(host, _sampled(predictor, LINE, 'auto'))
+  with pytest.raises(traced.Untraceable, match='more than 2 states'):
+    _sampled(predictor, LINE, 'device')
+
+
+def test_auto_takes_the_device_where_it_pays(calls, monkeypatch):
+  table, net = _fitted(LINE), _network('rnn(layers=1, width=16)')
+  for predictor, world in ((table, LINE), (net, MAP)):
+    _sampled(predictor, world, 'auto')
+  assert not calls
+  monkeypatch.setattr(engine, 'WORTH', 1)
+  monkeypatch.setattr(networks, 'LIGHT', 0)
+  for predictor, world in ((table, LINE), (net, MAP)):
+    _sampled(predictor, world, 'auto')
+  assert len(calls) == 1
+  assert not net.light
+  monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+  for predictor, world in ((table, LINE), (net, MAP)):
+    _sampled(predictor, world, 'auto')
+  assert len(calls) == 3
+
+
+def test_metrics_give_the_same_rows():
+  metric = distinction.Metric(trials=20, samples=4, k=3, accept='epsilon(0.2)')
+  predictor = _fitted(LINE, order=2)
+  one, other = (
+    dataclasses.replace(metric, loop=loop)(predictor, LINE, 0)
+    for loop in ('host', 'device')
+  )
+  for host, found in zip(one, other, strict=True):
+    np.testing.assert_array_equal(host.value, found.value)
+    np.testing.assert_array_equal(host.reason, found.reason)
+    for name, column in host.columns.items():
+      np.testing.assert_array_equal(column, found.columns[name])
+  assert registry.spec(metric) == registry.spec(
+    dataclasses.replace(metric, loop='device')
+  )

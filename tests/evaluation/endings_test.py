@@ -1,0 +1,144 @@
+"""Nothing is asked of a model after a game is over."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests import plain
+from wm import core
+from wm.core import accept as rules
+from wm.core import basics, registry
+from wm.evaluation import context, engine, exhaustive, statistics
+from wm.models.serving import oracles, process
+
+# Sixteen squares: games end after twelve moves, and often before.
+WORLD = registry.make('world', 'othello(size=4)')
+ORACLE = oracles.Oracle(WORLD)
+ACCEPT = rules.epsilon(0.01)
+
+
+class Babbler(oracles.WorldPredictor):
+  """Perfect while a game goes on; then anything, by how it got there."""
+
+  recalls = True
+
+  def support(self, states, history):
+    log_probs = plain.world_log_probs(self.world, states)
+    mute = ~np.isfinite(log_probs).any(-1)
+    share = basics.uniforms(history[:, None], np.arange(self.vocab_size)) < 0.4
+    share[:, 0] = False
+    mass = share / np.maximum(share.sum(-1, keepdims=True), 1)
+    with np.errstate(divide='ignore'):
+      log_probs[mute] = np.log(mass[mute])
+    return process.all_tokens(log_probs)
+
+
+BABBLER = Babbler(WORLD)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unjudged(type(WORLD)):
+  """The same game, which does not say where it is over."""
+
+  def over(self, states):
+    return np.zeros(len(states), bool)
+
+
+def _trials(predictor, judged=True, batch=16, num=40):
+  states = WORLD.sample_states(num, 3)
+  moves = WORLD.prefix_moves(states)[:, 0]
+  drawn = [
+    WORLD.sample_prefixes(states, moves, basics.hash64(side, np.arange(num)))
+    for side in range(2)
+  ]
+  pairs = context.PrefixPairs(
+    states,
+    states,
+    np.stack([d.tokens for d in drawn], axis=1),
+    np.stack([d.lengths for d in drawn], axis=1),
+    moves,
+    np.full(num, ''),
+    np.arange(num),
+    np.zeros(num, np.int32),
+    {},
+  )
+  world = WORLD if judged else Unjudged(size=4)
+  rules = ACCEPT, ACCEPT
+  return context.Trials(predictor, world, pairs, *rules, seed=5, batch=batch)
+
+
+def _rollouts(predictor, judged=True, batch=16, **fields):
+  trials = _trials(predictor, judged, batch)
+  return trials.first, engine.pairs(trials, 6, **fields)
+
+
+def test_games_are_over_where_their_records_end():
+  games = WORLD.sample(30, 1)
+  trials = _trials(ORACLE, num=30)
+  trials.pairs.first[:] = WORLD.init(30)
+  found = engine._Endings(trials, (30, 1))
+  found.start(np.ones(30, bool), np.arange(30))
+  over = np.zeros(games.tokens.shape, bool)
+  for k in range(games.tokens.shape[1]):
+    tokens = np.where(k < games.lengths, games.tokens[:, k], core.DEAD)
+    over[:, k] = found.follow(tokens[:, None])[:, 0]
+  expected = np.arange(games.tokens.shape[1]) == games.lengths[:, None] - 1
+  np.testing.assert_array_equal(over, expected)
+  assert (games.lengths < WORLD.max_len).any()
+
+
+def test_an_illegal_continuation_is_never_over():
+  trials = _trials(ORACLE, num=1)
+  found = engine._Endings(trials, (1, 1))
+  found.start(np.ones(1, bool), np.zeros(1, int))
+  illegal = np.flatnonzero(~WORLD.legal(trials.first)[0, 1:])[:1] + 1
+  for _ in range(3):
+    assert not found.follow(illegal[None]).any()
+
+
+def test_what_follows_the_end_of_a_game_is_not_asked():
+  states, found = _rollouts(BABBLER)
+  _, oracle = _rollouts(ORACLE)
+  np.testing.assert_array_equal(found.tokens, oracle.tokens)
+  assert (found.status == core.ENDED).all()
+  trial = np.repeat(np.arange(len(states)), 6)
+  steps, after = WORLD.walk(
+    states[trial],
+    found.tokens.reshape(len(trial), -1),
+    found.lengths.reshape(-1),
+  )
+  np.testing.assert_array_equal(steps, found.lengths.reshape(-1))
+  assert WORLD.over(after).all()
+  _, unjudged = _rollouts(BABBLER, judged=False)
+  assert (unjudged.status == core.REFUSED).any()
+
+
+@pytest.mark.parametrize('decide', [False, True])
+def test_batch_does_not_matter(decide):
+  noisy = oracles.NoisyOracle(
+    WORLD, illegal=0.2, wrong=0.1, by='prefix', seed=2
+  )
+  for predictor in (BABBLER, noisy):
+    one = _rollouts(predictor, batch=1, decide=decide)[1]
+    for batch in (3, 7, 100):
+      other = _rollouts(predictor, batch=batch, decide=decide)[1]
+      for name in engine.Pairs._fields:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+@pytest.mark.parametrize('judged', [False, True])
+def test_search_stops_there_too(judged):
+  found = exhaustive.compare_prefixes(
+    _trials(BABBLER, judged), depth=8, cap=3000
+  )
+  assert found.refused.any() == (not judged)
+  assert found.mass.any() == (not judged)
+
+
+@pytest.mark.parametrize('fields', ['', ', exact=True, k=3, cap=200'])
+def test_compression_is_perfect_for_who_knows_the_game(fields):
+  metric = registry.make('metric', f'compression(trials=60{fields})')
+  found = statistics.summarize(metric(BABBLER, WORLD, 0)[0])
+  assert found['value'] == 1
+  assert found['n'] > 20

@@ -1,0 +1,591 @@
+"""Random binary labelings of states as few-shot tasks, and their scores.
+
+Vafa et al. 2025 give each state of a world a fair coin, label a few sequences
+with the coins of the states at one place each, and ask a model that was
+adapted to these labels about other places. D data sets; a group of `twins` of
+them shares sequences and points and differs by its labels alone.
+
+Scores count pairs of points that answers tell apart, by what their states
+share (`Compared`), also at equal distances of states (`Distances`). States with
+the same legal next tokens may lie nearer each other than others do: on a line
+all but the ends have the same. A model that tells near states apart less, and
+knows nothing of legal tokens, then seems to lump by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from wm import core
+from wm.core import adapting, basics, registry
+from wm.kernels import pairs
+
+# Streams of randomness under one seed.
+TRAINED, PLACES, STATES, POOL, MOVES, PREFIXES, COINS, CHOSEN = range(11, 19)
+# Draws of a prefix that a state has already, before it goes without.
+ATTEMPTS = 8
+# Most states of an automaton whose distances are found by search.
+MOST_STATES = 2000
+APART = np.iinfo(np.int32).max  # No path leads from either to the other.
+# Kinds of pairs, as `pairs.Counts` has them; ALL is of two states.
+SAME, ALIKE, UNLIKE, ALL = range(4)
+
+
+class StatePoints(NamedTuple):
+  """Places of sequences, and the state and what is legal there.
+
+  Attributes:
+    tokens: [G, M, L] int32.
+    places: [G, M, P] int32.
+    states: [G, M, P] int64; DEAD where there is no point.
+    legal: [G, M, P] uint64, equal where the same tokens are legal.
+  """
+
+  tokens: np.ndarray
+  places: np.ndarray
+  states: np.ndarray
+  legal: np.ndarray
+
+  def rows(self, part: slice) -> StatePoints:
+    """Some of the M sequences."""
+    return StatePoints(*(array[:, part] for array in self))
+
+
+def points(
+  world: core.World,
+  tokens: np.ndarray,
+  places: np.ndarray,
+  legal: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> StatePoints:
+  """Points [G, M, P] of sequences [G, M, L]; legal: see adapting.at_places."""
+  # [G, M, L] -> [G * M, L], as a world follows rows, and back to [G, M, P].
+  flat = tokens.reshape(-1, tokens.shape[2])
+  arrays = adapting.at_places(world, flat, places.reshape(len(flat), -1), legal)
+  states, sets = (array.reshape(places.shape) for array in arrays)
+  return StatePoints(tokens, places, states, sets)
+
+
+def labelled(
+  world: core.World, groups: int, num: int, seed: int
+) -> StatePoints:
+  """`num` training sequences for each group, with one place each.
+
+  Places are uniform on those after the prompt and before the last token.
+
+  Raises:
+    InputError: the world has fewer sequences.
+  """
+  sequences = world.sample(
+    groups * num, basics.stream(seed, TRAINED), split='train'
+  )
+  if len(sequences) < groups * num:
+    raise core.InputError(
+      f'{registry.spec(world)} gave {len(sequences)} training sequences; '
+      f'expected {groups * num}, for {groups} groups of data sets of {num}'
+    )
+  # Not the last token, which no model of next tokens was trained to read.
+  low = np.minimum(world.prompt_len, sequences.lengths - 1)
+  high = np.maximum(sequences.lengths - 2, low)
+  share = basics.uniforms(basics.stream(seed, PLACES), np.arange(groups * num))
+  above = np.floor(share * (high - low + 1)).astype(np.int32)
+  place = np.minimum(low + above, high).astype(np.int32)
+  shape = groups, num
+  tokens = sequences.tokens.reshape(*shape, -1)
+  return points(world, tokens, place.reshape(*shape, 1))
+
+
+def visited(
+  world: core.World, num: int, most: int, first: int, seed: int
+) -> StatePoints:
+  """`most` random places of `num` held-out sequences, as one group.
+
+  As published, places begin at the first token after the prompt, or at `first`,
+  and end before the longest sequence's last token; nothing is over there. The
+  places that are not chosen have state DEAD. What is legal is what side 0 may
+  do (black in Othello), whoever is to move, where labels with another side make
+  a state.
+  """
+  sequences = world.sample(num, basics.stream(seed, TRAINED), split='heldout')
+  if not len(sequences):
+    raise core.InputError(f'{registry.spec(world)} gave no held-out sequence')
+  last = min(int(sequences.lengths.max()), world.max_len - 1)
+  places = np.arange(max(world.prompt_len, first), last)
+  places = np.broadcast_to(places, (len(sequences), len(places))).astype(
+    np.int32
+  )
+  valid = places < sequences.lengths[:, None]
+  places = np.where(valid, places, core.DEAD)
+  every = points(world, sequences.tokens[None], places[None])
+  # The hash of the empty set: nothing is legal where a game is over.
+  over = basics.hash64(*np.packbits(np.zeros(len(world.vocab), bool)))
+  valid &= every.legal[0] != over
+  rows = np.arange(len(sequences))[:, None]
+  # A random order of all places, with those that do not count behind.
+  order = np.argsort(
+    np.where(
+      valid,
+      basics.hash64(basics.stream(seed, CHOSEN), places, rows) >> np.uint64(1),
+      np.uint64(2**63),
+    ),
+    axis=None,
+    kind='stable',
+  )
+  chosen = np.zeros(valid.size, bool)
+  chosen[order[: min(most, int(valid.sum()))]] = True
+  chosen = (chosen.reshape(valid.shape) & valid)[None]
+  places = np.where(chosen, every.places, core.DEAD)
+  # Once more, as the legal sets of the places that were chosen are those of
+  # side 0; `every` had those of the side to move, by which games are over.
+  return points(world, every.tokens, places, _by_side_0(world))
+
+
+def _by_side_0(world: core.World) -> Callable[[np.ndarray], np.ndarray] | None:
+  """What is legal in states if side 0 is to move; None: the world has no such.
+
+  Other labels stay, so that what moved there may be of the other side.
+  """
+  if not core.can(world, core.Labelled.from_labels) or world.heads.turn is None:
+    return None
+  turn = world.heads.turn
+
+  def legal(states: np.ndarray) -> np.ndarray:
+    """[B, V] bool."""
+    labels = world.labels(states)
+    labels[:, turn] = 0
+    return world.legal(world.from_labels(labels))
+
+  return legal
+
+
+def reached(
+  world: core.Prefixed, states: np.ndarray, prefixes: int, seed: int
+) -> StatePoints:
+  """Different prefixes that reach given states [G, M, W].
+
+  Returns:
+    Points [G, M * prefixes, 1], those of one state one after another. A prefix
+    that the state has already, or cannot have, is drawn anew ATTEMPTS times.
+  """
+  groups, num, words = states.shape
+  total = groups * num
+  flat = states.reshape(total, words)
+  low, high = world.prefix_moves(flat).T
+  # States [T, W] with T = G * M; their prefixes [T, prefixes, L].
+  tokens = np.zeros((total, prefixes, world.max_len), np.int32)
+  lengths = np.zeros((total, prefixes), np.int32)
+  # Pairs (state, number of its prefix) that have none yet.
+  pending = np.argwhere(np.broadcast_to((low <= high)[:, None], lengths.shape))
+  for attempt in range(ATTEMPTS):
+    if not len(pending):
+      break
+    row, nth = pending.T
+    words_ = basics.stream(seed, MOVES), row, nth, attempt
+    above = np.floor(basics.uniforms(*words_) * (high - low + 1)[row])
+    moves = np.minimum(low[row] + above.astype(np.int32), high[row])
+    seeds = basics.hash64(basics.stream(seed, PREFIXES), row, nth, attempt)
+    got = world.sample_prefixes(flat[row], moves, seeds)
+    width = got.tokens.shape[1]
+    tokens[row, nth] = 0
+    tokens[row, nth, :width] = got.tokens
+    lengths[row, nth] = np.where(got.ok, got.lengths, 0)
+    # With all prefixes of its state, itself among them: only earlier ones count
+    # below.
+    same = (tokens[row, :] == tokens[row, nth][:, None]).all(-1)
+    same &= lengths[row] == lengths[row, nth][:, None]
+    # One with the same prefix before it is drawn again; the first one stays.
+    again = (same & (np.arange(prefixes) < nth[:, None])).any(1)
+    lengths[row[again], nth[again]] = 0
+    pending = pending[lengths[row, nth] == 0]
+  shape = groups, num * prefixes
+  places = (lengths - 1).reshape(*shape, 1)  # DEAD where there is no prefix.
+  return points(world, tokens.reshape(*shape, -1), places)
+
+
+def alike(
+  world: core.World, states: np.ndarray, num: int, seed: int
+) -> np.ndarray:
+  """Pairs of different states with the same legal tokens.
+
+  states: [G, M, W], drawn independently.
+
+  Returns:
+    [G, num, 2] int64 places among the M states, uniform over all such pairs,
+    without replacement; DEAD where there are no more.
+  """
+  groups, size, words = states.shape
+  flat = states.reshape(-1, words)
+  ids = world.state_id(flat).reshape(groups, size)
+  # Equal hashes stand for equal sets of legal tokens.
+  packed = np.packbits(world.legal(flat), axis=-1)
+  legal = basics.hash64(*packed.T).reshape(groups, size)
+  chosen_pairs = np.full((groups, num, 2), core.DEAD, np.int64)
+  # All pairs at once: a pool has some hundred states.
+  first, second = np.triu_indices(size, 1)
+  for g in range(groups):
+    same = legal[g][first] == legal[g][second]
+    pairs = np.flatnonzero(same & (ids[g][first] != ids[g][second]))
+    order = np.argsort(basics.hash64(seed, g, pairs), kind='stable')
+    selected = pairs[order[:num]]
+    chosen_pairs[g, : len(selected)] = np.stack(
+      [first[selected], second[selected]], -1
+    )
+  return chosen_pairs
+
+
+class Coins(NamedTuple):
+  """A coin for each state in each of D data sets.
+
+  Attributes:
+    num: D.
+    seed: of the coins.
+    states: ascending ids of all states, where each assignment of labels to
+      them comes in turn; None where coins are hashes.
+    twins: data sets whose coins are each other's complements: 1 or 2.
+  """
+
+  num: int
+  seed: int
+  states: np.ndarray | None
+  twins: int
+
+  def labels(self, ids: np.ndarray) -> np.ndarray:
+    """[D, ...] int64 labels, 0 or 1, of state ids [G, ...]."""
+    # Twins 2 g and 2 g + 1 have the coins of g, flipped in the second.
+    of = np.arange(self.num) // self.twins
+    shape = (self.num, *(1,) * (ids.ndim - 1))
+    # A group of data sets of its own each, or one that all share.
+    ids = ids[np.minimum(of, len(ids) - 1)]
+    if self.states is None:
+      words = self.seed, of.reshape(shape), ids
+      # Any bit of a hash is a fair coin.
+      coins = (basics.hash64(*words) >> np.uint64(17)) & np.uint64(1)
+    else:
+      place = np.searchsorted(self.states, ids)
+      place = np.minimum(place, len(self.states) - 1)
+      # Half of the assignments: the other half are complements.
+      turn = (of % 2 ** (len(self.states) - 1)).astype(np.uint64)
+      coins = (turn.reshape(shape) >> place.astype(np.uint64)) & np.uint64(1)
+    flip = (np.arange(self.num) % self.twins).reshape(shape)
+    return coins.astype(np.int64) ^ flip
+
+  @property
+  def strata(self) -> np.ndarray | None:
+    """[D] the assignment of labels, where they come in turn.
+
+    Each is then drawn as often as it is among all, and the chance of drawing
+    one with few pairs to tell apart makes no difference. They ascend by how
+    many states have the rarer label, so that neighbours are alike.
+    """
+    if self.states is None:
+      return None
+    ones = self.labels(self.states[None]).sum(1)
+    rarer = np.minimum(ones, len(self.states) - ones)
+    turns = 2 ** (len(self.states) - 1)
+    return rarer * turns + np.arange(self.num) // self.twins % turns
+
+  @property
+  def weight(self) -> np.ndarray:
+    """[D] float64, so that each assignment that comes in turn counts alike."""
+    if self.states is None:
+      return np.ones(self.num)
+    of = np.arange(self.num) // self.twins % 2 ** (len(self.states) - 1)
+    return self.twins / np.bincount(of)[of]
+
+
+def coins(
+  num: int, seed: int, ids: list[np.ndarray], stratified: bool
+) -> Coins:
+  """Coins of D data sets.
+
+  Independent coins leave much to chance: of five states, D data sets' ideal
+  D-IB varies by .33 from one to the next (Vafa et al. 2025 have these).
+  Stratified ones come as complements, data sets 0 and 1, 2 and 3, ...; where
+  all assignments of labels to the states fit in D, as all of them in turn.
+
+  Args:
+    num: D; even where stratified.
+    seed: of the coins.
+    ids: arrays of all state ids that will be labelled.
+    stratified: or each state's coin in each data set is its own.
+  """
+  seed = basics.stream(seed, COINS)
+  if not stratified:
+    return Coins(num, seed, None, 1)
+  states = np.unique(np.concatenate([array.reshape(-1) for array in ids]))
+  states = states[states != core.DEAD]
+  few = 0 < len(states) < 63 and 2 ** len(states) <= num
+  return Coins(num, seed, states if few else None, 2)
+
+
+def ratio_parts(
+  share: np.ndarray, ideal: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+  """[D] parts of each data set in the ratio of two weighted means.
+
+  The weighted mean of the parts is the ratio sum(w share) / sum(w ideal), and
+  their spread that of its linearised error, so that it has an honest interval.
+  A mean of ratios would have to leave out data sets whose true labels are all
+  the same, and with them whatever the answers tell apart there.
+
+  share, ideal: [D] of pairs told apart by answers and by true labels; NaN where
+    there is no such pair, as are the parts; all are where nothing is apart.
+  """
+  # R = A / B has the first-order error (a_d - R b_d) / B in each data set d,
+  # with A and B the means of share and ideal.
+  measured = np.isfinite(share) & np.isfinite(ideal) & (weight > 0)
+  mean = (
+    np.average(ideal[measured], weights=weight[measured])
+    if measured.any()
+    else 0
+  )
+  if not mean:
+    return np.full(len(share), np.nan)
+  ratio = np.average(share[measured], weights=weight[measured]) / mean
+  return np.where(measured, ratio + (share - ratio * ideal) / mean, np.nan)
+
+
+class Distances(NamedTuple):
+  """Distances of points; either in moves or in labels.
+
+  Attributes:
+    moves: [S, S] int32 moves from one state to another on the shortest path,
+      the lesser of both directions; APART where there is none.
+    rows: [G, n] int64 places of the points' states in `moves`; any where there
+      is no point.
+    labels: [G, n, K] labels of the points' states; 0 where there is no point.
+  """
+
+  moves: np.ndarray | None
+  rows: np.ndarray | None
+  labels: np.ndarray | None
+
+  def between(
+    self, group: int, first: np.ndarray, second: np.ndarray
+  ) -> np.ndarray:
+    """[K] int32 distances between points first [K] and second [K] of n."""
+    if self.moves is not None and self.rows is not None:
+      rows = self.rows[group]
+      return self.moves[rows[first], rows[second]]
+    assert self.labels is not None  # One or the other.
+    differ = np.zeros(len(first), np.int32)
+    for label in self.labels[group].T:  # One at a time bounds memory.
+      differ += label[first] != label[second]
+    return differ
+
+
+def of_points(world: core.World, points: StatePoints) -> Distances | None:
+  """Distances between the states of points [G, M, P], n = M * P.
+
+  In moves where the world is a finite automaton of at most MOST_STATES states;
+  else by the number of labels that differ, where the state is a board. None of
+  other worlds.
+  """
+  ids = points.states.reshape(len(points.states), -1)
+  if isinstance(world, core.Finite):
+    used = np.unique(ids[ids != core.DEAD])
+    moves = _moves(world, used)
+    if moves is not None:
+      # Points without a state (DEAD) get any row: nobody asks about them.
+      rows = np.searchsorted(used, ids)
+      return Distances(moves, np.minimum(rows, len(used) - 1), None)
+  if isinstance(world, core.Labelled) and _is_board(world.heads):
+    return Distances(None, None, _labels(world, points))
+  return None
+
+
+def _is_board(heads: core.Heads) -> bool:
+  """Whether a state is read as several labels of one kind, such as squares.
+
+  A state of a map has two labels, place and destination. The number that differ
+  says nothing about the distance between two states.
+  """
+  read = heads.sizes if heads.probe is None else heads.sizes[heads.probe]
+  return len(read) > 1 and len({*read}) == 1
+
+
+def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
+  """[S, S] int32 as Distances.moves, of state ids [S], all reachable.
+
+  None where more than MOST_STATES states are reachable.
+  """
+  # Breadth first over all states that can be reached; tokens are edges.
+  frontier = world.init(1)
+  place = {int(world.state_id(frontier)[0]): 0}
+  edges = []
+  while len(frontier):
+    source, token = np.nonzero(world.legal(frontier))
+    after = world.advance(frontier[source], token.astype(np.int32))
+    tails = world.state_id(frontier)[source].tolist()
+    heads = world.state_id(after)
+    new, first = np.unique(heads, return_index=True)
+    fresh = [k for k, head in zip(first, new, strict=True) if head not in place]
+    place |= {int(heads[k]): len(place) + n for n, k in enumerate(fresh)}
+    if len(place) > MOST_STATES:
+      return None
+    edges += [
+      (place[tail], place[head])
+      for tail, head in zip(tails, heads.tolist(), strict=True)
+    ]
+    frontier = after[fresh]
+  ends = np.array(edges, np.int32).reshape(-1, 2).T
+  shape = len(place), len(place)
+  graph = sparse.coo_array((np.ones(ends.shape[1]), tuple(ends)), shape)
+  chosen = np.array([place[state] for state in used.tolist()], np.int64)
+  steps = csgraph.dijkstra(graph.tocsr(), indices=chosen, unweighted=True)
+  steps = steps[:, chosen]
+  # Streets may be one-way: the shorter of both directions counts.
+  steps = np.minimum(steps, steps.T)
+  return np.where(np.isfinite(steps), steps, APART).astype(np.int32)
+
+
+def _labels(world: core.Labelled, points: StatePoints) -> np.ndarray:
+  """[G, M * P, K] labels of the points' states."""
+  heads = world.heads
+  labels = np.zeros((*points.states.shape, len(heads.sizes)), heads.dtype)
+  group, row, place = np.nonzero(points.states != core.DEAD)
+  lengths = points.places[group, row, place] + 1
+  start = world.init(len(group))
+  _, states = world.walk(start, points.tokens[group, row], lengths)
+  labels[group, row, place] = world.labels(states)
+  return labels.reshape(len(labels), -1, len(heads.sizes))
+
+
+class Compared(NamedTuple):
+  """Points at which the answers of data sets are compared.
+
+  Attributes:
+    scored: points [G or 1, M, P].
+    plain: of these M rows, those that are all compared with each other.
+    close: [G, K, 2] rows of pairs q= among the others; DEAD for none. K is 0
+      where q= is compared among the plain rows too.
+    distances: of the points' states; None where the world has none.
+    twins: data sets of a group: 1 or 2.
+  """
+
+  scored: StatePoints
+  plain: int
+  close: np.ndarray
+  distances: Distances | None
+  twins: int
+
+  def shares(self, answers: np.ndarray) -> np.ndarray:
+    """[D, 4] shares of pairs that answers [D, M, P] tell apart.
+
+    Of SAME, ALIKE and UNLIKE pairs, and of all of different states; NaN where
+    there is no such pair.
+    """
+    shares = np.full((len(answers), 4), np.nan)
+    for g, rows in self._groups(len(answers)):
+      states, legal = self._plain(g)
+      valid = states != core.DEAD
+      mine = answers[rows, : self.plain].reshape(len(rows), -1)[:, valid]
+      apart, total = pairs.count(mine, states[valid], legal[valid])
+      # A fourth column ALL: the pairs of two states, whatever is legal.
+      apart = np.append(apart, apart[:, ALIKE:].sum(1, keepdims=True), axis=1)
+      total = np.append(total, total[ALIKE:].sum())
+      if self.close.shape[1]:
+        # Independent states seldom share a legal set, so pairs q= were drawn
+        # apart and take the place of those that came by chance.
+        first, second = self._close(g)
+        flat = answers[rows, :, 0]
+        apart[:, ALIKE] = (flat[:, first] != flat[:, second]).sum(1)
+        total[ALIKE] = len(first)
+      counted = total > 0
+      shares[np.ix_(rows, counted)] = apart[:, counted] / total[counted]
+    return shares
+
+  def matched(self, answers: np.ndarray) -> np.ndarray:
+    """[D] share of pairs q= told apart less that of pairs q!=, as far apart.
+
+    Differences at each distance that both kinds have count as often as pairs
+    of the rarer kind; NaN where there is no such distance. States that no path
+    joins have none.
+    """
+    differences = np.full(len(answers), np.nan)
+    for g, rows in self._groups(len(answers)):
+      if self.distances is None:
+        break
+      kinds = self._alike(g), self._unlike(g)
+      far = [self.distances.between(g, *kind) for kind in kinds]
+      # One stratum for each distance; `stratum` has that of each pair of a
+      # kind.
+      at, place = np.unique(np.concatenate(far), return_inverse=True)
+      stratum = np.split(place, [len(far[0])])
+      total = np.stack([np.bincount(k, minlength=len(at)) for k in stratum])
+      weight = np.where(at == APART, 0, total.min(0))
+      if not weight.any():
+        continue
+      for d in rows:
+        flat = answers[d].reshape(-1)
+        apart = [
+          np.bincount(k, flat[first] != flat[second], len(at))
+          for k, (first, second) in zip(stratum, kinds, strict=True)
+        ]
+        # Shares told apart in each stratum; empty strata have no weight.
+        alike, unlike = np.array(apart) / np.maximum(total, 1)
+        differences[d] = np.average(alike - unlike, weights=weight)
+    return differences
+
+  @property
+  def unmatched(self) -> str:
+    """Why `matched` is NaN where there are pairs of both kinds."""
+    if self.distances is None:
+      return 'no_distance_of_states'
+    return 'no_pairs_as_far_apart'
+
+  def right(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """[D] share of plain points with the right answer; NaN without a point."""
+    valid = self.scored.states[:, : self.plain] != core.DEAD
+    if len(valid) > 1:
+      valid = np.repeat(valid, self.twins, axis=0)
+    right = (answers == truth)[:, : self.plain] & valid
+    total = np.broadcast_to(valid, right.shape).sum((1, 2))
+    return np.where(total > 0, right.sum((1, 2)) / np.maximum(total, 1), np.nan)
+
+  def _groups(self, num: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Each group of points, and which of D data sets are scored there."""
+    groups, rows = len(self.scored.states), np.arange(num)
+    for g in range(groups):
+      yield g, rows[rows // self.twins == g] if groups > 1 else rows
+
+  def _plain(self, g: int) -> tuple[np.ndarray, np.ndarray]:
+    """States and legal sets of the plain points of a group, flat."""
+    return (
+      self.scored.states[g, : self.plain].reshape(-1),
+      self.scored.legal[g, : self.plain].reshape(-1),
+    )
+
+  def _close(self, g: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the pairs q= of a group that are drawn apart."""
+    first, second = self.close[g].T
+    states = self.scored.states[g, :, 0]
+    # Both have a prefix; what stands for no pair is the last row, and dropped.
+    both = (first != core.DEAD) & (states[first] != core.DEAD)
+    both &= states[second] != core.DEAD
+    return first[both], second[both]
+
+  def _alike(self, g: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same pairs as ALIKE in `shares`, as places in all flat points."""
+    if self.close.shape[1]:
+      return self._close(g)
+    return self._listed(g, same=True)
+
+  def _unlike(self, g: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same pairs as UNLIKE in `shares`, as places in all flat points."""
+    return self._listed(g, same=False)
+
+  def _listed(self, g: int, same: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of plain points in two states, of the same legal set or of two."""
+    states, legal = self._plain(g)
+    valid = np.flatnonzero(states != core.DEAD)
+    states, legal = states[valid], legal[valid]
+    # [n, n] over points; the upper triangle has each pair once.
+    apart = states[:, None] != states
+    apart &= (legal[:, None] == legal) == same
+    first, second = np.nonzero(np.triu(apart, 1))
+    return valid[first], valid[second]

@@ -1,0 +1,645 @@
+"""Loops over tokens as compiled programs: sampling, walks and boundaries.
+
+`steps` follows whole token sequences, and `boundary` lists the suffixes that
+tell two states apart, as the compiled kernels on the host do.
+
+`pairs` does in one `lax.while_loop` what `engine.pairs` does on the host token
+by token: the host hands over all trials, and reads the results at the end. No
+token crosses to the host and back.
+
+A trial has M continuations, and K' is room for their tokens. B trials are in
+flight, one in each slot; a trial that is decided gives its slot to the next one
+that waits, as in the engine:
+
+  slot 0 | trial 0 ........x trial 5 ....x trial 7 ...
+  slot 1 | trial 1 ...x trial 3 ..............x trial 8
+           turns -->
+
+  a turn of the loop    refill -> draw -> check -> decide -> advance
+  by slot               trial, age [B]; what is drawn, fates [B, M]
+  by trial, in place    tokens [T', M, K'], lengths, status [T', M]
+
+T' and K' are the trials and the room rounded up to powers of two, so that few
+programs are compiled. Rows from T on are filling: nothing reads them. An idle
+slot has trial T; what it computes is written to row T', which there is not, and
+so dropped.
+
+A program comes back after TURNS turns, so that Ctrl-C and progress are heard;
+all that is read then is one number, the trials left.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from wm import core
+from wm.core import basics, traced
+from wm.evaluation.context import SAMPLES, Trials
+from wm.kernels.base import words
+from wm.runtime import progress
+
+
+def next_power(size: int) -> int:
+  """The least power of two that is not below a size."""
+  return 1 << max(size - 1, 0).bit_length()
+
+
+def taken(tree: Any, rows: np.ndarray | slice) -> Any:
+  """Rows of the arrays of a tree."""
+  return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], tree)
+
+
+def padded(tree: Any, rows: int) -> Any:
+  """Arrays of a tree [N, ...] with copies of their first row, [rows, ...].
+
+  Copies, as zeros may be no state, prefix or budget that a program takes.
+  """
+  num = len(jax.tree.leaves(tree)[0])
+  return taken(tree, np.where(np.arange(rows) < num, np.arange(rows), 0))
+
+
+# Turns of one call: a few seconds of a small model.
+TURNS = 1024
+
+
+class Fixed(NamedTuple):
+  """What a program is compiled for.
+
+  Attributes:
+    num: continuations of a trial, M.
+    slots: trials in flight, B.
+    end: id of the end token, or DEAD.
+    turns: most turns of one call.
+  """
+
+  num: int
+  slots: int
+  end: int
+  turns: int
+
+
+class Followed(NamedTuple):
+  """A world that is followed, as no end token tells where it is over.
+
+  Attributes:
+    rules: the world's.
+    moves: [V] int32 number of each token's move, DEAD for none.
+    starts: positions [T'] that continuations start from.
+  """
+
+  rules: traced.Rules
+  moves: jax.Array
+  starts: Any
+
+
+class Queue(NamedTuple):
+  """Trials that wait for a slot.
+
+  Attributes:
+    total: number of trials, T.
+    decide: bool, a trial is dropped at its first refused token.
+    budget: [T'] int32 most tokens of a continuation, at least 1.
+    seeds: [T'] words, `basics.hash64` of each trial's seed.
+    followed: the world, or None where an end token tells that it is over.
+  """
+
+  total: jax.Array
+  decide: jax.Array
+  budget: jax.Array
+  seeds: words.Word
+  followed: Followed | None
+
+
+class Carry(NamedTuple):
+  """What goes from turn to turn; the last four are the results.
+
+  Attributes:
+    trial: [B] int32 trial in each slot; T where it is idle.
+    age: [B] int32 tokens drawn so far.
+    following: the next trial of the queue.
+    state: of the machine.
+    positions: [B, M] of the world that is followed, or None.
+    tokens: [T', M, K'] int32, PAD where there is none.
+    lengths: [T', M] int32.
+    status: [T', M] int8, 0 while under way.
+    vacuous: [T'] bool.
+  """
+
+  trial: jax.Array
+  age: jax.Array
+  following: jax.Array
+  state: Any
+  positions: Any
+  tokens: jax.Array
+  lengths: jax.Array
+  status: jax.Array
+  vacuous: jax.Array
+
+
+def uniforms(seeds: words.Word, num: int, age: jax.Array) -> jax.Array:
+  """[B, M] float32: `basics.uniforms(seed, continuation, age)` to the bit.
+
+  `basics.hash64` mixes its words one by one, and the first of them, the seed,
+  is mixed on the host once for all tokens.
+
+  seeds: [B], hashed once already; age: [B].
+  """
+  branch = jnp.arange(num, dtype=jnp.uint32)[None]
+  # Both numbers are below 2**32: they change the low half only. The high half
+  # is brought to the shape [B, M].
+  lane = words.splitmix(
+    words.Word(seeds.lo[:, None] ^ branch, seeds.hi[:, None] | 0 * branch)
+  )
+  word = words.splitmix(
+    words.Word(lane.lo ^ age[:, None].astype(jnp.uint32), lane.hi)
+  )
+  # The upper 24 bits of 64 are those that a float32 below 1 can hold.
+  return (word.hi >> 8).astype(jnp.float32) * np.float32(2.0**-24)
+
+
+def _along(chosen: jax.Array, chosen_tree: Any, other_tree: Any) -> Any:
+  """Tree of arrays: rows of `one` where chosen [B] or [B, M], else `other`."""
+
+  def pick(a: jax.Array, b: jax.Array) -> jax.Array:
+    wide = chosen.reshape(chosen.shape + (1,) * (b.ndim - chosen.ndim))
+    return jnp.where(wide, a, b)
+
+  return jax.tree.map(pick, chosen_tree, other_tree)
+
+
+def _clipped(trial: jax.Array, queue: Queue) -> jax.Array:
+  """A trial for idle slots too, which compute what nobody keeps."""
+  return jnp.minimum(trial, queue.total - 1)
+
+
+def _refill(machine: traced.Machine, queue: Queue, carry: Carry) -> Carry:
+  """Idle slots take the next trials, in order."""
+  # The first idle slot takes trial `following`, the second the one after it:
+  #   trial          3  T  4  T  T       T = 7, following = 5
+  #   idle so far    0  1  1  2  3       the running sum
+  #   nth            -  5  -  6  7       7 is no trial: this slot stays idle
+  idle = carry.trial >= queue.total
+  nth = carry.following + jnp.cumsum(idle) - 1
+  fresh = idle & (nth < queue.total)
+  trial = jnp.where(fresh, nth, carry.trial)
+  at, positions = _clipped(trial, queue), carry.positions
+  if queue.followed is not None:
+    # All M continuations of a trial start from one position.
+    starts = jax.tree.map(lambda leaf: leaf[at][:, None], queue.followed.starts)
+    positions = _along(fresh, starts, positions)
+  return carry._replace(
+    trial=trial,
+    age=jnp.where(fresh, 0, carry.age),
+    following=carry.following + fresh.sum(),
+    state=machine.restart(carry.state, fresh, at),
+    positions=positions,
+  )
+
+
+def _follow(
+  world: Followed, positions: Any, tokens: jax.Array
+) -> tuple[Any, jax.Array]:
+  """Positions [B, M] after tokens, DEAD for none, and where it is over."""
+
+  def follow(position: Any, token: jax.Array) -> tuple[Any, jax.Array]:
+    move = jnp.where(token == core.DEAD, core.DEAD, world.moves[token])
+    after = world.rules.advance(position, move)
+    # A continuation that is illegal is never over: nothing is known of it.
+    over = world.rules.alive(after) & ~world.rules.legal(after).any()
+    return after, over
+
+  after, over = jax.vmap(jax.vmap(follow))(positions, tokens)
+  moved = tokens != core.DEAD
+  return _along(moved, after, positions), over & moved
+
+
+def _turn(
+  fixed: Fixed, machine: traced.Machine, queue: Queue, carry: Carry
+) -> Carry:
+  """One token of every continuation under way."""
+  carry = _refill(machine, queue, carry)
+  live, at = carry.trial < queue.total, _clipped(carry.trial, queue)
+  before = carry.status[at]  # [B, M] as all that follows.
+  # Draw. A uniform number is a function of trial, continuation and age alone,
+  # whichever slot the trial is in.
+  seeds = jax.tree.map(lambda half: half[at], queue.seeds)
+  drawn = machine.draw(carry.state, uniforms(seeds, fixed.num, carry.age))
+  active = live[:, None] & (before == 0)
+  tokens = jnp.where(active, drawn, core.DEAD)
+  moved = tokens != core.DEAD
+  over, positions = tokens == fixed.end, carry.positions
+  if queue.followed is not None:
+    positions, over = _follow(queue.followed, positions, tokens)
+  # Check. What becomes of a continuation is the first of these that holds.
+  last = carry.age + 1 >= queue.budget[at]
+  cases = {
+    core.STUCK: active & ~moved,
+    core.REFUSED: moved & ~machine.accepted(carry.state, tokens),
+    core.ENDED: moved & over,
+    core.CAPPED: moved & last[:, None],
+  }
+  fate = jnp.select([*cases.values()], [*cases], 0).astype(jnp.int8)
+  status = jnp.where(before == 0, fate, before)
+  # Decide. A trial that is done leaves its slot before the next turn.
+  done = (status != 0).all(1)
+  done |= queue.decide & (status == core.REFUSED).any(1)
+  going = (status == 0) & ~done[:, None]
+  none = carry.vacuous[at]
+  vacuous = machine.vacuous(carry.state).all(1)
+  # An idle slot's trial is T, which may be a row of the filling: out of range,
+  # it is dropped.
+  row = jnp.where(live, carry.trial, len(carry.vacuous))
+  return carry._replace(
+    trial=jnp.where(done, queue.total, carry.trial),
+    age=carry.age + 1,
+    # The step of a model is what costs: left out where all trials are done.
+    state=lax.cond(
+      going.any(),
+      machine.advance,
+      lambda state, tokens: state,
+      carry.state,
+      jnp.where(going, tokens, core.DEAD),
+    ),
+    positions=positions,
+    tokens=carry.tokens.at[row, :, carry.age].set(
+      jnp.where(moved, tokens, core.PAD), mode='drop'
+    ),
+    lengths=carry.lengths.at[row].add(moved, mode='drop'),
+    status=carry.status.at[row].set(status, mode='drop'),
+    # Only what a prefix itself accepts says that its trial is vacuous.
+    vacuous=carry.vacuous.at[row].set(
+      jnp.where(carry.age == 0, vacuous, none), mode='drop'
+    ),
+  )
+
+
+# Results are written in place: the carry of a call is given up to the next.
+@functools.partial(jax.jit, static_argnums=0, donate_argnames='carry')
+def program(
+  fixed: Fixed, machine: traced.Machine, queue: Queue, carry: Carry
+) -> tuple[Carry, jax.Array]:
+  """Some turns, or fewer to the end; also the number of trials left."""
+
+  def left(carry: Carry) -> jax.Array:
+    waiting = queue.total - carry.following
+    return waiting + (carry.trial < queue.total).sum()
+
+  def more(turns: tuple[jax.Array, Carry]) -> jax.Array:
+    return (turns[0] < fixed.turns) & (left(turns[1]) > 0)
+
+  def turn(turns: tuple[jax.Array, Carry]) -> tuple[jax.Array, Carry]:
+    return turns[0] + 1, _turn(fixed, machine, queue, turns[1])
+
+  carry = lax.while_loop(more, turn, (jnp.int32(0), carry))[1]
+  return carry, left(carry)
+
+
+def move_of(rules: traced.Rules, vocab_size: int) -> np.ndarray:
+  """[V] int32 number of each token's move; DEAD where it is none."""
+  tokens = np.asarray(rules.tokens)
+  moves = np.full(vocab_size, core.DEAD, np.int32)
+  moves[tokens] = np.arange(len(tokens))
+  return moves
+
+
+def pairs(
+  trials: Trials,
+  predictor: core.Predictor,
+  rows: np.ndarray,
+  num: int,
+  budget: np.ndarray,
+  decide: bool,
+) -> tuple[np.ndarray, ...]:
+  """Samples continuations of first prefixes and checks them after second ones.
+
+  Args:
+    trials: what is run.
+    predictor: that of the trials.
+    rows: [T] which of the trials.
+    num: continuations of each, M.
+    budget: [T] most tokens of a continuation, at least 1.
+    decide: drop a trial at its first refused token.
+
+  Returns:
+    Tokens, lengths, status and vacuous, as `engine.Pairs` has them.
+
+  Raises:
+    Untraceable: the predictor has no program for these trials.
+  """
+  room, parts = next_power(int(budget.max())), []
+  # Each device gets consecutive trials, so that results join in order.
+  dealt = np.array_split(np.arange(len(rows)), len(predictor.devices))
+  for mine, device in zip(dealt, predictor.devices, strict=True):
+    if mine.size:
+      inputs = trials, predictor, rows[mine], num, budget[mine], decide, room
+      parts.append((len(mine), *_start(*inputs, device)))
+  # Devices have consecutive trials; fillings are left out.
+  results = [
+    [np.asarray(array)[:count] for array in carry[-4:]]
+    for count, carry in _run(parts, len(rows))
+  ]
+  tokens, *others = map(np.concatenate, zip(*results, strict=True))
+  # Back from K' to the tokens that were asked for.
+  return tokens[..., : int(budget.max())], *others
+
+
+def _start(
+  trials: Trials,
+  predictor: core.Predictor,
+  rows: np.ndarray,
+  num: int,
+  budget: np.ndarray,
+  decide: bool,
+  room: int,
+  device: jax.Device,
+) -> tuple[Fixed, traced.Machine, Queue, Carry]:
+  """What the program of a device is called with first; room: K'."""
+  world, total, size = (
+    trials.world,
+    np.int32(len(rows)),
+    next_power(len(rows)),
+  )
+  machine, slots = predictor.machine(
+    padded(trials.tokens[rows], size),
+    padded(trials.lengths[rows], size),
+    num=num,
+    room=room,
+    accept=trials.accept,
+    sampler=trials.sampler,
+  )
+  followed = None
+  if world.end == core.DEAD:
+    assert core.can(world, core.Enumerable.traced)  # By the engine.
+    rules, starts = world.traced(trials.first[rows])
+    # The world's rules number its moves; the predictor draws tokens.
+    moves = jnp.asarray(move_of(rules, predictor.vocab_size))
+    followed = Followed(rules, moves, padded(starts, size))
+  queue = {
+    'total': total,
+    'decide': np.bool_(decide),
+    'budget': padded(budget.astype(np.int32), size),
+    'seeds': words.split(
+      padded(basics.hash64(trials.keys(SAMPLES)[rows]), size)
+    ),
+    'followed': followed,
+  }
+  # Before the first turn all slots are idle, and all trials wait.
+  carry = {
+    'trial': np.full(slots, total),
+    'age': np.zeros(slots, np.int32),
+    'following': np.int32(0),
+    'state': machine.blank(slots),
+    'positions': jax.tree.map(
+      lambda leaf: np.broadcast_to(leaf[0], (slots, num, *leaf.shape[1:])),
+      followed and followed.starts,
+    ),
+    'tokens': np.zeros((size, num, room), np.int32),
+    'lengths': np.zeros((size, num), np.int32),
+    'status': np.zeros((size, num), np.int8),
+    'vacuous': np.zeros(size, bool),
+  }
+  # One transfer; later only the number of trials left comes back.
+  machine, queue, carry = jax.device_put((machine, queue, carry), device)
+  fixed = Fixed(num, slots, predictor.end, TURNS)
+  return fixed, machine, Queue(**queue), Carry(**carry)
+
+
+def _run(parts: list[tuple], total: int) -> list[tuple[int, Carry]]:
+  """Calls programs until no trial is left; (trials, results) of each device."""
+  waiting = total
+  while waiting:
+    # A call returns before it is done: devices work side by side, and are
+    # waited for where the numbers of trials left are read.
+    called = [program(*arguments) for _, *arguments in parts]
+    parts = [
+      (count, *arguments, carry)
+      for (count, *arguments, _), (carry, _) in zip(parts, called, strict=True)
+    ]
+    waiting = sum(int(left) for _, left in called)
+    progress.report(total - waiting, total)
+  return [(count, carry) for count, *_, carry in parts]
+
+
+# Pairs of one call, and room for nodes and suffixes at the first try.
+PAIRS, NODES = 64, 1 << 12
+
+
+def steps(
+  world: core.Enumerable,
+  states: np.ndarray,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+) -> np.ndarray:
+  """[B] int32: tokens followed before the first illegal one.
+
+  As `World.walk` from states [B, W] along tokens [B, K] of lengths [B].
+  """
+  if not len(states):
+    return np.zeros(0, np.int32)
+  rules, starts = world.traced(states)
+  moves = move_of(rules, len(world.vocab))[tokens]
+  # Powers of two, so that few shapes are compiled.
+  rows, width = map(next_power, tokens.shape)
+  moves = np.pad(moves, ((0, 0), (0, width - tokens.shape[1])))
+  arguments = padded((starts, moves, lengths), rows)
+  return np.asarray(_steps(rules, *arguments))[: len(states)]
+
+
+@jax.jit
+def _steps(
+  rules: traced.Rules, starts: Any, moves: jax.Array, lengths: jax.Array
+) -> jax.Array:
+  """[B] int32 by a scan over moves [B, K]."""
+
+  def walk(position: Any, moves: jax.Array, length: jax.Array) -> jax.Array:
+    """Of one sequence: a dead position has no way on, so none is revived."""
+
+    def step(position: Any, x: tuple) -> tuple[Any, jax.Array]:
+      k, move = x
+      after = rules.advance(position, move)
+      return after, (k < length) & rules.alive(after)
+
+    return lax.scan(step, position, (jnp.arange(len(moves)), moves))[1].sum()
+
+  return jax.vmap(walk)(starts, moves, lengths)
+
+
+class SearchLevel(NamedTuple):
+  """The search after some levels: common prefixes, and what was found.
+
+  A compiled program has arrays of fixed size: N nodes and E suffixes. What no
+  longer fits is counted all the same, so that the caller knows how much room to
+  give the next time.
+
+  Attributes:
+    num: nodes in use; more than there is room for: the search is void.
+    pair: [N] int32 pair that a node is of.
+    positions: [2, N] after its path, from both states of the pair.
+    path: [N, depth] int32 moves.
+    found: suffixes in use, as `num`.
+    out_pair: [E] int32.
+    out_path: [E, depth] int32 moves.
+    out_length: [E] int32.
+  """
+
+  num: jax.Array
+  pair: jax.Array
+  positions: Any
+  path: jax.Array
+  found: jax.Array
+  out_pair: jax.Array
+  out_path: jax.Array
+  out_length: jax.Array
+
+
+def _chosen(
+  mask: jax.Array, start: jax.Array | int, room: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Where mask [N, A] is set, row by row, as places start.. of `room`.
+
+  A list of unknown length in an array of a known one:
+
+    mask            | 0 1 0 | 1 1 0 |        N = 2, A = 3, start = 2
+    running sum     | 0 1 1 | 2 3 3 |
+    place           | - 2 - | 3 4 - |        start + sum - 1 where it is set
+    node, move      | ? ? 01 10 11 ? ... |   of places 0 .. room - 1
+    mine            | 0 0 1  1  1  0 ... |
+
+  Returns:
+    node, move: [room] int32 of each place.
+    mine: [room] bool, places that this mask takes.
+  """
+  place = jnp.where(mask.reshape(-1), start + jnp.cumsum(mask) - 1, room)
+  numbers = jnp.arange(mask.size, dtype=jnp.int32)
+  # Place `room`, where nothing is set or nothing fits any more, is dropped.
+  flat = jnp.zeros(room, jnp.int32).at[place].set(numbers, mode='drop')
+  at = jnp.arange(room)
+  mine = (at >= start) & (at < start + mask.sum())
+  return flat // mask.shape[1], flat % mask.shape[1], mine
+
+
+def _same(positions: Any) -> jax.Array:
+  """[N] bool: both of the positions [2, N] are equal in all their arrays."""
+  equal = [leaf[0] == leaf[1] for leaf in jax.tree.leaves(positions)]
+  return functools.reduce(jnp.logical_and, equal)
+
+
+def _deeper(
+  rules: traced.Rules, level: SearchLevel, k: jax.Array
+) -> SearchLevel:
+  """One level of the product of two states, breadth first.
+
+  A move that both states of a node allow leads to a node of the next level; one
+  that only the first allows ends a suffix. Nodes are in order of pair and path,
+  and stay so: a node's moves come in order of tokens, behind those of the nodes
+  before it.
+  """
+  room, depth = level.path.shape
+  used = (jnp.arange(room) < level.num)[:, None]
+  first, second = jax.vmap(jax.vmap(rules.legal))(level.positions)  # [N, A].
+  ends = first & ~second & used
+  node, move, mine = _chosen(ends, level.found, len(level.out_pair))
+  longer = level.path[node].at[:, k].set(move)
+  level = level._replace(
+    found=level.found + ends.sum(),
+    out_pair=jnp.where(mine, level.pair[node], level.out_pair),
+    out_length=jnp.where(mine, k + 1, level.out_length),
+    out_path=jnp.where(mine[:, None], longer, level.out_path),
+  )
+  # Nothing tells equal positions apart; the last level is not gone through.
+  both = first & second & used & ~_same(level.positions)[:, None]
+  both &= k + 1 < depth
+  node, move, _ = _chosen(both, 0, room)
+  positions = jax.tree.map(lambda leaf: leaf[:, node], level.positions)
+  follow = jax.vmap(jax.vmap(rules.advance), (0, None))
+  return level._replace(
+    # Once void, a search stays void.
+    num=jnp.maximum(both.sum(), jnp.where(level.num > room, level.num, 0)),
+    pair=level.pair[node],
+    positions=follow(positions, move),
+    path=level.path[node].at[:, k].set(move),
+  )
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def search(
+  depth: int,
+  nodes: int,
+  suffixes: int,
+  rules: traced.Rules,
+  first: Any,
+  second: Any,
+  num: jax.Array,
+) -> SearchLevel:
+  """All levels from the first `num` of the pairs of positions [PAIRS]."""
+  pair = jnp.arange(nodes, dtype=jnp.int32) % PAIRS
+  start = SearchLevel(
+    num=num,
+    pair=pair,
+    positions=jax.tree.map(
+      lambda *both: jnp.stack(both)[:, pair], first, second
+    ),
+    path=jnp.zeros((nodes, depth), jnp.int32),
+    found=jnp.int32(0),
+    out_pair=jnp.zeros(suffixes, jnp.int32),
+    out_path=jnp.zeros((suffixes, depth), jnp.int32),
+    out_length=jnp.zeros(suffixes, jnp.int32),
+  )
+
+  def deeper(level: SearchLevel, k: jax.Array) -> tuple[SearchLevel, None]:
+    return _deeper(rules, level, k), None
+
+  return lax.scan(deeper, start, jnp.arange(depth))[0]
+
+
+def boundary(
+  world: core.Enumerable, first: np.ndarray, second: np.ndarray, depth: int
+) -> core.Boundary:
+  """Exact boundaries of pairs of states [T, W]; see `World.boundary`.
+
+  A call that finds no room for its nodes or suffixes is made again with more.
+  """
+  rules, first_positions = world.traced(first)
+  _, second_positions = world.traced(second)
+  nodes = suffixes = NODES
+  parts = []
+  for start in range(0, len(first), PAIRS):
+    num = min(PAIRS, len(first) - start)
+    chunk = taken(
+      (first_positions, second_positions), slice(start, start + num)
+    )
+    chunk = padded(chunk, PAIRS)
+    while True:
+      # Array sizes are fixed when a search is compiled: one that outgrows them
+      # is void, and run again with more room.
+      level = search(depth, nodes, suffixes, rules, *chunk, np.int32(num))
+      most, num_found = int(level.num), int(level.found)
+      if most <= nodes and num_found <= suffixes:
+        break
+      nodes = max(nodes, next_power(most))
+      suffixes = max(suffixes, next_power(num_found))
+    parts.append(_listed(rules, level, num_found, num))
+  return core.boundary.joined(parts)
+
+
+def _listed(
+  rules: traced.Rules, level: SearchLevel, num_found: int, num: int
+) -> core.Boundary:
+  """Suffixes by pair; they come by length, then pair, then tokens."""
+  pair, path, lengths = (
+    np.asarray(array)[:num_found]
+    for array in (level.out_pair, level.out_path, level.out_length)
+  )
+  # They were found by length: a stable sort keeps that order within a pair.
+  order = np.argsort(pair, kind='stable')
+  pair, path, lengths = pair[order], path[order], lengths[order]
+  used = np.arange(path.shape[1]) < lengths[:, None]
+  tokens = np.where(used, np.asarray(rules.tokens)[path], core.PAD)
+  offsets = np.searchsorted(pair, np.arange(num + 1))
+  return core.Boundary(offsets, tokens.astype(np.int32), lengths)

@@ -1,0 +1,422 @@
+"""The engine of sampled metrics: many trials over one session.
+
+A trial is P prefixes whose continuations are extended token by token, M side
+by side. A fixed number of slots is in flight. A trial that is decided leaves
+its slot at once, and the next one waiting takes it, so batches stay full:
+
+  slot 0 | trial 0 ........x trial 5 ....x trial 7 ...
+  slot 1 | trial 1 ...x trial 3 ..............x trial 8
+           steps -->
+
+Arrays of a step with R slots are indexed
+
+  [slot]                             trials, ages
+  [slot, continuation]               what one prefix draws, [R, M]
+  [slot, prefix, continuation]       what is appended, [R, P, M]
+  [slot * P + prefix, continuation]  rows of the session, [R * P, M]:
+
+    session row   0         1         2         3         ...
+    is of         slot 0    slot 0    slot 1    slot 1
+                  prefix 0  prefix 1  prefix 0  prefix 1
+
+and arrays of results by trial. What a trial gives depends on its own prefixes
+and seed alone, so results are the same for any number of slots and of devices.
+
+The engine also chooses which loops over tokens run on the device
+(`wm.evaluation.device`) and which on the host. On an accelerator all
+that JAX can trace runs there: a host that is asked at every token waits for the
+way there and back. On a CPU, by `tests/bench`: where a step is little work, as
+of tables and small networks, samples run in one program as soon as there are
+enough of them to pay for compiling it. Larger networks, walks and boundaries
+run on the host.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeGuard
+
+import numpy as np
+
+from wm import core
+from wm.core import accept as rules
+from wm.core import basics, traced
+from wm.evaluation.context import BATCH, SAMPLES, Trials
+from wm.runtime import progress
+
+LOOPS = ('auto', 'host', 'device')
+# Tokens that may be sampled from which on a program is compiled on a CPU.
+WORTH = 1 << 19
+
+
+def runs_on_device(world: core.World, loop: str) -> TypeGuard[core.Enumerable]:
+  """Do walks and boundaries of a world run on the device?
+
+  Raises:
+    InputError: they were to, and JAX cannot trace the world.
+  """
+  if not core.can(world, core.Enumerable.traced):
+    _leave_to_host(loop, world.name)
+    return False
+  return loop == 'device' or (loop == 'auto' and _accelerated())
+
+
+def legal_steps(
+  loop: str,
+  world: core.World,
+  states: np.ndarray,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+) -> np.ndarray:
+  """[B] int32 tokens followed before the first illegal one; `World.walk`."""
+  # Both give the same numbers; see the module for which is faster where.
+  if runs_on_device(world, loop):
+    from wm.evaluation import device  # Deferred: it imports JAX.
+
+    return device.steps(world, states, tokens, lengths)
+  return world.walk(states, tokens, lengths)[0]
+
+
+def world_boundary(
+  loop: str,
+  world: core.Enumerable,
+  first: np.ndarray,
+  second: np.ndarray,
+  depth: int,
+) -> core.Boundary:
+  """The world's boundaries of pairs of states [T, W]; `World.boundary`."""
+  if runs_on_device(world, loop):
+    from wm.evaluation import device  # Deferred: it imports JAX.
+
+    return device.boundary(world, first, second, depth)
+  return world.boundary(first, second, depth)
+
+
+def _device_pairs(
+  trials: Trials, rows: np.ndarray, num: int, budget: np.ndarray, decide: bool
+) -> tuple[np.ndarray, ...] | None:
+  """What `device.pairs` gives, see there; None where the host is to sample.
+
+  Raises:
+    InputError: the device was to, and JAX cannot trace what takes part.
+  """
+  predictor, world, loop = trials.predictor, trials.world, trials.loop
+  if not core.can(predictor, core.Predictor.machine):
+    _leave_to_host(loop, type(predictor).__name__)
+    return None
+  # Without an end token the program itself must follow the world, to see where
+  # it is over.
+  if world.end == core.DEAD and not core.can(world, core.Enumerable.traced):
+    _leave_to_host(loop, world.name)
+    return None
+  if loop == 'host' or not len(rows):
+    return None
+  # A program takes seconds to compile; networks with much work a step gain
+  # nothing by it on a CPU.
+  worth = predictor.light and num * int(budget.sum()) >= WORTH
+  if loop == 'auto' and not worth and not _accelerated():
+    return None
+  from wm.evaluation import device  # Deferred: it imports JAX.
+
+  try:
+    return device.pairs(trials, predictor, rows, num, budget, decide)
+  except traced.Untraceable:
+    if loop == 'device':
+      raise
+    return None
+
+
+def _accelerated() -> bool:
+  import jax  # Deferred: it takes half a second.
+
+  return jax.default_backend() != 'cpu'
+
+
+def _leave_to_host(loop: str, name: str) -> None:
+  """Raises InputError where the device was to run what JAX cannot trace."""
+  if loop == 'device':
+    raise core.InputError(
+      f"loop='device' was given, but {name} cannot be traced by JAX; expected "
+      "loop='auto' or 'host'"
+    )
+
+
+class Slots:
+  """Trials in flight over one session; one that is decided is replaced.
+
+  >>> slots = Slots(predictor, prefixes, lengths, num)
+  >>> while slots.live.any():
+  ...   tokens, done = ...  # What slots.session gives for slots.trials.
+  ...   slots.advance(tokens, done)
+
+  Attributes:
+    session: [R * P, M] continuations, see the module.
+    trials: [R] the trial in each slot.
+    live: [R] bool; a slot for which no trial is left is idle: the session goes
+      on computing for its last trial, and nothing is kept of that.
+  """
+
+  def __init__(
+    self,
+    predictor: core.Predictor,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+    *,
+    batch: int = BATCH,
+    rows: np.ndarray | None = None,
+  ) -> None:
+    """Puts the first trials in flight.
+
+    Args:
+      predictor: what to score.
+      prefixes: [T, P, L] int32, the prefixes of each trial.
+      lengths: [T, P] int32.
+      num: continuations side by side, M.
+      batch: most trials in flight; no effect on results.
+      rows: the trials that are run, in order; default all.
+    """
+    if batch < 1:
+      raise core.InputError(f'batch={batch} trials in flight: expected >= 1')
+    self._prefixes, self._lengths, self._num = prefixes, lengths, num
+    # Trials wait in this order; `_started` of them have had a slot.
+    self._order = np.arange(len(lengths)) if rows is None else rows
+    self._started = min(batch, len(self._order))
+    self._decided = 0
+    self.trials = self._order[: self._started].copy()
+    self.live = np.ones(self._started, bool)
+    if self._started:
+      self.session = predictor.session(*self._flat(self.trials), num)
+
+  def _flat(self, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Prefixes [R * P, L] and lengths [R * P] of trials [R]."""
+    tokens, lengths = self._prefixes[trials], self._lengths[trials]
+    return tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
+
+  def advance(
+    self,
+    tokens: np.ndarray,
+    done: np.ndarray,
+    parents: np.ndarray | None = None,
+  ) -> None:
+    """Appends tokens, and replaces trials that are decided.
+
+    Args:
+      tokens: [R, P, M] int32, DEAD for none; of decided trials not appended.
+      done: [R] bool, trials that are decided; of idle slots not looked at.
+      parents: [R, P, M] or None, see core.Session.advance.
+    """
+    done = np.flatnonzero(done & self.live)
+    self.live[done] = False
+    # Decided trials are not advanced: their rows are restarted below, or idle.
+    tokens = np.where(self.live[:, None, None], tokens, core.DEAD)
+    if (tokens != core.DEAD).any():
+      flat = None if parents is None else parents.reshape(-1, self._num)
+      self.session.advance(tokens.reshape(-1, self._num), flat)
+    # Slots that were left take the next trials in order, as many as there are.
+    fresh = self._order[self._started : self._started + done.size]
+    if fresh.size:
+      places, paths = done[: fresh.size], self._lengths.shape[1]
+      # Rows of the session: slot * P + prefix, see the module.
+      rows = places[:, None] * paths + np.arange(paths)
+      self.session.restart(rows.reshape(-1), *self._flat(fresh))
+      self.trials[places], self.live[places] = fresh, True
+    self._started += fresh.size
+    if done.size:
+      self._decided += done.size
+      progress.report(self._decided, len(self._order))
+
+
+def slots_of(trials: Trials, num: int, rows: np.ndarray) -> Slots:
+  """Slots with both prefixes of each of the trials `rows`, in order."""
+  prefixes, batch = (trials.tokens, trials.lengths), trials.batch
+  return Slots(trials.predictor, *prefixes, num, batch=batch, rows=rows)
+
+
+class Pairs(NamedTuple):
+  """Continuations of a first prefix, checked after a second one.
+
+  Attributes:
+    tokens: [R, M, K] int32, padded with PAD; the refused token is included.
+    lengths: [R, M] int32.
+    status: [R, M] int8: ENDED (by the end token, or the world is over),
+      CAPPED, STUCK, REFUSED, or 0 where the trial was decided before this
+      continuation.
+    vacuous: [R] bool, nothing at all is accepted after the first prefix.
+  """
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  status: np.ndarray
+  vacuous: np.ndarray
+
+  @classmethod
+  def blank(cls, budget: np.ndarray, num: int) -> Pairs:
+    """Before the first token; budget [R] is the most tokens of each."""
+    capped = np.where(budget > 0, 0, core.CAPPED).astype(np.int8)
+    return cls(
+      np.zeros((len(budget), num, int(budget.max(initial=0))), np.int32),
+      np.zeros((len(budget), num), np.int32),
+      np.repeat(capped[:, None], num, axis=1),
+      np.zeros(len(budget), bool),
+    )
+
+
+def pairs(
+  trials: Trials, num: int, *, limit: int = 0, decide: bool = False
+) -> Pairs:
+  """Samples continuations of first prefixes and checks them after second ones.
+
+  A continuation stops at its end token, at the first token that is not
+  accepted after the second prefix, at its budget, or, in a world without an
+  end token, where the world is over.
+
+  Args:
+    trials: what is run.
+    num: continuations of each trial, M.
+    limit: most tokens of a continuation; 0 is no limit.
+    decide: drop a trial at its first refused token (a 0/1 score is decided).
+  """
+  # No sequence may outgrow the model or the world.
+  budget = np.minimum(trials.room, limit) if limit else trials.room
+  results, seeds = Pairs.blank(budget, num), trials.keys(SAMPLES)
+  age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
+  sampled = _device_pairs(trials, rows, num, budget[rows], decide)
+  # The device has run them all.
+  if sampled is not None:
+    for into, array in zip(results, sampled, strict=True):
+      into[rows] = array
+    return results
+  slots = slots_of(trials, num, rows)
+  endings = _Endings(trials, (len(slots.trials), num))
+  while slots.live.any():
+    session, at, live = slots.session, slots.trials, slots.live
+    # Uniforms [R, M] are a function of trial, continuation and place alone.
+    words = seeds[at][:, None], np.arange(num), age[at][:, None]
+    # A session draws after both prefixes; only the first one's are followed.
+    uniform = np.repeat(basics.uniforms(*words), 2, axis=0)
+    drawn = np.asarray(session.draw(trials.sampler, uniform))[::2]
+    new = live & (age[at] == 0)
+    if new.any():
+      endings.start(new, at)
+      # Where nothing can be drawn by the rule that checks, nothing is accepted.
+      allowed = drawn
+      if trials.sampler != trials.accept:
+        allowed = np.asarray(session.draw(trials.accept, uniform))[::2]
+      results.vacuous[at[new]] = (allowed[new] == core.DEAD).all(1)
+    # Continuations that go on in slots that are not idle, [R, M].
+    going = live[:, None] & (results.status[at] == 0)
+    tokens = np.where(going, drawn, core.DEAD)
+    both = np.repeat(tokens[:, None], 2, axis=1)  # Both get it.
+    agreed = np.asarray(session.accepted(trials.accept, both.reshape(-1, num)))
+    over = endings.follow(tokens)
+    last = (age[at] + 1 >= budget[at])[:, None]
+    # What becomes of a continuation is the first of these that holds; rows
+    # 1, 3, ... of `agreed` are the second prefixes.
+    fates = {
+      core.STUCK: tokens == core.DEAD,
+      core.REFUSED: ~agreed[1::2],
+      core.ENDED: over,
+      core.CAPPED: np.broadcast_to(last, tokens.shape),
+    }
+    fate = np.select([*fates.values()], [*fates], 0).astype(np.int8)
+    status = np.where(going, fate, results.status[at])
+    # Idle slots hold trials that are decided: nothing of theirs is noted.
+    running, moved = at[live], tokens[live] != core.DEAD
+    noted = np.where(moved, tokens[live], core.PAD)
+    results.tokens[running, :, age[running]] = noted
+    results.lengths[running] += moved
+    results.status[running] = status[live]
+    age[running] += 1
+    # A trial is done when all of its continuations are, or one refusal decides
+    # it.
+    done = (status != 0).all(1) | (decide & (status == core.REFUSED).any(1))
+    slots.advance(np.where((status == 0)[:, None], both, core.DEAD), done)
+  return results
+
+
+class _Endings:
+  """Where continuations are over: by an end token, or by the world's rules.
+
+  A game ends with a legal move and no token to say so. What a model would go on
+  with after that is not asked for. A continuation that was illegal is never
+  over: the world knows no state for it.
+  """
+
+  def __init__(self, trials: Trials, shape: tuple[int, int]) -> None:
+    """shape: slots R and continuations M, whose states [R, M, W] are kept."""
+    self._world, self._end = trials.world, trials.predictor.end
+    self._by_token = trials.world.end != core.DEAD
+    if not self._by_token:
+      self._starts = trials.first
+      self._states = np.zeros((*shape, self._starts.shape[1]), np.int32)
+
+  def start(self, slots: np.ndarray, trials: np.ndarray) -> None:
+    """The slots [R] bool begin with the trials [R]."""
+    if not self._by_token:
+      self._states[slots] = self._starts[trials[slots], None]
+
+  def follow(self, tokens: np.ndarray) -> np.ndarray:
+    """[R, M] bool: is it over after these tokens [R, M], DEAD for none?"""
+    if self._by_token:
+      return tokens == self._end
+    # Only continuations that got a token can have ended.
+    over, moved = np.zeros(tokens.shape, bool), tokens != core.DEAD
+    self._states[moved] = self._world.advance(
+      self._states[moved], tokens[moved]
+    )
+    over[moved] = self._world.over(self._states[moved])
+    return over
+
+
+def teacher_force(
+  predictor: core.Predictor,
+  prefixes: np.ndarray,
+  lengths: np.ndarray,
+  suffixes: np.ndarray,
+  suffix_lengths: np.ndarray,
+  accept: rules.Accept,
+  batch: int = BATCH,
+) -> np.ndarray:
+  """Follows given suffixes after each prefix while they are accepted.
+
+  Args:
+    predictor: what to score.
+    prefixes: [T, P, L] int32.
+    lengths: [T, P] int32.
+    suffixes: [T, M, K] int32, the same after all prefixes of a trial.
+    suffix_lengths: [T, M].
+    accept: the rule by which a token is accepted.
+    batch: most trials in flight; no effect on results.
+
+  Returns:
+    [T, P, M] int32 tokens of each suffix accepted after each prefix, up to the
+    first refusal; where the first prefix refuses a suffix, the other counts
+    stop with it.
+  """
+  (total, num, longest), paths = suffixes.shape, lengths.shape[1]
+  steps = np.zeros((total, paths, num), np.int32)
+  if not longest:
+    return steps
+  alive = np.repeat((suffix_lengths > 0)[:, None], paths, axis=1)  # [T, P, M]
+  age = np.zeros(total, np.int64)
+  slots = Slots(predictor, prefixes, lengths, num, batch=batch)
+  while slots.live.any():
+    at, live = slots.trials, slots.live
+    # Idle slots stay at their last token: `going` leaves them out.
+    now = np.minimum(age[at], longest - 1)
+    tokens = np.take_along_axis(suffixes[at], now[:, None, None], axis=2)
+    going = alive[at] & live[:, None, None]
+    # [R, M, 1] -> [R, 1, M] -> [R, P, M]: all prefixes of a trial get one
+    # suffix.
+    tokens = np.where(going, tokens.transpose(0, 2, 1), core.DEAD)
+    agreed = slots.session.accepted(accept, tokens.reshape(-1, num))
+    going &= np.asarray(agreed).reshape(going.shape)
+    going &= going[:, :1]  # A suffix that the first prefix refuses is decided.
+    # Counts up to the first refusal, as what is refused goes on no more.
+    steps[at[live]] += going[live]
+    # A suffix that has come to its end is decided too.
+    going &= (age[at][:, None] + 1 < suffix_lengths[at])[:, None]
+    alive[at[live]] = going[live]
+    age[at[live]] += 1
+    slots.advance(np.where(going, tokens, core.DEAD), going.sum((1, 2)) == 0)
+  return steps

@@ -1,1 +1,0 @@
-"""Few-shot tasks about the state, and scores of adapted models' answers."""

@@ -1,0 +1,292 @@
+"""Forces and accelerations of planets, as labels of small data sets.
+
+Vafa et al. 2025, section on force laws. Lengths are in AU, times in years,
+masses in solar masses. Shape letters: D data sets, N systems of one, R rows of
+positions, P rows among them that are labelled or asked about.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import spatial
+
+from wm import core
+from wm.core import basics, registry, resources
+from wm.evaluation import paths
+from wm.kernels import orbits
+
+# What labels are; a vector points from the planet to its sun.
+TARGETS = tuple(
+  pattern.format(what)
+  for what in ('acceleration', 'force')
+  for pattern in ('log_{}', '{}', '{}_vector')
+)
+NEIGHBOURS = 2  # As published.
+FEWEST = 10  # Systems that a law is fitted to.
+PATHS = 20  # Systems whose paths are fitted with no law, at most.
+# Of a token in `Shown`: itself, and half of what its row has in float64, a
+# position [2] and a state [4].
+TOKEN_BYTES = 28
+# Of a state: position from the sun, and both masses.
+X, Y, PLANET, SUN = 0, 1, -2, -1
+
+
+def quantity(target: str) -> str:
+  """'acceleration', of the planet from its sun, or 'force' between them."""
+  return 'force' if 'force' in target else 'acceleration'
+
+
+def columns(target: str, state: np.ndarray) -> dict[str, np.ndarray]:
+  """What the law of a target is a product of powers of; of states [..., C]."""
+  r = np.hypot(state[..., X], state[..., Y])
+  planet, sun = state[..., PLANET], state[..., SUN]
+  if quantity(target) == 'force':
+    return {'r': r, 'm1': planet, 'm2': sun}
+  # Of the planet relative to its sun, which is pulled too: both masses count.
+  return {'r': r, 'mass': planet + sun}
+
+
+def labels(target: str, state: np.ndarray) -> np.ndarray:
+  """[..., 1] or [..., 2] what Newton's law says, of states [..., C].
+
+  Raw ones in AU / year^2, and solar masses AU / year^2.
+  """
+  r, *masses = columns(target, state).values()
+  # G m1 m2 / r^2, or G (m1 + m2) / r^2 for the acceleration.
+  size = orbits.GRAVITY * np.prod(masses, axis=0) / r**2
+  if target.endswith('_vector'):
+    return -state[..., [X, Y]] * (size / r)[..., None]
+  return (np.log(size) if target.startswith('log_') else size)[..., None]
+
+
+def sizes(target: str, forces: np.ndarray) -> np.ndarray:
+  """[...] magnitudes of labels [..., d]."""
+  if target.endswith('_vector'):
+    return np.hypot(forces[..., 0], forces[..., 1])
+  force = forces[..., 0]
+  return np.exp(force) if target.startswith('log_') else force
+
+
+class Shown(NamedTuple):
+  """Whole sequences of systems, and what they show.
+
+  Attributes:
+    tokens: [D, N, L] int32.
+    seen: [D, N, R, 2] float64 centres of bins, AU.
+    planet: [D, N, R] bool: is the row a planet's?
+    bodies: [D, N] int32 rows of a frame.
+    step: [D, N] years.
+    state: [D, N, R, C] true states; NaN of suns.
+    first: tokens before the first row.
+    width: of a bin, AU.
+  """
+
+  tokens: np.ndarray
+  seen: np.ndarray
+  planet: np.ndarray
+  bodies: np.ndarray
+  step: np.ndarray
+  state: np.ndarray
+  first: int
+  width: float
+
+  @classmethod
+  def of(
+    cls, world: core.Latent, sequences: core.Sequences, sets: int = 1
+  ) -> Shown:
+    """Sequences of a world's `sample`, D x N of them."""
+    motion = world.trajectory(sequences)
+
+    def apart(array: np.ndarray) -> np.ndarray:
+      return array.reshape(sets, -1, *array.shape[1:])
+
+    return cls(
+      tokens=apart(sequences.tokens),
+      seen=apart(paths.seen(world, sequences)),
+      planet=apart(motion.body < motion.bodies[:, None] - 1),
+      bodies=apart(motion.bodies),
+      step=apart(motion.step),
+      state=apart(motion.state),
+      first=world.prompt_len,
+      width=world.width,
+    )
+
+  @property
+  def travel(self) -> np.ndarray:
+    """[D, N] how far the sun is seen to move, bins along either axis."""
+    sun = np.where(self.planet[..., None], np.nan, self.seen)
+    range_ = np.nanmax(sun, axis=2) - np.nanmin(sun, axis=2)
+    return range_.max(-1) / self.width
+
+  def take(self, rows: slice) -> Shown:
+    """Some of the N systems."""
+    return self._replace(
+      tokens=self.tokens[:, rows],
+      seen=self.seen[:, rows],
+      planet=self.planet[:, rows],
+      bodies=self.bodies[:, rows],
+      step=self.step[:, rows],
+      state=self.state[:, rows],
+    )
+
+
+def shown(
+  world: core.Latent, sets: int, num: int, seed: int, split: str
+) -> Shown:
+  """`num` systems for each of D data sets.
+
+  Raises:
+    InputError: the world has fewer, or memory cannot hold them.
+  """
+  size = TOKEN_BYTES * sets * num * world.max_len
+  resources.require_memory(size, f'{sets:,} data sets of {num:,} systems')
+  sequences = world.sample(sets * num, seed, split=split)
+  if len(sequences) < sets * num:
+    raise core.InputError(
+      f'{registry.spec(world)} gave {len(sequences)} sequences of {split}; '
+      f'expected {sets * num}, for {sets} data sets of {num}'
+    )
+  return Shown.of(world, sequences, sets)
+
+
+def late(systems: Shown) -> np.ndarray:
+  """[D, N, R] bool: planets' rows in the second half of the sequence."""
+  rows = systems.planet.shape[2]
+  return systems.planet & (np.arange(rows) >= rows // 2)
+
+
+def chosen(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
+  """[D, N, num] int32 rows, random ones of a mask [D, N, R], ascending.
+
+  DEAD, last, where there are no more.
+  """
+  size = mask.shape[2]
+  words = np.arange(mask.size, dtype=np.int64).reshape(mask.shape)
+  # 63 bits, so that rows outside the mask, at 2**63, sort last.
+  coin = basics.hash64(seed, words) >> np.uint64(1)
+  order = np.argsort(np.where(mask, coin, np.uint64(2**63)), axis=2)
+  rows = order[..., : min(num, size)].astype(np.int32)
+  selected = np.take_along_axis(mask, rows, axis=2)
+  # Ascending, with those that are none (size) last, then DEAD.
+  rows = np.sort(np.where(selected, rows, size), axis=2)
+  return np.where(rows < size, rows, core.DEAD).astype(np.int32)
+
+
+class OrbitPoints(NamedTuple):
+  """Rows of systems that are labelled, or asked about.
+
+  Attributes:
+    rows: [D, N, P] int32; DEAD is none.
+    places: [D, N, P] int32: of the row's last token; DEAD is none.
+    state: [D, N, P, C] true states; NaN where there is no row.
+  """
+
+  rows: np.ndarray
+  places: np.ndarray
+  state: np.ndarray
+
+  @classmethod
+  def of(cls, systems: Shown, rows: np.ndarray) -> OrbitPoints:
+    """The given rows [D, N, P]."""
+    mask = rows != core.DEAD
+    at = np.maximum(rows, 0)[..., None]
+    state = np.take_along_axis(systems.state, at, axis=2)
+    places = np.where(mask, systems.first + 2 * rows + 1, core.DEAD)
+    return cls(
+      rows, places.astype(np.int32), np.where(mask[..., None], state, np.nan)
+    )
+
+
+def read(systems: Shown, rows: np.ndarray) -> np.ndarray:
+  """States as the tokens up to each row tell them, by an orbit fitted to them.
+
+  Args:
+    systems: D x N systems.
+    rows: [D, N, P] of planets; DEAD is none.
+
+  Returns:
+    [D, N, P, 4] x, y from the sun and both masses; NaN where no orbit of two
+    bodies goes through what was seen.
+  """
+  states = np.full((*rows.shape, 4), np.nan)
+  d, n, p = np.nonzero((rows != core.DEAD) & (systems.bodies[..., None] == 2))
+  row = rows[d, n, p]
+  # Rows alternate between planet and sun: half of them are frames.
+  enough = row // 2 >= orbits.FEWEST  # Frames with both bodies before it.
+  d, n, p, row = d[enough], n[enough], p[enough], row[enough]
+  for part in core.predictor.chunks(len(row), systems.seen[0, 0].size * 4):
+    a, b, last = d[part], n[part], row[part]
+    fit = orbits.through(
+      systems.seen[a, b], last + 1, systems.step[a, b], systems.width
+    )
+    place = fit.places(int(last.max(initial=0)) // 2 + 1)[
+      np.arange(len(a)), last // 2
+    ]
+    # Where the planet's share of the mass is 0 or 1, one of the two has none.
+    good = fit.good & (fit.share > 0) & (fit.share < 1)
+    state = np.concatenate([place, fit.mass], axis=1)
+    states[a, b, p[part]] = np.where(good[:, None], state, np.nan)
+  return states
+
+
+def free_power(systems: Shown) -> np.ndarray:
+  """[D] power of the distance by which forces fall, with no law assumed.
+
+  The mean over the first PATHS systems of two bodies, weighted by how well
+  each one's tokens tell it; NaN where fewer than FEWEST do.
+  """
+  exponents = np.full(len(systems.step), np.nan)
+  for d, (seen, bodies, step) in enumerate(
+    zip(systems.seen, systems.bodies, systems.step, strict=True)
+  ):
+    seen, step = seen[bodies == 2][:PATHS], step[bodies == 2][:PATHS]
+    rows = seen.shape[1] // 2 * 2
+    if len(seen) < FEWEST or rows < 2 * orbits.FEWEST:
+      continue
+    # Rows 0, 2, ... are the planet, 1, 3, ... its sun.
+    observed = seen[:, :rows:2], seen[:, 1:rows:2], step, systems.width
+    powers = orbits.fit_power(*observed)
+    good = powers.good & (powers.error > 0)
+    if good.sum() >= FEWEST:
+      # Inverse variance.
+      weight = powers.error[good] ** -2.0
+      exponents[d] = (weight * powers.power[good]).sum() / weight.sum()
+  return exponents
+
+
+def neighbours(
+  states: np.ndarray, values: np.ndarray, queries: np.ndarray
+) -> np.ndarray:
+  """[..., d] means of the labels of the two nearest states, as published.
+
+  Args:
+    states: [T, C], which set the scale of each column.
+    values: [T, d] their labels.
+    queries: [..., C] states; NaN where there is none.
+  """
+  level, spread = states.mean(0), states.std(0)
+  scale = np.where(spread > 0, spread, 1)
+  tree = spatial.cKDTree((states - level) / scale)
+  flat = (queries.reshape(-1, queries.shape[-1]) - level) / scale
+  finite = np.isfinite(flat).all(1)
+  means = np.full((len(flat), values.shape[-1]), np.nan)
+  # Columns have other units (AU, solar masses): in standard deviations.
+  near = tree.query(flat[finite], min(NEIGHBOURS, len(states)))[1]
+  means[finite] = values[near.reshape(int(finite.sum()), -1)].mean(1)
+  return means.reshape(*queries.shape[:-1], values.shape[-1])
+
+
+def nearest(states: np.ndarray, queries: np.ndarray, num: int) -> np.ndarray:
+  """[...] bool: the `num` queries [..., C] that are nearest to states [T, C].
+
+  Distances are not scaled, as published; NaN rows are none.
+  """
+  flat = queries.reshape(-1, queries.shape[-1])
+  finite = np.flatnonzero(np.isfinite(flat).all(1))
+  distance = spatial.cKDTree(states).query(flat[finite])[0]
+  order = np.argsort(distance, kind='stable')[:num]
+  mask = np.zeros(len(flat), bool)
+  mask[finite[order]] = True
+  return mask.reshape(queries.shape[:-1])

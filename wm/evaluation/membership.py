@@ -1,0 +1,390 @@
+"""What a model accepts: answers about continuations, and sets of next tokens.
+
+Membership queries ask whether a continuation is valid after a prefix (Vafa et
+al. 2024, section 4.2): closed language models give answers and no
+probabilities, and the world draws the continuations that they are asked about.
+All that differs for a model that only answers is in this module. `positions`
+compares the accepted next tokens with the legal ones (section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import accept as rules
+from wm.core import basics
+from wm.evaluation import boundaries, context, engine
+from wm.evaluation.context import BATCH, Trials
+
+# Words of a uniform number: which kind a suffix is, and its tokens.
+KIND, TOKEN = 1, 2
+# Quantities of `set_scores`.
+SETS = 'set_precision', 'set_recall', 'exact_set'
+
+
+def rule(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
+  """The rule by which a predictor accepts a token.
+
+  One that only answers accepts what it gives any probability.
+  """
+  only = isinstance(predictor, core.QueryModel)
+  return rules.epsilon(0.0) if only else accept
+
+
+def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:
+  """[N] bool: was the model made for sequences of so many tokens?
+
+  One that only answers was made for no length.
+  """
+  if isinstance(predictor, core.QueryModel):
+    return np.ones(len(lengths), bool)
+  return lengths <= predictor.max_len
+
+
+def silent(predictor: core.Predictor, log_probs: np.ndarray) -> np.ndarray:
+  """[R] bool: gives it no answer, NaN, in place of log_probs [R, V]?
+
+  NaN of one that predicts is wrong, not silent.
+  """
+  if not isinstance(predictor, core.QueryModel):
+    return np.zeros(len(log_probs), bool)
+  return np.isnan(log_probs).any(-1)
+
+
+def last_by_rows(
+  predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
+  """As core.predictor.log_probs_by_rows, of the last token of each row.
+
+  Of a predictor that only answers no other is asked; they are -inf.
+  """
+  if not isinstance(predictor, core.QueryModel):
+    yield from core.predictor.log_probs_by_rows(predictor, tokens, lengths)
+    return
+  for rows in core.predictor.chunks(
+    len(tokens), tokens.shape[1] * predictor.vocab_size
+  ):
+    sizes = np.asarray(lengths[rows])
+    shape = len(sizes), int(sizes.max(initial=1)), predictor.vocab_size
+    # Only the last position is asked about: each question costs a call.
+    log_probs = np.full(shape, -np.inf, np.float32)
+    last = predictor.session(tokens[rows, : shape[1]], sizes, 1).log_probs()
+    log_probs[np.arange(len(sizes)), sizes - 1] = last[:, 0]
+    yield rows, log_probs
+
+
+def suffixes(
+  world: core.World,
+  states: np.ndarray,
+  room: np.ndarray,
+  *,
+  num: int,
+  longest: int,
+  seeds: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Continuations that the world draws for states [R, W], M = num each.
+
+  Half of them, by chance, are uniform over all tokens, whatever is legal; the
+  others take each token uniform over the legal ones, and stop where there are
+  none (Vafa et al. 2024, section 4.2, one token). A world that can forecast
+  gives the tokens that follow.
+
+  Args:
+    world: whose tokens.
+    states: [R, W].
+    room: [R] most tokens of a continuation, at most `longest` of them.
+    num: M.
+    longest: K.
+    seeds: [R] uint64; row r depends on seeds[r] alone.
+
+  Returns:
+    tokens: [R, M, K] int32, padded with PAD.
+    lengths: [R, M] int32.
+  """
+  # [R] -> [R * M] rows, all suffixes of a state one after another.
+  seeds = np.repeat(np.asarray(seeds, np.uint64), num)
+  branch = np.tile(np.arange(num), len(states))
+  room = np.repeat(np.minimum(room, longest), num)
+  states = np.repeat(states, num, axis=0)
+  # All suffixes are drawn side by side, as rows of one batch [R * M].
+  anything = basics.uniforms(seeds, branch, KIND) < 0.5
+  tokens = np.zeros((len(branch), longest), np.int32)
+  lengths = np.zeros(len(branch), np.int32)
+  forecast = None
+  if core.can(world, core.Latent.forecast):
+    forecast = world.forecast(states, longest).tokens
+  for k in range(longest):
+    legal = world.legal(states)
+    if forecast is not None:
+      legal &= np.arange(legal.shape[1]) == forecast[:, k, None]
+    # Padding is no token that a suffix can have.
+    legal[:, core.PAD] = False
+    # There must be a first token, or there is nothing to ask.
+    legal[anything | ((k == 0) & ~legal.any(-1)), 1:] = True
+    # Equal log-probabilities: a uniform draw among them.
+    mass = np.where(legal, np.float32(0), np.float32(-np.inf))
+    token = rules.epsilon(0.0).draw(
+      mass, basics.uniforms(seeds, branch, TOKEN, k)
+    )
+    # Only suffixes that have k tokens so far go on; the others have ended.
+    going = (lengths == k) & (k < room) & (token != core.DEAD)
+    tokens[going, k] = token[going]
+    lengths += going
+    # A suffix that was illegal leaves a dead state, where nothing is legal.
+    states = world.advance(states, np.maximum(token, core.PAD))
+  return tokens.reshape(-1, num, longest), lengths.reshape(-1, num)
+
+
+def answers(
+  predictor: core.Predictor,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  suffixes: np.ndarray,
+  suffix_lengths: np.ndarray,
+  accept: rules.Accept,
+  batch: int = BATCH,
+  trials: np.ndarray | None = None,
+) -> np.ndarray:
+  """Asks whether each suffix is in the model's language after each prefix.
+
+  A predictor that only answers is asked about whole suffixes, any other one
+  token by token.
+
+  Args:
+    predictor: what is asked.
+    tokens: [T, P, L] int32 prefixes.
+    lengths: [T, P].
+    suffixes: [T, M, K] int32.
+    suffix_lengths: [T, M]; 0 is no suffix.
+    accept: the rule by which a token is accepted.
+    batch: prefixes in flight; no effect on results.
+    trials: [T] numbers of the trials, for plans of questions; None is by row.
+
+  Returns:
+    [T, P, M] int8: core.YES, NO, or NO_ANSWER, where none was given or there is
+    no suffix.
+  """
+  shape = (*lengths.shape, suffixes.shape[1])
+  # One row for each prefix: [T, P] -> [T * P], with its trial's suffixes.
+  each = np.repeat(np.arange(shape[0]), shape[1])
+  tokens, lengths = tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
+  suffixes, sizes = suffixes[each], suffix_lengths[each]
+  replies = np.full(sizes.shape, core.NO_ANSWER, np.int8)
+  if isinstance(predictor, core.QueryModel):
+    row, place = np.nonzero(sizes)
+    asked = (
+      core.predictor.histories(tokens[row], lengths[row]),
+      core.predictor.histories(suffixes[row, place], sizes[row, place]),
+    )
+    # The trial of a question is its cluster, when answers themselves are
+    # scored.
+    number = each if trials is None else trials[each]
+    replies[row, place] = predictor.answers(*asked, number[row].tolist())
+    return replies.reshape(shape)
+  steps = engine.teacher_force(
+    predictor,
+    tokens[:, None],
+    lengths[:, None],
+    suffixes,
+    sizes,
+    accept,
+    batch,
+  )[:, 0]
+  # A suffix is in the language when all of its tokens are accepted.
+  return np.where(sizes > 0, steps == sizes, replies).reshape(shape)
+
+
+def ask_pairs(
+  trials: Trials,
+  suffixes: np.ndarray,
+  suffix_lengths: np.ndarray,
+  *,
+  decide: bool,
+) -> np.ndarray:
+  """[R, 2, M] int8 answers about suffixes [R, M, K] after both prefixes.
+
+  Questions without an answer are added to the trials' counts.
+
+  suffix_lengths: [R, M]; decide: a trial is decided at its first disagreement.
+  A predictor that only answers, each of whose answers costs, is then asked
+  about one suffix at a time, and no more about what is decided; what it was not
+  asked has no answer.
+  """
+  num = suffixes.shape[1]
+  replies = np.full((len(suffixes), 2, num), core.NO_ANSWER)
+  # Answers that cost are asked one suffix at a time, so that what is decided is
+  # not asked about.
+  single = decide and isinstance(trials.predictor, core.QueryModel)
+  width = 1 if single else num
+  # A prefix that fills the model leaves no room for a suffix.
+  left = np.flatnonzero(trials.room > 0)
+  for start in range(0, num, width):
+    columns = slice(start, start + width)
+    got = replies[left, :, columns] = answers(
+      trials.predictor,
+      trials.tokens[left],
+      trials.lengths[left],
+      suffixes[left, columns],
+      suffix_lengths[left, columns],
+      trials.accept,
+      trials.batch,
+      trials.numbers[left],
+    )
+    count_unanswered(trials.pairs.counts, got, suffix_lengths[left, columns])
+    if single:
+      left = left[~disagree(replies[left]).any(1)]
+  return replies
+
+
+def answered(answers: np.ndarray) -> np.ndarray:
+  """[T, M] bool: was there an answer after both prefixes? [T, 2, M] int8."""
+  return (answers != core.NO_ANSWER).all(1)
+
+
+def disagree(answers: np.ndarray) -> np.ndarray:
+  """[T, M] bool: yes after one prefix, no after the other; [T, 2, M] int8."""
+  return answered(answers) & (answers[:, 0] != answers[:, 1])
+
+
+def count_unanswered(
+  counts: dict[str, int], answers: np.ndarray, lengths: np.ndarray
+) -> None:
+  """Adds questions without an answer to counts['no_answer'].
+
+  answers: [T, 2, M] int8 about suffixes of lengths [T, M]; 0 is no question.
+  """
+  silent = (answers == core.NO_ANSWER) & (lengths[:, None] > 0)
+  context.count(counts, 'no_answer', silent)
+
+
+def divergence(
+  trials: Trials, elements: core.Boundary
+) -> tuple[core.Boundary, np.ndarray]:
+  """Where a model fails on elements of the world's boundaries.
+
+  elements: of the R pairs that are run.
+
+  Returns:
+    elements: those that the model has an answer to, after both prefixes.
+    wrong_at: [S] int32 over these: 0 where the model accepts the element after
+      the first prefix and not after the second, else the place, from 1, of the
+      first token that it is wrong about; of a model that only answers that is
+      the last one, which settles a suffix.
+  """
+  if not isinstance(trials.predictor, core.QueryModel):
+    return elements, boundaries.world_divergence(trials, elements)
+  pair, length = elements.pairs, elements.lengths
+  # A question for each element, as of a trial with one suffix: [S, 2, 1].
+  replies = answers(
+    trials.predictor,
+    trials.tokens[pair],
+    trials.lengths[pair],
+    elements.tokens[:, None],
+    length[:, None],
+    trials.accept,
+    trials=trials.numbers[pair],
+  )
+  count_unanswered(trials.pairs.counts, replies, length[:, None])
+  # [S]: an element without both answers counts neither for nor against.
+  heard = answered(replies)[:, 0]
+  # An element of the boundary is legal after the first prefix only.
+  right = (replies[..., 0] == (core.YES, core.NO)).all(1)
+  return elements.take(heard), np.where(right, 0, length)[heard]
+
+
+class JudgedPositions(NamedTuple):
+  """R sequences that have a next token after as many tokens each.
+
+  Attributes:
+    rows: [R] which sequences.
+    length: tokens before.
+    states: [R, W] states of the world there.
+    legal: [R, V] bool, at least one token in each row.
+    log_probs: [R, V] the model's, in nats.
+    silent: [S] sequences where a predictor that only answers gives no answer;
+      they are not among `rows`.
+  """
+
+  rows: np.ndarray
+  length: int
+  states: np.ndarray
+  legal: np.ndarray
+  log_probs: np.ndarray
+  silent: np.ndarray
+
+
+def prompt_end(world: core.World, sequences: core.Sequences) -> np.ndarray:
+  """[N] place of the last token before the first judged one, as in the paper.
+
+  It is the last token of the prompt, or the first token of all.
+  """
+  # Models say nothing before their first token: it is given even where the
+  # world states no task.
+  return np.full(len(sequences), max(world.prompt_len, 1) - 1)
+
+
+def positions(
+  predictor: core.Predictor,
+  world: core.World,
+  sequences: core.Sequences,
+  first: np.ndarray,
+  last_only: bool = False,
+) -> Iterator[JudgedPositions]:
+  """Runs the model once; all sequences of a part go on in step.
+
+  Positions where nothing is legal are left out: the world is over.
+
+  Args:
+    predictor: what is judged.
+    world: the truth.
+    sequences: N legal ones.
+    first: [N] place of the last token before the first position.
+    last_only: the position after the last token is the only one that counts.
+  """
+  read = last_by_rows if last_only else core.predictor.log_probs_by_rows
+  for part, chunk in read(predictor, sequences.tokens, sequences.lengths):
+    # states follows all sequences of the part in step, [B, W].
+    batch = sequences.take(np.arange(part.start, part.stop))
+    start, log_probs = first[part], np.asarray(chunk)
+    states = world.init(len(batch))
+    for t in range(log_probs.shape[1]):
+      rows = np.flatnonzero(t < batch.lengths)
+      states[rows] = world.advance(states[rows], batch.tokens[rows, t])
+      rows = rows[t >= start[rows]]
+      if not rows.size:
+        continue
+      legal = world.legal(states[rows])
+      # Nothing is legal where the world is over: nothing is judged there.
+      going = legal.any(-1)
+      quiet = going & silent(predictor, log_probs[rows, t])
+      unanswered = rows[quiet] + part.start
+      going &= ~quiet
+      rows, legal = rows[going], legal[going]
+      yield JudgedPositions(
+        rows + part.start,
+        t + 1,
+        states[rows],
+        legal,
+        log_probs[rows, t],
+        unanswered,
+      )
+
+
+def set_scores(
+  mask: np.ndarray, legal: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """[R, 3] `SETS` of accepted tokens against legal ones [R, V].
+
+  And [R] bool: is any token accepted, so that there is a precision?
+  """
+  both, accepted = (mask & legal).sum(-1), mask.sum(-1)
+  # Of an empty set precision is 0 here; the caller leaves such rows out.
+  precision = both / np.maximum(accepted, 1)
+  exact = (mask == legal).all(-1)
+  recall = both / np.maximum(legal.sum(-1), 1)
+  values = np.stack([precision, recall, exact], axis=-1)
+  return values, accepted > 0

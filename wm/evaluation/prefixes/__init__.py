@@ -1,1 +1,0 @@
-"""Pairs of prefixes, and what a world or a model accepts after them."""

@@ -1,0 +1,379 @@
+"""The support of a world's sampler, and trials that stay on it.
+
+Data of a goal-directed sampler hold few of the legal sequences: elsewhere they
+determine nothing, and a model that says what they say has no opinion. Metrics
+with support='sampler' ask what the data determine. After a prefix
+
+  supported   is a token of conditional probability above a bound, which the
+              metric's acceptance rule accepts of the sampler itself
+  judged      is a supported token, or an illegal one, which has probability 0
+  not judged  is a legal token that the sampler hardly or never takes
+
+and of a continuation only the tokens before the first that is not judged
+count. The world itself and the Bayes predictor of the sampler are both right
+wherever something is judged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import accept as rules
+from wm.core import basics
+from wm.evaluation import context, engine
+from wm.evaluation.context import PrefixPairs, Trials
+
+CHOICES = 'all', 'sampler'
+# Sequences of a pool for each trial, and of a pool at least and at most.
+EACH, LEAST, MOST = 16, 4000, 20_000
+_ATTEMPTS = 32  # Draws of a second prefix before a trial is given up.
+_CELLS = 1 << 24  # Entries of arrays by token that are held at once.
+
+
+class SupportedLength(NamedTuple):
+  """How far N continuations are on the support.
+
+  Attributes:
+    judged: [N] int32 leading tokens that are judged.
+    supported: [N] int32 leading tokens that are supported.
+    log_probs: [N] float64 nats of these under the sampler.
+  """
+
+  judged: np.ndarray
+  supported: np.ndarray
+  log_probs: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Support:
+  """What the sampler of a world says.
+
+  Attributes:
+    world: the truth.
+    process: the distribution that its sequences are drawn from.
+    bound: a token of no more than this probability is not supported.
+    accept: a supported token is accepted by it.
+  """
+
+  world: core.World
+  process: core.SequenceProcess
+  bound: float
+  accept: rules.Accept
+
+  @classmethod
+  def of(
+    cls, metric: core.Metric, world: core.World, accept: rules.Accept
+  ) -> Support:
+    """That of a metric's field `support_bound`.
+
+    Raises:
+      InputError: it is not known how the world's sequences are distributed.
+    """
+    if not isinstance(world, core.Generative):
+      lack = core.latent.lacks_law(type(world))
+      raise core.InputError(
+        f"{metric.name}(support='sampler'): {lack}; available: support='all'"
+      )
+    bound = vars(metric)['support_bound']
+    return cls(world, world.data_distribution(), bound, accept)
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Supported tokens [B, V] bool after memories [B, W]; their nats [B, V]."""
+    vocab = len(self.world.vocab)
+    log_probs = np.full((len(memory), vocab), -np.inf)
+    # [B, V] of float64 may not fit where V is large: in chunks of rows.
+    for part in core.predictor.chunks(len(memory), vocab, _CELLS):
+      # The process lists the K tokens that are possible: [B, K] -> [B, V].
+      tokens, odds = self.process.next(memory[part])
+      rows, place = np.nonzero(tokens != core.DEAD)
+      log_probs[part][rows, tokens[rows, place]] = odds[rows, place]
+    # As models give float32, so that a tie at the threshold is decided alike.
+    accepted = np.asarray(self.accept.mask(log_probs.astype(np.float32)))
+    least = np.log(self.bound) if self.bound else -np.inf
+    return accepted & (log_probs > least), log_probs
+
+  def follow(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Memories [N, L + 1, W] before each token of [N, L]; states [N, W].
+
+    States are those after the last token; memories past it stay as they were.
+    """
+    num, most = tokens.shape
+    memory, states = self.process.init(num), self.world.init(num)
+    every = np.zeros((num, most + 1, memory.shape[1]), memory.dtype)
+    every[:, 0] = memory
+    for t in range(most):
+      rows = np.flatnonzero(t < lengths)
+      memory[rows] = self.process.advance(memory[rows], tokens[rows, t])
+      states[rows] = self.world.advance(states[rows], tokens[rows, t])
+      # Sequences that have ended keep their last memory.
+      every[:, t + 1] = memory
+    return every, states
+
+  def judge(
+    self,
+    memory: np.ndarray,
+    states: np.ndarray,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+  ) -> SupportedLength:
+    """How far continuations [N, K] go on after memories and states [N, W]."""
+    num = len(tokens)
+    judged, supported = np.zeros((2, num), np.int32)
+    log_probs, rows = np.zeros(num), np.arange(num)
+    for t in range(tokens.shape[1]):
+      going = t < lengths[rows]
+      rows, memory, states = rows[going], memory[going], states[going]
+      if not rows.size:
+        break
+      token = tokens[rows, t]
+      # Equal memories say the same.
+      _, first, back = np.unique(
+        memory, axis=0, return_index=True, return_inverse=True
+      )
+      back = back.reshape(-1)
+      # The process is asked once for each distinct memory.
+      mask, odds = self.next(memory[first])
+      on = mask[back, token]
+      states = self.world.advance(states, token)
+      # Judged: supported, or illegal. The first legal token that is not
+      # supported ends what counts.
+      judged[rows] += on | (self.world.state_id(states) == core.DEAD)
+      supported[rows] += on
+      log_probs[rows[on]] += odds[back[on], token[on]]
+      # After an illegal token there is nothing to go on from.
+      rows, states = rows[on], states[on]
+      memory = self.process.advance(memory[on], token[on])
+    return SupportedLength(judged, supported, log_probs)
+
+
+class PrefixPool(NamedTuple):
+  """N distinct supported prefixes that reach a state.
+
+  Attributes:
+    sequence: [N] sequence that a prefix is of.
+    length: [N] its tokens.
+    state: [N, W] that it reaches.
+    id: [N] int64 of the state.
+  """
+
+  sequence: np.ndarray
+  length: np.ndarray
+  state: np.ndarray
+  id: np.ndarray
+
+
+def pool(support: Support, sequences: core.Sequences) -> PrefixPool:
+  """All proper prefixes of sequences that go beyond what states the task.
+
+  A prefix is left out where one of its tokens is not supported, those that
+  state the task excepted, and where a prefix before it is the same.
+  """
+  world, tokens = support.world, sequences.tokens
+  num, start = len(sequences), world.prompt_len
+  memory, states = support.process.init(num), world.init(num)
+  # A mark is the hash of the tokens so far: equal marks are equal prefixes.
+  marks, rows = np.zeros(num, np.uint64), np.arange(num)
+  parts: list[tuple[np.ndarray, ...]] = []
+  for t in range(tokens.shape[1]):
+    if t >= start:  # Is the next token of the sequence supported?
+      _, first, back = np.unique(
+        memory, axis=0, return_index=True, return_inverse=True
+      )
+      mask, _ = support.next(memory[first])
+      on = mask[back.reshape(-1), tokens[rows, t]]
+    else:
+      on = np.ones(len(rows), bool)
+    # Proper prefixes only: a whole sequence has no continuation.
+    on &= t + 1 < sequences.lengths[rows]
+    rows, memory, states, marks = rows[on], memory[on], states[on], marks[on]
+    if not rows.size:
+      break
+    token = tokens[rows, t]
+    memory = support.process.advance(memory, token)
+    states = world.advance(states, token)
+    marks = basics.hash64(marks, token)
+    if t + 1 > start:
+      # The first sequence that has a prefix stands for all.
+      _, fresh = np.unique(marks, return_index=True)
+      length = np.full(len(fresh), t + 1)
+      parts.append((rows[fresh], length, states[fresh]))
+  if not parts:
+    none = np.zeros(0, np.int64)
+    return PrefixPool(none, none, world.init(0), none)
+  sequence, lengths, reached = map(np.concatenate, zip(*parts, strict=True))
+  return PrefixPool(sequence, lengths, reached, world.state_id(reached))
+
+
+def prefix_pairs(
+  support: Support, num: int, seed: int, *, apart: bool
+) -> PrefixPairs:
+  """Two supported prefixes of equal length for each of `num` trials.
+
+  They are cut from a pool of sequences that the world samples. Where they reach
+  one state, each state and length that two distinct prefixes of the pool reach
+  is as likely, and so are the prefixes. Where they reach two, the first is any
+  prefix of the pool, and the second any of its length that reaches another
+  state. A trial is a row with a reason where there is none.
+
+  Args:
+    support: of the world.
+    num: trials, T.
+    seed: of the pool and of trials.
+    apart: do they reach two states?
+  """
+  size = int(np.clip(EACH * num, LEAST, MOST))
+  sequences = support.world.sample(size, seed)
+  prefixes = pool(support, sequences)
+  draw = _two_states if apart else _one_state
+  first, second = draw(prefixes, num, seed)
+  good = second >= 0
+  place = np.where(good[:, None], np.stack([first, second], 1), 0)
+  width = support.world.max_len
+  tokens = np.zeros((num, 2, width), np.int32)
+  lengths = np.zeros((num, 2), np.int32)
+  # [T, 2, W], blank where there is no pair.
+  states = np.repeat(support.world.init(1)[None], num, 0).repeat(2, 1)
+  if good.any():
+    lengths[good] = prefixes.length[place[good]]
+    states[good] = prefixes.state[place[good]]
+    taken = sequences.tokens[prefixes.sequence[place[good]]][..., :width]
+    # Cut from whole sequences: tokens past the prefix are padding.
+    used = np.arange(taken.shape[2]) < lengths[good][..., None]
+    tokens[good, :, : taken.shape[2]] = np.where(used, taken, core.PAD)
+  return PrefixPairs(
+    states[:, 0],
+    states[:, 1],
+    tokens,
+    lengths,
+    moves=np.maximum(lengths[:, 0] - support.world.prompt_len, 0),
+    reason=np.where(good, '', 'no_two_supported_prefixes'),
+    trial=np.arange(num),
+    direction=np.zeros(num, np.int32),
+    counts={},
+  )
+
+
+def _one_state(
+  prefixes: PrefixPool, num: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """[T], [T] rows of the pool that share state and length; -1 where none."""
+  order = np.lexsort((prefixes.id, prefixes.length))
+  # Groups of one length and state, each a run of `order`.
+  keys = np.stack([prefixes.length, prefixes.id], 1)[order]
+  _, starts, sizes = np.unique(
+    keys, axis=0, return_index=True, return_counts=True
+  )
+  several = np.flatnonzero(sizes > 1)
+  if not several.size:
+    return np.zeros(num, np.int64), np.full(num, core.DEAD)
+  picks = [
+    basics.uniforms(seed, context.PREFIXES, np.arange(num), n) for n in range(3)
+  ]
+  group = several[(picks[0] * len(several)).astype(np.int64)]
+  size = sizes[group]
+  first = (picks[1] * size).astype(np.int64)
+  second = (picks[2] * (size - 1)).astype(np.int64)
+  # Uniform over the others: the second index skips the first.
+  second += second >= first
+  return order[starts[group] + first], order[starts[group] + second]
+
+
+def _two_states(
+  prefixes: PrefixPool, num: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """[T], [T] rows of the pool of one length and two states; -1 where none."""
+  second = np.full(num, core.DEAD)
+  if not len(prefixes.id):
+    return np.zeros(num, np.int64), second
+  trials = np.arange(num)
+  first = basics.uniforms(seed, context.STATES, trials) * len(prefixes.id)
+  first = first.astype(np.int64)
+  # Rows of one length follow each other.
+  # Candidates are all prefixes of the length of the first one.
+  low = np.searchsorted(prefixes.length, prefixes.length[first], side='left')
+  high = np.searchsorted(prefixes.length, prefixes.length[first], side='right')
+  for attempt in range(_ATTEMPTS):
+    rows = np.flatnonzero(second < 0)
+    if not rows.size:
+      break
+    pick = basics.uniforms(seed, context.OTHERS, rows, attempt)
+    drawn = low[rows] + (pick * (high - low)[rows]).astype(np.int64)
+    other = prefixes.id[drawn] != prefixes.id[first[rows]]
+    second[rows[other]] = drawn[other]
+  return first, second
+
+
+def of_pairs(
+  metric: core.Metric, trials: Trials, drawn: engine.Pairs
+) -> np.ndarray:
+  """[R, M] leading tokens of continuations judged after both prefixes."""
+  num, samples, width = drawn.tokens.shape
+  trial = np.repeat(np.arange(num), samples)
+  flat = drawn.tokens.reshape(-1, width), drawn.lengths.reshape(-1)
+  sides = [_judge(metric, trials, side, trial, *flat) for side in (0, 1)]
+  judged = np.minimum(sides[0].judged, sides[1].judged)
+  return judged.reshape(num, samples)
+
+
+def of_elements(
+  metric: core.Metric,
+  trials: Trials,
+  elements: core.Boundary,
+  sides: tuple[int, ...],
+) -> SupportedLength:
+  """How far suffixes of R trials are on the support, the least of the sides.
+
+  sides: prefixes after which they are judged: 0, 1 or both.
+  """
+  parts = [
+    _judge(
+      metric, trials, side, elements.pairs, elements.tokens, elements.lengths
+    )
+    for side in sides
+  ]
+  # Each element is judged as far as the worse of its sides.
+  return SupportedLength(
+    *(np.minimum.reduce(values) for values in zip(*parts, strict=True))
+  )
+
+
+def _judge(
+  metric: core.Metric,
+  trials: Trials,
+  side: int,
+  trial: np.ndarray,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+) -> SupportedLength:
+  """How far continuations [N, K] of trials [N] are after one prefix."""
+  support = Support.of(metric, trials.world, trials.accept)
+  every, states = support.follow(
+    trials.tokens[:, side], trials.lengths[:, side]
+  )
+  # [R, W]: after the whole prefix.
+  memory = every[:, -1]
+  return support.judge(memory[trial], states[trial], tokens, lengths)
+
+
+def after(
+  metric: core.Metric,
+  world: core.World,
+  accept: rules.Accept,
+  sequences: core.Sequences,
+) -> Callable[[np.ndarray, int], np.ndarray | None]:
+  """Supported tokens [R, V] after so many tokens of rows [R] of sequences.
+
+  None where the metric's field `support` asks for all.
+  """
+  if vars(metric)['support'] == 'all':
+    return lambda rows, length: None
+  support = Support.of(metric, world, accept)
+  memory, _ = support.follow(sequences.tokens, sequences.lengths)
+  return lambda rows, length: support.next(memory[rows, length])[0]

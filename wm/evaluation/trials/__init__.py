@@ -1,1 +1,0 @@
-"""Trials in flight: what they share, and how tokens are drawn for them."""
