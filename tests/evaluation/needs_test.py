@@ -159,7 +159,7 @@ def test_the_matrix_is_what_happens(cell, tmp_path):
 def test_the_text_tells_all_pairs():
   lines = needs.text().splitlines()
   able = sum(not cell.missing for cell in CELLS)
-  assert lines[0].startswith(f'What can be run: {able} of {len(CELLS)} ')
+  assert lines[0].startswith(f'Supported: {able} of {len(CELLS)} ')
   for kind in ('world', 'model'):
     for name in registry.names(kind):
       assert any(line.split()[:1] == [name] for line in lines)

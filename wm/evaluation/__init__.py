@@ -1,1 +1,1 @@
-"""What metrics are built from: trials, sessions, statistics, scoring."""
+"""Building blocks of metrics: trials, sessions, statistics, scoring."""

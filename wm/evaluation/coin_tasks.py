@@ -145,7 +145,7 @@ def visited(
 
 
 def _by_side_0(world: core.World) -> Callable[[np.ndarray], np.ndarray] | None:
-  """What is legal in states if side 0 is to move; None: the world has no such.
+  """The legal tokens of states with side 0 to move; None without sides.
 
   Other labels stay, so that what moved there may be of the other side.
   """
@@ -399,7 +399,7 @@ def of_points(world: core.World, points: StatePoints) -> Distances | None:
 
 
 def _is_board(heads: core.Heads) -> bool:
-  """Whether a state is read as several labels of one kind, such as squares.
+  """Is a state read as several labels of one kind, such as squares?
 
   A state of a map has two labels, place and destination. The number that differ
   says nothing about the distance between two states.

@@ -68,7 +68,7 @@ def _quantile(degrees: float) -> float:
 def _tested(
   difference: Difference, error: float, degrees: float, most: float = math.inf
 ) -> Difference:
-  """By Student's t; error above 0, no difference is greater than most."""
+  """Adds interval and p by Student's t; `most` bounds the difference."""
   value = difference.value or 0.0
   half = _quantile(degrees) * error
   return difference._replace(
@@ -101,7 +101,7 @@ class Mean(NamedTuple):
 def variance(
   value: float, low: float | None, high: float | None, clusters: int
 ) -> float | None:
-  """Of a value by its trials, from its 95 % interval; None without one.
+  """The variance of a value, from its 95 % interval; None without one.
 
   The interval is taken for one of Student's t over clusters, by its longer
   side: at a bound, the other has no length.
@@ -301,7 +301,7 @@ MOST_SEEDS = 10_000
 
 
 class SampleSize(NamedTuple):
-  """What a study has to have to show a difference.
+  """The size of a study that shows a difference.
 
   Attributes:
     n, clusters: of the pilot.

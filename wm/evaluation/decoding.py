@@ -26,7 +26,7 @@ OUTCOMES = ('valid', 'path_fail', 'dest_fail', 'cap', 'stuck')
 
 
 class Decoded(NamedTuple):
-  """What T trials did.
+  """The sequences that T trials decoded.
 
   Attributes:
     tokens: [T, L] int32, prompt included, padded with PAD; the refused token
@@ -41,7 +41,7 @@ class Decoded(NamedTuple):
 
 
 class DecodingStep(NamedTuple):
-  """What a policy sees of R rows.
+  """The input of a policy, R rows.
 
   Attributes:
     trial: [R] index of each row's trial.

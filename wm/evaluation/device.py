@@ -69,7 +69,7 @@ TURNS = 1024
 
 
 class Fixed(NamedTuple):
-  """What a program is compiled for.
+  """Static arguments of a program.
 
   Attributes:
     num: continuations of a trial, M.
@@ -117,7 +117,7 @@ class Queue(NamedTuple):
 
 
 class Carry(NamedTuple):
-  """What goes from turn to turn; the last four are the results.
+  """The carry of the loop; the last four are the results.
 
   Attributes:
     trial: [B] int32 trial in each slot; T where it is idle.
@@ -359,7 +359,7 @@ def _start(
   room: int,
   device: jax.Device,
 ) -> tuple[Fixed, traced.Machine, Queue, Carry]:
-  """What the program of a device is called with first; room: K'."""
+  """Arguments of a device's first call; room: K'."""
   world, total, size = (
     trials.world,
     np.int32(len(rows)),
@@ -458,7 +458,7 @@ def _steps(
   """[B] int32 by a scan over moves [B, K]."""
 
   def walk(position: Any, moves: jax.Array, length: jax.Array) -> jax.Array:
-    """Of one sequence: a dead position has no way on, so none is revived."""
+    """Walks one sequence: a dead position stays dead."""
 
     def step(position: Any, x: tuple) -> tuple[Any, jax.Array]:
       k, move = x
@@ -501,7 +501,7 @@ class SearchLevel(NamedTuple):
 def _chosen(
   mask: jax.Array, start: jax.Array | int, room: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """Where mask [N, A] is set, row by row, as places start.. of `room`.
+  """Lists where mask [N, A] is set, row by row, as places start.. of `room`.
 
   A list of unknown length in an array of a known one:
 

@@ -94,7 +94,7 @@ def world_boundary(
 def _device_pairs(
   trials: Trials, rows: np.ndarray, num: int, budget: np.ndarray, decide: bool
 ) -> tuple[np.ndarray, ...] | None:
-  """What `device.pairs` gives, see there; None where the host is to sample.
+  """Results of `device.pairs`; None where the host is to sample.
 
   Raises:
     InputError: the device was to, and JAX cannot trace what takes part.
@@ -335,7 +335,7 @@ def pairs(
 
 
 class _Endings:
-  """Where continuations are over: by an end token, or by the world's rules.
+  """Finds continuations that are over, by an end token or by the world's rules.
 
   A game ends with a legal move and no token to say so. What a model would go on
   with after that is not asked for. A continuation that was illegal is never

@@ -23,7 +23,7 @@ from wm.evaluation.context import Trials
 
 
 class PrefixComparison(NamedTuple):
-  """What the search found out about R pairs of prefixes.
+  """Results of the search for R pairs of prefixes.
 
   Attributes:
     refused: [R] bool, some continuation accepted after the first prefix is
@@ -529,7 +529,7 @@ def _longer(
 def _difference(
   world: core.World, tokens: np.ndarray, accepted: np.ndarray, legal: np.ndarray
 ) -> str:
-  """What differs after a sequence, in words."""
+  """The accepted and the legal tokens after a sequence, in words."""
   lists = [
     ', '.join(world.vocab[k] for k in np.flatnonzero(mask)) or 'nothing'
     for mask in (accepted, legal)

@@ -137,7 +137,7 @@ MOST = 1000  # Rows of a search, as published.
 
 
 class Verdict(NamedTuple):
-  """What one speaker says in one data set.
+  """The law that one speaker's answers follow in one data set.
 
   Attributes:
     reason: '' where exponents are known, else why not.
@@ -190,7 +190,7 @@ class LawRows(NamedTuple):
   def verdict(
     self, target: str, answers: np.ndarray, tolerance: float
   ) -> Verdict:
-    """Of what a speaker says of these rows, [T, d]; NaN where nothing."""
+    """The verdict on a speaker's answers [T, d]; NaN where it gave none."""
     size = force_tasks.sizes(target, answers)
     answered = np.isfinite(size)
     # Only magnitudes above 0 have a logarithm.
@@ -238,7 +238,7 @@ class LawRows(NamedTuple):
     nodes: int,
     search: formulas.Search = formulas.exhaustive,
   ) -> dict[str, Sought]:
-    """What each speaker's numbers follow, of formulas up to `nodes`.
+    """The formula that each speaker's numbers follow, of up to `nodes`.
 
     All speakers' formulas are sought in one search, on rows of which each says
     something.

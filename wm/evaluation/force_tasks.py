@@ -39,7 +39,7 @@ def quantity(target: str) -> str:
 
 
 def columns(target: str, state: np.ndarray) -> dict[str, np.ndarray]:
-  """What the law of a target is a product of powers of; of states [..., C]."""
+  """Factors of a target's law, which is a product of their powers, [...]."""
   r = np.hypot(state[..., X], state[..., Y])
   planet, sun = state[..., PLANET], state[..., SUN]
   if quantity(target) == 'force':

@@ -87,7 +87,7 @@ def best(front: Sequence[Formula]) -> Formula:
 
 
 def follows(law: Formula, truth: np.ndarray) -> bool:
-  """Is a law the true one, up to its factor, on its rows [n]?"""
+  """Does a law equal the truth on its rows [n], up to a factor?"""
   # Equal up to a factor where the ratio is constant.
   ratio = law.values / truth
   return bool(np.ptp(ratio) <= law.same * np.abs(ratio).max())
@@ -199,7 +199,7 @@ def stripped(nodes: list[Any]) -> list[Any]:
 
 
 def _pareto(laws: Sequence[Formula]) -> list[Formula]:
-  """Those that are better than all that are no larger, by size."""
+  """The laws with a smaller error than all that are no larger, by size."""
   front: list[Formula] = []
   for law in sorted(laws, key=lambda formula: (formula.size, formula.error)):
     # Of equal size the smaller error comes first, and hides the others.
@@ -248,7 +248,7 @@ def term(
   scale: Mapping[str, float],
   columns: Mapping[str, np.ndarray],
 ) -> Term:
-  """What a tree says of quantities, its weights gathered in front.
+  """The term of a tree, with its weights gathered in front.
 
   Args:
     nodes: in postfix order, the first operand last.

@@ -58,7 +58,7 @@ def silent(predictor: core.Predictor, log_probs: np.ndarray) -> np.ndarray:
 def last_by_rows(
   predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
-  """As core.predictor.log_probs_by_rows, of the last token of each row.
+  """Yields log-probabilities after the last token of rows, in parts of rows.
 
   Of a predictor that only answers no other is asked; they are -inf.
   """
@@ -264,7 +264,7 @@ def count_unanswered(
 def divergence(
   trials: Trials, elements: core.Boundary
 ) -> tuple[core.Boundary, np.ndarray]:
-  """Where a model fails on elements of the world's boundaries.
+  """Finds where a model fails on elements of the world's boundaries.
 
   elements: of the R pairs that are run.
 

@@ -1,4 +1,4 @@
-"""What metrics and models need, by type, and which pairs can be run.
+"""Interfaces that metrics and models need, and which pairs can be run.
 
 A metric's `needs` are classes: what a world (`wm.core.capabilities`) and a
 predictor (`wm.core.predictor`) must be able to do. A model's `needs` are the
@@ -42,7 +42,7 @@ def lacks(
 
 
 def word(need: core.Need) -> str:
-  """What a reason calls what is missing: HiddenStates is hidden_states."""
+  """The name of an interface in reasons: HiddenStates is hidden_states."""
   # A blank place before each capital that follows a small letter.
   return re.sub(r'(?<=[a-z])(?=[A-Z])', '_', need.__name__).lower()
 
@@ -70,19 +70,13 @@ class Combination(NamedTuple):
 
 
 def matrix() -> Iterator[Combination]:
-  """What can be run, and what is missing, of all plug-ins; nothing is run."""
+  """All combinations of plug-ins and the interfaces they lack; runs nothing."""
   plug_ins = map(_found, ('world', 'model', 'metric'))
   # Types are compared; no world, model or metric is made.
   for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
     cells = [
-      Combination(
-        world,
-        model,
-        metric,
-        predictor,
-        (*lacks(m, w), *lacks(of, predictor, w)),
-      )
-      for predictor in m.gives
+      Combination(world, model, metric, cls, (*lacks(m, w), *lacks(of, cls, w)))
+      for cls in m.gives
     ]
     # Of the predictors that a model may give the first that fits, or the usual.
     yield min(cells, key=lambda cell: bool(cell.missing))
@@ -103,13 +97,13 @@ def text() -> str:
   able = sum(not cell.missing for cell in matrix())
   total = len(worlds) * len(models) * len(metrics)
   lines = [
-    f'What can be run: {able} of {total} (world, model, metric); + or what is '
-    'missing'
+    f'Supported: {able} of {total} combinations (world, model, metric); +, or '
+    'the interface that is missing'
   ]
   for title, rows, columns, missing in (
-    ('What metrics need of worlds', worlds, metrics, lambda w, m: lacks(m, w)),
-    ('What metrics need of models', models, metrics, _of_model),
-    ('What models need of worlds', models, worlds, lacks),
+    ('Metrics on worlds', worlds, metrics, lambda w, m: lacks(m, w)),
+    ('Metrics on models', models, metrics, _of_model),
+    ('Models on worlds', models, worlds, lacks),
   ):
     table = [['  ' + title, *(name for name, _ in columns)]]
     for name, first in rows:
@@ -125,7 +119,7 @@ def text() -> str:
 
 
 def _cell(missing: Sequence[core.Need] | str) -> str:
-  """Of a table: '+' where nothing is missing."""
+  """A cell of a table: '+' where nothing is missing."""
   if isinstance(missing, str):
     return missing
   return ', '.join(need.__qualname__ for need in missing) or '+'
@@ -134,7 +128,7 @@ def _cell(missing: Sequence[core.Need] | str) -> str:
 def _of_model(
   model: type[core.Model], metric: type[core.Metric]
 ) -> Sequence[core.Need] | str:
-  """What is missing, or 'as CLASS' of what the model does not usually give."""
+  """Missing interfaces, or 'as CLASS' where another predictor has them."""
   # A model may give another kind of predictor on request, such as one with
   # hidden states.
   usual, *others = model.gives

@@ -34,7 +34,7 @@ def _expected(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 
 class Forced(NamedTuple):
-  """What a predictor says of each row after the true ones before it.
+  """A predictor's positions for each row, after the true rows before it.
 
   Attributes:
     likely: [N, R, 2] AU, the most likely position.

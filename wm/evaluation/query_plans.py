@@ -66,7 +66,7 @@ class Plan:
     self.predictor.ask(self.questions)
 
   def scores(self, world: core.World) -> tuple[core.Scores, ...]:
-    """What the answers are worth one by one, clustered by trial."""
+    """Scores of the single answers, clustered by trial."""
     return scores(world, self.questions, self.predictor.ask(self.questions))
 
   def __str__(self) -> str:
@@ -247,7 +247,7 @@ def _cut(current: Plan, most: int) -> core.Metric | None:
 
 
 def _trials(metric: core.Metric) -> int:
-  """How many trials a metric has; 0 where no field counts them."""
+  """The number of a metric's trials; 0 where no field counts them."""
   return getattr(metric, metric.sized_by[0]) if metric.sized_by else 0
 
 

@@ -49,7 +49,7 @@ JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-  """What one metric found.
+  """The results of one metric.
 
   Attributes:
     spec: of the metric.
@@ -108,7 +108,7 @@ def _hash(value: Any) -> str:
 
 
 def _array(column: np.ndarray) -> np.ndarray:
-  """As it can be kept without running code when it is read."""
+  """A column in a form that is read without running code."""
   column = np.asarray(column)
   # An array of objects would be pickled.
   return column.astype(str) if column.dtype == object else column

@@ -43,7 +43,7 @@ Log = Callable[[str], None]
 def _checked(
   metric: core.Metric, rows: tuple[core.Scores, ...]
 ) -> tuple[core.Scores, ...]:
-  """What a metric gave; raises InputError where it is not what it should be."""
+  """The rows of a metric; raises InputError where they are malformed."""
   label = f'metric {registry.spec(metric)}'
   if not isinstance(rows, tuple) or {*map(type, rows)} != {core.Scores}:
     raise core.InputError(

@@ -515,7 +515,7 @@ def bimodal(
   highs: Sequence[float | None],
   bounds: tuple[float | None, float | None],
 ) -> bool:
-  """Whether seeds fall in two groups, such as models that grok and others.
+  """Do seeds fall in two groups, such as models that grok and others?
 
   Three or more do where the largest gap between sorted values is more than the
   rest of their range, and more than half of the greatest magnitude: of three
@@ -583,7 +583,7 @@ def over_seeds(
   most = [high for high in highs if high is not None]
 
   def half(ends: Sequence[float]) -> float:
-    """What the seeds' intervals say of the mean, on one side."""
+    """Half the width of the mean's interval, by the seeds' own intervals."""
     squares = ((end - x) ** 2 for end, x in zip(ends, values, strict=True))
     return math.sqrt(math.fsum(squares)) / num
 

@@ -36,7 +36,7 @@ _CELLS = 1 << 24  # Entries of arrays by token that are held at once.
 
 
 class SupportedLength(NamedTuple):
-  """How far N continuations are on the support.
+  """Leading tokens of N continuations that are on the support.
 
   Attributes:
     judged: [N] int32 leading tokens that are judged.
@@ -51,7 +51,7 @@ class SupportedLength(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Support:
-  """What the sampler of a world says.
+  """The support of a world's sampler.
 
   Attributes:
     world: the truth.
@@ -123,7 +123,7 @@ class Support:
     tokens: np.ndarray,
     lengths: np.ndarray,
   ) -> SupportedLength:
-    """How far continuations [N, K] go on after memories and states [N, W]."""
+    """Follows continuations [N, K] on from memories and states [N, W]."""
     num = len(tokens)
     judged, supported = np.zeros((2, num), np.int32)
     log_probs, rows = np.zeros(num), np.arange(num)
@@ -328,7 +328,7 @@ def of_elements(
   elements: core.Boundary,
   sides: tuple[int, ...],
 ) -> SupportedLength:
-  """How far suffixes of R trials are on the support, the least of the sides.
+  """Leading supported tokens of suffixes of R trials, the least of the sides.
 
   sides: prefixes after which they are judged: 0, 1 or both.
   """
@@ -352,7 +352,7 @@ def _judge(
   tokens: np.ndarray,
   lengths: np.ndarray,
 ) -> SupportedLength:
-  """How far continuations [N, K] of trials [N] are after one prefix."""
+  """Leading supported tokens of continuations [N, K] after one prefix."""
   support = Support.of(metric, trials.world, trials.accept)
   every, states = support.follow(
     trials.tokens[:, side], trials.lengths[:, side]

@@ -93,7 +93,7 @@ class Metric(core.Metric):
 def _chosen(
   predictor: core.QueryModel, asked: core.Sequences
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Is the one chosen right, and was one chosen, [R] bool each."""
+  """Two [R] bool: was the right choice made, and was any?"""
   choices = asked.side['choices']
   picks = predictor.choose(
     core.predictor.histories(asked.tokens, asked.lengths),

@@ -191,7 +191,7 @@ class Metric(prefix_pairs.Settings):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """What the R trials that were run gave.
+  """Results of the R trials that were run.
 
   Attributes:
     reason: [R] str, '' where measured.

@@ -125,7 +125,7 @@ def _sizes(world: core.World) -> tuple[int, ...]:
 
 
 class _Found(NamedTuple):
-  """What a model got right of R sequences, token by token.
+  """Labels of R sequences that a model named rightly, token by token.
 
   Attributes:
     real: [R, L] bool, no pad.

@@ -302,7 +302,7 @@ class ProjectionTasks(NamedTuple):
 
 
 class _ShownStates(NamedTuple):
-  """What N sequences show, and the states.
+  """N sequences and the states behind them.
 
   Attributes:
     tokens: [N, L] int32.
@@ -318,7 +318,7 @@ class _ShownStates(NamedTuple):
 
   @classmethod
   def of(cls, world: core.Latent, sequences: core.Sequences) -> _ShownStates:
-    """Of sequences that a world has sampled; their rows have one state each."""
+    """Those of sampled sequences, each row of which has one state."""
     states = world.hidden_states(sequences)
     ends = np.zeros(sequences.tokens.shape, bool)
     same = (states[:, 1:] == states[:, :-1]) | (
@@ -373,7 +373,7 @@ class Scale(NamedTuple):
 
 
 def scale(states: np.ndarray) -> Scale:
-  """Of states [..., C] that are known; a column that never varies is 0."""
+  """The scale of the known states of [..., C]; a constant column becomes 0."""
   finite = states[np.isfinite(states).all(-1)]
   deviation = finite.std(0)
   return Scale(finite.mean(0), np.where(deviation > 0, deviation, 1))
@@ -595,7 +595,7 @@ class Calibration(NamedTuple):
 
   @property
   def slope(self) -> float:
-    """Of the line of least squares of the model's means on the oracle's.
+    """The slope of the model's means on the oracle's, by least squares.
 
     1 is perfect, 0 a model whose I does not depend on the oracle's; NaN where
     the oracle's does not vary.

@@ -435,7 +435,7 @@ class Shifts(NamedTuple):
 
 
 class Fitted(NamedTuple):
-  """What a probe is fit on.
+  """The data that a probe is fit on.
 
   Attributes:
     points: all labelled places.

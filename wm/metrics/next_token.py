@@ -142,7 +142,7 @@ def _drawn(
 
 
 class _JudgedSequences(NamedTuple):
-  """What is known of N sequences.
+  """Sums and first mistakes of N sequences.
 
   Attributes:
     sums: [N, Q, 2] sum over positions, and their number, of each quantity.

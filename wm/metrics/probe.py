@@ -241,7 +241,7 @@ def _majority(points: LabelledPoints, test: np.ndarray) -> np.ndarray:
 
 
 class _Tested(NamedTuple):
-  """What turns points, each with the share that is right, into rows."""
+  """Turns the share of right labels at points into rows."""
 
   points: LabelledPoints
   test: np.ndarray

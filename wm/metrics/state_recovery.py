@@ -230,7 +230,7 @@ def _reached(world: core.World, asked: BoardPoints) -> np.ndarray:
 def _majority(
   world: core.Labelled, shown: BoardPoints, asked: BoardPoints
 ) -> core.Scores:
-  """What naming the commonest class of each label gives."""
+  """The accuracy of always naming the commonest class of each label."""
   labels = shown.labels[shown.there]
   commonest = [
     np.bincount(column, minlength=size).argmax()

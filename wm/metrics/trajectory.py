@@ -144,7 +144,7 @@ class Metric(core.Metric):
 
 
 class _Tracks(NamedTuple):
-  """Where bodies are in N sequences of R rows.
+  """Positions of bodies in N sequences of R rows.
 
   Attributes:
     true, seen: [N, R, 2] AU, as they are and as centres of bins.
@@ -161,7 +161,7 @@ class _Tracks(NamedTuple):
 
   @classmethod
   def of(cls, world: core.Latent, sequences: core.Sequences) -> _Tracks:
-    """Of sequences that a world has sampled."""
+    """Those of sampled sequences."""
     motion, seen = world.trajectory(sequences), paths.seen(world, sequences)
     return cls(motion.position, seen, motion.bodies, motion.step, world.width)
 

@@ -229,7 +229,7 @@ class FunctionTasks(NamedTuple):
     )
 
   def of_clock(self) -> list[core.Scores]:
-    """What counting moves alone gives."""
+    """Scores of a predictor that only counts moves."""
     places = np.arange(self.truth.there.shape[1])
     right, loss = [], []
     for name in self.names:
@@ -316,7 +316,7 @@ def _function_values(
 
 
 class ClassShares(NamedTuple):
-  """What the number of the token alone says of a function.
+  """Shares of a function's classes by the number of the token alone.
 
   Attributes:
     log_share: [L, k] float64 log shares of the classes at each place, in nats.
