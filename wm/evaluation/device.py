@@ -360,11 +360,8 @@ def _start(
   device: jax.Device,
 ) -> tuple[Fixed, traced.Machine, Queue, Carry]:
   """Arguments of a device's first call; room: K'."""
-  world, total, size = (
-    trials.world,
-    np.int32(len(rows)),
-    next_power(len(rows)),
-  )
+  world, total = trials.world, np.int32(len(rows))
+  size = next_power(len(rows))
   machine, slots = predictor.machine(
     padded(trials.tokens[rows], size),
     padded(trials.lengths[rows], size),

@@ -172,21 +172,27 @@ def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
   return network if isinstance(network, core.Adaptable) else None
 
 
-def places(
-  world: core.World, drawn: core.Sequences, num: int, seed: int
-) -> np.ndarray:
-  """[N, P] int32 places of each sequence, ascending, DEAD where no more.
+def labelled_places(world: core.World, drawn: core.Sequences) -> np.ndarray:
+  """[N, L] bool: places of sequences at which a state may be asked about.
 
   After the prompt, not after an end token, and before the longest sequence's
   last token, which no model of next tokens was trained to read.
-
-  num: random ones of each, P; 0 is all.
   """
-  tokens = drawn.tokens
-  every = np.arange(tokens.shape[1], dtype=np.int32)
+  every = np.arange(drawn.tokens.shape[1])
   valid = every < drawn.lengths[:, None]
   valid &= (every >= world.prompt_len) & (every < world.max_len - 1)
-  valid &= (tokens != world.end) | (world.end == core.DEAD)
+  return valid & ((drawn.tokens != world.end) | (world.end == core.DEAD))
+
+
+def places(
+  world: core.World, drawn: core.Sequences, num: int, seed: int
+) -> np.ndarray:
+  """[N, P] int32 of `labelled_places`, ascending, DEAD where no more.
+
+  num: random ones of each sequence, P; 0 is all.
+  """
+  tokens, valid = drawn.tokens, labelled_places(world, drawn)
+  every = np.arange(tokens.shape[1], dtype=np.int32)
   rows = np.arange(len(tokens))[:, None]
   if num:
     keys = basics.hash64(seed, rows, every) >> np.uint64(1)

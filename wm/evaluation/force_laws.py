@@ -392,22 +392,25 @@ def scores(
       table.setdefault(name, []).append((value, reason, law, judgment))
   for name, rows in table.items():
     values, reasons, laws, whose = zip(*rows, strict=True)
-    sets = np.array([judgment.data_set for judgment in whose])
-    columns = {
-      'data_set': sets,
-      'target': np.array([judgment.target for judgment in whose]),
-    }
+    columns = _columns(whose)
     if name == 'formula':
       columns['law'] = np.array(laws)
     yield core.scores(
       f'{name}{who}{end}',
       np.where(np.array(reasons) == '', values, np.nan),
       reason=reasons,
-      group=sets,
+      group=columns['data_set'],
       columns=columns,
       bounds=BOUNDS.get(name),
       outliers=name.startswith('exponent') or name == 'r2',
     )
+
+
+def _columns(judged: Sequence[LawVerdicts]) -> dict[str, np.ndarray]:
+  return {
+    'data_set': np.array([judgment.data_set for judgment in judged]),
+    'target': np.array([judgment.target for judgment in judged]),
+  }
 
 
 def _fronts(
@@ -418,17 +421,12 @@ def _fronts(
   if not laws:
     return
   errors, reasons, texts, lengths, whose = zip(*laws, strict=True)
-  sets = np.array([judgment.data_set for judgment in whose])
+  columns = _columns(whose)
   yield core.scores(
     f'law_error{who}{end}',
     errors,
     reason=reasons,
-    group=sets,
-    columns={
-      'data_set': sets,
-      'target': np.array([judgment.target for judgment in whose]),
-      'law': np.array(texts),
-      'length': np.array(lengths),
-    },
+    group=columns['data_set'],
+    columns=columns | {'law': np.array(texts), 'length': np.array(lengths)},
     bounds=(0.0, None),
   )

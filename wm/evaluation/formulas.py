@@ -45,10 +45,7 @@ class Formula(NamedTuple):
 
 
 def exhaustive(
-  columns: Mapping[str, np.ndarray],
-  targets: np.ndarray,
-  size: int,
-  loss: str,
+  columns: Mapping[str, np.ndarray], targets: np.ndarray, size: int, loss: str
 ) -> list[list[Formula]]:
   """The front of each target, of all formulas up to a size.
 
@@ -314,13 +311,9 @@ _JOINED = {'*': _product, '/': _quotient, '+': _sum}
 
 # Of columns, targets, size and loss; see `formulas.exhaustive`.
 Search = Callable[
-  [Mapping[str, np.ndarray], np.ndarray, int, str],
-  list[list[Formula]],
+  [Mapping[str, np.ndarray], np.ndarray, int, str], list[list[Formula]]
 ]
-ENGINES: dict[str, Search] = {
-  'exhaustive': exhaustive,
-  'operon': genetic,
-}
+ENGINES: dict[str, Search] = {'exhaustive': exhaustive, 'operon': genetic}
 
 
 def check_engine(name: str, size: int) -> None:

@@ -186,13 +186,7 @@ def answers(
     replies[row, place] = predictor.answers(*asked, number[row].tolist())
     return replies.reshape(shape)
   steps = engine.teacher_force(
-    predictor,
-    tokens[:, None],
-    lengths[:, None],
-    suffixes,
-    sizes,
-    accept,
-    batch,
+    predictor, tokens[:, None], lengths[:, None], suffixes, sizes, accept, batch
   )[:, 0]
   # A suffix is in the language when all of its tokens are accepted.
   return np.where(sizes > 0, steps == sizes, replies).reshape(shape)

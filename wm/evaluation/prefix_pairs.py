@@ -299,10 +299,7 @@ def both_directions(pairs: PrefixPairs) -> PrefixPairs:
 
 
 def model_filter(
-  predictor: core.Predictor,
-  world: core.World,
-  accept: rules.Accept,
-  batch: int,
+  predictor: core.Predictor, world: core.World, accept: rules.Accept, batch: int
 ) -> Keep:
   """Keeps pairs of prefixes whose every move the model accepts.
 

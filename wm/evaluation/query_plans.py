@@ -77,9 +77,7 @@ class Plan:
 
 
 def scores(
-  world: core.World,
-  questions: Sequence[Query],
-  answers: Sequence[Answer],
+  world: core.World, questions: Sequence[Query], answers: Sequence[Answer]
 ) -> tuple[core.Scores, ...]:
   """A row per question that the world can answer; see GLOSSARY."""
   right = queries.truths(world, questions)

@@ -29,11 +29,7 @@ from wm.runtime import files, partial_results, progress, provenance
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
 # What a trial depends on besides the things themselves; what sums them up.
-_ENGINE = (
-  'wm.evaluation.needs',
-  'wm.evaluation.engine',
-  'wm.core.accept',
-)
+_ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
 _SUMMARIES = ('wm.evaluation.results',)
 UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
 
@@ -353,10 +349,7 @@ class ResultCache:
     )
     # Written at once: results of a killed run are kept up to here.
     part = dataclasses.replace(
-      part,
-      entries=entries,
-      breakdown=breakdown,
-      summed_from=self.summed_from,
+      part, entries=entries, breakdown=breakdown, summed_from=self.summed_from
     )
     results.write(path, part)
     return part

@@ -89,7 +89,7 @@ class Metric(prefix_pairs.Settings):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
   headline: ClassVar[tuple[str, ...]] = ('precision',)
   pictures: ClassVar[Mapping[str, str]] = {
-    'precision': 'accepted after one prefix, refused after the other',
+    'precision': 'accepted after one prefix, refused after the other'
   }
 
   trials: int = field(1000, least=1)

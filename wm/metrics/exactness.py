@@ -291,11 +291,7 @@ def _by_head(
 
 
 def _by_bin(
-  name: str,
-  sums: np.ndarray,
-  group: np.ndarray,
-  reason: np.ndarray,
-  size: int,
+  name: str, sums: np.ndarray, group: np.ndarray, reason: np.ndarray, size: int
 ) -> core.Scores:
   """Rows of sequences and bins of `size` tokens that weigh anything.
 

@@ -144,11 +144,7 @@ class Metric(fewshot.FewShotMetric):
         f'{kind}_{name}' for name in ORACLES for kind in ('error', 'slope')
       ]
       rows += self.by_random_weights(
-        predictor,
-        basics.stream(seed, FRESH),
-        answer,
-        score,
-        (*names, 'rmse'),
+        predictor, basics.stream(seed, FRESH), answer, score, (*names, 'rmse')
       )
     return tuple(rows)
 
@@ -157,11 +153,7 @@ class Metric(fewshot.FewShotMetric):
     stream = basics.stream
     each = self.examples + self.held
     sequences = fewshot.sequences(
-      self,
-      world,
-      self.num * each,
-      stream(seed, TRAINED),
-      'train',
+      self, world, self.num * each, stream(seed, TRAINED), 'train'
     )
     seen = _ShownStates.of(world, sequences)
     sized = scale(seen.scaled_by(published))

@@ -114,11 +114,7 @@ class Metric(core.Metric):
     return _scores(judged, groups, columns)
 
 
-_QUANTITIES = (
-  'validity',
-  'valid_mass',
-  *membership.SETS,
-)
+_QUANTITIES = ('validity', 'valid_mass', *membership.SETS)
 _SETS = slice(-len(membership.SETS), None)
 
 

@@ -281,9 +281,7 @@ class FunctionValues(NamedTuple):
   """Functions of the states of N sequences.
 
   Attributes:
-    there: [N, L] bool: after the prompt, before the longest sequence's last
-      token, which no model of next tokens was trained to read, and not after
-      an end token.
+    there: [N, L] bool, see `fewshot.labelled_places`.
     values: name -> [N, L] int64, 0 where there is none.
   """
 
@@ -296,10 +294,7 @@ def _function_values(
 ) -> FunctionValues:
   """All functions at all places."""
   tokens = sequences.tokens
-  valid = np.arange(tokens.shape[1]) < sequences.lengths[:, None]
-  valid[:, : world.prompt_len] = False
-  valid[:, world.max_len - 1 :] = False
-  valid &= (tokens != world.end) | (world.end == core.DEAD)
+  valid = fewshot.labelled_places(world, sequences)
   states = world.init(len(tokens))
   values = {
     name: np.zeros(tokens.shape, np.int64) for name in world.functions(states)
