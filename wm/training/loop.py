@@ -77,7 +77,6 @@ def make_train_step(
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
       net = state_lib.merge(shape, params)
       judged = objective.judge(net, key, tokens_BL, *labels_BLK)
-      # The gradient is of `mean`; `sums` are what is reported, in one pass.
       mean = objective.mean(judged, lengths_B)
       return mean, objective.sums(judged, lengths_B)
 
@@ -87,7 +86,6 @@ def make_train_step(
   def _update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
-    # A guarded optimizer reads the loss: it skips a step whose loss is NaN.
     updates, opt = optimizer.update(
       grads, state.opt, state.params, loss=sums[0]
     )
@@ -98,10 +96,7 @@ def make_train_step(
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
 
-  # Two programs: the gradient compiles for each L, the update once. The seed is
-  # an argument of the former, so that other seeds take it from the cache.
   gradient = jax.jit(_gradient, out_shardings=(shardings.params, everywhere))
-  # The old state's buffers are given up: memory holds one state, not two.
   update = jax.jit(
     _update, donate_argnums=0, out_shardings=(shardings, everywhere)
   )

@@ -330,6 +330,7 @@ def guarded(
   def update(
     grads: Any, state: Any, params: Any = None, *, loss: Any = 0.0, **extra: Any
   ) -> tuple[Any, Any]:
+    """Changes of the parameters and the next state; 0 and `state` if bad."""
     # The norm is finite only if every gradient is: one test for all arrays.
     good = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(grads))
     changes, after = inner.update(grads, state, params, loss=loss, **extra)
