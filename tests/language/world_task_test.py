@@ -1,5 +1,6 @@
 """Inspect and launch/score.py ask the same and find the same."""
 
+import dataclasses
 import math
 import re
 import subprocess
@@ -9,14 +10,23 @@ import zipfile
 import inspect_ai
 import numpy as np
 import pytest
+from inspect_ai._eval.registry import task_create
+from inspect_ai._eval.task.constants import TASK_ALL_PARAMS_ATTR
 from inspect_ai._util import config as command_line
 from inspect_ai._util.error import PrerequisiteError
+from inspect_ai._util.registry import registry_info
 
 import wm
 from tests.evaluation import counted
 from wm import core, papers
 from wm.core import queries, registry
-from wm.language import arguments, logs, providers, world_questions, world_task
+from wm.language import (
+  inspect_tasks,
+  logs,
+  providers,
+  world_questions,
+  world_task,
+)
 from wm.language import registry as registered
 from wm.library import report as reports
 from wm.models.serving import provider
@@ -81,7 +91,7 @@ def test_the_plan_is_the_data_set(found, tmp_path):
   spec = f"language(model='wm/solver', answers={str(tmp_path)!r})"
   predictor = registry.make('model', spec).predictor(world, 0)
   asked = set()
-  for metric in arguments.listed(METRICS):
+  for metric in inspect_tasks.listed(METRICS, ';'):
     made = registry.make('metric', metric)
     twin, listed = predictor.dry_run()
     made(twin, world, 0)
@@ -241,7 +251,7 @@ def test_one_call_scores_a_language_model(found, tmp_path):
   told = []
   entries = wm.score(
     f"language(model='wm/yes', answers={str(tmp_path)!r})",
-    arguments.listed(METRICS)[0],
+    inspect_tasks.listed(METRICS, ';')[0],
     WORLD,
     log=told.append,
   )
@@ -280,15 +290,35 @@ def test_values_that_the_command_line_splits_are_joined():
   )
   parsed = command_line.parse_cli_args(given)
   assert isinstance(parsed['world'], list)
-  assert arguments.joined(parsed['world']) == WORLD
-  assert arguments.listed(parsed['metrics']) == [
+  assert inspect_tasks.joined(parsed['world']) == WORLD
+  metrics = inspect_tasks.joined(parsed['metrics'])
+  assert inspect_tasks.listed(metrics, ';') == [
     'compression(k=1, trials=4)',
     'distinction(samples=0)',
   ]
-  assert arguments.integers(parsed['names'], 'names') == [0, 2]
-  assert arguments.joined(parsed['told']) == 'walks(12)'
+  names = inspect_tasks.joined(parsed['names'])
+  assert inspect_tasks.numbers(names, 'names') == [0, 2]
+  assert inspect_tasks.joined(parsed['told']) == 'walks(12)'
   with pytest.raises(core.InputError, match='names='):
-    arguments.integers('a,b', 'names')
+    inspect_tasks.numbers('a,b', 'names')
+
+
+def test_options_of_the_command_line_reach_a_task():
+  """Defaults are written into logs too, and an unknown name is an error."""
+  options = command_line.parse_cli_args((f'world={WORLD}', 'names=1'))
+  options['metrics'] = "next_token(states='drawn', num=2)"
+  name = registry_info(world_task.world).name  # 'wm/world' if installed.
+  task = task_create(name, **options)
+  assert task.dataset.name == WORLD
+  assert {s.metadata['names'] for s in task.dataset} == {1}
+  written = getattr(task, TASK_ALL_PARAMS_ATTR)
+  names = [f.name for f in dataclasses.fields(world_task.WorldOptions)]
+  assert list(written) == names
+  assert (written['names'], written['max_tokens']) == (1, 1024)
+  with pytest.raises(
+    PrerequisiteError, match="no option 'wrld' of wm/world; a"
+  ):
+    task_create(name, wrld=WORLD)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import pathlib
+import types
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from inspect_ai import score
@@ -104,51 +105,61 @@ def sample(
   )
 
 
+class Record(NamedTuple):
+  """The source of recorded answers.
+
+  Attributes:
+    task: its name, without the package.
+    version: of the task.
+    created: when, in ISO 8601.
+    source: of the record, and its licence.
+    args: the task's.
+  """
+
+  task: str
+  version: int
+  created: str
+  source: str
+  args: Mapping[str, Any] = types.MappingProxyType({})
+
+
 def scored_log(
-  name: str,
+  record: Record,
+  model: str,
   samples: Sequence[EvalSample],
   scorer: Scorer,
-  *,
-  task: str,
-  version: int,
-  model: str,
-  created: str,
-  source: str,
-  args: Mapping[str, Any] | None = None,
+  name: str = '',
 ) -> EvalLog:
   """A scored log of recorded answers, as a task of a paper makes them.
 
   Args:
-    name: differs from that of all other logs of recorded answers; files are
-      called so.
+    record: where they come from.
+    model: who answered.
     samples: with the answers. Scores that they have stay.
     scorer: of the task.
-    task: its name, without the package.
-    version: of the task.
-    model: who answered.
-    created: when, in ISO 8601.
-    source: of the record.
-    args: the task's.
+    name: differs from that of all other logs of recorded answers; files are
+      called so. By default TASK-MODEL.
   """
+  name = name or f'{record.task}-{model}'
   log = EvalLog(
     status='success',
     eval=EvalSpec(
       eval_id=name,
-      run_id=f'{task}-recorded',
+      run_id=f'{record.task}-recorded',
       task_id=name,
-      created=created,
-      task=task,
-      task_version=version,
-      task_registry_name=f'wm/{task}',
-      task_args=dict(args or {}),
+      created=record.created,
+      task=record.task,
+      task_version=record.version,
+      task_registry_name=f'wm/{record.task}',
+      task_args=dict(record.args),
       dataset=EvalDataset(
-        name=task,
+        name=record.task,
         samples=len(samples),
         sample_ids=[str(sample.id) for sample in samples],
       ),
       model=f'{NAME}/{model}',
       config=EvalConfig(),
-      metadata={'source': source, 'recorded': True},
+      metadata={'source': record.source, 'recorded': True},
     ),
     plan=EvalPlan(),
     samples=list(samples),

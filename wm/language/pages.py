@@ -1,16 +1,57 @@
-"""Pages of tables and pictures about language models' answers."""
+"""Pages about answers: tables that `report.toml` of a paper declares.
+
+    cluster = "game"
+    interval = "{value:.3f}| [{low:.3f}, {high:.3f}]|, n={n}"
+    subsets.formed = "failure == ''"
+
+    [tables.success]
+    title = "Success of {name}"
+    by = ["model", "kind"]
+    [tables.success.columns]
+    model = "model"
+    answers = "{n:,} about {kind}"
+    "success, micro" = "interval success of formed"
+
+Each row of a table has values with names. A column is such a name, or a text
+with values in braces, in which | divides the pieces of a cell; it is a dash
+where one of them is None. A value that is a mapping becomes a column for each
+of its keys. Titles and notes may have values in braces too.
+
+Rows of a table with `by` are parts of a frame: groups of equal values of these
+columns. Their values are those and measures, whose words are the name of a
+measure, columns, and the subset of the rows that it is taken of.
+"""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
+import functools
+import itertools
 import pathlib
-from collections.abc import Collection, Mapping, Sequence
+import re
+import string
+from collections.abc import (
+  Callable,
+  Collection,
+  Hashable,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 import wm
-from wm.reporting import tables, write
+from wm import core
+from wm.evaluation import statistics
+from wm.papers import declared
+from wm.reporting import papers, tables, write
+from wm.reporting.tables import Cell, Table
+from wm.reporting.write import Picture
 from wm.runtime import files, pages, provenance
 
 Row = Mapping[str, Any]
@@ -30,8 +71,8 @@ class AnswersPage(NamedTuple):
 
   title: str
   lead: str
-  tables: Sequence[tables.Table]
-  pictures: Sequence[write.Picture]
+  tables: Sequence[Table]
+  pictures: Sequence[Picture]
   words: Mapping[str, str]
   rows: Mapping[str, Sequence[Row]]
 
@@ -46,13 +87,13 @@ def unused_name(name: str, taken: Collection[str]) -> str:
 
 def table(
   title: str, rows: Sequence[Row], note: str = '', *, folded: bool = False
-) -> tables.Table:
+) -> Table:
   """A table of rows: text stays, numbers are formatted, None is a dash."""
   frame = pd.DataFrame(
     [{head: _cell(value) for head, value in row.items()} for row in rows],
     dtype=object,
   )
-  return tables.Table(title, frame.fillna(''), note, folded)
+  return Table(title, frame.fillna(''), note, folded)
 
 
 def _cell(value: Any) -> str:
@@ -121,3 +162,221 @@ def _write_rows(path: pathlib.Path, rows: Sequence[Row]) -> None:
     writer = csv.DictWriter(file, names, lineterminator='\n')
     writer.writeheader()
     writer.writerows(rows)
+
+
+class ClusterMean(NamedTuple):
+  """A mean and its 95 % interval by clusters; None where n is 0.
+
+  Attributes:
+    value, low, high: the mean, and the ends of the interval.
+    n, clusters: how many rows and clusters it is of.
+  """
+
+  value: float | None
+  low: float | None
+  high: float | None
+  n: int
+  clusters: int
+
+
+def cluster_mean(
+  values: np.ndarray,
+  cluster: Iterable[Hashable],
+  limits: tuple[float, float] = (0.0, 1.0),
+  *,
+  macro: bool = False,
+) -> ClusterMean:
+  """Mean of values [N], each in a cluster [N].
+
+  Rows of a cluster, such as answers about one game or repeats of a question,
+  are alike: they say less of the mean than as many of different clusters.
+
+  limits: least and greatest value possible; macro: each cluster weighs the
+    same, not each row.
+  """
+  if not len(values):
+    return ClusterMean(None, None, None, 0, 0)
+  code, names = pd.factorize(pd.Series(cluster))
+  weights = np.bincount(code).astype(float)
+  totals = np.bincount(code, values)
+  if macro:
+    totals, weights = totals / weights, np.ones(len(names))
+  low, high, _ = statistics.interval(totals, weights, limits)
+  value = float(totals.sum() / weights.sum())
+  return ClusterMean(value, low, high, len(values), len(names))
+
+
+def ordered(values: Iterable[Any], labels: Row | None = None) -> list[Any]:
+  """Different values: those with labels in their order, then others, sorted.
+
+  By first appearance where no value has a label.
+  """
+  present = list(dict.fromkeys(values))
+  if labels is None:
+    return present
+  first = [value for value in labels if value in present]
+  return first + sorted(set(present) - set(first))
+
+
+class _GroupRow(Mapping[str, Any]):
+  """A row: values of its group, and measures of its rows on demand."""
+
+  def __init__(self, report: Report, keys: Row, frame: pd.DataFrame) -> None:
+    self._report, self._keys, self._frame = report, keys, frame
+
+  def __getitem__(self, name: str) -> Any:
+    if name in self._keys:
+      return self._keys[name]
+    return self._report.measure(name, self._frame)
+
+  def __iter__(self) -> Iterator[str]:
+    return iter(self._keys)
+
+  def __len__(self) -> int:
+    return len(self._keys)
+
+
+def _mean(frame: pd.DataFrame, column: str) -> float | None:
+  return float(frame[column].mean()) if len(frame) else None
+
+
+def _share(frame: pd.DataFrame, part: str, whole: str) -> float | None:
+  """A sum over another; None where that is 0."""
+  total = frame[whole].sum()
+  return float(frame[part].sum() / total) if total else None
+
+
+_MEASURE = re.compile(r'(\w+)((?: (?!of )\w+)*)(?: of (\w+))?')
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """The tables of one paper.
+
+  Attributes:
+    paper: its name.
+    labels: column -> value -> its label, in the order of rows.
+    measures: name -> function of rows and names of columns, besides `n`,
+      `mean`, `share` (of sums), `interval` and `macro` (means by clusters, the
+      second with each cluster weighing the same).
+  """
+
+  paper: str
+  labels: Mapping[str, Mapping[Any, str]] = dataclasses.field(
+    default_factory=dict
+  )
+  measures: Mapping[str, Callable[..., Any]] = dataclasses.field(
+    default_factory=dict
+  )
+
+  @functools.cached_property
+  def declared(self) -> dict[str, Any]:
+    """Everything in its report.toml."""
+    return declared(self.paper, 'report.toml')
+
+  @functools.cached_property
+  def published(self) -> dict[str, Any]:
+    """The paper's numbers: launch/flags/FOLDER/published.json."""
+    place = papers.folder() / self.declared['folder'] / 'published.json'
+    numbers: dict[str, Any] = files.read_json(place)
+    return numbers
+
+  def table(self, name: str, rows: Any, **values: Any) -> Table:
+    """The table of a name in report.toml.
+
+    Args:
+      name: there.
+      rows: mappings or named tuples; a frame where the table has `by`.
+      **values: of the title and the note.
+    """
+    spec = self.declared['tables'][name]
+    if 'by' in spec:
+      rows = [
+        _GroupRow(self, {k: self.label(k, v) for k, v in keys.items()}, part)
+        for keys, part in self.groups(rows, *spec['by'])
+      ]
+    return table(
+      spec['title'].format_map(values),
+      [self._cells(spec['columns'], row) for row in rows],
+      spec.get('note', '').format_map(values),
+      folded=spec.get('folded', False),
+    )
+
+  def groups(
+    self, frame: pd.DataFrame, *by: str
+  ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """(value of each column, rows with these) of all groups; see `ordered`."""
+    parts = dict(tuple(frame.groupby(list(by), observed=True)))
+    values = [ordered(frame[name], self.labels.get(name)) for name in by]
+    for key in itertools.product(*values):
+      if key in parts:
+        yield dict(zip(by, key, strict=True)), parts[key]
+
+  def label(self, column: str, value: Any) -> Any:
+    """The label of a value of a column; the value where it has none."""
+    return self.labels.get(column, {}).get(value, value)
+
+  def _cells(self, columns: Mapping[str, str], row: Any) -> dict[str, Any]:
+    """The cells of a row, by head; columns without a value are left out."""
+    row = row if isinstance(row, Mapping) else row._asdict()
+    cells: dict[str, Any] = {}
+    for head, column in columns.items():
+      if '{' in column:
+        cells[head] = filled(column, row)
+      elif isinstance(row, _GroupRow) or column in row:
+        value = self.shown(row[column])
+        cells |= value if isinstance(value, Mapping) else {head: value}
+    return cells
+
+  def shown(self, value: Any) -> Any:
+    """A mean with its interval as a cell; other values as they are."""
+    if not isinstance(value, ClusterMean):
+      return value
+    return filled(self.declared['interval'], value._asdict())
+
+  def picture(self, name: str, png: bytes, **values: Any) -> Picture:
+    """A figure with its declared caption, in which values are filled in."""
+    caption = self.declared['figures'][name].format_map(values)
+    return Picture(f'{name}.png', caption, png)
+
+  def measure(self, text: str, frame: pd.DataFrame) -> Any:
+    """A measure of rows, as 'share repaired moves of formed'."""
+    measures: dict[str, Callable[..., Any]] = {
+      'n': len,
+      'mean': _mean,
+      'share': _share,
+      'interval': self.mean,
+      'macro': functools.partial(self.mean, macro=True),
+      **self.measures,
+    }
+    match = _MEASURE.fullmatch(text)
+    if match is None or match[1] not in measures:
+      raise core.InputError(
+        f'report.toml of {self.paper}: no column or measure {text!r}; '
+        f'available: {", ".join(measures)}'
+      )
+    name, columns, subset = match.groups()
+    if subset:
+      frame = frame.query(self.declared['subsets'][subset])
+    return measures[name](frame, *columns.split())
+
+  def mean(
+    self, frame: pd.DataFrame, column: str, *, macro: bool = False
+  ) -> ClusterMean:
+    """Mean of a column, cut to [0, 1], by the clusters of this paper.
+
+    Rows without a value are left out.
+    """
+    frame = frame[frame[column].notna()]
+    values = frame[column].clip(0, 1).to_numpy(float)
+    return cluster_mean(values, frame[self.declared['cluster']], macro=macro)
+
+
+def filled(text: str, row: Row) -> str:
+  """A text with values of a row; a dash where one of them is None."""
+  formatter = string.Formatter()
+  names = [name for _, name, _, _ in formatter.parse(text) if name]
+  if any(formatter.get_field(name, (), row)[0] is None for name in names):
+    return '–'
+  pieces = formatter.vformat(text, (), row).split('|')
+  return Cell(*pieces) if pieces[1:] else pieces[0]

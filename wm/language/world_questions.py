@@ -141,57 +141,42 @@ def default_metrics(world: core.World) -> list[str]:
 
 
 def settings(
-  world: str,
-  metrics: Sequence[str],
-  *,
-  told: str,
+  base: Setting,
   wordings: Sequence[str],
   names: Sequence[int],
-  seed: int,
-  max_calls: int,
-  most_told: int,
-  before: str = '',
+  max_calls: int = 0,
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by wording and seed of names.
 
   Args:
-    world, told, seed, most_told, before: see Setting.
-    metrics: specs; none is the default ones.
+    base: what all settings share; without metrics the default ones.
     wordings: ('',) is the world's first, ('all',) all of them.
     names: seeds of names.
-    max_calls: see planned.plans.
+    max_calls: see query_plans.plans.
 
   Raises:
-    InputError: see planned.plans and LanguageModel.
+    InputError: see query_plans.plans and LanguageModel.
   """
-  trust.allow(*registry.files([world, before, *metrics]))  # Of the user's.
-  told_world = made_world(world)
-  specs = list(metrics) or default_metrics(told_world)
+  # Files of the user's are loaded where the user has named them.
+  trust.allow(*registry.files([base.world, base.before, *base.metrics]))
+  world = made_world(base.world)
   checked = [
-    _askable(registry.make('metric', spec), told_world) for spec in specs
+    _askable(registry.make('metric', spec), world)
+    for spec in base.metrics or default_metrics(world)
   ]
   if list(wordings) == ['all']:
-    wordings = told_world.wordings
+    wordings = world.wordings
   for wording, name in itertools.product(wordings, names):
-    setting = Setting(
-      *(
-        registry.spec(told_world),
-        (),
-        seed,
-        told,
-        wording or told_world.wordings[0],
-      ),
+    setting = base._replace(
+      world=registry.spec(world),
+      wording=wording or world.wordings[0],
       names=name,
-      most_told=most_told,
-      before=before,
-      version=told_world.version,
+      version=world.version,
     )
-    setting.model(
-      'any/model'
-    )  # What no model could be asked so is refused now.
+    setting.model('any/model')  # Refuses how no model could be asked.
     predictor = setting.predictor(llm_predictor.DryRunBackend())
     plans = query_plans.plans(
-      checked, predictor, told_world, seed, max_calls, print
+      checked, predictor, world, base.seed, max_calls, print
     )
     # Metrics may ask the same: it is asked once, and counts for the first.
     trials: dict[str, tuple[Query, str]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -21,69 +21,83 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState, generate
 
-from wm import core
-from wm.core import queries, verbal
-from wm.language import arguments, providers
-from wm.language.arguments import Text
-from wm.language.metrics import stderr
+from wm.core import fields, queries, verbal
+from wm.core.fields import field
+from wm.language import providers, world_questions
+from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.models.serving import llm_predictor, provider, replies
 
 VERSION = 1
 
 
-@task
-@arguments.in_one_line
-def world(
-  world: Text = 'maps(rows=4, columns=5)',
-  metrics: Text = '',
-  told: Text = verbal.RULES,
-  wording: Text = '',
-  names: Any = 0,
-  seed: int = 0,
-  max_calls: int = 0,
-  max_tokens: int = 1024,
-  logprobs: bool = False,
-  read: str = 'text',
-  most_told: int = verbal.MAX_TOKENS,
-  before: Text = '',
-) -> Task:
-  """Asks whether a language model has the model of a world.
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class WorldOptions:
+  """What a language model is asked about a world, and how.
 
-  Args:
-    world: spec of a world that can be told in words.
-    metrics: specs, divided by semicolons; '' is all that can be asked.
-    told: 'rules', or 'walks(n)'.
-    wording: of the world's, divided by commas; '' is its first, 'all' is all.
-    names: seeds of names and order, divided by commas; 0 is as they are.
-    seed: of all other randomness.
+  Attributes:
     max_calls: of each metric and variant: whole trials are left out where it
       would ask more; 0: more than 1,000 are refused.
-    max_tokens: most tokens of an answer.
-    logprobs: ask for log-probabilities, which give P(yes).
-    read: 'text', or 'logprobs': yes where it is the likelier as first token.
-    most_told: tokens of the world in words, at most.
     before: spec of a world of the same tokens that is told first, as what held
       before the world asked about took its place.
   """
-  from wm.language import world_questions
 
-  if read not in ('text', 'logprobs'):
-    raise core.InputError(f"read={read!r}; available: 'text', 'logprobs'")
+  world: str = field(
+    'maps(rows=4, columns=5)', 'spec of a world that can be told in words'
+  )
+  metrics: str = field(
+    '', "specs, divided by semicolons; '' is all that can be asked"
+  )
+  told: str = field(verbal.RULES, "'rules', or 'walks(n)'")
+  wording: str = field(
+    '', "of the world's, divided by commas; '' is its first, 'all' is all"
+  )
+  names: str = field(
+    '0', 'seeds of names and order, divided by commas; 0 is as they are'
+  )
+  seed: int = field(0, 'of all other randomness')
+  max_calls: int = 0
+  max_tokens: int = field(1024, 'most tokens of an answer')
+  logprobs: bool = field(False, 'ask for log-probabilities, which give P(yes)')
+  read: str = field(
+    'text',
+    "'logprobs' is yes where it is the likelier as first token",
+    choices=('text', 'logprobs'),
+  )
+  most_told: int = field(
+    verbal.MAX_TOKENS, 'tokens of the world in words, at most'
+  )
+  before: str = ''
+
+  def __post_init__(self) -> None:
+    fields.check(self)
+
+
+@task
+@with_options
+def world(options: WorldOptions) -> Task:
+  """Asks whether a language model has the model of a world."""
   samples: list[Sample] = []
-  for setting, listed in world_questions.settings(
-    arguments.joined(world),
-    arguments.listed(metrics),
-    told=arguments.joined(told),
-    wordings=arguments.joined(wording).split(','),
-    names=arguments.integers(names, 'names'),
-    seed=seed,
-    max_calls=max_calls,
-    most_told=most_told,
-    before=arguments.joined(before),
+  for setting, listed_questions in world_questions.settings(
+    world_questions.Setting(
+      options.world,
+      tuple(listed(options.metrics, ';')),
+      options.seed,
+      options.told,
+      wording='',
+      names=0,
+      most_told=options.most_told,
+      before=options.before,
+    ),
+    options.wording.split(','),
+    numbers(options.names, 'names') or [0],
+    options.max_calls,
   ):
     told_world = world_questions.made_world(setting.world)
-    truths = queries.truths(told_world, [question for question, _ in listed])
-    for (question, trial), truth in zip(listed, truths, strict=True):
+    truths = queries.truths(
+      told_world, [question for question, _ in listed_questions]
+    )
+    for (question, trial), truth in zip(listed_questions, truths, strict=True):
       truth = world_questions.to_json(truth)
       samples.append(
         Sample(
@@ -93,13 +107,13 @@ def world(
           metadata=world_questions.metadata(setting, question, truth, trial),
         )
       )
-  logs = logprobs or read == 'logprobs'
+  logs = options.logprobs or options.read == 'logprobs'
   return Task(
-    dataset=MemoryDataset(samples, name=arguments.joined(world)),
+    dataset=MemoryDataset(samples, name=options.world),
     solver=generate(),
-    scorer=answers(read),
+    scorer=answers(options.read),
     config=GenerateConfig(
-      max_tokens=max_tokens,
+      max_tokens=options.max_tokens,
       logprobs=logs or None,
       top_logprobs=provider.ALTERNATIVES if logs else None,
     ),
@@ -118,8 +132,6 @@ def measured() -> Metric:
 
   def compute(scores: list[SampleScore]) -> Value:
     """Measures all samples of a log."""
-    from wm.language import world_questions
-
     answered = world_questions.gathered(
       (
         each.sample_metadata or {},
@@ -156,8 +168,6 @@ def answers(read: str = 'text') -> Scorer:
 
   async def score(state: TaskState, target: Target) -> Score:
     """Scores one answer."""
-    from wm.language import world_questions
-
     del target
     setting, question, truth = world_questions.restored(state.metadata)
     reply = provider.read(state.output)
@@ -181,9 +191,6 @@ def answers(read: str = 'text') -> Scorer:
 
 def known_answer(request: providers.Request) -> str | None:
   """See providers.answer."""
-  from wm.language import world_questions
-  from wm.models.serving import llm_predictor
-
   setting, question, _ = world_questions.restored(request.metadata)
   before = (
     world_questions.made_world(setting.before) if setting.before else None

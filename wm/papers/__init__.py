@@ -26,7 +26,8 @@ from typing import Any
 
 def names() -> list[str]:
   """Names of all papers."""
-  return sorted(module.name for module in pkgutil.iter_modules(__path__))
+  modules = pkgutil.iter_modules(__path__)
+  return sorted(module.name for module in modules if module.ispkg)
 
 
 def paper_of(task: str) -> str:

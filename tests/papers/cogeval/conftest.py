@@ -2,7 +2,7 @@
 
 import pytest
 
-from wm.papers.cogeval import answers, recorded
+from wm.papers.cogeval import recorded
 
 
 @pytest.fixture(scope='session')
@@ -17,7 +17,7 @@ def cogeval(testdata):
 @pytest.fixture(scope='session')
 def record(cogeval):
   """All recorded scores."""
-  return answers.read_scores(cogeval)
+  return recorded.read_scores(cogeval)
 
 
 @pytest.fixture(scope='session')

@@ -8,7 +8,8 @@ import pytest
 
 from wm import core
 from wm.evaluation import comparisons
-from wm.papers.cogeval import answers, regression
+from wm.papers.cogeval import report as reports
+from wm.papers.cogeval import statistics
 
 
 @pytest.fixture(scope='module')
@@ -17,21 +18,21 @@ def golden(cogeval):
 
 
 def audited(record):
-  return answers.of_paper(record.final[record.final['prompts'] == 'v2'])
+  return statistics.of_paper(record.final[record.final['prompts'] == 'v2'])
 
 
 def of(frame, snapshot):
-  return answers.of_paper(frame[frame['snapshot'] == snapshot])
+  return statistics.of_paper(frame[frame['snapshot'] == snapshot])
 
 
 @pytest.fixture(scope='module')
 def fits(record):
   """Table 2, of the scores of the last commit."""
   return {
-    'final_recorded': regression.stepwise(
-      answers.of_paper(record.final), 'recorded'
+    'final_recorded': statistics.stepwise(
+      statistics.of_paper(record.final), 'recorded'
     ),
-    'final_rescored_v2': regression.stepwise(audited(record), 'solver'),
+    'final_rescored_v2': statistics.stepwise(audited(record), 'solver'),
   }
 
 
@@ -59,7 +60,7 @@ def test_golden_deviances(fits, golden):
   ],
 )
 def test_golden_deviances_of_snapshots(record, golden, snapshot):
-  found = regression.stepwise(of(record.history, snapshot), 'recorded')
+  found = statistics.stepwise(of(record.history, snapshot), 'recorded')
   is_golden(found, golden['glm'][f'snapshot_{snapshot}'])
 
 
@@ -80,7 +81,7 @@ def test_the_paper_s_terms_but_for_its_values(fits):
 def test_the_score_of_the_paper_s_time(record):
   """specs: 847.33, 4358.75, ...; degrees of freedom by rank."""
   frame = record.may[record.may['snapshot'] == '2023-05-20']
-  found = regression.stepwise(answers.of_paper(frame, cot=True), 'token')
+  found = statistics.stepwise(statistics.of_paper(frame, cot=True), 'token')
   assert found.n == 24_688
   assert found.null_deviance == pytest.approx(11865.98, abs=0.01)
   assert [(round(step.deviance, 2), step.df) for step in found.steps] == [
@@ -100,14 +101,14 @@ def test_the_score_of_the_paper_s_time(record):
 def test_separation_is_found_told_and_does_not_diverge(record):
   """Plain iterations end far above the deviance that they began with."""
   frame = record.may[record.may['snapshot'] == '2023-05-20']
-  frame = answers.of_paper(frame, cot=True)
-  found = regression.stepwise(frame, 'exact')
+  frame = statistics.of_paper(frame, cot=True)
+  found = statistics.stepwise(frame, 'exact')
   assert found.separated > 100
   assert all(step.deviance > 0 for step in found.steps)
   first = next(step for step in found.steps if step.separated)
   assert first.name == 'graph:group'
   with pytest.raises(core.InputError, match='graph:group separates 1'):
-    regression.stepwise(frame, 'exact', separation='refuse')
+    statistics.stepwise(frame, 'exact', separation='refuse')
 
 
 def made(rows, num=40):
@@ -131,9 +132,9 @@ TWO = ('model',), ('graph',)
 
 def test_sums_and_answers_give_the_same_differences():
   frame = made({('a', 'x'): 9, ('a', 'y'): 21, ('b', 'x'): 17, ('b', 'y'): 36})
-  found = regression.stepwise(frame, 'score', TWO)
+  found = statistics.stepwise(frame, 'score', TWO)
   # Each answer a cell of its own: another deviance, the same differences.
-  alone = regression.stepwise(
+  alone = statistics.stepwise(
     frame.assign(own=np.arange(len(frame))), 'score', TWO
   )
   import statsmodels.api as sm
@@ -155,7 +156,7 @@ def test_a_cell_without_success_is_a_limit():
   """x is never answered by b: 2 x 2, an interaction reproduces all cells."""
   frame = made({('a', 'x'): 9, ('a', 'y'): 21, ('b', 'x'): 0, ('b', 'y'): 36})
   terms = (*TWO, ('model', 'graph'))
-  found = regression.stepwise(frame, 'score', terms)
+  found = statistics.stepwise(frame, 'score', terms)
   assert [step.separated for step in found.steps] == [0, 0, 1]
   assert found.steps[-1].residual == pytest.approx(0, abs=1e-6)
 
@@ -163,7 +164,7 @@ def test_a_cell_without_success_is_a_limit():
 def test_df_are_ranks():
   """b is never asked about y: the interaction says nothing."""
   frame = made({('a', 'x'): 9, ('a', 'y'): 21, ('b', 'x'): 17})
-  steps = regression.stepwise(frame, 'score', (*TWO, ('model', 'graph'))).steps
+  steps = statistics.stepwise(frame, 'score', (*TWO, ('model', 'graph'))).steps
   assert [step.df for step in steps] == [1, 1, 0]
   assert (steps[2].deviance, steps[2].p, steps[2].f) == (0, 1, None)
 
@@ -171,9 +172,9 @@ def test_df_are_ranks():
 def test_bad_terms_and_scores_are_refused():
   frame = made({('a', 'x'): 9, ('b', 'x'): 3})
   with pytest.raises(core.InputError, match='model:graph comes before model'):
-    regression.stepwise(frame, 'score', (('model', 'graph'),))
+    statistics.stepwise(frame, 'score', (('model', 'graph'),))
   with pytest.raises(core.InputError, match="no answer has a score 'none'"):
-    regression.stepwise(frame.assign(none=np.nan), 'none', TWO)
+    statistics.stepwise(frame.assign(none=np.nan), 'none', TWO)
 
 
 def test_coefficients_are_those_of_statsmodels(record):
@@ -181,7 +182,7 @@ def test_coefficients_are_those_of_statsmodels(record):
 
   frame = audited(record)
   frame = frame[frame['model'] == 'gpt-4-32k']
-  found = regression.regression(frame, 'solver', ('graph', 'domain'))
+  found = statistics.regression(frame, 'solver', ('graph', 'domain'))
   words = frame[['graph', 'domain']].astype(object)
   design = pd.get_dummies(words, drop_first=True).astype(float)
   design.insert(0, 'constant', 1.0)
@@ -200,23 +201,23 @@ def test_coefficients_are_those_of_statsmodels(record):
 def test_separated_coefficients_are_firth_s():
   """Of 2 x 2 they are log odds ratios of cells with a half added to each."""
   frame = made({('a', 'x'): 12, ('b', 'x'): 0})
-  found = regression.regression(frame, 'score', ('model', 'graph'))
+  found = statistics.regression(frame, 'score', ('model', 'graph'))
   assert found.firth
   wanted = np.log(0.5 / 40.5) - np.log(12.5 / 28.5)
   assert found.coefficients[1].value == pytest.approx(wanted, rel=1e-5)
   assert found.coefficients[1].error >= found.coefficients[1].naive
   with pytest.raises(core.InputError, match="model is never 'c'; available: a"):
-    regression.regression(frame, 'score', ['model'], {'model': 'c'})
+    statistics.regression(frame, 'score', ['model'], {'model': 'c'})
   twice = frame.assign(graph=frame['model'])
   with pytest.raises(core.InputError, match='3 coefficients, of which 2'):
-    regression.regression(twice, 'score', ('model', 'graph'))
+    statistics.regression(twice, 'score', ('model', 'graph'))
 
 
 def test_one_right_answer_of_each_kind_has_coefficients():
   """Log odds of 1.5 to .5 in each cell, where Fisher's steps do not settle."""
   frame = made({(model, 'x'): 12 for model in 'abc'}).groupby('model').head(1)
   frame = frame.assign(score=1.0)
-  found = regression.regression(frame, 'score', ['model'])
+  found = statistics.regression(frame, 'score', ['model'])
   assert found.firth
   assert found.coefficients[0].value == pytest.approx(np.log(3), abs=1e-6)
   for one in found.coefficients[1:]:
@@ -227,11 +228,11 @@ def test_repeats_of_a_question_are_alike(record):
   """specs section 6: 62.6 % are all right or wrong, correlation .62."""
   some = audited(record)
   fixed = ~some['condition'].astype(str).str.endswith('stepPath')
-  some = some[fixed & some['model'].isin([*answers.MODELS][:3])]
-  found = answers.intraclass(some, 'recorded')
+  some = some[fixed & some['model'].isin([*statistics.MODELS][:3])]
+  found = statistics.intraclass(some, 'recorded')
   assert found.correlation == pytest.approx(0.62, abs=0.01)
   assert found.effect == pytest.approx(19, abs=0.6)
-  cold = answers.intraclass(some[some['temperature'] == 0], 'recorded')
+  cold = statistics.intraclass(some[some['temperature'] == 0], 'recorded')
   assert cold.same == pytest.approx(0.626, abs=5e-4)
 
 
@@ -240,10 +241,9 @@ def test_an_interval_by_questions_is_wide(record):
   some = some[
     (some['model'] == 'gpt-4-32k') & (some['condition'] == 'valuePath')
   ]
-  found = answers.mean(some, 'solver')
-  assert found.naive == pytest.approx(0.012, abs=5e-4)
-  assert (found.n, found.questions) == (1620, 18)
-  drawn = np.quantile(answers.bootstrap(some, 'solver'), [0.025, 0.975])
+  found = reports.REPORT.mean(some, 'solver')
+  assert (found.n, found.clusters) == (1620, 18)
+  drawn = np.quantile(statistics.bootstrap(some, 'solver'), [0.025, 0.975])
   assert drawn == pytest.approx([0.45, 0.78], abs=0.01)
   assert found.low < drawn[0] < drawn[1] < found.high
 
@@ -258,13 +258,13 @@ def test_independent_answers_have_no_design_effect():
       'score': rng.random(6000) < 0.4,
     }
   )
-  found = answers.intraclass(frame, 'score')
+  found = statistics.intraclass(frame, 'score')
   assert abs(found.correlation) < 0.02
   assert found.size == pytest.approx(30)
   alike = frame.assign(score=frame['question'] % 2)
-  assert answers.intraclass(alike, 'score')[:2] == pytest.approx((1, 30))
+  assert statistics.intraclass(alike, 'score')[:2] == pytest.approx((1, 30))
   with pytest.raises(core.InputError, match='several of each of two questions'):
-    answers.intraclass(frame.iloc[:30], 'score')
+    statistics.intraclass(frame.iloc[:30], 'score')
 
 
 def test_models_are_compared_on_what_both_were_asked():
@@ -283,13 +283,15 @@ def test_models_are_compared_on_what_both_were_asked():
   ]
   frame = pd.DataFrame(rows, columns=['question', 'model', 'score'])
   frame = frame.assign(temperature=0.0)
-  found = answers.pairs(frame, 'score', ['same', 'copy', 'better'], draws=999)
+  found = statistics.pairs(
+    frame, 'score', ['same', 'copy', 'better'], draws=999
+  )
   by = {(one.first, one.second): one for one in found}
   alike, apart = by['same', 'copy'], by['same', 'better']
-  assert alike.low < 0 < alike.high
+  assert alike.mean.low < 0 < alike.mean.high
   assert alike.p > 0.05
-  assert (apart.low > 0.15, apart.p) == (True, 0.001)
-  assert (alike.questions, apart.questions) == (60, 40)
+  assert (apart.mean.low > 0.15, apart.p) == (True, 0.001)
+  assert (alike.mean.clusters, apart.mean.clusters) == (60, 40)
   assert comparisons.holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx(
     [0.04, 0.09, 0.09, 0.5]
   )
@@ -301,17 +303,17 @@ def test_models_are_compared_on_what_both_were_asked():
 def test_the_paper_s_orders_of_graphs_hold_and_one_is_sure(record):
   """GPT-4: B < C and D < E; by questions only the second is beyond chance."""
   some = record.final[record.final['model'] == 'gpt-4-32k']
-  some = some[some['domain'].isin(answers.DOMAINS)]
+  some = some[some['domain'].isin(statistics.DOMAINS)]
   means = {
     'recorded': (0.786, 0.473, 0.549, 0.413, 0.651, 0.380),
     'solver': (0.865, 0.567, 0.722, 0.374, 0.636, 0.392),
   }
   for score, wanted in means.items():
     used = some if score == 'recorded' else some[some['prompts'] == 'v2']
-    by = [used[used['graph'] == name] for name in answers.LETTERS]
-    found = [answers.mean(one, score).value for one in by]
+    by = [used[used['graph'] == name] for name in statistics.LETTERS]
+    found = [reports.REPORT.mean(one, score).value for one in by]
     assert found == pytest.approx(wanted, abs=6e-4), score
-    tree = answers.contrast(by[1], by[2], score)
+    tree = statistics.contrast(by[1], by[2], score)
     assert tree.low < 0 < tree.difference
-    stars = answers.contrast(by[3], by[4], score)
+    stars = statistics.contrast(by[3], by[4], score)
     assert (stars.low > 0.1, stars.p) == (True, 0.001)

@@ -9,7 +9,7 @@ import pytest
 from tests.launch import binaries
 from wm import core
 from wm.language import eval_logs
-from wm.papers.cogeval import answers, figures, recorded
+from wm.papers.cogeval import recorded, statistics
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
@@ -20,7 +20,7 @@ from wm.worlds.cognitive_graph.questions import Question
 def judged(record):
   """Some models' answers: all would take three times as long."""
   some = record.final['model'].isin(['gpt-4-32k', 'bard', 'cohere-xlarge'])
-  return answers.judged(record.final[some])
+  return recorded.judged(record.final[some])
 
 
 @pytest.fixture(scope='module')
@@ -56,7 +56,9 @@ def test_the_recovered_score_is_that_of_the_texts(record, texts):
   may = record.may[record.may['snapshot'] == '2023-05-20']
   keys = ['graph', 'domain', 'condition', 'model', 'temperature', 'repeat']
   known = may.assign(
-    condition=may['condition'].astype(str).str.replace(answers.COT, 'Shortest')
+    condition=may['condition']
+    .astype(str)
+    .str.replace(statistics.COT, 'Shortest')
   ).set_index(keys)['token']
   off = []
   for row in texts:
@@ -73,7 +75,7 @@ def test_the_recovered_score_is_that_of_the_texts(record, texts):
 def test_table_3_is_the_golden_one_and_meets_the_paper_s(record, cogeval):
   golden = json.loads((cogeval / 'golden.json').read_text())
   may = record.may[record.may['snapshot'] == '2023-05-20']
-  found = reports.means_of_cells(may, 'token')
+  found = recorded.means_of_cells(may, 'token')
   for condition, row in golden['table3_token_score_2023-05-20'].items():
     for model, (mean, sd, n) in row.items():
       if n is None:
@@ -82,14 +84,14 @@ def test_table_3_is_the_golden_one_and_meets_the_paper_s(record, cogeval):
       cell = found[condition][model]
       assert (cell.mean, cell.sd) == pytest.approx((mean, sd), abs=1e-4)
       assert cell.n == n
-  near = reports.agreement(found)
+  near = recorded.agreement(found)
   assert near[:3] == (132, 49, 47)
   assert near.error == pytest.approx(0.041, abs=5e-4)
   # Nothing of the later scores gives the paper's table.
-  late = reports.agreement(reports.means_of_cells(record.final, 'recorded'))
+  late = recorded.agreement(recorded.means_of_cells(record.final, 'recorded'))
   assert late.means <= 5
   assert late.error > 0.15
-  paper = reports.printed()['table3']
+  paper = reports.REPORT.published['table3']
   assert golden['table3_paper'] == {
     condition: {
       model: values or [None, None]
@@ -97,14 +99,14 @@ def test_table_3_is_the_golden_one_and_meets_the_paper_s(record, cogeval):
     }
     for condition, row in paper['conditions'].items()
   }
-  assert '49 of 132 means' in reports.table_3(found, 'May').note
+  assert '49 of 132 means' in recorded.table_3(found, 'May').note
 
 
 def test_cells_are_successes_of_the_golden_table(record, cogeval):
   """[successes, n] of each condition and model; the one 3 of 1 is cut."""
   golden = json.loads((cogeval / 'golden.json').read_text())
-  some = record.final[record.final['domain'].isin(answers.DOMAINS)]
-  found = reports.means_of_cells(some, 'recorded')
+  some = record.final[record.final['domain'].isin(statistics.DOMAINS)]
+  found = recorded.means_of_cells(some, 'recorded')
   for condition, row in golden['table']['recorded'].items():
     for model, (successes, n) in row.items():
       cell = found[condition][model]
@@ -113,7 +115,7 @@ def test_cells_are_successes_of_the_golden_table(record, cogeval):
 
 
 def test_solver_and_judge_agree_as_measured(record, judged):
-  found = reports.judges(record.final[record.final['prompts'] == 'v2'])
+  found = recorded.judges(record.final[record.final['prompts'] == 'v2'])
   assert found.n == 59_168
   assert found.agreement == pytest.approx(0.929, abs=5e-4)
   assert found.kappa == pytest.approx(0.843, abs=5e-4)
@@ -138,12 +140,12 @@ def test_gpt_4_invents_edges_in_long_plans(judged):
 
 def test_gpt_4_finds_no_way_to_the_next_cluster(texts):
   """0 of 30 at temperatures 0 and .5, says the paper; 3 of 30 have a text."""
-  found = recorded.one_cluster_away(texts)
+  found = recorded.away_answers(texts)
   assert sorted(found) == [(t, False) for t in (0, 0.5, 1) for _ in range(3)]
-  said = reports.one_cluster_away(found)
+  said = recorded.one_cluster_away(found)
   assert [one.paper for one in said] == ['0.00, n=30'] * 2 + ['0.10, n=30']
   assert {one.holds for one in said} == {'not against it'}
-  wrong = reports.one_cluster_away([(0.0, True)] * 30)
+  wrong = recorded.one_cluster_away([(0.0, True)] * 30)
   assert [one.holds for one in wrong] == ['no']
 
 
@@ -171,7 +173,7 @@ def made(models=('m', 'wm/solver'), repeats=3):
               'nodes': '-'.join('?' if n < 0 else str(n) for n in path),
             }
           )
-  return answers.named(pd.DataFrame(rows))
+  return recorded.named(pd.DataFrame(rows))
 
 
 def test_a_page_of_any_answers(tmp_path):
@@ -207,15 +209,15 @@ def test_answers_are_drawn_on_their_graphs():
 
   problem = questions.problem(Question('n15star', 'nonteleDetour'))
   axis = Figure().add_subplot()
-  figures.draw(axis, problem, (1, 7, 99, 13), 'title')
+  reports.draw(axis, problem, (1, 7, 99, 13), 'title')
   arrows = [text for text in axis.texts if text.get_text() == '']
   colours = [to_hex(arrow.arrow_patch.get_edgecolor()) for arrow in arrows]
-  assert colours == [figures._GOOD, figures._BAD, figures._BAD]
+  assert colours == [reports._GOOD, reports._BAD, reports._BAD]
   said = [text.get_text() for text in axis.texts]
   assert said.count('?') == 1
   assert {str(node) for node in problem.graph.nodes} <= set(said)
-  for name in answers.LETTERS:
-    places = figures.places(questions.problem(Question(name, 'teleShortcut')))
+  for name in statistics.LETTERS:
+    places = reports.places(questions.problem(Question(name, 'teleShortcut')))
     spots = np.array(list(places.values()))
     apart = np.hypot(*(spots[:, None] - spots).transpose(2, 0, 1))
     assert apart[~np.eye(len(spots), dtype=bool)].min() > 0.03, name
@@ -238,8 +240,8 @@ def test_what_cannot_be_scored_again_is_one_line(tmp_path):
   assert 'no folder of recorded answers at gone' in said
   said = binaries.refused('recorded', '--paper=forces', given[0], '--errors')
   assert 'no answer keys of forces are checked' in said
-  (tmp_path / answers.FINAL).write_bytes(b'\x1f\x8b damaged')
-  assert answers.FINAL in binaries.refused(
+  (tmp_path / recorded.FINAL).write_bytes(b'\x1f\x8b damaged')
+  assert recorded.FINAL in binaries.refused(
     'recorded', '--paper=cogeval', *given
   )
   assert not (tmp_path / 'out' / 'report').exists()

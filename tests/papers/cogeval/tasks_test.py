@@ -11,7 +11,7 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from wm import core
 from wm.language import logs as log_reports
 from wm.language import providers
-from wm.papers.cogeval import figures, prompts, recorded
+from wm.papers.cogeval import prompts, recorded
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import task as tasks
 from wm.worlds.cognitive_graph import questions
@@ -125,7 +125,9 @@ def test_what_is_not_there_is_named():
     ({'conditions': 'valuePath,valuPath'}, "no condition 'valuPath' of n7"),
     ({'graphs': 'B', 'conditions': 'nClusters'}, 'available: valuePath, 1st'),
     ({'temperatures': 'hot'}, "could not convert string to float: 'hot'"),
-    ({'repeats': 0}, 'repeats=0, '),
+    ({'repeats': 0}, 'repeats=0; expected at least 1'),
+    ({'domains': ''}, "domains=''; expected one or more"),
+    ({'hints': 'bfs'}, "no option 'hints' of wm/cogeval; available: graphs"),
   ):
     with pytest.raises(core.InputError, match=said):
       tasks.cogeval(**given)
@@ -135,7 +137,7 @@ def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
   """They are read, scored again, and tabled beside the logs of a model."""
   place = tmp_path / 'some'
   place.mkdir()
-  for name in (recorded.SCORES, recorded.SAMPLE):
+  for name in (recorded.FINAL, recorded.SAMPLE):
     with gzip.open(cogeval / name, 'rt', encoding='utf-8') as file:
       lines = [line for k, line in enumerate(file) if k == 0 or 'bard' in line]
     with gzip.open(place / name, 'wt', encoding='utf-8') as file:
@@ -174,7 +176,7 @@ def test_logs_of_live_models_are_tabled(logs, monkeypatch):
   assert set(frame['group']) <= {*questions.GROUPS}
   solver = frame[frame['model'] == 'wm/solver']
   assert (solver['solver'] == 1).all()
-  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  monkeypatch.setattr(reports, 'pictures', lambda frame, score: [])
   found = reports.page(several)
   assert f'{len(frame):,} answers' in found.lead
   with pytest.raises(core.InputError, match='no scored answer'):
@@ -189,7 +191,7 @@ def test_logs_of_live_models_are_tabled(logs, monkeypatch):
   ],
 )
 def test_what_has_no_regression_has_a_page(logs, monkeypatch, graphs_of, said):
-  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  monkeypatch.setattr(reports, 'pictures', lambda frame, score: [])
   some = [
     logs[model].model_copy(
       update={
@@ -213,7 +215,7 @@ def test_an_evaluation_counts_once_and_says_what_has_no_score(
   logs, tmp_path, monkeypatch
 ):
   """A second log of it comes later; a call of that has failed."""
-  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  monkeypatch.setattr(reports, 'pictures', lambda frame, score: [])
   first = logs['solver']
   again = first.model_copy(deep=True)
   again.eval.created = '2999-01-01T00:00:00+00:00'

@@ -85,13 +85,13 @@ def test_ill_formed_answers_count_or_are_left_out():
 
 def test_what_the_paper_prints_is_read():
   assert cells(reports.published_table())[-1]['destination, hard'] == '0.200'
-  pairs = reports.published()['table1']['destination, easy']
+  pairs = reports.REPORT.published['table1']['destination, easy']
   assert pairs[0] == ['GPT-4', 'GPT-3.5', 0.86, 0.58]
-  for rows_of in reports.published()['table4'].values():
+  for rows_of in reports.REPORT.published['table4'].values():
     if isinstance(rows_of, dict):
       assert all(ill < asked for asked, ill in rows_of.values())
   # All questions of the maps of July 2023, by game.
-  most = reports.published()['table4']['destination']['Llama-2-S'][0]
+  most = reports.REPORT.published['table4']['destination']['Llama-2-S'][0]
   assert round(most * 53) == 21_046
 
 

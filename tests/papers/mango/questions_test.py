@@ -59,8 +59,8 @@ def test_altar_to_dome_room_is_not_the_papers_example(zork1):
   }
   assert routes['altar', 'dome room'].length == 12
   graph = questions.judge_graph(zork1, JudgeRules(graph='strict'))
-  assert graph.follow('altar', ['north']) == {'temple'}
-  assert graph.follow('altar', ['north', 'north', 'up']) == frozenset()
+  assert graph.follow('altar', ('north',)) == {'temple'}
+  assert graph.follow('altar', ('north', 'north', 'up')) == frozenset()
 
 
 def test_kinds_are_named():

@@ -6,6 +6,7 @@ import pytest
 
 from wm import core
 from wm.papers.mango import facts, recorded
+from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import JudgeRules
 
@@ -29,15 +30,15 @@ def test_the_worked_evaluation_of_905(folder, reading):
   assert round(destinations.success.mean(), 6) == 0.897727
   assert destinations.reasoning.sum() == 14
   means = {
-    (kind, easy): facts.mean_with_interval(
-      facts.select(found, kind=kind, easy=easy)
+    (kind, easy): reports.REPORT.mean(
+      facts.select(found, kind=kind, easy=easy), 'success'
     )
     for kind in ('destination', 'route')
     for easy in (True, False)
   }
   expected = [(1.0, 11), (0.672727, 5), (8 / 11, 11), (3 / 5, 5)]
   for (value, n), got in zip(expected, means.values(), strict=True):
-    assert (got.n, got.games) == (n, 1)
+    assert (got.n, got.clusters) == (n, 1)
     assert got.value == pytest.approx(value, abs=1e-6)
     assert got.low <= got.value <= got.high
   hard = facts.select(destinations, easy=False)
@@ -110,9 +111,9 @@ def test_questions_that_both_models_answer(folder):
   assert 0 < len(one) == len(other) < len(found)
   assert (one.key == other.key).all()
   assert set(one.model) == {'RWKV'}
-  macro = facts.mean_with_interval(found, average='macro')
+  macro = reports.REPORT.mean(found, 'success', macro=True)
   assert macro.value == pytest.approx(found.success.mean())
-  assert facts.mean_with_interval(found[:0]).value is None
+  assert reports.REPORT.mean(found[:0], 'success').value is None
 
 
 @pytest.mark.parametrize(

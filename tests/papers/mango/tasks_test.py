@@ -227,7 +227,7 @@ def test_a_call_is_asked_for_in_the_setting_function(folder):
     ({'folder': '/none'}, 'no such folder'),
     ({'game': 'x'}, "no game 'x'; available: 905, advent"),
     ({'budget': 600}, 'leaves none for the walkthrough'),
-    ({'budget': -1}, 'budget=-1; expected 0 or more'),
+    ({'budget': -1}, 'budget=-1; expected at least 0'),
     ({'setting': 'x'}, 'available: full, simple, function'),
     ({'tokenizer': 'x'}, 'available: model, estimate'),
     ({'graph': 'x'}, 'available: loose, strict'),

@@ -24,13 +24,5 @@ def logs(folder):
         metadata=asked.metadata,
       )
     )
-  yield eval_logs.scored_log(
-    'sums-clerk',
-    samples,
-    tasks.sums_scorer(),
-    task='sums',
-    version=1,
-    model='clerk',
-    created='2024-01-01T00:00:00+00:00',
-    source='by hand',
-  )
+  record = eval_logs.Record('sums', 1, '2024-01-01T00:00:00+00:00', 'by hand')
+  yield eval_logs.scored_log(record, 'clerk', samples, tasks.sums_scorer())

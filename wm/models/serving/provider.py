@@ -286,8 +286,9 @@ def replies(
   """
   place = basics.one_line(settings.base_url or settings.model)
   messages = _messages(prompts, solutions) if solutions else prompts
-  work = _Work(_model(settings), messages, each, place)
-  _loop(os.getpid()).run(work.run(min(settings.connections, len(prompts))))
+  calls = _Calls(_model(settings), each, place)
+  workers = min(settings.connections, len(prompts))
+  _loop(os.getpid()).run(calls.run(messages, workers))
 
 
 def _messages(
@@ -329,82 +330,46 @@ def _line(text: str) -> str:
   return ' '.join(text.split()).removeprefix('ERROR: ')[:400]
 
 
-class _Work:
-  """Calls, of which some are under way; the first fatal error ends all.
+class _Calls:
+  """Calls to a model, of which some are under way.
 
-  What a task raises is looked at, whatever it is, and counted or raised.
+  Whatever a call raises is looked at, and counted or raised: the first fatal
+  error ends all of them.
   """
 
   def __init__(
-    self,
-    model: Any,
-    prompts: Sequence[Any],
-    each: Callable[[int, CallReply], None],
-    place: str,
+    self, model: Any, each: Callable[[int, CallReply], None], place: str
   ) -> None:
     self._model, self._each, self._place = model, each, place
-    # Shared by all workers: each takes the next prompt when it is free.
-    self._left = iter(enumerate(prompts))
-    self._running: set[asyncio.Task[ModelOutput]] = set()
     self._reached = False
 
-  async def run(self, workers: int) -> None:
-    """Makes all calls, `workers` at a time."""
-    self._over = asyncio.get_running_loop().create_future()
+  async def run(self, prompts: Sequence[Any], workers: int) -> None:
+    """Makes a call for each prompt, `workers` at a time."""
+    left = iter(enumerate(prompts))  # Whoever is free takes the next one.
+    running = [asyncio.ensure_future(self._work(left)) for _ in range(workers)]
     try:
-      # `workers` calls are begun; each that ends begins the next one.
-      for _ in range(workers):
-        self._begin()
-      await self._over
+      await asyncio.gather(*running)
     finally:
-      for task in self._running:
+      for task in running:
         task.cancel()
 
-  def _begin(self) -> None:
-    """Begins the next call, if there is one."""
-    for number, prompt in self._left:
-      task = asyncio.ensure_future(self._model.generate(prompt))
-      self._running.add(task)
-      task.add_done_callback(functools.partial(self._ended, number))
-      return
-    if not self._running and not self._over.done():
-      self._over.set_result(None)
-
-  def _ended(self, number: int, task: asyncio.Task[ModelOutput]) -> None:
-    """Hands over what a call gave, and begins another."""
-    self._running.discard(task)
-    # Looked at even if all is over: asyncio prints errors that nobody saw.
-    error = None if task.cancelled() else task.exception()
-    if self._over.done():
-      return
-    with _Into(self._over):
+  async def _work(self, left: Iterator[tuple[int, Any]]) -> None:
+    """Makes one call after the other, and hands over what each gave."""
+    for number, prompt in left:
+      call = asyncio.ensure_future(self._model.generate(prompt))
+      # Looked at even if all is over: asyncio prints errors that nobody saw.
+      call.add_done_callback(lambda done: done.cancelled() or done.exception())
+      try:
+        # It does not raise what the call has raised.
+        await asyncio.wait([call])
+      finally:
+        call.cancel()
+      error = None if call.cancelled() else call.exception()
       # Only the first call tells a wrong address from a server that is busy.
       if error is not None and not self._reached:
         _check_reached(error, self._place)
       self._reached = True
-      self._each(number, _reply(task))
-      self._begin()
-
-
-class _Into:
-  """A context whose errors, of any kind, are raised where a future is awaited.
-
-  A callback has nobody to raise them to.
-  """
-
-  def __init__(self, future: asyncio.Future[None]) -> None:
-    self._future = future
-
-  def __enter__(self) -> None:
-    """Begins."""
-
-  def __exit__(
-    self, kind: object, error: BaseException | None, trace: object
-  ) -> bool:
-    """Hands over what was raised."""
-    if error is not None:
-      self._future.set_exception(error)
-    return True
+      self._each(number, _reply(call))
 
 
 def _check_reached(error: BaseException, place: str) -> None:

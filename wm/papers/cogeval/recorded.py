@@ -7,14 +7,13 @@ text; the authors' score stands in them as the scorer `recorded`.
 
 from __future__ import annotations
 
-import csv
 import functools
 import gzip
-import operator
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
@@ -24,27 +23,149 @@ from inspect_ai.model import (
 )
 from inspect_ai.scorer import Score
 
-from wm import core
 from wm.core import inputs
+from wm.evaluation.statistics import proportion
 from wm.language import eval_logs, pages
 from wm.language.pages import AnswersPage
-from wm.papers.cogeval import answers, prompts, regression
+from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval import task as tasks
 from wm.papers.cogeval.score import AnswerVerdict
-from wm.reporting.tables import Table
-from wm.worlds.base import verbal
+from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
 
 SAMPLE = 'conversations_sample.jsonl.gz'
-SCORES = 'scores_all.csv.gz'
-COLUMNS = verbal.words(
-  'prompt_version graph domain condition model temperature repeat start goal '
-  'recorded_score key_status rescore outcome answer_nodes'
+FINAL, HISTORY, MAY = (
+  f'scores_{name}.csv.gz' for name in ('all', 'history', 'may2023')
 )
-AUDITED = 'v2'  # The prompts of August 2023, which the six graphs are those of.
+FACTORS = ('graph', 'domain', 'condition', 'model')
+AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
+VERDICT = ['solver', 'graded', 'outcome', 'edges', 'old', 'over']
+COLUMNS = {
+  FINAL: {
+    'prompt_version': 'prompts',
+    'start': 'start',
+    'goal': 'goal',
+    'recorded_score': 'recorded',
+    'rescore': 'solver',
+    'key_status': 'key_status',
+    'outcome': 'outcome',
+    'answer_nodes': 'nodes',
+  },
+  HISTORY: {'snapshot': 'snapshot', 'score': 'recorded'},
+  MAY: {
+    'snapshot': 'snapshot',
+    'token_score': 'token',
+    'exact_match': 'exact',
+    'recorded_score': 'recorded',
+  },
+}
+
+
+class ScoreTables(NamedTuple):
+  """All recorded scores.
+
+  Attributes:
+    final: of the last commit: `recorded` (by the authors' judge), `solver`,
+      `outcome`, `nodes` ('1-7-?'), `key_status`, `prompts` ('v1', 'v2', 'cot').
+    history: of three earlier commits, by `snapshot`: `recorded`.
+    may: of the paper's time, by `snapshot`: `token`, `exact`, `recorded`.
+  """
+
+  final: pd.DataFrame
+  history: pd.DataFrame
+  may: pd.DataFrame
+
+
+def read_scores(folder: str | pathlib.Path) -> ScoreTables:
+  """Reads the three tables of a folder, as the data's README describes them.
+
+  Raises:
+    InputError: a file is missing, damaged, or lacks a column.
+  """
+  place = pathlib.Path(folder)
+  return ScoreTables(
+    *(read_table(place / name) for name in (FINAL, HISTORY, MAY))
+  )
+
+
+def read_table(path: pathlib.Path) -> pd.DataFrame:
+  """One of the three tables, columns renamed.
+
+  Raises:
+    InputError: the file is missing, damaged, or lacks a column.
+  """
+  columns = COLUMNS[path.name]
+  heads = ('temperature', 'repeat') if path.name == FINAL else ('temp', 'rep')
+  used = [*FACTORS, *heads, *columns]
+  words = [name for name in used if name in _WORDS]
+  renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | columns
+  with inputs.reading_file(path, 'a table of scores'):
+    frame = pd.read_csv(
+      path, usecols=used, dtype=dict.fromkeys(words, 'category')
+    )
+    return named(frame.rename(columns=renamed))
+
+
+_WORDS = (
+  *FACTORS,
+  *('prompt_version', 'key_status', 'outcome', 'snapshot', 'answer_nodes'),
+)
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+  """Adds `group`, and `question`, a number for each different question."""
+  asked = ['graph', 'domain', 'condition', 'prompts', 'start', 'goal']
+  keys = [name for name in asked if name in frame]
+  number = frame.groupby(keys, observed=True, sort=False, dropna=False).ngroup()
+  group = frame['condition'].astype(object).map(statistics.GROUP).fillna('')
+  return frame.assign(question=number, group=group)
+
+
+def judged(frame: pd.DataFrame) -> pd.DataFrame:
+  """Answers to audited prompts, judged by the solver from their nodes.
+
+  Numbers of clusters are no nodes: what the data say of them stays, and so
+  does what they say has no answer.
+
+  Returns:
+    Rows of audited prompts with `solver` (is it optimal?), `graded`, `outcome`,
+      `edges` (steps that no arc makes), `old` (those of them that an arc made
+      before the change) and `over` (arcs too many of a way to the goal).
+  """
+  asked = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
+  every = frame[frame['prompts'] == AUDITED]
+  counts = every['group'] == 'Clusters'
+  paths = every[~counts]
+  # Nodes of what has no answer are those of prose.
+  paths = paths.assign(
+    nodes=paths['nodes'].where(paths['outcome'] != 'no_answer')
+  )
+  paths = paths.drop(columns=['solver', 'outcome'])
+  code = paths.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
+  first = paths.loc[~code.duplicated(), asked].astype(object)
+  rows = [_verdict(*row) for row in first.itertuples(index=False)]
+  verdicts = pd.DataFrame(rows, columns=VERDICT)
+  wide = verdicts.take(code.to_numpy()).set_index(paths.index)
+  whole = pd.concat([pd.concat([paths, wide], axis=1), every[counts]])
+  return whole.assign(outcome=whole['outcome'].astype('category'))
+
+
+def _verdict(
+  graph: str, condition: str, domain: str, start: float, goal: float, nodes: str
+) -> tuple:
+  """One answer, judged; see `judged`."""
+  ends = (None if pd.isna(end) else int(end) for end in (start, goal))
+  problem = questions.problem(Question(graph, condition, domain, *ends))
+  reply = scoring.NodeReply(
+    scoring.parse_nodes(nodes), 'answer', '', hedged=True
+  )
+  verdict = scoring.judge(problem, reply)
+  right = float(verdict.outcome == 'correct')
+  edges = verdict.hallucinated_edges, verdict.perseverations, verdict.too_long
+  return (right, verdict.graded, verdict.outcome, *edges)
 
 
 class Conversation(NamedTuple):
@@ -87,23 +208,14 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
   """All conversations with audited prompts, those of the sample with text.
 
   Raises:
-    InputError: a file is missing or damaged; says which, and in which line.
+    InputError: a file is missing or damaged; says which.
   """
   folder = pathlib.Path(folder)
   texts = {key_of(row): row for row in text_rows_of(folder / SAMPLE)}
-  path, conversations = folder / SCORES, []
-  table = csv.reader(_lines(path))
-  columns = {name: k for k, name in enumerate(next(table, []))}
-  lacking = [name for name in COLUMNS if name not in columns]
-  if lacking:
-    raise core.InputError(f'{path}: lacks columns {", ".join(lacking)}')
-  take = operator.itemgetter(*(columns[name] for name in COLUMNS))
-  for line, row in enumerate(table, start=2):
-    with inputs.reading(f'{path}: line {line}', 'a conversation'):
-      values = take(row)
-      if values[0] == AUDITED:
-        conversations.append(_conversation(values[1:], texts))
-  return conversations
+  frame = read_table(folder / FINAL)
+  frame = frame[frame['prompts'] == AUDITED].astype(object)
+  rows = frame.where(frame.notna(), None).to_dict('records')
+  return [_conversation(row, texts.get(key_of(row), {})) for row in rows]
 
 
 def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
@@ -128,47 +240,33 @@ def _lines(path: pathlib.Path) -> Iterator[str]:
     yield from file
 
 
-def key_of(row: dict[str, Any]) -> tuple:
+def key_of(row: Mapping[str, Any]) -> tuple:
+  """Names a conversation among all; see Conversation.key."""
   what = (row[k] for k in ('graph', 'domain', 'condition', 'model'))
   return (*what, float(row['temperature']), int(row['repeat']))
 
 
-def _conversation(values: tuple[str, ...], texts: dict) -> Conversation:
+def _conversation(
+  row: Mapping[str, Any], text: Mapping[str, Any]
+) -> Conversation:
   """A row of the table, and what the sample has of it."""
-  graph, domain, condition, model, temperature, repeat, *more = values
-  start, goal, recorded, status, rescore, outcome, nodes = more
-  asked = _question(graph, condition, domain, start, goal)
-  key = graph, domain, condition, model, float(temperature), int(repeat)
-  text = texts.get(key, {})
+  ends = (
+    None if row[name] is None else int(row[name]) for name in ('start', 'goal')
+  )
+  question = Question(row['graph'], row['condition'], row['domain'], *ends)
   expected = text.get('expected', ())
   return Conversation(
-    asked,
-    *key[3:],
+    question,
+    row['model'],
+    float(row['temperature']),
+    int(row['repeat']),
     text.get('answer', ''),
-    _nodes(nodes),
+    scoring.parse_nodes(row['nodes']),
     (expected,) if isinstance(expected, str) else tuple(expected),
-    min(float(recorded), 1.0) if recorded else None,
-    status,
-    rescore == '1',
-    outcome,
-  )
-
-
-@functools.cache
-def _question(
-  graph: str, condition: str, domain: str, start: str, goal: str
-) -> Question:
-  start_node, goal_node = (int(end) if end else None for end in (start, goal))
-  return Question(graph, condition, domain, start_node, goal_node)
-
-
-@functools.cache
-def _nodes(text: str) -> tuple[int, ...]:
-  """Nodes of '1-7-?'."""
-  return tuple(
-    scoring.UNKNOWN if node == '?' else int(node)
-    for node in text.split('-')
-    if node
+    None if row['recorded'] is None else min(float(row['recorded']), 1.0),
+    row['key_status'] or 'n/a',
+    row['solver'] == 1,
+    row['outcome'],
   )
 
 
@@ -234,18 +332,18 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
     InputError: a file is missing or damaged.
   """
   place = pathlib.Path(folder)
-  recorded = answers.read_scores(place)
-  final = answers.judged(recorded.final)
-  final = final[final['domain'].isin(answers.DOMAINS)]
+  recorded = read_scores(place)
+  final = judged(recorded.final)
+  final = final[final['domain'].isin(statistics.DOMAINS)]
   sample = text_rows_of(place / SAMPLE)
   read = load(place)
   texts = [asked for asked in read if asked.answer]
   verdicts = [verdict_of(asked) for asked in texts]
-  main = answers.of_paper(final, list(answers.MODELS))
+  main = statistics.of_paper(final, list(statistics.MODELS))
   fits = _fits(recorded, final)
   # The paper's means are of all domains, strays included.
   early = recorded.may[recorded.may['snapshot'] == PAPER]
-  old = reports.means_of_cells(early, 'token')
+  old = means_of_cells(early, 'token')
   return reports.assembled(
     reports.TITLE,
     f'{reports.lead(final, "solver")}, scored again by an exact solver; '
@@ -255,9 +353,9 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
     'solver',
     [
       reports.stepwise_table(fits),
-      reports.table_3(old, f'Snapshot of {PAPER}, recovered score of words'),
+      table_3(old, f'Snapshot of {PAPER}, recovered score of words'),
       reports.repeats_table(main, ['recorded', 'solver']),
-      reports.judges_table(final),
+      judges_table(final),
       reread_table(texts, verdicts),
       keys_table(read),
     ],
@@ -269,32 +367,32 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
     [
       *reports.decided(main, 'solver'),
       *reports.decided(main, 'recorded')[:2],
-      *reports.one_cluster_away(one_cluster_away(sample)),
+      *one_cluster_away(away_answers(sample)),
     ],
   )
 
 
 def _fits(
-  recorded: answers.ScoreTables, final: pd.DataFrame
-) -> dict[str, regression.Stepwise]:
+  recorded: ScoreTables, final: pd.DataFrame
+) -> dict[str, statistics.Stepwise]:
   """Table 2 of several scores."""
   late = recorded.history[recorded.history['snapshot'] == '2023-07-12']
   early = recorded.may[recorded.may['snapshot'] == PAPER]
   return {
-    'solver': regression.stepwise(answers.of_paper(final), 'solver'),
-    'recorded': regression.stepwise(
-      answers.of_paper(recorded.final), 'recorded'
+    'solver': statistics.stepwise(statistics.of_paper(final), 'solver'),
+    'recorded': statistics.stepwise(
+      statistics.of_paper(recorded.final), 'recorded'
     ),
-    'recorded, July 2023': regression.stepwise(
-      answers.of_paper(late), 'recorded'
+    'recorded, July 2023': statistics.stepwise(
+      statistics.of_paper(late), 'recorded'
     ),
-    'words, May 2023': regression.stepwise(
-      answers.of_paper(early, cot=True), 'token'
+    'words, May 2023': statistics.stepwise(
+      statistics.of_paper(early, cot=True), 'token'
     ),
   }
 
 
-def one_cluster_away(
+def away_answers(
   rows: Iterable[Mapping[str, Any]],
 ) -> list[tuple[float, bool]]:
   """(temperature, right by the authors' key) of the supplement's texts.
@@ -314,34 +412,13 @@ def reread_table(
   """The reader of texts here beside the one that the data come with."""
   frame = pd.DataFrame(
     {
-      'model': [asked.model for asked in texts],
-      'n': 1,
-      'same': [
-        asked.rescore == (verdict.outcome == 'correct')
-        for asked, verdict in zip(texts, verdicts, strict=True)
-      ],
-      'same class': [
-        asked.outcome == verdict.outcome
-        for asked, verdict in zip(texts, verdicts, strict=True)
-      ],
+      'model': asked.model,
+      'same': asked.rescore == (verdict.outcome == 'correct'),
+      'same_class': asked.outcome == verdict.outcome,
     }
+    for asked, verdict in zip(texts, verdicts, strict=True)
   )
-  shares = frame.groupby('model').agg(
-    {'n': 'sum', 'same': 'mean', 'same class': 'mean'}
-  )
-  rows = [
-    {'model': answers.label(model), **shares.loc[model].to_dict()}
-    for model in answers.models_of(frame)
-  ]
-  for row in rows:
-    row['n'] = int(row['n'])
-  return pages.table(
-    'Texts read again',
-    rows,
-    'Share of texts that two readers find right or wrong alike, and in one '
-    'class of failure.',
-    folded=True,
-  )
+  return reports.REPORT.table('reread', frame)
 
 
 def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
@@ -367,7 +444,7 @@ def wrong_key_rows(read: Sequence[Conversation]) -> list[dict[str, Any]]:
     right = scoring.keys(questions.problem(asked.question), node_names)
     rows.append(
       {
-        'graph': f'{answers.LETTERS[graph]} ({graph})',
+        'graph': f'{statistics.LETTERS[graph]} ({graph})',
         'domain': domain,
         'condition': condition,
         'key of the authors': ' | '.join(key),
@@ -418,7 +495,7 @@ def text_rows(
 
 
 def _table3(
-  means: dict[str, dict[str, reports.MeanCell]],
+  means: dict[str, dict[str, MeanCell]],
 ) -> list[dict[str, Any]]:
   return [
     {'condition': condition, 'model': model, **cell._asdict()}
@@ -427,8 +504,190 @@ def _table3(
   ]
 
 
+class MeanCell(NamedTuple):
+  """A cell of table 3: mean, standard deviation (ddof 1) and answers."""
+
+  mean: float
+  sd: float
+  n: int
+
+
+def means_of_cells(
+  frame: pd.DataFrame, score: str
+) -> dict[str, dict[str, MeanCell]]:
+  """Table 3: condition -> model -> its answers."""
+  scored = frame[frame[score].notna()]
+  keys = [scored['condition'].astype(str), scored['model'].astype(str)]
+  cells = scored[score].clip(0, 1).groupby(keys).agg(['mean', 'std', 'size'])
+  table: dict[str, dict[str, MeanCell]] = {}
+  for (condition, model), mean, sd, n in cells.itertuples(name=None):
+    table.setdefault(condition, {})[model] = MeanCell(mean, sd, int(n))
+  return table
+
+
+class Agreement(NamedTuple):
+  """Agreement of means and standard deviations with the printed ones.
+
+  Attributes:
+    cells: compared.
+    means: within rounding, .005.
+    both: of these, standard deviations too.
+    error: mean absolute difference of means.
+    correlation: of means.
+  """
+
+  cells: int
+  means: int
+  both: int
+  error: float
+  correlation: float
+
+
+_ROUNDING = 0.005 + 1e-9
+
+
+def agreement(means: Mapping[str, Mapping[str, MeanCell]]) -> Agreement:
+  """Compares with the paper's table 3."""
+  paper_table = reports.REPORT.published['table3']
+  pairs = [
+    (means[condition][model], values)
+    for condition, row in paper_table['conditions'].items()
+    for model, values in zip(paper_table['models'], row, strict=True)
+    if values is not None and model in means.get(condition, {})
+  ]
+  ours = np.array([(cell.mean, cell.sd) for cell, _ in pairs])
+  theirs = np.array([values for _, values in pairs])
+  off = np.abs(ours - theirs) <= _ROUNDING
+  return Agreement(
+    len(pairs),
+    int(off[:, 0].sum()),
+    int(off.all(1).sum()),
+    float(np.abs(ours - theirs)[:, 0].mean()),
+    float(np.corrcoef(ours[:, 0], theirs[:, 0])[0, 1]),
+  )
+
+
+def table_3(means: Mapping[str, Mapping[str, MeanCell]], source: str) -> Table:
+  """Table 3 of answers, with the paper's means and standard deviations."""
+  paper_table = reports.REPORT.published['table3']
+  rows = [
+    {
+      'condition': condition,
+      'models': {
+        statistics.label(model): _beside(
+          means.get(condition, {}).get(model), printed
+        )
+        for model, printed in zip(paper_table['models'], values, strict=True)
+      },
+    }
+    for condition, values in paper_table['conditions'].items()
+  ]
+  return reports.REPORT.table(
+    'table3', rows, source=source, near=agreement(means)
+  )
+
+
+def _beside(cell: MeanCell | None, pair: Sequence[float] | None) -> str:
+  if cell is None:
+    return '–'
+  paper = '–' if pair is None else f'{pair[0]:.2f}, sd {pair[1]:.2f}'
+  shown = f'{cell.mean:.2f}, sd {cell.sd:.2f}'
+  return Cell(shown, f' [{paper}]', f', n={cell.n}')
+
+
+def one_cluster_away(
+  right: Sequence[tuple[float, bool]],
+) -> list[reports.JudgedClaim]:
+  """The way from 1 to 12 in graph D is never found at low temperatures.
+
+  right: (temperature, is the answer one of the authors' keys?).
+  """
+  shares = reports.REPORT.published['claims']['one_cluster_away']
+  claims = []
+  for temperature, printed in zip((0.0, 0.5, 1.0), shares, strict=True):
+    outcomes = [float(ok) for t, ok in right if t == temperature]
+    if outcomes:
+      n, share = len(outcomes), sum(outcomes) / len(outcomes)
+      low, high = (float(x) for x in proportion(share, n))
+      claims.append(
+        reports.JudgedClaim(
+          'GPT-4-32k finds the way to a room one cluster away at '
+          f'temperature {temperature:g}',
+          f'{printed:.2f}, n=30',
+          Cell(
+            f'{share:.3f}', f' [{low:.3f}, {high:.3f}]', f', n={n} with text'
+          ),
+          'not against it' if low <= printed <= high else 'no',
+        )
+      )
+  return claims
+
+
+class Judges(NamedTuple):
+  """Two judges of the same answers.
+
+  Attributes:
+    n, agreement, kappa: answers, share of the same verdicts, and Cohen's kappa.
+    counts: (first, second) -> answers.
+  """
+
+  n: int
+  agreement: float
+  kappa: float
+  counts: dict[tuple[int, int], int]
+
+
+def judges(
+  frame: pd.DataFrame, first: str = 'recorded', second: str = 'solver'
+) -> Judges:
+  """How often two scores, each 0 or 1, are the same."""
+  both_scored = frame[frame[first].notna() & frame[second].notna()]
+  both = [
+    (both_scored[name].clip(0, 1) > 0.5).astype(int) for name in (first, second)
+  ]
+  counted = both_scored.groupby(both).size()
+  counts = {(a, b): int(counted.get((a, b), 0)) for a in (0, 1) for b in (0, 1)}
+  n = sum(counts.values())
+  same = (counts[0, 0] + counts[1, 1]) / n
+  ones = [
+    (counts[1, 1] + counts[1, 0]) / n,
+    (counts[1, 1] + counts[0, 1]) / n,
+  ]
+  chance = ones[0] * ones[1] + (1 - ones[0]) * (1 - ones[1])
+  kappa = (same - chance) / (1 - chance) if chance < 1 else 1.0
+  return Judges(n, same, kappa, counts)
+
+
+def judges_table(frame: pd.DataFrame) -> Table:
+  """The authors' judge beside the solver, over all and by graph and domain."""
+  scored = frame[frame['recorded'].notna() & frame['solver'].notna()]
+  parts: list[tuple[str, str, pd.DataFrame]] = [('all', 'all', scored)]
+  for graph, on_graph in reports.by_value(scored, 'graph'):
+    for domain, part in on_graph.groupby('domain', observed=True):
+      parts.append((statistics.LETTERS[graph], str(domain), part))
+  rows = []
+  for graph, domain, part in parts:
+    compared = judges(part) if len(part) else None
+    if compared is not None:
+      rows.append(
+        {
+          'graph': graph,
+          'domain': domain,
+          **compared._asdict(),
+          'first_alone': compared.counts[1, 0],
+          'second_alone': compared.counts[0, 1],
+        }
+      )
+  return reports.REPORT.table('judges', rows)
+
+
 # Of the last commit of the published repository.
-CREATED = '2023-12-29T00:00:00+00:00'
+RECORD = eval_logs.Record(
+  'cogeval',
+  tasks.VERSION,
+  '2023-12-29T00:00:00+00:00',
+  'github.com/cogeval/cogmaps, MIT',
+)
 _ROLES: dict[str, type[Any]] = {
   's': ChatMessageSystem,
   'u': ChatMessageUser,
@@ -451,16 +710,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
       sample = eval_sample(conversations[key], row)
       samples.setdefault(conversations[key].model, []).append(sample)
   for model in sorted(samples):
-    yield eval_logs.scored_log(
-      f'cogeval-{model}',
-      samples[model],
-      tasks.planned(),
-      task='cogeval',
-      version=tasks.VERSION,
-      model=model,
-      created=CREATED,
-      source='github.com/cogeval/cogmaps, MIT',
-    )
+    yield eval_logs.scored_log(RECORD, model, samples[model], tasks.planned())
 
 
 def eval_sample(asked: Conversation, row: dict[str, Any]) -> EvalSample:

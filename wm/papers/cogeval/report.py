@@ -6,70 +6,74 @@ the paper prints.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.evaluation import statistics
 from wm.language import pages
-from wm.language.pages import AnswersPage
+from wm.language.pages import AnswersPage, Report, filled
 from wm.papers import declared
-from wm.papers.cogeval import answers, figures, prompts, regression
-from wm.papers.cogeval.regression import Regression, Stepwise
-from wm.reporting import papers, tables
+from wm.papers.cogeval import prompts, statistics
+from wm.papers.cogeval import score as scoring
+from wm.papers.cogeval.statistics import LETTERS, Regression, Stepwise
+from wm.reporting import figures
 from wm.reporting.tables import Table
-from wm.runtime import files
+from wm.reporting.write import Picture
+from wm.worlds.cognitive_graph import questions
+from wm.worlds.cognitive_graph.graphs import Graph
+from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog, EvalSample
 
 
-DECLARED = declared('cogeval', 'report.toml')
 # Condition -> what it asks for (the paper's table 1).
-WHAT = DECLARED['conditions']
-WORDS = DECLARED['words']
+WHAT = declared('cogeval', 'report.toml')['conditions']
+REPORT = Report(
+  'cogeval',
+  labels={
+    'model': statistics.MODELS,
+    'graph': {name: f'{letter} ({name})' for name, letter in LETTERS.items()},
+    'condition': {name: name for name in WHAT},
+    'setting': {},
+  },
+)
+WORDS = REPORT.declared['words']
 
 
-def printed() -> dict[str, Any]:
-  """The paper's numbers: launch/flags/cogeval2023/published.json."""
-  numbers: dict[str, Any] = files.read_json(
-    papers.folder() / 'cogeval2023' / 'published.json'
-  )
-  return numbers
-
-
-def conditions_table(frame: pd.DataFrame, score: str) -> tables.Table:
+def conditions_table(frame: pd.DataFrame, score: str) -> Table:
   """Table 1: what is asked, and how often it is answered right."""
-  rows = []
-  for condition, what in WHAT.items():
-    asked = frame[(frame['condition'] == condition) & frame[score].notna()]
-    if asked.empty:
-      continue
-    graphs_asked = set(asked['graph'])
-    mean = answers.mean(asked, score)
-    rows.append(
+  scored = frame[frame[score].notna()]
+  return REPORT.table(
+    'conditions',
+    [
       {
-        'group': answers.GROUP[condition],
+        'group': statistics.GROUP[condition],
         'condition': condition,
-        'asks for': what,
+        'asks_for': WHAT[condition],
         'graphs': ''.join(
-          sorted(
-            answers.LETTERS[g] for g in graphs_asked if g in answers.LETTERS
-          )
+          sorted(LETTERS[g] for g in set(part['graph']) if g in LETTERS)
         ),
-        'all answers': interval(mean),
+        'mean': REPORT.mean(part, score),
       }
-    )
-  return pages.table('Table 1: conditions', rows)
+      for condition, part in by_value(scored, 'condition')
+      if condition in WHAT
+    ],
+  )
 
 
-def interval(mean: answers.ScoreMean) -> str:
-  """'0.610 [0.414, 0.783], n=1620 in 18 questions'."""
-  ends = (f'{end:.3f}' for end in (mean.value, mean.low, mean.high))
-  return tables.between(*ends, f'n={mean.n} in {mean.questions} questions')
+def by_value(
+  frame: pd.DataFrame, column: str
+) -> Iterator[tuple[str, pd.DataFrame]]:
+  """(value, its rows) of each value of a column, in order."""
+  for keys, part in REPORT.groups(frame, column):
+    yield keys[column], part
 
 
 def p_value(p: float | None) -> str:
@@ -81,197 +85,77 @@ def p_value(p: float | None) -> str:
   return f'{p:.3f}' if p >= 1e-3 else f'{p:.0e}'
 
 
-def stepwise_table(fits: Mapping[str, Stepwise]) -> tables.Table:
+def stepwise_table(fits: Mapping[str, Stepwise]) -> Table:
   """Table 2: deviances of added terms, of several scores, and the paper's."""
-  paper_terms = printed()['table2']['terms']
+  printed = REPORT.published['table2']['terms']
   steps = {name: {s.name: s for s in fit.steps} for name, fit in fits.items()}
-  terms = list(dict.fromkeys(t for by_term in steps.values() for t in by_term))
   rows = []
-  for term in terms:
-    row: dict[str, Any] = {'term': term}
-    if paper_terms.get(term):
-      value, df = paper_terms[term]
-      row['the paper'] = f'{value:,.2f}, df {df}'
+  for term in dict.fromkeys(t for by_term in steps.values() for t in by_term):
+    row: dict[str, Any] = {'term': term, 'scores': {}}
+    if printed.get(term):
+      value, df = printed[term]
+      row['paper'] = f'{value:,.2f}, df {df}'
     for name, by_term in steps.items():
       if (step := by_term.get(term)) is not None:
         mark = ' *' if step.separated else ''
-        row[f'{name}, n={fits[name].n:,}'] = (
+        row['scores'][f'{name}, n={fits[name].n:,}'] = (
           f'{step.deviance:,.2f}{mark}, df {step.df} '
           f'[p {p_value(step.p)}, by questions {p_value(step.clustered_p)}]'
         )
     rows.append(row)
-  note = (
-    'Likelihood-ratio chi-squares of terms added in this order to a binomial '
-    'regression; degrees of freedom are differences of rank (the three-way '
-    'interaction of this design has at most 40, not 44). "By questions" takes '
-    'repeats of a question as one cluster: the F test of Rao and Scott.'
+  return REPORT.table(
+    'stepwise',
+    rows,
+    separated=' * Outcomes are separated: some coefficients are infinite, and '
+    'the deviance is the limit.' * any(fit.separated for fit in fits.values()),
   )
-  if any(fit.separated for fit in fits.values()):
-    note += (
-      ' * Outcomes are separated: some coefficients are infinite, and the '
-      'deviance is the limit.'
-    )
-  return pages.table('Table 2: step-wise regression', rows, note)
 
 
-def coefficients_table(fitted: Regression, title: str) -> tables.Table:
+def coefficients_table(fitted: Regression, title: str) -> Table:
   """Log odds of each level against its factor's reference."""
-  rows = [
-    {
-      'factor': coefficient.factor,
-      'level': ''
-      if coefficient.level is None
-      else answers.label(coefficient.level),
-      'log odds': coefficient.value,
-      'odds ratio': f'{np.exp(coefficient.value):.3g}',
-      'se by questions': coefficient.error,
-      'se by answers': coefficient.naive,
-      'p': p_value(coefficient.p),
-      'p (Holm)': p_value(coefficient.adjusted),
-      'n': coefficient.n,
-    }
-    for coefficient in fitted.coefficients
-  ]
-  against = ', '.join(
-    f'{name} {answers.label(level)}'
-    for name, level in fitted.references.items()
-  )
-  note = (
-    f'Against {against}. n={fitted.n:,} answers to {fitted.questions:,} '
-    'questions; p are by questions. Standard errors by answers take repeats '
-    'for new questions.'
-  )
-  if fitted.firth:
-    note += " Outcomes are separated: coefficients are Firth's."
-  return pages.table(title, rows, note, folded=True)
-
-
-class MeanCell(NamedTuple):
-  """A cell of table 3: mean, standard deviation (ddof 1) and answers."""
-
-  mean: float
-  sd: float
-  n: int
-
-
-def means_of_cells(
-  frame: pd.DataFrame, score: str
-) -> dict[str, dict[str, MeanCell]]:
-  """Table 3: condition -> model -> its answers."""
-  scored = frame[frame[score].notna()]
-  keys = [scored['condition'].astype(str), scored['model'].astype(str)]
-  cells = scored[score].clip(0, 1).groupby(keys).agg(['mean', 'std', 'size'])
-  table: dict[str, dict[str, MeanCell]] = {}
-  for (condition, model), mean, sd, n in cells.itertuples(name=None):
-    table.setdefault(condition, {})[model] = MeanCell(mean, sd, int(n))
-  return table
-
-
-class Agreement(NamedTuple):
-  """Agreement of means and standard deviations with the printed ones.
-
-  Attributes:
-    cells: compared.
-    means: within rounding, .005.
-    both: of these, standard deviations too.
-    error: mean absolute difference of means.
-    correlation: of means.
-  """
-
-  cells: int
-  means: int
-  both: int
-  error: float
-  correlation: float
-
-
-_ROUNDING = 0.005 + 1e-9
-
-
-def agreement(means: Mapping[str, Mapping[str, MeanCell]]) -> Agreement:
-  """Compares with the paper's table 3."""
-  paper_table = printed()['table3']
-  pairs = [
-    (means[condition][model], values)
-    for condition, row in paper_table['conditions'].items()
-    for model, values in zip(paper_table['models'], row, strict=True)
-    if values is not None and model in means.get(condition, {})
-  ]
-  ours = np.array([(cell.mean, cell.sd) for cell, _ in pairs])
-  theirs = np.array([values for _, values in pairs])
-  off = np.abs(ours - theirs) <= _ROUNDING
-  return Agreement(
-    len(pairs),
-    int(off[:, 0].sum()),
-    int(off.all(1).sum()),
-    float(np.abs(ours - theirs)[:, 0].mean()),
-    float(np.corrcoef(ours[:, 0], theirs[:, 0])[0, 1]),
+  return REPORT.table(
+    'coefficients',
+    [
+      {
+        **coefficient._asdict(),
+        'level': ''
+        if coefficient.level is None
+        else statistics.label(coefficient.level),
+        'ratio': np.exp(coefficient.value),
+        'p': p_value(coefficient.p),
+        'adjusted': p_value(coefficient.adjusted),
+      }
+      for coefficient in fitted.coefficients
+    ],
+    title=title,
+    against=', '.join(
+      f'{name} {statistics.label(level)}'
+      for name, level in fitted.references.items()
+    ),
+    n=fitted.n,
+    questions=fitted.questions,
+    firth=" Outcomes are separated: coefficients are Firth's." * fitted.firth,
   )
 
 
-def table_3(
-  means: Mapping[str, Mapping[str, MeanCell]], source: str
-) -> tables.Table:
-  """Table 3 of answers, with the paper's means and standard deviations."""
-  paper_table = printed()['table3']
-  rows = []
-  for condition, values in paper_table['conditions'].items():
-    row: dict[str, Any] = {'condition': condition}
-    for model, pair in zip(paper_table['models'], values, strict=True):
-      cell = means.get(condition, {}).get(model)
-      row[answers.label(model)] = _beside(cell, pair)
-    rows.append(row)
-  near = agreement(means)
-  note = (
-    f'{source}: mean and standard deviation of answers, in brackets the '
-    "paper's, which calls its second number a standard error. "
-    f'{near.means} of {near.cells} means are the same to the digit, '
-    f'{near.both} with the standard deviation; mean difference '
-    f'{near.error:.3f}, correlation {near.correlation:.2f}.'
-  )
-  return pages.table('Table 3, as the paper scored it', rows, note)
-
-
-def _beside(cell: MeanCell | None, pair: Sequence[float] | None) -> str:
-  if cell is None:
-    return '–'
-  paper = '–' if pair is None else f'{pair[0]:.2f}, sd {pair[1]:.2f}'
-  shown = f'{cell.mean:.2f}, sd {cell.sd:.2f}'
-  return tables.Cell(shown, f' [{paper}]', f', n={cell.n}')
-
-
-def by_model(
-  frame: pd.DataFrame, score: str, by: str, title: str, note: str = ''
-) -> tables.Table:
+def by_model(frame: pd.DataFrame, score: str, by: str, title: str) -> Table:
   """Mean scores with intervals: a row for each value of a column."""
   scored = frame[frame[score].notna()]
-  models = answers.models_of(scored)
-  order = {'graph': answers.LETTERS, 'condition': WHAT}.get(by, ())
-  present = [str(value) for value in scored[by].unique()]
-  values = [value for value in order if value in present]
-  values += sorted(set(present) - set(values))
-  groups = dict(tuple(scored.groupby([by, 'model'], observed=True)))
+  models = statistics.models_of(scored)
   rows = []
-  for value in [*values, 'all']:
-    row: dict[str, Any] = {by: _named(by, value)}
-    for model in models:
-      cell = groups.get((value, model))
-      if value == 'all':
-        cell = scored[scored['model'] == model]
-      row[answers.label(model)] = (
-        '–' if cell is None else interval(answers.mean(cell, score))
-      )
-    rows.append(row)
-  return pages.table(title, rows, note)
+  for value, part in [*by_value(scored, by), ('all', scored)]:
+    of_model = dict(by_value(part, 'model'))
+    cells = {
+      statistics.label(model): REPORT.shown(REPORT.mean(of_model[model], score))
+      if model in of_model
+      else '–'
+      for model in models
+    }
+    rows.append({'cells': {by: REPORT.label(by, value), **cells}})
+  return REPORT.table('by_model', rows, title=title)
 
 
-def _named(by: str, value: str) -> str:
-  if by == 'graph' and value in answers.LETTERS:
-    return f'{answers.LETTERS[value]} ({value})'
-  return value
-
-
-def outcomes_table(frame: pd.DataFrame) -> tables.Table:
+def outcomes_table(frame: pd.DataFrame) -> Table:
   """Figure 3: shares of answers by how they fail, of each model."""
   judged = frame[frame['outcome'].notna()]
   shares = pd.crosstab(
@@ -279,78 +163,55 @@ def outcomes_table(frame: pd.DataFrame) -> tables.Table:
     judged['outcome'].astype(str),
     normalize='index',
   )
-  order = shares.sum().sort_values(ascending=False).index
-  counts = judged['model'].astype(str).value_counts()
-  rows = [
-    {
-      'model': answers.label(model),
-      'n': int(counts[model]),
-      **{
-        str(kind).replace('_', ' '): float(shares.loc[model, kind])
-        for kind in order
-      },
-    }
-    for model in answers.models_of(judged)
-  ]
-  note = (
-    'The first class that applies: a loop is a path that makes no step which '
-    'is not there and comes to one place twice.'
+  shares = shares[shares.sum().sort_values(ascending=False).index]
+  heads = [name.replace('_', ' ') for name in shares.columns]
+  return REPORT.table(
+    'outcomes',
+    [
+      {
+        'model': statistics.label(model),
+        'n': len(part),
+        'shares': dict(zip(heads, shares.loc[model].tolist(), strict=True)),
+      }
+      for model, part in by_value(judged, 'model')
+    ],
   )
-  return pages.table('How answers fail', rows, note)
 
 
-def pairs_table(frame: pd.DataFrame, score: str) -> tables.Table:
+def pairs_table(frame: pd.DataFrame, score: str) -> Table:
   """All pairs of models, on the questions that both were asked."""
-  rows = [
-    {
-      'models': f'{answers.label(pair.second)} – {answers.label(pair.first)}',
-      'difference': tables.between(
-        *(f'{end:+.3f}' for end in (pair.difference, pair.low, pair.high)),
-        f'n={pair.cells} in {pair.questions} questions',
-      ),
-      'p': p_value(pair.p),
-      'p (Holm)': p_value(pair.adjusted),
-    }
-    for pair in answers.pairs(frame, score, answers.models_of(frame))
-  ]
-  note = (
-    'Each question at each temperature counts once; p by signs flipped at '
-    'random, question by question.'
+  return REPORT.table(
+    'pairs',
+    [
+      {
+        **pair._asdict(),
+        'first': statistics.label(pair.first),
+        'second': statistics.label(pair.second),
+        'p': p_value(pair.p),
+        'adjusted': p_value(pair.adjusted),
+      }
+      for pair in statistics.pairs(frame, score, statistics.models_of(frame))
+    ],
   )
-  return pages.table('Models on the same questions', rows, note, folded=True)
 
 
-def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> tables.Table:
+def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> Table:
   """Correlation of repeats of a question, by several scores."""
-  fixed = ~frame['condition'].astype(str).str.endswith('stepPath')
+  fixed = frame[~frame['condition'].astype(str).str.endswith('stepPath')]
   rows = []
   for score in names:
-    repeated = frame[fixed & frame[score].notna()]
+    repeated = fixed[fixed[score].notna()]
     for title, part in (
       ('all temperatures', repeated),
       ('temperature 0', repeated[repeated['temperature'] == 0]),
     ):
-      size = part.groupby(list(answers.REPEATED), observed=True)[score]
+      size = part.groupby(list(statistics.REPEATED), observed=True)[score]
       part = part[size.transform('size') > 1]
-      if part[list(answers.REPEATED)].drop_duplicates().shape[0] < 2:
+      if part[list(statistics.REPEATED)].drop_duplicates().shape[0] < 2:
         continue
-      alike = answers.intraclass(part, score)
-      rows.append(
-        {
-          'score': score,
-          'answers': title,
-          'intraclass correlation': alike.correlation,
-          'design effect': alike.effect,
-          'all right or all wrong': alike.same,
-          'repeats': alike.size,
-          'n': alike.n,
-        }
-      )
-  note = (
-    'Of questions that are asked several times. n answers tell as much as n '
-    'over the design effect independent ones.'
-  )
-  return pages.table('Repeats are no new questions', rows, note)
+      alike = statistics.intraclass(part, score)
+      rows.append({'score': score, 'answers': title, **alike._asdict()})
+  return REPORT.table('repeats', rows)
 
 
 LARGE = ('n15star', 'n16cluster', 'n21star')
@@ -376,30 +237,27 @@ class JudgedClaim(NamedTuple):
 
 def harder(frame: pd.DataFrame, score: str, model: str) -> list[JudgedClaim]:
   """The tree is harder than the long chains, and graph D than graph E."""
-  answered = frame[frame['model'] == model]
+  answered = frame[(frame['model'] == model) & frame[score].notna()]
   claims = []
-  for first, second in printed()['claims']['harder']:
-    harder_graph, easier_graph = (
-      answered[answered['graph'] == first],
-      answered[answered['graph'] == second],
-    )
-    if harder_graph[score].notna().any() and easier_graph[score].notna().any():
-      contrast = answers.contrast(harder_graph, easier_graph, score)
-      letters = answers.LETTERS[first], answers.LETTERS[second]
-      claims.append(
-        JudgedClaim(
-          f'{answers.label(model)} does worse on {letters[0]} than on '
-          f'{letters[1]} ({score} score)',
-          f'{letters[0]} < {letters[1]}',
-          tables.Cell(
-            f'{contrast.first:.3f} and {contrast.second:.3f}, difference '
-            f'{contrast.difference:+.3f}',
-            f' [{contrast.low:+.3f}, {contrast.high:+.3f}]',
-            f', n={contrast.questions} questions',
-          ),
-          _decided(contrast.low, contrast.high, 0),
-        )
+  for pair in REPORT.published['claims']['harder']:
+    parts = [answered[answered['graph'] == graph] for graph in pair]
+    if any(part.empty for part in parts):
+      continue
+    contrast = statistics.contrast(parts[0], parts[1], score)
+    hard, easy = (LETTERS[graph] for graph in pair)
+    claims.append(
+      JudgedClaim(
+        f'{statistics.label(model)} does worse on {hard} than on {easy} '
+        f'({score} score)',
+        f'{hard} < {easy}',
+        filled(
+          '{first:.3f} and {second:.3f}, difference {difference:+.3f}'
+          '| [{low:+.3f}, {high:+.3f}]|, n={questions} questions',
+          contrast._asdict(),
+        ),
+        _decided(contrast.low, contrast.high, 0),
       )
+    )
   return claims
 
 
@@ -419,128 +277,21 @@ def hallucinated(frame: pd.DataFrame, model: str) -> list[JudgedClaim]:
     & frame['outcome'].notna()
   ]
   plans = plans.assign(wrong=(plans['outcome'] == 'hallucinated_edge') * 1.0)
-  bound = printed()['claims']['hallucinated_edges_of_four_steps']
+  bound = REPORT.published['claims']['hallucinated_edges_of_four_steps']
   claims = []
   for graph in LARGE:
-    on_graph = plans[plans['graph'] == graph]
-    if on_graph.empty:
-      continue
-    mean = answers.mean(on_graph, 'wrong')
-    claims.append(
-      JudgedClaim(
-        f'{answers.label(model)} invents an edge in plans of four steps on '
-        f'{answers.LETTERS[graph]}',
-        f'over {bound:.0%}',
-        interval(mean),
-        _decided(mean.low, mean.high, bound),
-      )
-    )
-  return claims
-
-
-def one_cluster_away(
-  right: Sequence[tuple[float, bool]],
-) -> list[JudgedClaim]:
-  """The way from 1 to 12 in graph D is never found at low temperatures.
-
-  right: (temperature, is the answer one of the authors' keys?).
-  """
-  shares = printed()['claims']['one_cluster_away']
-  claims = []
-  for temperature, share_printed in zip((0.0, 0.5, 1.0), shares, strict=True):
-    outcomes = [float(ok) for t, ok in right if t == temperature]
-    if outcomes:
-      share = sum(outcomes) / len(outcomes)
-      low, high = (
-        float(x) for x in statistics.proportion(share, len(outcomes))
-      )
+    mean = REPORT.mean(plans[plans['graph'] == graph], 'wrong')
+    if mean.low is not None and mean.high is not None:
       claims.append(
         JudgedClaim(
-          'GPT-4-32k finds the way to a room one cluster away at '
-          f'temperature {temperature:g}',
-          f'{share_printed:.2f}, n=30',
-          tables.between(
-            *(f'{end:.3f}' for end in (share, low, high)),
-            f'n={len(outcomes)} with text',
-          ),
-          'not against it' if low <= share_printed <= high else 'no',
+          f'{statistics.label(model)} invents an edge in plans of four steps '
+          f'on {LETTERS[graph]}',
+          f'over {bound:.0%}',
+          REPORT.shown(mean),
+          _decided(mean.low, mean.high, bound),
         )
       )
   return claims
-
-
-def claims_table(claims: Sequence[JudgedClaim]) -> Table:
-  """A row for each claim."""
-  return pages.table(
-    'Claims',
-    [claim._asdict() for claim in claims],
-    'An interval decides: 95 %, by questions. The prompt of graph D that the '
-    'paper used tells of more edges than its answer keys know.',
-  )
-
-
-class Judges(NamedTuple):
-  """Two judges of the same answers.
-
-  Attributes:
-    n, agreement, kappa: answers, share of the same verdicts, and Cohen's kappa.
-    counts: (first, second) -> answers.
-  """
-
-  n: int
-  agreement: float
-  kappa: float
-  counts: dict[tuple[int, int], int]
-
-
-def judges(
-  frame: pd.DataFrame, first: str = 'recorded', second: str = 'solver'
-) -> Judges:
-  """How often two scores, each 0 or 1, are the same."""
-  both_scored = frame[frame[first].notna() & frame[second].notna()]
-  both = [
-    (both_scored[name].clip(0, 1) > 0.5).astype(int) for name in (first, second)
-  ]
-  counted = both_scored.groupby(both).size()
-  counts = {(a, b): int(counted.get((a, b), 0)) for a in (0, 1) for b in (0, 1)}
-  n = sum(counts.values())
-  same = (counts[0, 0] + counts[1, 1]) / n
-  ones = [
-    (counts[1, 1] + counts[1, 0]) / n,
-    (counts[1, 1] + counts[0, 1]) / n,
-  ]
-  chance = ones[0] * ones[1] + (1 - ones[0]) * (1 - ones[1])
-  kappa = (same - chance) / (1 - chance) if chance < 1 else 1.0
-  return Judges(n, same, kappa, counts)
-
-
-def judges_table(frame: pd.DataFrame) -> Table:
-  """The authors' judge beside the solver, over all and by graph and domain."""
-  rows = []
-  for (graph, domain), part in [
-    (('all', 'all'), frame),
-    *sorted(
-      frame.groupby(['graph', 'domain'], observed=True),
-      key=lambda compared: [*answers.LETTERS].index(compared[0][0]),
-    ),
-  ]:
-    if not (part['recorded'].notna() & part['solver'].notna()).any():
-      continue
-    compared = judges(part)
-    rows.append(
-      {
-        'graph': answers.LETTERS.get(str(graph), str(graph)),
-        'domain': str(domain),
-        'n': compared.n,
-        'agreement': compared.agreement,
-        'kappa': compared.kappa,
-        'right by the judge alone': compared.counts[1, 0],
-        'right by the solver alone': compared.counts[0, 1],
-      }
-    )
-  return pages.table(
-    "The authors' judge (a language model) and the solver", rows, folded=True
-  )
 
 
 TITLE = 'CogEval: planning on graphs told in words'
@@ -565,7 +316,7 @@ def of_answers(
   fits: dict[str, Stepwise] = {}
 
   def added() -> Table:
-    fits[score] = regression.stepwise(frame, score, terms_of(frame))
+    fits[score] = statistics.stepwise(frame, score, terms_of(frame))
     return stepwise_table(fits)
 
   step_by_step = _or_why('Table 2: step-wise regression', added)
@@ -591,7 +342,7 @@ def assembled(
 ) -> AnswersPage:
   """A page: what all have, and `more` tables and `rows` of their own."""
   parts = [
-    claims_table(claimed) if claimed else None,
+    REPORT.table('claims', claimed) if claimed else None,
     by_model(frame, score, 'graph', f'Figure 2: {score} by graph'),
     conditions_table(frame, score),
     *more,
@@ -604,7 +355,7 @@ def assembled(
     title,
     lead_text,
     [part for part in parts if part is not None and len(part.rows)],
-    figures.pictures(frame, score),
+    pictures(frame, score),
     WORDS,
     {'cells': cells(frame), **rows},
   )
@@ -619,28 +370,28 @@ def lead(frame: pd.DataFrame, score: str) -> str:
   )
 
 
-def terms_of(frame: pd.DataFrame) -> list[regression.Term]:
+def terms_of(frame: pd.DataFrame) -> list[statistics.Term]:
   """Table 2's terms, but for factors that do not vary."""
   varied = {
     factor
-    for term in regression.TERMS
+    for term in statistics.TERMS
     for factor in term
     if frame[factor].nunique() > 1
   }
-  return [term for term in regression.TERMS if varied.issuperset(term)]
+  return [term for term in statistics.TERMS if varied.issuperset(term)]
 
 
 def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   """Coefficients of all factors, and of single conditions for each model."""
-  models = answers.models_of(frame)
+  models = statistics.models_of(frame)
   references = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
-  names: Sequence[str] = regression.FACTORS
+  names: Sequence[str] = statistics.FACTORS
   title = f'Coefficients of table 2: main effects on {score}'
   fitted = [_regressed(frame, score, names, references, title)]
   for model in models[:3]:
     of_model = frame[frame['model'] == model]
     if of_model['condition'].nunique() > 1:
-      title = f'Conditions of {answers.label(model)}: effects on {score}'
+      title = f'Conditions of {statistics.label(model)}: effects on {score}'
       names = 'graph', 'domain', 'temperature', 'condition'
       references = {'graph': 'n7line', 'condition': 'valuePath'}
       fitted.append(_regressed(of_model, score, names, references, title))
@@ -659,7 +410,7 @@ def _regressed(
   return _or_why(
     title,
     lambda: coefficients_table(
-      regression.regression(frame, score, names, present), title
+      statistics.regression(frame, score, names, present), title
     ),
   )
 
@@ -683,7 +434,7 @@ def _there(frame: pd.DataFrame, references: dict[str, Any]) -> dict[str, Any]:
 
 def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
   """The paper's claims of the first model's answers."""
-  model = answers.models_of(frame)[0]
+  model = statistics.models_of(frame)[0]
   return [
     *harder(frame, score, model),
     *hallucinated(frame, model),
@@ -739,7 +490,9 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
     lead_text = f'{len(listed):,} lists of edges'
     return AnswersPage(TITLE, lead_text, checked, (), WORDS, {})
   content = of_answers(answered)
-  more = [settings_table(answered)] if answered['setting'].nunique() > 1 else []
+  more = []
+  if answered['setting'].nunique() > 1:
+    more = [by_model(answered, 'solver', 'setting', 'By the way of asking')]
   return content._replace(tables=[*content.tables, *more, *checked])
 
 
@@ -757,7 +510,7 @@ def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
     for values in zip(*columns, strict=True)
   ]
   return frame.assign(
-    setting=names, group=frame['condition'].map(answers.GROUP).fillna('')
+    setting=names, group=frame['condition'].map(statistics.GROUP).fillna('')
   )
 
 
@@ -801,23 +554,229 @@ def _values(sample: EvalSample) -> dict[str, Any]:
   return values
 
 
-def settings_table(frame: pd.DataFrame) -> Table:
-  """Scores of each way of asking: wording, turns and hints."""
-  return by_model(frame, 'solver', 'setting', 'By the way of asking')
-
-
 def edges_table(frame: pd.DataFrame) -> Table:
   """The manipulation check: precision and recall of listed edges."""
   rows = [
     {
-      'model': answers.label(model),
-      'graph': answers.LETTERS.get(str(graph), str(graph)),
+      'model': statistics.label(model),
+      'graph': LETTERS.get(str(graph), str(graph)),
       'check': check,
-      'precision': interval(answers.mean(part, 'precision')),
-      'recall': interval(answers.mean(part, 'recall')),
+      'precision': REPORT.mean(part, 'precision'),
+      'recall': REPORT.mean(part, 'recall'),
     }
     for (model, graph, check), part in frame.groupby(
       ['model', 'graph', 'check']
     )
   ]
-  return pages.table('Edges that models list', rows)
+  return REPORT.table('edges', rows)
+
+
+# Figures.
+
+_GREY, _GOOD, _BAD, _NEW, _GOAL = (
+  *('#b8bec6', '#2a7f3f', '#c8102e', '#2f6fb3', '#f2b705'),
+)
+# Classes that figure 3 shows, and how many answers of each.
+SHOWN = ('hallucinated_edge', 'too_long', 'loop')
+_EACH = 2
+
+
+@functools.lru_cache(maxsize=64)
+def layout(graph: Graph) -> Mapping[int, tuple[float, float]]:
+  """Node -> place: chains and trees from the start down, others by springs."""
+  drawn: Any = nx.Graph(graph.edges)
+  if not nx.is_tree(drawn):
+    apart = nx.spring_layout(drawn, seed=1, iterations=300)
+    placed = nx.kamada_kawai_layout(drawn, pos=apart)
+    return {node: (float(x), float(y)) for node, (x, y) in placed.items()}
+  depth = nx.single_source_shortest_path_length(drawn, graph.start)
+  across = {node: 0.0 for node in drawn if drawn.degree(node) == 1}
+  order = [n for n in nx.dfs_preorder_nodes(drawn, graph.start) if n in across]
+  across |= {leaf: float(k) for k, leaf in enumerate(order)}
+  for node in sorted(drawn, key=lambda n: -depth[n]):
+    below = [across[n] for n in drawn[node] if depth[n] > depth[node]]
+    if below:
+      across[node] = sum(below) / len(below)
+  return {node: (across[node], -float(depth[node])) for node in drawn}
+
+
+def places(problem: AnsweredQuestion) -> dict[int, tuple[float, float]]:
+  """Positions of nodes; new ones stand beside those that lead to them."""
+  at = dict(layout(problem.before))
+  middle = np.mean(list(at.values()), 0)
+  for node in problem.graph.nodes:
+    if node not in at:
+      near = [at[n] for n in problem.graph.neighbours(node) if n in at]
+      spot = np.mean(near, 0) if near else middle
+      away = spot - middle + np.array([0.31, 0.17])
+      at[node] = tuple(spot + 0.35 * away / max(np.hypot(*away), 1e-9))
+  return at
+
+
+def draw(
+  axis: Any, problem: AnsweredQuestion, nodes: Sequence[int], title: str
+) -> None:
+  """Draws a path on a graph: steps that are there, and those that are not.
+
+  Closed edges are dashed and opened ones blue; the start has a green ring,
+  goals are yellow, and what an answer invents is red.
+  """
+  at, graph, before = places(problem), problem.graph, problem.before
+  unknown = [node for node in nodes if node not in at]
+  low = min(y for _, y in at.values())
+  for k, node in enumerate(dict.fromkeys(unknown)):
+    at[node] = (min(x for x, _ in at.values()) + 0.4 * k, low - 0.5)
+  now = {frozenset(arc) for arc in graph.arcs}
+  then = {frozenset(arc) for arc in before.arcs}
+  for edge in now | then:
+    a, b = sorted(edge)
+    colour = _NEW if edge not in then else _GREY
+    style = '--' if edge not in now else '-'
+    xs, ys = zip(at[a], at[b], strict=True)
+    axis.plot(xs, ys, style, color=colour, linewidth=1.1, zorder=1)
+  for k, (tail, head) in enumerate(itertools.pairwise(nodes)):
+    colour = _GOOD if (tail, head) in graph.known else _BAD
+    _arrow(axis, at[tail], at[head], colour, k)
+  for node, spot in at.items():
+    fill = _GOAL if node in problem.goals else 'white'
+    ring = _GOOD if node == problem.start else '#444444'
+    ring = _BAD if node in unknown else ring
+    axis.scatter(
+      *spot, s=190, color=fill, edgecolors=ring, linewidths=1.6, zorder=3
+    )
+    label = '?' if node in unknown else str(node)
+    axis.text(*spot, label, ha='center', va='center', fontsize=7, zorder=4)
+  axis.set_title(title, fontsize=9)
+  axis.set_axis_off()
+  axis.margins(0.1)
+
+
+def _arrow(
+  axis: Any,
+  tail: tuple[float, float],
+  head: tuple[float, float],
+  colour: str,
+  number: int,
+) -> None:
+  """A step; those that are there and back do not cover each other."""
+  axis.annotate(
+    '',
+    head,
+    tail,
+    arrowprops={
+      'arrowstyle': '-|>',
+      'color': colour,
+      'linewidth': 1.8,
+      'shrinkA': 7,
+      'shrinkB': 7,
+      'connectionstyle': 'arc3,rad=0.12',
+    },
+    zorder=2,
+  )
+  x, y = 0.6 * np.array(tail) + 0.4 * np.array(head)
+  axis.text(x, y, str(number + 1), color=colour, fontsize=7, zorder=5)
+
+
+def problem_of(row: Mapping[str, Any]) -> AnsweredQuestion:
+  """The problem that an answer, a row of a table, is about."""
+  graph, condition, domain = (
+    str(row[name]) for name in ('graph', 'condition', 'domain')
+  )
+  start, goal = (_node(row[name]) for name in ('start', 'goal'))
+  return questions.problem(Question(graph, condition, domain, start, goal))
+
+
+def _node(value: Any) -> int | None:
+  return None if pd.isna(value) else int(value)
+
+
+def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
+  """Figure 1: the graphs, and how often a model is right on each."""
+  figure, axes = figures.new_axes(6, across=3, size=(3.6, 3.0))
+  scored = frame[(frame['model'] == model) & frame[score].notna()]
+  for axis, name in zip(axes, LETTERS, strict=True):
+    cell = scored[scored['graph'] == name]
+    title = f'{LETTERS[name]} ({name})'
+    if len(cell):
+      mean = REPORT.mean(cell, score)
+      title += f': {mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]'
+    draw(axis, questions.problem(Question(name, 'valuePath')), (), title)
+  return REPORT.picture(
+    'figure1', figures.to_png(figure), model=statistics.label(model)
+  )
+
+
+def bars(frame: pd.DataFrame, score: str) -> Picture:
+  """Figure 2: means of each model by graph and by group of conditions."""
+  figure, axes = figures.new_axes(2, across=1, size=(11.0, 3.2))
+  models = statistics.models_of(frame[frame[score].notna()])
+  panels = {
+    'graph': list(LETTERS),
+    'group': [g for g in questions.GROUPS if g in set(frame['group'])],
+  }
+  for axis, (by, values) in zip(axes, panels.items(), strict=True):
+    for k, model in enumerate(models):
+      scored = frame[(frame['model'] == model) & frame[score].notna()]
+      cells = [(n, scored[scored[by] == v]) for n, v in enumerate(values)]
+      means = [(n, REPORT.mean(s, score)) for n, s in cells if len(s)]
+      width = 0.84 / len(models)
+      spots = [n - 0.42 + width * (k + 0.5) for n, _ in means]
+      height = np.array([mean.value for _, mean in means])
+      low = height - [mean.low for _, mean in means]
+      high = [mean.high for _, mean in means] - height
+      axis.bar(spots, height, width, label=statistics.label(model))
+      axis.errorbar(
+        spots, height, [low, high], fmt='none', ecolor='#333333', linewidth=0.7
+      )
+    names = [LETTERS.get(value, value) for value in values]
+    axis.set_xticks(range(len(values)), names)
+    axis.set_ylabel(f'mean score ({score})')
+    axis.set_ylim(0, 1)
+  axes[0].legend(fontsize=7, ncols=min(len(models), 5), loc='upper right')
+  return REPORT.picture('figure2', figures.to_png(figure))
+
+
+def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
+  """Figure 3: the most frequent wrong answers of a model, on their graphs."""
+  large = frame[
+    (frame['model'] == model)
+    & frame['graph'].isin(['n15star', 'n16cluster', 'n21star'])
+    & frame['nodes'].notna()
+  ]
+  keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
+  chosen: list[tuple[dict[str, Any], int]] = []
+  for kind in SHOWN:
+    failed = large[large['outcome'] == kind]
+    count = failed.groupby(keys, observed=True, dropna=False).size()
+    count = count.sort_values(ascending=False, kind='stable')
+    seen: list[object] = []
+    for place, number in count.items():
+      row = dict(zip(keys, place, strict=True)) | {'outcome': kind}
+      if row['graph'] not in seen and len(seen) < _EACH:
+        seen.append(row['graph'])
+        chosen.append((row, int(number)))
+  if not chosen:
+    return None
+  figure, axes = figures.new_axes(len(chosen), across=3, size=(4.2, 3.6))
+  for axis, (row, number) in zip(axes, chosen, strict=True):
+    problem = problem_of(row)
+    nodes = scoring.whole(problem, scoring.parse_nodes(row['nodes']))
+    title = (
+      f'{row["outcome"].replace("_", " ")}, n={number}: '
+      f'{LETTERS[row["graph"]]}, {row["condition"]}'
+    )
+    draw(axis, problem, nodes, title)
+  return REPORT.picture(
+    'figure3', figures.to_png(figure), model=statistics.label(model)
+  )
+
+
+def pictures(frame: pd.DataFrame, score: str) -> list[Picture]:
+  """The three figures; graphs and answers are those of the first model."""
+  model = statistics.models_of(frame)[0]
+  drawings = [
+    six(frame, score, model),
+    bars(frame, score),
+    wrong_answers(frame, model),
+  ]
+  return [picture for picture in drawings if picture is not None]

@@ -84,6 +84,15 @@ class NodeReply(NamedTuple):
   hedged: bool = False
 
 
+def parse_nodes(text: object) -> tuple[int, ...]:
+  """Nodes of '1-7-?'; none of what is no text."""
+  if not isinstance(text, str) or not text:
+    return ()
+  return tuple(
+    UNKNOWN if node == '?' else int(node) for node in text.split('-')
+  )
+
+
 def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
   """The nodes that a reply names as its answer.
 

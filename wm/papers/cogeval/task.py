@@ -36,9 +36,10 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
-from wm.core import basics
-from wm.language import arguments, providers
-from wm.language.metrics import stderr
+from wm.core import basics, fields
+from wm.core.fields import field
+from wm.language import providers
+from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.papers.cogeval import prompts
 from wm.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import graphs, questions
@@ -51,81 +52,60 @@ GROUP = {
   for group, several in questions.GROUPS.items()
   for condition in several
 }
-Listed = str | float | list[str] | list[float]
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class CogEvalOptions:
+  """Questions and conversations; lists are divided by commas."""
+
+  graphs: str = field('', "names or letters, '' for all six")
+  domains: str = field(
+    'ordRooms,unordSpatial,socialTies',
+    "of names; also 'objects' and 'letters'",
+  )
+  conditions: str = field('', "'' for all of a graph")
+  temperatures: str = field('0', 'of sampling')
+  repeats: int = field(
+    1,
+    'of each question at each temperature; those about two nodes ask of other '
+    'nodes in each',
+    least=1,
+  )
+  wording: str = field('audited', 'see prompts', choices=prompts.WORDINGS)
+  turns: str = field('two', 'see prompts', choices=prompts.TURNS)
+  hint: str = field('', 'behind the last question', choices=prompts.HINTS)
+  check: str = field('', 'in place of questions', choices=prompts.CHECKS)
+  relabel: bool = field(False, 'each repeat has names and order of its own')
+  seed: int = field(0, 'of these, and of the nodes asked about')
+
+  def __post_init__(self) -> None:
+    fields.check(self)
+
+  def dialogs(self, seed: int) -> prompts.DialogSettings:
+    """The options of conversations; seed: of names and order."""
+    return prompts.DialogSettings(
+      self.wording, self.turns, self.hint, seed, self.check
+    )
 
 
 @task
-@arguments.in_one_line
-def cogeval(
-  graphs: Listed = '',
-  domains: Listed = 'ordRooms,unordSpatial,socialTies',
-  conditions: Listed = '',
-  temperatures: Listed = 0.0,
-  repeats: int = 1,
-  wording: str = 'audited',
-  turns: str = 'two',
-  hint: str = '',
-  check: str = '',
-  relabel: bool = False,
-  seed: int = 0,
-) -> Task:
+@with_options
+def cogeval(options: CogEvalOptions) -> Task:
   """Planning on six graphs in words, after rewards and ways have changed.
 
   Scores are clustered by question: repeats of one are not independent, unless
   `relabel` gives each its own names and order.
-
-  Args:
-    graphs: names or letters, '' for all six.
-    domains: of names; also 'objects' and 'letters'.
-    conditions: '' for all of a graph.
-    temperatures: of sampling.
-    repeats: of each question at each temperature; those about two nodes ask of
-      other nodes in each.
-    wording: 'audited', 'original', 'published' or 'tuples'.
-    turns: 'two', 'forced' or 'one'; see `prompts`.
-    hint: '', 'bfs' or 'dfs'.
-    check: '', or 'edges', 'map' or 'contamination' in place of questions.
-    relabel: each repeat has names and order of its own.
-    seed: of these, and of the nodes asked about.
   """
-  settings = prompts.DialogSettings(wording, turns, hint, seed, check)
-  asked = list(
-    samples(
-      listed(graphs),
-      listed(domains),
-      listed(conditions),
-      _numbers(temperatures),
-      repeats,
-      settings,
-      relabel=relabel,
-    )
-  )
+  asked = list(samples(options))
   if not asked:
-    raise core.InputError(
-      f'repeats={repeats}, domains={domains!r}; expected one or more of each'
-    )
+    raise core.InputError(f'domains={options.domains!r}; expected one or more')
   return Task(
     dataset=MemoryDataset(asked, name='cogeval'),
     solver=converse(),
-    scorer=listed_edges() if check else planned(),
+    scorer=listed_edges() if options.check else planned(),
     version=VERSION,
   )
-
-
-def listed(value: Listed) -> list[str]:
-  """Values of 'a,b', of a list, or of a number."""
-  values = value if isinstance(value, list) else str(value).split(',')
-  return [str(item).strip() for item in values if str(item).strip()]
-
-
-def _numbers(value: Listed) -> list[float]:
-  """Temperatures; raises InputError where one is none."""
-  try:
-    return [float(number) for number in listed(value)] or [0.0]
-  except ValueError as error:
-    raise core.InputError(
-      f'temperatures={value!r}: {error}; expected numbers, as 0,0.5'
-    ) from error
 
 
 def _conditions(
@@ -157,33 +137,27 @@ def _conditions(
   }
 
 
-def samples(
-  graph_names: Sequence[str],
-  domains: Sequence[str],
-  conditions: Sequence[str],
-  temperatures: Sequence[float],
-  repeats: int,
-  settings: prompts.DialogSettings,
-  *,
-  relabel: bool = False,
-) -> Iterator[Sample]:
-  """A sample for each graph, domain, condition, temperature and repeat.
+def samples(options: CogEvalOptions) -> Iterator[Sample]:
+  """A sample for each graph, domain, condition, repeat and temperature.
 
   Raises:
     InputError: no such graph or domain, or a condition that no graph has.
   """
-  for name, graph_conditions in _conditions(graph_names, conditions).items():
-    for domain in domains:
-      # What is checked is told before any condition.
-      for condition in (
-        graph_conditions if not settings.check else ['valuePath']
-      ):
-        for repeat in range(repeats):
-          question = chosen(name, condition, domain, settings.seed + repeat)
-          seed = settings.seed + (repeat + 1 if relabel else 0)
-          for temperature in temperatures:
-            put = settings._replace(seed=seed)
-            yield sample(question, put, temperature, repeat)
+  temperatures = numbers(options.temperatures, 'temperatures', float) or [0.0]
+  by_graph = _conditions(listed(options.graphs), listed(options.conditions))
+  for graph, conditions in by_graph.items():
+    # A check comes before any condition is told.
+    for domain, condition, repeat in itertools.product(
+      listed(options.domains),
+      ['valuePath'] if options.check else conditions,
+      range(options.repeats),
+    ):
+      question = chosen(graph, condition, domain, options.seed + repeat)
+      dialogs = options.dialogs(
+        options.seed + (repeat + 1 if options.relabel else 0)
+      )
+      for temperature in temperatures:
+        yield sample(question, dialogs, temperature, repeat)
 
 
 def chosen(graph: str, condition: str, domain: str, number: int) -> Question:

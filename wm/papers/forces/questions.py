@@ -6,6 +6,7 @@ masses AU / year^2. T is the number of time steps.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, inputs, registry
+from wm.core import basics, fields, inputs, registry
+from wm.core.fields import field
 from wm.kernels import orbits
 from wm.runtime import pages
 
@@ -64,9 +66,9 @@ class System(NamedTuple):
       told=np.flatnonzero(self.known[shown]),
     )
 
-  def telling(self, told: np.ndarray) -> System:
+  def telling(self, steps: np.ndarray) -> System:
     """The system with other steps told."""
-    return self._replace(told=np.asarray(told, np.int64))
+    return self._replace(told=np.asarray(steps, np.int64))
 
 
 def load(folder: pathlib.Path) -> list[System]:
@@ -142,9 +144,9 @@ def _array(
 
 
 def draw(
-  num: int, seed: int, *, world: str = WORLD, told: int = 10
+  num: int, seed: int, *, world: str = WORLD, num_told: int = 10
 ) -> list[System]:
-  """Random systems, the sun at rest, with `told` steps over the whole range.
+  """Random systems, the sun at rest, `num_told` steps told over the range.
 
   world: spec of a world of moving bodies with one planet; its bins and the
     motion of its sun are left out.
@@ -178,41 +180,41 @@ def draw(
       planet_mass,
       star,
     )
-    systems.append(spread(system, told, seed))
+    systems.append(spread(system, num_told, seed))
   return systems
 
 
-def _enough(told: int, steps: int, which: str) -> None:
-  if not 0 <= told <= steps:
+def _enough(num_told: int, steps: int, which: str) -> None:
+  if not 0 <= num_told <= steps:
     raise core.InputError(
-      f'{told} steps {which} told; expected 0 to {steps} of them'
+      f'{num_told} steps {which} told; expected 0 to {steps} of them'
     )
 
 
-def early(system: System, told: int, seed: int) -> System:
-  """With `told` random steps of the first half, as published.
+def early(system: System, num_told: int, seed: int) -> System:
+  """With `num_told` random steps of the first half, as published.
 
   Raises:
     InputError: there are fewer.
   """
   half = len(system.force) // 2
-  _enough(told, half, 'of the first half')
+  _enough(num_told, half, 'of the first half')
   order = np.argsort(
     basics.hash64(seed, STREAM, int(system.name), np.arange(half))
   )
-  return system.telling(np.sort(order[:told]))
+  return system.telling(np.sort(order[:num_told]))
 
 
-def spread(system: System, told: int, seed: int) -> System:
-  """With `told` steps over the whole range: a random one of each part.
+def spread(system: System, num_told: int, seed: int) -> System:
+  """With `num_told` steps over the whole range: a random one of each part.
 
   Raises:
     InputError: there are fewer.
   """
   steps = len(system.force)
-  _enough(told, steps, 'of a system')
-  edges = np.linspace(0, steps, told + 1)
-  share = basics.uniforms(seed, STREAM, int(system.name), np.arange(told))
+  _enough(num_told, steps, 'of a system')
+  edges = np.linspace(0, steps, num_told + 1)
+  share = basics.uniforms(seed, STREAM, int(system.name), np.arange(num_told))
   at = edges[:-1] + share * np.diff(edges)
   return system.telling(np.unique(at.astype(np.int64)))
 
@@ -269,73 +271,78 @@ class ForceQuestion(NamedTuple):
   system: System
 
 
-def questions(
-  variant: str = 'published',
-  *,
-  folder: str = '',
-  num: int = 5,
-  told: int = 10,
-  every: int = 0,
-  others: int = 4,
-  last: int = 0,
-  seed: int = 0,
-  world: str = WORLD,
-) -> list[ForceQuestion]:
-  """The questions of a variant of prompts.
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class ForceOptions:
+  """Systems, and how much of them prompts tell.
 
-  Args:
+  Attributes:
     variant: 'published'; 'corrected', with the sun where it is and forces told
       over the whole range; or 'several', which tells of other systems first.
-    folder: of published systems; '' draws `num` new ones.
-    num: systems that are asked about.
     told: steps of a system whose force is told; of published systems as they
       are, unless the variant is another.
     every: each which time step is shown, besides those that are told; 0 is 10
       for 'several' and 1 else.
-    others: of 'several', the systems told before.
-    last: of 'several', steps that are told of the system that is asked about.
-    seed: of systems, and of the steps that are told.
-    world: that systems are drawn from.
-
-  Raises:
-    InputError: no such variant, numbers that are too small, or no such folder.
   """
-  if variant not in VARIANTS:
-    raise core.InputError(
-      f'forces: variant={variant!r}; available: {", ".join(VARIANTS)}'
-    )
-  if min(num, told, others) < 1 or min(last, every) < 0:
-    raise core.InputError(
-      f'forces: num={num}, told={told}, others={others}, last={last}, '
-      f'every={every}; expected at least 1, 1, 1, 0 and 0'
-    )
-  several = variant == 'several'
-  if folder:
-    systems = load(pathlib.Path(folder))
-    least = others + 1 if several else 1
-    if len(systems) < least:
+
+  variant: str = field('published', choices=VARIANTS)
+  folder: str = field('', "of published systems; '' draws `num` new ones")
+  num: int = field(5, 'systems that are asked about', least=1)
+  told: int = field(10, least=1)
+  every: int = field(0, least=0)
+  others: int = field(4, "of 'several', the systems told before", least=1)
+  last: int = field(
+    0, "of 'several', steps told of the system that is asked about", least=0
+  )
+  seed: int = field(0, 'of systems, and of the steps that are told')
+  world: str = field(WORLD, 'that systems are drawn from')
+
+  def __post_init__(self) -> None:
+    fields.check(self)
+
+  @property
+  def more(self) -> int:
+    """Systems besides those that are asked about."""
+    return self.others if self.variant == 'several' else 0
+
+  def systems(self) -> list[System]:
+    """Systems with the forces that they come with.
+
+    Raises:
+      InputError: there is no such folder or world, or it has too few systems.
+    """
+    if not self.folder:
+      num = self.num + self.more
+      return draw(num, self.seed, world=self.world, num_told=self.told)
+    systems = load(pathlib.Path(self.folder))
+    if len(systems) <= self.more:
       raise core.InputError(
-        f'forces: {folder} has {len(systems)} systems; expected {least}'
+        f'forces: {self.folder} has {len(systems)} systems; expected '
+        f'{self.more + 1}'
       )
-    num = min(num, len(systems))
+    return systems
+
+
+def questions(options: ForceOptions) -> list[ForceQuestion]:
+  """The questions of a variant of prompts; raises InputError."""
+  systems, seed = options.systems(), options.seed
+  num = min(options.num, len(systems))
+  step = options.every or EVERY[options.variant]
+  if options.variant != 'published':
+    shown = [spread(system, options.told, seed) for system in systems]
+  elif options.folder:  # These have their told steps already.
+    shown = systems
   else:
-    more = others if several else 0
-    systems = draw(num + more, seed, world=world, told=told)
-  step = every or EVERY[variant]
-  # The published systems have their told steps already.
-  if variant == 'published':
-    if not folder:
-      systems = [early(system, told, seed) for system in systems]
-    shown = [system.every(step) for system in systems]
-  else:
-    shown = [spread(system, told, seed).every(step) for system in systems]
-  if not several:
+    shown = [early(system, options.told, seed) for system in systems]
+  shown = [system.every(step) for system in shown]
+  if options.variant != 'several':
     return [
-      ForceQuestion(prompt(variant, system), system) for system in shown[:num]
+      ForceQuestion(prompt(options.variant, system), system)
+      for system in shown[:num]
     ]
   listed = []
   for n in range(num):
-    before = [shown[(n + 1 + k) % len(shown)] for k in range(others)]
-    asked = spread(systems[n], last, seed).every(step)
-    listed.append(ForceQuestion(prompt(variant, asked, before), asked))
+    before = [shown[(n + 1 + k) % len(shown)] for k in range(options.others)]
+    asked = spread(systems[n], options.last, seed).every(step)
+    listed.append(ForceQuestion(prompt('several', asked, before), asked))
   return listed

@@ -20,8 +20,12 @@ from wm.papers.forces.questions import System
 
 # Of the last commit of the published repository. Its record has no replies:
 # they are written anew from the numbers that were read of them.
-CREATED = '2025-07-29T00:00:00+00:00'
-SOURCE = 'github.com/keyonvafa/inductive-bias-probes, MIT'
+RECORD = eval_logs.Record(
+  'forces',
+  tasks.VERSION,
+  '2025-07-29T00:00:00+00:00',
+  'github.com/keyonvafa/inductive-bias-probes, MIT',
+)
 ANSWERS = 'llm-predictions'
 
 
@@ -41,17 +45,14 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
   systems = questions.load(pathlib.Path(folder))
   for model, answers in load(pathlib.Path(folder), systems).items():
     yield eval_logs.scored_log(
-      f'forces-published-{model}',
+      RECORD,
+      model,
       [
         _sample(model, system, answer)
         for system, answer in zip(systems, answers, strict=True)
       ],
       tasks.forces_scorer(),
-      task='forces',
-      version=tasks.VERSION,
-      model=model,
-      created=CREATED,
-      source=SOURCE,
+      f'forces-published-{model}',
     )
 
 

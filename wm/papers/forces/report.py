@@ -10,7 +10,6 @@ compares steps of one system alone.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,10 +21,12 @@ from wm.core import inputs
 from wm.evaluation import force_laws, formulas
 from wm.kernels import symbolic
 from wm.language import eval_logs, pages
+from wm.language.pages import Report, filled
 from wm.papers.forces import score as scoring
 from wm.papers.forces import task as tasks
 from wm.papers.forces.questions import System
-from wm.reporting import figures, tables, write
+from wm.reporting import figures
+from wm.reporting.tables import Table
 
 # Share of numbers that are above 0, as `force_law` has it.
 POSITIVE = force_laws.POSITIVE
@@ -251,75 +252,51 @@ def _limits(truth: np.ndarray, force: np.ndarray) -> tuple[float, float]:
 
 
 NODES = 8  # Size of the largest formulas: that of Newton's law.
+REPORT = Report('forces')
 TITLE = 'Forces on planets, as language models say'
 FITTED = 'Newton with the sun fitted knows what the prompt shows, and no more.'
 FALSE = 'The prompts have the sun at the origin, where it is not.'
-
-
-def _by_system(
-  rows: Sequence[pages.Row],
-  shown: Sequence[System],
-  title: str,
-  note: str,
-  *quantities: str,
-) -> tables.Table:
-  """A row for each speaker, a column for each system."""
-  by = {(row['speaker'], row['system']): row for row in rows}
-  lines = [
-    {
-      'speaker': name,
-      **{
-        f'system {system.name}': ', '.join(
-          _short(by[name, system.name][quantity]) for quantity in quantities
-        )
-        for system in shown
-      },
-    }
-    for name in dict.fromkeys(row['speaker'] for row in rows)
-  ]
-  return pages.table(title, lines, note)
 
 
 def _tables(
   rows: Sequence[pages.Row],
   laws_of: Mapping[str, SpeakerLaw],
   shown: Sequence[System],
-) -> list[tables.Table]:
-  names = {row['speaker'] for row in rows}
-  wide = functools.partial(_by_system, rows, shown)
+) -> list[Table]:
+  by = {(row['speaker'], row['system']): row for row in rows}
+  speakers = dict.fromkeys(row['speaker'] for row in rows)
+
+  def lines(*quantities: str) -> list[dict[str, Any]]:
+    """A row for each speaker, in it the quantities of each system."""
+    return [
+      {
+        'speaker': name,
+        'systems': {
+          f'system {system.name}': ', '.join(
+            _short(by[name, system.name][quantity]) for quantity in quantities
+          )
+          for system in shown
+        },
+      }
+      for name in speakers
+    ]
+
+  exponents = [
+    {
+      'speaker': name,
+      'systems': {
+        f'system {key}': ', '.join(map(_short, pair))
+        for key, pair in law.within.items()
+      },
+    }
+    for name, law in laws_of.items()
+  ]
+  note = FITTED * ('newton_fitted' in speakers)
   return [
-    wide(
-      'Error over the true force, correlation, different numbers',
-      FITTED * ('newton_fitted' in names),
-      *('error', 'r', 'distinct'),
-    ),
-    wide(
-      'Where no force was told: error, correlation, and correlation with time',
-      'A dash: what is said there is one number. A correlation of 1 or -1 with '
-      'time is a straight line, whatever the truth is.',
-      *('error_unknown', 'r_unknown', 'r_time'),
-    ),
-    pages.table(
-      'Laws over all systems',
-      _law_rows(laws_of),
-      'Masses, and nearly forces, are constant in a system: whoever repeats '
-      'the told forces of each system seems to know the law. Intervals are '
-      'clustered by system; force_law judges from ten systems on.',
-    ),
-    pages.table(
-      'Exponent of the distance within each system, and r squared',
-      [
-        {
-          'speaker': name,
-          **{
-            f'system {key}': ', '.join(map(_short, pair))
-            for key, pair in law.within.items()
-          },
-        }
-        for name, law in laws_of.items()
-      ],
-      "Newton's is -2. A dash: one number, or numbers that have no logarithm.",
-    ),
+    REPORT.table('errors', lines('error', 'r', 'distinct'), note=note),
+    REPORT.table('unknown', lines('error_unknown', 'r_unknown', 'r_time')),
+    REPORT.table('laws', [{'law': row} for row in _law_rows(laws_of)]),
+    REPORT.table('exponents', exponents),
   ]
 
 
@@ -340,10 +317,10 @@ def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
     for key in ('r', 'm1', 'm2'):
       row[f'exponent of {key}'] = law.reason
       if law.exponents:
-        low, high = law.intervals[key]
-        ends = law.exponents[key], low, high
-        row[f'exponent of {key}'] = tables.between(
-          *(f'{end:.3f}' for end in ends)
+        ends = zip(('low', 'high'), law.intervals[key], strict=True)
+        row[f'exponent of {key}'] = filled(
+          '{value:.3f}| [{low:.3f}, {high:.3f}]',
+          {'value': law.exponents[key], **dict(ends)},
         )
     if sought:
       for loss in LOSSES:
@@ -411,12 +388,7 @@ def of_systems(
   ]
   truth = [system.force for system in systems]
   laws_of = laws(systems, {'truth': truth, **speakers}, nodes)
-  picture = write.Picture(
-    'forces.png',
-    'Forces against time: true in grey, told as dots, said in red; what is '
-    'far off is beyond the panel',
-    grid(systems, models),
-  )
+  picture = REPORT.picture('forces', grid(systems, models))
   many = f'{len(baselines)} baselines'
   if not baselines:
     many = 'no baseline (none is told)'
@@ -436,10 +408,10 @@ def _joined(
   parts: Sequence[tuple[str, pages.AnswersPage]],
 ) -> pages.AnswersPage:
   """One page of several; titles say of which prompts."""
-  tables, pictures, rows = [], [], []
+  shown, pictures, rows = [], [], []
   for number, (variant, part) in enumerate(parts, 1):
     name = f'{variant} prompts, {number}'
-    tables += [
+    shown += [
       dataclasses.replace(table, title=f'{table.title} ({name})')
       for table in part.tables
     ]
@@ -452,7 +424,7 @@ def _joined(
     rows += [{'prompts': name, **row} for row in part.rows['forces']]
   lead = f'{len(parts)} sets of systems.'
   return pages.AnswersPage(
-    TITLE, lead, tables, pictures, scoring.SCORES, {'forces': rows}
+    TITLE, lead, shown, pictures, scoring.SCORES, {'forces': rows}
   )
 
 

@@ -11,8 +11,8 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
 
-from wm.language import arguments, providers
-from wm.language.metrics import stderr
+from wm.language import providers
+from wm.language.inspect_tasks import stderr, with_options
 from wm.papers.forces import questions
 from wm.papers.forces import score as scoring
 from wm.papers.forces.questions import System
@@ -21,42 +21,10 @@ VERSION = 1
 
 
 @task
-@arguments.in_one_line
-def forces(
-  variant: str = 'published',
-  folder: str = '',
-  num: int = 5,
-  told: int = 10,
-  every: int = 0,
-  others: int = 4,
-  last: int = 0,
-  seed: int = 0,
-  world: arguments.Text = questions.WORLD,
-) -> Task:
-  """Forces on a planet at every step, from those that are told at some.
-
-  Args:
-    variant: 'published', 'corrected' or 'several'; see `questions`.
-    folder: of the published systems; '' draws new ones.
-    num: systems that are asked about.
-    told: steps of a system whose force is told.
-    every: each which time step is shown; 0 is as of the variant.
-    others: of 'several', the systems that are told of before.
-    last: of 'several', steps told of the system that is asked about.
-    seed: of systems and told steps.
-    world: that systems are drawn from.
-  """
-  asked = questions.questions(
-    variant,
-    folder=folder,
-    num=num,
-    told=told,
-    every=every,
-    others=others,
-    last=last,
-    seed=seed,
-    world=arguments.joined(world),
-  )
+@with_options
+def forces(options: questions.ForceOptions) -> Task:
+  """Forces on a planet at every step, from those that are told at some."""
+  variant = options.variant
   samples = [
     Sample(
       id=f'{variant}-{question.system.name}',
@@ -64,7 +32,7 @@ def forces(
       target=json.dumps(question.system.force.tolist()),
       metadata={'variant': variant, **stored(question.system)},
     )
-    for question in asked
+    for question in questions.questions(options)
   ]
   return Task(
     dataset=MemoryDataset(samples, name=f'forces-{variant}'),

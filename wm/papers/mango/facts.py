@@ -20,7 +20,6 @@ from rapidfuzz.distance import Levenshtein
 
 from wm import core
 from wm.core import basics
-from wm.evaluation import statistics
 from wm.papers.mango import questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import (
@@ -43,17 +42,6 @@ COLUMNS = (
   'imputed',
   *scoring.Score._fields,
 )
-MICRO, MACRO = 'micro', 'macro'
-
-
-class GamesMean(NamedTuple):
-  """A mean and its 95 % interval, clustered by game; None where n is 0."""
-
-  value: float | None
-  low: float | None
-  high: float | None
-  n: int
-  games: int
 
 
 def answer_row(
@@ -89,34 +77,6 @@ def select(rows: pd.DataFrame, **columns: Any) -> pd.DataFrame:
 def well_formed(rows: pd.DataFrame) -> pd.DataFrame:
   """The rows that the paper's scores are over."""
   return rows[rows.failure == '']
-
-
-def mean_with_interval(
-  rows: pd.DataFrame,
-  column: str = 'success',
-  average: str = MICRO,
-  value: Callable[[pd.DataFrame], np.ndarray] | None = None,
-) -> GamesMean:
-  """Mean of a column of 0 to 1, over questions or over games.
-
-  Args:
-    rows: any.
-    column: its name.
-    average: 'micro' weighs each question the same, as the paper's tables do;
-      'macro' each game, as the caption of its figure 2 says.
-    value: instead of the column, [rows] numbers.
-  """
-  if not len(rows):
-    return GamesMean(None, None, None, 0, 0)
-  values = rows[column].to_numpy(float) if value is None else value(rows)
-  games, index = np.unique(rows.game.to_numpy(str), return_inverse=True)
-  weights = np.bincount(index).astype(float)
-  totals = np.bincount(index, values)
-  if average == MACRO:
-    totals, weights = totals / weights, np.ones(len(games))
-  low, high, _ = statistics.interval(totals, weights, (0.0, 1.0))
-  center = float(totals.sum() / weights.sum())
-  return GamesMean(center, low, high, len(rows), len(games))
 
 
 def corrected(rows: pd.DataFrame) -> float | None:

@@ -261,15 +261,17 @@ def logs(
     by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
   for (model, kind), answers in by_task.items():
     yield eval_logs.scored_log(
-      f'mango_{kind}-{model}',
+      eval_logs.Record(
+        f'mango_{kind}',
+        tasks.VERSION,
+        CREATED,
+        'github.com/Oaklight/mango',
+        {'folder': maps, 'generation': 'camera_ready'},
+      ),
+      model.removesuffix('-S'),  # The setting is of samples.
       [_sample(answer, number) for number, answer in enumerate(answers)],
       tasks.mango_scorer(maps),
-      task=f'mango_{kind}',
-      version=tasks.VERSION,
-      model=model.removesuffix('-S'),  # The setting is of samples.
-      created=CREATED,
-      source='github.com/Oaklight/mango',
-      args={'folder': maps, 'generation': 'camera_ready'},
+      f'mango_{kind}-{model}',
     )
 
 

@@ -1,35 +1,25 @@
-"""MANGO's tables and figures, of answers old or new.
-
-Tables 1 and 9 compare models pair by pair, 2 has regressions, 3 and 5 to 8 are
-of the games, 4 of ill-formed answers, 10 of the minigames. Figures are the map
-with its imputed moves, success and reasoning of models, success against numbers
-of games and the length of paths, ill-formed answers, and success by game.
-"""
+"""The tables and figures of MANGO, which report.toml declares."""
 
 from __future__ import annotations
 
 import collections
-import functools
 import itertools
-import json
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.evaluation import statistics
 from wm.language import pages
-from wm.language.pages import AnswersPage
-from wm.papers import declared
+from wm.language.pages import AnswersPage, Report, cluster_mean
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.facts import Facts
 from wm.papers.mango.questions import KINDS
 from wm.papers.mango.score import QuestionWords, Score
-from wm.reporting import figures, papers, tables, write
+from wm.reporting import figures, write
 from wm.reporting.tables import Table
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
@@ -38,267 +28,142 @@ if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
 
 
-WORDS = declared('mango', 'report.toml')['words']
 DIFFICULTY = {True: 'easy', False: 'hard'}
 
 
-def parts(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-  """(model, questions and difficulty, the rows of these), in order."""
-  for model in dict.fromkeys(rows.model):
-    for kind, easy in itertools.product(KINDS, DIFFICULTY):
-      part = facts.select(rows, model=model, kind=kind, easy=easy)
-      if len(part):
-        head = {'model': model, 'questions': f'{kind}, {DIFFICULTY[easy]}'}
-        yield head, part
+def _causes(rows: pd.DataFrame) -> str:
+  """How many answers are ill-formed by each cause."""
+  failed = rows.failure[rows.failure != '']
+  causes = failed.value_counts().sort_index(kind='stable')
+  return ', '.join(f'{k} {v}' for k, v in causes.items())
 
 
-def success_table(rows: pd.DataFrame, title: str = 'Success') -> tables.Table:
+REPORT = Report(
+  'mango',
+  labels={'kind': {kind: kind for kind in KINDS}, 'easy': DIFFICULTY},
+  measures={
+    'corrected': facts.corrected,
+    'causes': _causes,
+    # Each move has two places.
+    'share_of_ends': lambda rows, column: (
+      float(rows[column].sum() / (2 * rows.moves.sum()))
+      if rows.moves.sum()
+      else None
+    ),
+    'per_game': lambda rows, column='': (
+      (rows[column].sum() if column else len(rows)) / rows.game.nunique()
+    ),
+  },
+)
+
+
+def success_table(rows: pd.DataFrame, title: str = 'Success') -> Table:
   """Success with intervals, as the paper has it and over all answers."""
-  lines = []
-  for head, part in parts(rows):
-    formed = facts.well_formed(part)
-    lines.append(
-      {
-        **head,
-        'asked': len(part),
-        'well-formed': len(formed),
-        'success, micro': _interval(facts.mean_with_interval(formed)),
-        'success, macro': _interval(
-          facts.mean_with_interval(formed, average=facts.MACRO)
-        ),
-        'chance': _value(formed, 'chance'),
-        'above chance': facts.corrected(formed),
-        'ill-formed are 0': _interval(facts.mean_with_interval(part)),
-      }
-    )
-  return pages.table(
-    title,
-    lines,
-    'Over well-formed answers, as in the paper, but for the last column. '
-    'Intervals are clustered by game.',
-  )
+  return REPORT.table('success', rows, title=title)
 
 
-def reasoning_table(rows: pd.DataFrame) -> tables.Table:
-  """Stricter and looser readings of the same answers, and what they make up."""
-  lines = []
-  for head, part in parts(rows):
-    formed = facts.well_formed(part)
-    moves = formed.moves.sum()
-    lines.append(
-      {
-        **head,
-        'exact': _value(formed, 'exact'),
-        'nearest name': _value(formed, 'nearest'),
-        'reasoning': _value(formed, 'reasoning'),
-        "July 2023's rule": _value(formed, 'july2023'),
-        'camera-ready rule': _value(formed, 'camera_ready'),
-        'repaired': _share(formed.repaired.sum(), moves),
-        'unknown places': _share(formed.places.sum(), 2 * moves),
-        'unknown moves': _share(formed.edges.sum(), moves),
-      }
-    )
-  return pages.table(
-    'Reasoning, and what is made up',
-    lines,
-    'Over well-formed answers; of a route, `nearest name` is the success of '
-    'the camera-ready program.',
-  )
-
-
-@functools.cache
-def published() -> dict[str, Any]:
-  """The paper's numbers: launch/flags/mango2023/published.json."""
-  path = papers.folder() / 'mango2023' / 'published.json'
-  numbers: dict[str, Any] = json.loads(path.read_text(encoding='utf-8'))
-  return numbers
-
-
-def published_table() -> tables.Table:
+def published_table() -> Table:
   """Success of the models that the authors have tested."""
-  board = dict(published()['leaderboard'])
+  board = dict(REPORT.published['leaderboard'])
   note = board.pop('note')
   heads = [f'{kind}, {easy}' for kind in KINDS for easy in DIFFICULTY.values()]
   lines = [
-    {'model': model, **dict(zip(heads, values, strict=True))}
+    {'model': model, 'values': dict(zip(heads, values, strict=True))}
     for model, values in board.items()
   ]
-  title = "Success on the authors' page"
-  return pages.table(title, lines, f'{note}.', folded=True)
+  return REPORT.table('published', lines, note=note)
 
 
-def pairwise_table(rows: pd.DataFrame, column: str = 'success') -> tables.Table:
+def pairwise_table(rows: pd.DataFrame, column: str = 'success') -> Table:
   """Models in pairs, on the questions that both answered well-formed.
 
   column: 'success' makes table 1, 'reasoning' table 9.
   """
   lines = []
   models = list(dict.fromkeys(rows.model))
-  for kind, easy in itertools.product(KINDS, DIFFICULTY):
-    asked = facts.select(rows, kind=kind, easy=easy)
-    for pair in itertools.combinations(models, 2):
-      first, second = facts.both_answered(asked, pair)
+  for keys, asked in REPORT.groups(rows, 'kind', 'easy'):
+    for model, other in itertools.combinations(models, 2):
+      first, second = facts.both_answered(asked, (model, other))
       if len(first):
+        # Both have the same questions in the same order: a paired difference.
+        gaps = (first[column] - second[column]).to_numpy(float)
         lines.append(
           {
-            'questions': f'{kind}, {DIFFICULTY[easy]}',
-            'model': pair[0],
-            'other': pair[1],
-            'both answered': len(first),
-            'model has': _value(first, column),
-            'other has': _value(second, column),
-            'difference': difference(first, second, column),
+            'kind': keys['kind'],
+            'easy': DIFFICULTY[keys['easy']],
+            'model': model,
+            'other': other,
+            'first': float(first[column].mean()),
+            'second': float(second[column].mean()),
+            'difference': cluster_mean(gaps, first.game, (-1.0, 1.0)),
           }
         )
   number = {'success': 1, 'reasoning': 9}.get(column, 0)
-  return pages.table(
-    f'{column.capitalize()} in pairs (table {number})',
-    lines,
-    'Over the questions that both answered well-formed; the difference is '
-    'paired, its interval clustered by game.',
+  return REPORT.table('pairs', lines, column=column.capitalize(), number=number)
+
+
+def ill_formed_table(rows: pd.DataFrame) -> Table:
+  """Answers that are ill-formed, per game, and by cause (table 4)."""
+  failed = rows.failure != ''
+  meanings = '; '.join(
+    f'{name}: {meaning}'
+    for name, meaning in scoring.FAILURES.items()
+    if name in set(rows.failure[failed])
+  )
+  return REPORT.table(
+    'ill_formed', rows.assign(failed=failed), meanings=meanings
   )
 
 
-def difference(first: pd.DataFrame, second: pd.DataFrame, column: str) -> str:
-  """Mean paired difference of what is between 0 and 1, and its interval."""
-  _, index = np.unique(first.game.to_numpy(str), return_inverse=True)
-  totals = np.bincount(index, (first[column] - second[column]).to_numpy(float))
-  weights = np.bincount(index).astype(float)
-  low, high, _ = statistics.interval(totals, weights, (-1.0, 1.0))
-  value = float(totals.sum() / weights.sum())
-  return _interval(facts.GamesMean(value, low, high, len(first), len(weights)))
-
-
-def ill_formed_table(rows: pd.DataFrame, num_games: int = 0) -> tables.Table:
-  """Answers that are ill-formed, per game, and by cause (table 4).
-
-  num_games: that were asked about; default those with rows.
-  """
-  lines = []
-  for model in dict.fromkeys(rows.model):
-    for kind in KINDS:
-      part = facts.select(rows, model=model, kind=kind)
-      if not len(part):
-        continue
-      num = num_games or part.game.nunique()
-      ill = part[part.failure != '']
-      causes = ill.failure.value_counts().sort_index(kind='stable')
-      lines.append(
-        {
-          'model': model,
-          'questions': kind,
-          'per game': f'{len(part) / num:.2f}',
-          'ill-formed': f'{len(ill) / num:.2f}',
-          'share': len(ill) / len(part),
-          'causes': ', '.join(f'{k} {v}' for k, v in causes.items()),
-        }
-      )
-  causes_seen = set(rows.failure) - {''}
-  meanings = (
-    f'{k}: {v}' for k, v in scoring.FAILURES.items() if k in causes_seen
-  )
-  return pages.table('Ill-formed answers (table 4)', lines, '; '.join(meanings))
-
-
-def games_table(numbers: Sequence[Facts], title: str) -> tables.Table:
+def games_table(numbers: Sequence[Facts]) -> Table:
   """Numbers of games at their cut-offs (tables 3 and 5 to 8)."""
-  return pages.table(
-    title,
+  return REPORT.table(
+    'games',
     [
-      {
-        'game': game.game,
-        'steps': game.steps,
-        'up to': game.cut,
-        'locations': game.locations,
-        'edges': game.explicit + game.imputed,
-        'imputed': game.imputed,
-        'confusing': game.confusion,
-        'mean length': f'{game.length:.2f}',
-        'destinations, easy': game.df_easy,
-        'hard': game.df_hard,
-        'routes, easy': game.rf_easy,
-        'hard ': game.rf_hard,
-      }
+      {**game._asdict(), 'edges': game.explicit + game.imputed}
       for game in numbers
     ],
-    f'{sum(game.df_easy + game.df_hard for game in numbers):,} destination and '
-    f'{sum(game.rf_easy + game.rf_hard for game in numbers):,} route '
-    'questions.',
-    folded=True,
+    destinations=sum(game.df_easy + game.df_hard for game in numbers),
+    routes=sum(game.rf_easy + game.rf_hard for game in numbers),
   )
 
 
-def regression_table(
-  rows: pd.DataFrame, numbers: Sequence[Facts]
-) -> tables.Table:
+def regression_table(rows: pd.DataFrame, numbers: Sequence[Facts]) -> Table:
   """Regressions of success on the numbers of games (table 2)."""
-  lines = [
-    {
-      'model': model,
-      'questions': f'{kind}, {DIFFICULTY[easy]}',
-      'regression': coefficient.kind,
-      'variable': coefficient.variable,
-      'beta': tables.between(
-        *(
-          f'{end:.3f}'
-          for end in (coefficient.beta, coefficient.low, coefficient.high)
-        )
-      ),
-      'p': coefficient.p,
-      'games': coefficient.n,
-      'r squared': coefficient.r2,
-    }
-    for (model, kind, easy), several in facts.regressions(rows, numbers).items()
-    for coefficient in several
-  ]
-  return pages.table(
-    'What makes a game hard (table 2)',
-    lines,
-    'Ordinary least squares of the success of each game on standardised '
-    'variables. Variables are collinear: read the components beside them.',
-    folded=True,
+  return REPORT.table(
+    'regression',
+    [
+      {
+        'model': model,
+        'questions': f'{kind}, {DIFFICULTY[easy]}',
+        **coefficient._asdict(),
+      }
+      for (model, kind, easy), several in facts.regressions(
+        rows, numbers
+      ).items()
+      for coefficient in several
+    ],
   )
 
 
-def minigames_table(rows: pd.DataFrame) -> tables.Table:
+def minigames_table(rows: pd.DataFrame) -> Table:
   """Successes of minigames, game by game, with the map and without (table 10).
 
   Rows have kinds of MINIGAMES.
   """
   lines: list[dict[str, Any]] = []
   for game in [*sorted(set(rows.game)), '']:
-    of_game = facts.select(rows, game=game or None)
-    row: dict[str, Any] = {'game': game or 'all'}
-    for model in dict.fromkeys(rows.model):
-      for kind in dict.fromkeys(rows.kind):
-        part = facts.select(of_game, model=model, kind=kind)
-        if len(part):
-          text = f'{int(part.success.sum())} of {len(part)}'
-          text += (
-            '' if game else f', {_interval(facts.mean_with_interval(part))}'
-          )
-          row[f'{model}, {kind}'] = text
-    lines.append(row)
-  return pages.table(
-    'Minigames (table 10)',
-    lines,
-    'Right is the action of the walkthrough, which need not be the best one.',
-  )
-
-
-def _value(rows: pd.DataFrame, column: str) -> float | None:
-  return float(rows[column].mean()) if len(rows) else None
-
-
-def _share(part: float, whole: float) -> float | None:
-  return float(part / whole) if whole else None
-
-
-def _interval(mean: facts.GamesMean) -> str:
-  if mean.value is None or mean.low is None or mean.high is None:
-    return '–'
-  ends = mean.value, mean.low, mean.high
-  return tables.between(*(f'{end:.3f}' for end in ends))
+    cells = {}
+    for model, kind in itertools.product(
+      dict.fromkeys(rows.model), dict.fromkeys(rows.kind)
+    ):
+      part = facts.select(rows, game=game or None, model=model, kind=kind)
+      if len(part):
+        mean = f', {REPORT.shown(REPORT.mean(part, "success"))}' * (not game)
+        won = f'{int(part.success.sum())} of {len(part)}'
+        cells[f'{model}, {kind}'] = won + mean
+    lines.append({'game': game or 'all', 'models': cells})
+  return REPORT.table('minigames', lines)
 
 
 # Where a direction leads on paper; up and down lean, so that they are seen.
@@ -320,54 +185,25 @@ def pictures(
   rows: pd.DataFrame, numbers: Sequence[Facts], maze: mazes.Maze | None = None
 ) -> list[write.Picture]:
   """All figures that these rows allow, each of them well-formed or not."""
-  drawings = []
+  drawings: dict[str, Callable[[], bytes]] = {
+    'mango_success': lambda: bars(rows, 'success'),
+    'mango_reasoning': lambda: bars(rows, 'reasoning'),
+    'mango_locations': lambda: against(rows, numbers, 'locations'),
+    'mango_confusion': lambda: against(rows, numbers, 'confusion'),
+    'mango_length': lambda: lengths(rows),
+    'mango_failures': lambda: causes(rows),
+    'mango_games': lambda: by_game(rows),
+  }
   if maze is not None:
-    caption = (
-      f'The map of {maze.game} up to step {mazes.LAST}; grey moves are only '
-      'imputed (figure 1)'
-    )
-    drawings.append(write.Picture('mango_map.png', caption, drawn(maze)))
-  intervals = 'bars are 95 % intervals clustered by game'
-  drawings += [
-    write.Picture(
-      'mango_success.png',
-      f'Success over well-formed answers; {intervals}; black is chance '
-      '(figure 2)',
-      bars(rows, 'success'),
-    ),
-    write.Picture(
-      'mango_reasoning.png',
-      f"Reasoning by the paper's rule; {intervals} (figure 3)",
-      bars(rows, 'reasoning'),
-    ),
-    write.Picture(
-      'mango_locations.png',
-      'Success of each game against its locations, and the least-squares line '
-      '(figure 4)',
-      against(rows, numbers, 'locations'),
-    ),
-    write.Picture(
-      'mango_confusion.png',
-      'Success of each game against how confusing its names are (figure 5)',
-      against(rows, numbers, 'confusion'),
-    ),
-    write.Picture(
-      'mango_length.png',
-      'Success by the length of paths (figure 6)',
-      lengths(rows),
-    ),
-    write.Picture(
-      'mango_failures.png',
-      'Ill-formed answers by cause, as shares of all (figure 7)',
-      causes(rows),
-    ),
-    write.Picture(
-      'mango_games.png',
-      'Success game by game, ill-formed answers left out (figure 8)',
-      by_game(rows),
-    ),
+    map_first: dict[str, Callable[[], bytes]] = {
+      'mango_map': lambda: drawn(maze)
+    }
+    drawings = map_first | drawings
+  game = '' if maze is None else maze.game
+  return [
+    REPORT.picture(name, draw(), game=game, last=mazes.LAST)
+    for name, draw in drawings.items()
   ]
-  return drawings
 
 
 def bars(rows: pd.DataFrame, column: str) -> bytes:
@@ -380,7 +216,7 @@ def bars(rows: pd.DataFrame, column: str) -> bytes:
         part = facts.well_formed(
           facts.select(rows, model=model, kind=kind, easy=easy)
         )
-        mean = facts.mean_with_interval(part, column)
+        mean = REPORT.mean(part, column)
         if mean.value is None or mean.low is None or mean.high is None:
           continue
         at = place + 0.4 * shift - 0.2
@@ -420,49 +256,53 @@ def _panels(rows: pd.DataFrame) -> list[tuple[str, str, bool]]:
   ]
 
 
+def by_model(
+  rows: pd.DataFrame, draw: Callable[..., None], xlabel: str
+) -> bytes:
+  """A panel for each kind and difficulty, a colour for each model.
+
+  draw: gets an axis, well-formed answers, and the style of the model.
+  """
+  panels = _panels(rows)
+  figure, axes = figures.new_axes(len(panels))
+  for axis, (title, kind, easy) in zip(axes, panels, strict=True):
+    for colour, model in enumerate(dict.fromkeys(rows.model)):
+      part = facts.select(rows, model=model, kind=kind, easy=easy)
+      draw(axis, facts.well_formed(part), color=f'C{colour}', label=model)
+    axis.set(title=title, xlabel=xlabel, ylim=(-0.03, 1.03))
+  axes[0].set_ylabel('success')
+  axes[0].legend(fontsize='small')
+  return figures.to_png(figure)
+
+
 def against(
   rows: pd.DataFrame, numbers: Sequence[Facts], variable: str
 ) -> bytes:
   """Success of each game against one of its numbers."""
   number = {game.game: getattr(game, variable) for game in numbers}
-  panels = _panels(rows)
-  figure, axes = figures.new_axes(len(panels))
-  for axis, (title, kind, easy) in zip(axes, panels, strict=True):
-    for colour, model in enumerate(dict.fromkeys(rows.model)):
-      success = _per_game(rows, model, kind, easy)
-      x = np.array([number[game] for game in success.index], float)
-      y = success.to_numpy(float)
-      axis.plot(x, y, '.', color=f'C{colour}', label=model)
-      if len(x) > 2 and np.ptp(x) > 0:
-        ends = np.array([x.min(), x.max()])
-        axis.plot(ends, np.polyval(np.polyfit(x, y, 1), ends), f'C{colour}')
-    axis.set(title=title, xlabel=variable, ylim=(-0.03, 1.03))
-  axes[0].set_ylabel('success')
-  axes[0].legend(fontsize='small')
-  return figures.to_png(figure)
+
+  def draw(axis: Any, part: pd.DataFrame, **style: Any) -> None:
+    success = part.groupby('game').success.mean()
+    x = np.array([number[game] for game in success.index], float)
+    y = success.to_numpy(float)
+    axis.plot(x, y, '.', **style)
+    if len(x) > 2 and np.ptp(x) > 0:
+      ends = np.array([x.min(), x.max()])
+      line = np.polyval(np.polyfit(x, y, 1), ends)
+      axis.plot(ends, line, color=style['color'])
+
+  return by_model(rows, draw, variable)
 
 
 def lengths(rows: pd.DataFrame) -> bytes:
   """Mean success at each length of path, where ten answers are well-formed."""
-  panels = _panels(rows)
-  figure, axes = figures.new_axes(len(panels))
-  for axis, (title, kind, easy) in zip(axes, panels, strict=True):
-    for colour, model in enumerate(dict.fromkeys(rows.model)):
-      part = facts.well_formed(
-        facts.select(rows, model=model, kind=kind, easy=easy)
-      )
-      by_length = part.groupby('length').success.agg(['mean', 'size'])
-      by_length = by_length[by_length['size'] >= 10]
-      axis.plot(
-        *(by_length.index, by_length['mean'], 'o-'),
-        color=f'C{colour}',
-        ms=3,
-        label=model,
-      )
-    axis.set(title=title, xlabel='moves', ylim=(-0.03, 1.03))
-  axes[0].set_ylabel('success')
-  axes[0].legend(fontsize='small')
-  return figures.to_png(figure)
+
+  def draw(axis: Any, part: pd.DataFrame, **style: Any) -> None:
+    by_length = part.groupby('length').success.agg(['mean', 'size'])
+    by_length = by_length[by_length['size'] >= 10]
+    axis.plot(by_length.index, by_length['mean'], 'o-', ms=3, **style)
+
+  return by_model(rows, draw, 'moves')
 
 
 def causes(rows: pd.DataFrame) -> bytes:
@@ -594,7 +434,7 @@ def answers_page(
     maze for game, maze in (mazes_of or {}).items() if game in set(rows.game)
   ]
   numbers = facts.facts_of_all(asked_mazes, cuts)
-  shown = [success_table(rows), reasoning_table(rows)]
+  shown = [success_table(rows), REPORT.table('reasoning', rows)]
   if asked_mazes:
     shown.append(baselines_table(rows, asked_mazes, cuts))
   if rows.model.nunique() > 1:
@@ -603,8 +443,7 @@ def answers_page(
   if asked_mazes:
     if len(asked_mazes) > 5:  # Fewer games have no regression.
       shown.append(regression_table(rows, numbers))
-    title = 'The games as they were shown (tables 5 to 8)'
-    shown.append(games_table(numbers, title))
+    shown.append(games_table(numbers))
   drawings = (
     pictures(rows, numbers, max(asked_mazes, key=lambda m: len(m.places)))
     if asked_mazes
@@ -620,7 +459,7 @@ def answers_page(
     lead,
     [*shown, *more],
     drawings,
-    WORDS,
+    REPORT.declared['words'],
     {
       'answers': rows.to_dict('records'),
       'games': [game._asdict() for game in numbers],
@@ -635,7 +474,9 @@ def tables_page(
   models = ', '.join(dict.fromkeys(rows.model))
   lead = f'{len(rows):,} answers of {models}.'
   csv_rows = {'answers': rows.to_dict('records')}
-  return pages.AnswersPage(TITLE, lead, shown, (), WORDS, csv_rows)
+  return pages.AnswersPage(
+    TITLE, lead, shown, (), REPORT.declared['words'], csv_rows
+  )
 
 
 def baselines_table(
@@ -644,40 +485,25 @@ def baselines_table(
   cuts: Mapping[str, int] | None = None,
 ) -> Table:
   """Scores of the baselines on questions about the same games."""
-  lines = []
-  for kind in KINDS:
-    if not len(facts.select(rows, kind=kind)):
-      continue
-    scored = facts.answer_frame(
-      facts.answer_row(name, asked, score)
-      for maze in asked_mazes
-      for name, asked, score in facts.baseline_scores(
-        maze,
-        kind,
-        (cuts or {}).get(maze.game, mazes.LAST),
-        names=[
-          name
-          for name in facts.BASELINES
-          if maze.steps or name not in ('last', 'frequent')
-        ],
-      )
+  present = set(rows.kind)
+  scored = facts.answer_frame(
+    facts.answer_row(name, asked, score)
+    for kind in KINDS
+    for maze in asked_mazes
+    if kind in present
+    for name, asked, score in facts.baseline_scores(
+      maze,
+      kind,
+      (cuts or {}).get(maze.game, mazes.LAST),
+      names=[
+        name
+        for name in facts.BASELINES
+        if maze.steps or name not in ('last', 'frequent')
+      ],
     )
-    for head, part in parts(scored):
-      lines.append(
-        {
-          'baseline': head['model'],
-          'questions': head['questions'],
-          'asked': len(part),
-          'success, micro': facts.mean_with_interval(part).value,
-          'macro': facts.mean_with_interval(part, average=facts.MACRO).value,
-          'exact': float(part.exact.mean()),
-          'reasoning': float(part.reasoning.mean()),
-        }
-      )
-  note = '; '.join(f'{k}: {v}' for k, v in facts.BASELINES.items())
-  return pages.table(
-    'Answers without a language model', lines, note, folded=True
   )
+  meanings = '; '.join(f'{k}: {v}' for k, v in facts.BASELINES.items())
+  return REPORT.table('baselines', scored, meanings=meanings)
 
 
 # Kinds of minigames, without the map and with it.

@@ -16,8 +16,8 @@ import json
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from wm import core
 from wm.models.serving import replies
@@ -168,21 +168,6 @@ def best(text: str, names: Sequence[str]) -> tuple[str, float]:
   return (closest, most if text or closest else 0.0) if names else ('', 0.0)
 
 
-_Key = TypeVar('_Key')
-_Value = TypeVar('_Value')
-
-
-def _kept(
-  cache: dict[_Key, _Value], key: _Key, make: Callable[[], _Value]
-) -> _Value:
-  """The value of a key, made once as long as the cache has room."""
-  if key not in cache:
-    if len(cache) >= _CACHED:
-      cache.clear()
-    cache[key] = make()
-  return cache[key]
-
-
 class JudgeGraph:
   """Places and moves of one game, as they judge answers.
 
@@ -194,6 +179,7 @@ class JudgeGraph:
       an action has several outcomes.
     triples: all moves, in lower case.
     known: all places, in lower case.
+    facts, place, follow, chance: the methods _facts and so on, with a cache.
   """
 
   def __init__(
@@ -221,11 +207,13 @@ class JudgeGraph:
     }
     self.known = {place.lower() for place in self.places}
     self._literal = {action.lower(): action for action in self.actions}
-    self._closest: dict[tuple[str, str], str] = {}
-    self._named: dict[str, str] = {}
-    self._followed: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
-    self._chances: dict[frozenset[str], float] = {}
-    self._facts: dict[tuple[str, str, str], MoveFacts] = {}
+    # Answers repeat each other; a cache per graph ends with it.
+    cached = functools.lru_cache(_CACHED)
+    self._closest = cached(self._find)
+    self.facts = cached(self._facts)
+    self.place = cached(self._place)
+    self.follow = cached(self._follow)
+    self.chance = cached(self._chance)
 
   def literal(self, action: str) -> str:
     """The action that a text is, but for case and blanks; '' where none."""
@@ -239,10 +227,7 @@ class JudgeGraph:
 
     place: where it is done; asked for by scope 'node' alone.
     """
-    scoped = place if self.rules.scope == 'node' else ''
-    return _kept(
-      self._closest, (action, scoped), lambda: self._find(action, scoped)
-    )
+    return self._closest(action, place if self.rules.scope == 'node' else '')
 
   def _find(self, action: str, place: str) -> str:
     if self.rules.aliases:
@@ -253,14 +238,9 @@ class JudgeGraph:
     closest, close = best(action, names)
     return closest if close >= self.rules.reject else ''
 
-  def facts(self, move: tuple[str, str, str]) -> MoveFacts:
+  def _facts(self, move: tuple[str, str, str]) -> MoveFacts:
     """Compares (before, action, after) of an answer with the graph."""
-    cached = self._facts.get(move)
-    if cached is None:
-      cached = _kept(self._facts, move, lambda: self._look(*move))
-    return cached
-
-  def _look(self, before: str, action: str, after: str) -> MoveFacts:
+    before, action, after = move
     literal = self.literal(action)
     taken = literal or self.closest(action, before)
     low, high = before.lower(), after.lower()
@@ -275,12 +255,9 @@ class JudgeGraph:
       (low, taken.lower(), high) in self.triples,
     )
 
-  def place(self, text: str) -> str:
+  def _place(self, text: str) -> str:
     """The place whose name is most similar; the first of equal ones."""
-    cached = self._named.get(text)
-    if cached is None:
-      cached = _kept(self._named, text, lambda: best(text, self.places)[0])
-    return cached
+    return best(text, self.places)[0]
 
   def step(self, places: Iterable[str], action: str) -> frozenset[str]:
     """Places reachable by an action from any of the places."""
@@ -291,15 +268,8 @@ class JudgeGraph:
       for target in self.moves.get(place, none).get(action, ())
     )
 
-  def follow(self, start: str, actions: Iterable[str]) -> frozenset[str]:
-    """Places reachable by the literal actions; empty if there are none."""
-    key = start, tuple(actions)
-    cached = self._followed.get(key)
-    if cached is None:
-      cached = _kept(self._followed, key, lambda: self._follow(*key))
-    return cached
-
   def _follow(self, start: str, actions: tuple[str, ...]) -> frozenset[str]:
+    """Places reachable by the literal actions; empty if there are none."""
     places = frozenset([start])
     for action in actions:
       places = self.step(places, action)
@@ -324,15 +294,8 @@ class JudgeGraph:
         break
     return places
 
-  def chance(self, truth: frozenset[str]) -> float:
-    """Mean similarity of a place drawn at random with the best of the truth."""
-
-    cached = self._chances.get(truth)
-    if cached is None:
-      cached = _kept(self._chances, truth, lambda: self._chance(truth))
-    return cached
-
   def _chance(self, truth: frozenset[str]) -> float:
+    """Mean similarity of a place drawn at random with the best of the truth."""
     if not truth:
       return 0.0
     close = (max(similarity(p, t) for t in truth) for p in self.places)
@@ -670,7 +633,7 @@ def route(
   seen = _look(graph, asked.start, moves)
   reached = graph.route(asked.start, [move.action for move in moves])
   success = float(asked.target in reached)
-  literal = graph.follow(asked.start, seen.literal)
+  literal = graph.follow(asked.start, tuple(seen.literal))
   ends = moves[0].before == asked.start and moves[-1].after == asked.target
   arrives = moves[-1].after.lower() == asked.target.lower()
   return Score(

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -31,9 +31,10 @@ from inspect_ai.solver import Solver, TaskState, generate, use_tools
 from inspect_ai.tool import Tool, ToolFunction, tool
 
 from wm import core
-from wm.core import basics
-from wm.language import arguments, providers
-from wm.language.metrics import stderr
+from wm.core import basics, fields
+from wm.core.fields import field
+from wm.language import providers
+from wm.language.inspect_tasks import listed, stderr, with_options
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.questions import DESTINATION, ROUTE
@@ -161,194 +162,128 @@ def short_answer(
 VERSION = 1
 
 
+@fields.documented
 @dataclasses.dataclass(frozen=True)
-class MazeSource:
-  """The folder of mazes, and how much of their walkthroughs is shown.
+class GameOptions:
+  """Games, and how much of their walkthroughs is shown."""
 
-  Attributes:
-    folder: of games, or a packed archive of it.
-    game: one or several, joined by commas; '' is all.
-    walkthroughs: another folder, which walkthroughs are taken from.
-    budget: tokens of prompt and answer; 0 is no limit.
-    answer: tokens of the answer.
-    last: no later step is shown.
-    num: questions drawn from each game; 0 is all.
-    easy: when routes are easy, see text_game.game_questions.RULES.
-    seed: of the draw.
-  """
-
-  folder: str
-  game: str = ''
-  walkthroughs: str = ''
-  budget: int = questions.BUDGET
-  answer: int = questions.ANSWER_TOKENS
-  last: int = mazes.LAST
-  num: int = 0
-  easy: str = 'some'
-  seed: int = 0
+  folder: str = field('', 'of games, or a packed archive of it')
+  game: str = field('', "one or several, joined by commas; '' is all")
+  walkthroughs: str = field(
+    '', 'another folder, which walkthroughs are taken from'
+  )
+  budget: int = field(
+    questions.BUDGET,
+    'tokens of prompt and answer; 0 is no limit',
+    least=0,
+  )
+  answer: int = field(
+    questions.ANSWER_TOKENS, 'tokens of the answer; 0 is no limit', least=0
+  )
+  last: int = field(
+    mazes.LAST, 'no later step of the walkthrough is shown', least=0
+  )
+  tokenizer: str = field(
+    'model',
+    "'model' counts as the model does, where Inspect knows how; 'estimate' "
+    'asks nobody',
+  )
 
   def __post_init__(self) -> None:
-    """Raises InputError where no folder is named, or a number is negative."""
     if not self.folder:
       raise core.InputError(
         'no folder of games was given; expected -T folder=, a folder of MANGO '
         "or one of its archives, such as 'camera-ready-70.tar.gz'"
       )
-    for name in ('budget', 'answer', 'last', 'num'):
-      if getattr(self, name) < 0:
-        raise core.InputError(
-          f'{name}={getattr(self, name)}; expected 0 or more'
-        )
+    fields.check(self)
 
-  def games(self) -> Sequence[str]:
-    """Names of the games."""
-    if self.game:
-      return [name.strip() for name in self.game.split(',')]
-    return readers.games(self.folder)
+  def mazes(self) -> Iterator[mazes.Maze]:
+    """The map of each game."""
+    games = listed(self.game) or readers.games(self.folder)
+    for game in games:
+      yield readers.read(self.folder, game, self.walkthroughs)
 
 
-def joined_text(value: Any) -> str:
-  """A value that the command line may have split at its commas, or read."""
-  if isinstance(value, list):
-    return ','.join(map(str, value))
-  return str(value)
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class DestinationOptions(GameOptions):
+  """What is asked about games, and how answers are judged.
+
+  Attributes:
+    graph, scope, aliases, reject: see JudgeRules.
+  """
+
+  generation: str = field('', "of the prompt's keys; '' is that of the data")
+  setting: str = field('full', 'of the prompt', choices=questions.SETTINGS)
+  forced: bool = field(
+    False, 'the prompt begins the answer, for models that go on with a text'
+  )
+  num: int = field(0, 'questions drawn from each game; 0 is all', least=0)
+  graph: str = 'loose'
+  scope: str = 'graph'
+  aliases: bool = False
+  reject: float = 0.0
+  seed: int = field(0, 'of the draw')
+
+  @property
+  def rule(self) -> str:
+    """When routes are easy, see text_game.questions.RULES."""
+    return 'some'
+
+  @property
+  def rules(self) -> JudgeRules:
+    """How answers are judged."""
+    return JudgeRules(self.graph, self.scope, self.aliases, self.reject)
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class RouteOptions(DestinationOptions):
+  """What is asked about routes, and how answers are judged."""
+
+  easy: str = field(
+    'some', "when a route is easy: 'some', 'every', 'first' or 'any'"
+  )
+
+  @property
+  def rule(self) -> str:
+    """See DestinationOptions."""
+    return self.easy
 
 
 @task
-@arguments.in_one_line
-def mango_destination(
-  folder: str = '',
-  game: str | int | list[str | int] = '',
-  generation: str = '',
-  setting: str = 'full',
-  budget: int = questions.BUDGET,
-  walkthroughs: str = '',
-  tokenizer: str = 'model',
-  forced: bool = False,
-  answer: int = questions.ANSWER_TOKENS,
-  last: int = mazes.LAST,
-  num: int = 0,
-  graph: str = 'loose',
-  seed: int = 0,
-) -> Task:
-  """Destination finding: where is one after a list of actions?
-
-  Args:
-    folder: of games, or a packed archive of it.
-    game: one or several; '' is all.
-    generation: of the prompt's keys; '' is that of the data.
-    setting: 'full', 'simple' (names of places alone) or 'function'.
-    budget: tokens of prompt and answer; 0 is no limit.
-    walkthroughs: another folder, which walkthroughs are taken from.
-    tokenizer: 'model' counts as the model does, where Inspect knows how;
-      'estimate' asks nobody.
-    forced: the prompt begins the answer, for models that go on with a text.
-    answer: tokens of the answer.
-    last: no later step of the walkthrough is shown.
-    num: questions drawn from each game; 0 is all.
-    graph: 'loose' or 'strict', see graphs.JudgeRules.
-    seed: of the draw.
-  """
-  source = MazeSource(
-    folder,
-    joined_text(game),
-    walkthroughs,
-    budget,
-    answer,
-    last,
-    num,
-    seed=seed,
-  )
-  rules = JudgeRules(graph=graph)
-  return _task(
-    DESTINATION, source, generation, setting, forced, tokenizer, rules
-  )
+@with_options
+def mango_destination(options: DestinationOptions) -> Task:
+  """Destination finding: where is one after a list of actions?"""
+  return _task(DESTINATION, options)
 
 
 @task
-@arguments.in_one_line
-def mango_route(
-  folder: str = '',
-  game: str | int | list[str | int] = '',
-  generation: str = '',
-  setting: str = 'full',
-  budget: int = questions.BUDGET,
-  walkthroughs: str = '',
-  tokenizer: str = 'model',
-  forced: bool = False,
-  answer: int = questions.ANSWER_TOKENS,
-  last: int = mazes.LAST,
-  num: int = 0,
-  graph: str = 'loose',
-  easy: str = 'some',
-  scope: str = 'graph',
-  aliases: bool = False,
-  reject: float = 0.0,
-  seed: int = 0,
-) -> Task:
-  """Route finding: a path from one place to another.
-
-  Args:
-    folder: of games, or a packed archive of it.
-    game: one or several; '' is all.
-    generation: of the prompt's keys; '' is that of the data.
-    setting: 'full', 'simple' (names of places alone) or 'function'.
-    budget: tokens of prompt and answer; 0 is no limit.
-    walkthroughs: another folder, which walkthroughs are taken from.
-    tokenizer: 'model' or 'estimate', see mango_destination.
-    forced: the prompt begins the answer, for models that go on with a text.
-    answer: tokens of the answer.
-    last: no later step of the walkthrough is shown.
-    num: questions drawn from each game; 0 is all.
-    graph: 'loose' or 'strict', see JudgeRules; as are scope, aliases, reject.
-    easy: when a route is easy: 'some', 'every', 'first' or 'any'.
-    scope: 'graph' or 'node'.
-    aliases: whether `n` is north.
-    reject: least similarity at which a move is taken for an action.
-    seed: of the draw.
-  """
-  source = MazeSource(
-    folder,
-    joined_text(game),
-    walkthroughs,
-    budget,
-    answer,
-    last,
-    num,
-    easy,
-    seed,
-  )
-  rules = JudgeRules(graph, scope, aliases, reject)
-  return _task(ROUTE, source, generation, setting, forced, tokenizer, rules)
+@with_options
+def mango_route(options: RouteOptions) -> Task:
+  """Route finding: a path from one place to another."""
+  return _task(ROUTE, options)
 
 
-def _task(
-  kind: str,
-  source: MazeSource,
-  generation: str,
-  setting: str,
-  forced: bool,
-  tokenizer: str,
-  rules: JudgeRules,
-) -> Task:
-  counter = questions.counter(tokenizer)
-  samples: list[Sample] = []
-  for game in source.games():
-    maze = readers.read(source.folder, game, source.walkthroughs)
-    style = questions.MazePrompt(generation or maze.generation, setting, forced)
-    samples += game_samples(maze, kind, source, style, counter)
+def _task(kind: str, options: DestinationOptions) -> Task:
+  counter = questions.counter(options.tokenizer)
+  rules, samples = options.rules, []
+  for maze in options.mazes():
+    generation = options.generation or maze.generation
+    style = questions.MazePrompt(generation, options.setting, options.forced)
+    samples += game_samples(maze, kind, options, style, counter)
   if not samples:
     raise core.InputError(
-      f'no {kind} question is answered by what a budget of {source.budget:,} '
-      'tokens shows; give more'
+      f'no {kind} question is answered by what a budget of '
+      f'{options.budget:,} tokens shows; give more'
     )
   return Task(
     dataset=MemoryDataset(samples, name=f'mango_{kind}'),
-    solver=_solver(setting),
+    solver=_solver(options.setting),
     scorer=mango_scorer(
-      source.folder, **dataclasses.asdict(rules), begun=style.start
+      options.folder, **dataclasses.asdict(rules), begun=style.start
     ),
-    config=GenerateConfig(temperature=0.0, max_tokens=source.answer or None),
+    config=GenerateConfig(temperature=0.0, max_tokens=options.answer or None),
     version=VERSION,
   )
 
@@ -356,7 +291,7 @@ def _task(
 def game_samples(
   maze: mazes.Maze,
   kind: str,
-  source: MazeSource,
+  options: DestinationOptions,
   style: questions.MazePrompt,
   counter: questions.Counter = questions.estimate,
 ) -> list[Sample]:
@@ -367,25 +302,25 @@ def game_samples(
   """
   names = questions.lists(maze.actions, maze.places)
   steps = questions.shown_steps(maze, style.setting)
-  step = min(source.last, steps[-1].number)
-  asked = questions.questions(maze, kind, step, source.easy)
-  if source.budget and asked:
+  step = min(options.last, steps[-1].number)
+  asked = questions.questions(maze, kind, step, options.rule)
+  if options.budget and asked:
     rest = questions.longest(
       names, [question.question for question in asked], style
     )
-    left = questions.room(rest, source.answer, counter, source.budget)
+    left = questions.room(rest, options.answer, counter, options.budget)
     step = questions.cut(steps, counter, left, step)
-    asked = questions.questions(maze, kind, step, source.easy)
-  if source.num < len(asked) and source.num:
-    draws = basics.hash64(source.seed, np.arange(len(asked)))
-    asked = [asked[k] for k in sorted(np.argsort(draws)[: source.num])]
+    asked = questions.questions(maze, kind, step, options.rule)
+  if options.num < len(asked) and options.num:
+    draws = basics.hash64(options.seed, np.arange(len(asked)))
+    asked = [asked[k] for k in sorted(np.argsort(draws)[: options.num])]
   shown = questions.render(steps[: step + 1])
   return [
     Sample(
       id=f'{question.game}/{kind}/{question.key}',
       input=questions.prompt(shown, names, question.question, style),
       target=question.question.target,
-      metadata=metadata(question, step, style, source),
+      metadata=metadata(question, step, style, options),
     )
     for question in asked
   ]
@@ -395,10 +330,10 @@ def metadata(
   asked: questions.MazeQuestion,
   step: int,
   style: questions.MazePrompt,
-  source: MazeSource | None = None,
+  options: GameOptions | None = None,
 ) -> dict[str, Any]:
   """The metadata of a question; `questions.asked_of` reads it."""
-  folders_of = (source.folder, source.walkthroughs) if source else ('', '')
+  folders_of = [options.folder, options.walkthroughs] if options else ['', '']
   start, target, actions = asked.question
   return {
     'task': 'mango',
@@ -414,7 +349,7 @@ def metadata(
     'step': step,
     'generation': style.generation,
     'setting': style.setting,
-    'folders': list(folders_of),
+    'folders': folders_of,
   }
 
 
@@ -469,69 +404,52 @@ MINIGAMES_VERSION = 1
 MINIGAME_TOKENS = 64
 
 
-@task
-@arguments.in_one_line
-def mango_minigames(
-  folder: str = '',
-  game: str | int | list[str | int] = '',
-  map: bool = False,
-  places: str = 'moves',
-  budget: int = questions.BUDGET,
-  walkthroughs: str = '',
-  tokenizer: str = 'model',
-  answer: int = MINIGAME_TOKENS,
-  last: int = mazes.LAST,
-) -> Task:
-  """Which action takes the walkthrough on, where it has been before?
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class MinigameOptions(GameOptions):
+  """Minigames: longer histories than the budget are left out."""
 
-  Args:
-    folder: of games, or a packed archive of it.
-    game: one or several; '' is all.
-    map: whether the known ways from there are listed.
-    places: where the walk is taken to be: 'moves', 'lines' or 'trail'.
-    budget: tokens of prompt and answer; longer histories are left out. 0 is no
-      limit.
-    walkthroughs: another folder, which walkthroughs are taken from.
-    tokenizer: 'model' or 'estimate', see mango_destination.
-    answer: tokens of the answer.
-    last: the last step that may be asked.
-  """
-  source = MazeSource(
-    folder, joined_text(game), walkthroughs, budget, answer, last
+  answer: int = field(
+    MINIGAME_TOKENS, 'tokens of the answer; 0 is no limit', least=0
   )
-  counter = questions.counter(tokenizer)
+  map: bool = field(False, 'whether the known ways from there are listed')
+  places: str = field(
+    'moves', "where the walk is taken to be: 'moves', 'lines' or 'trail'"
+  )
+
+
+@task
+@with_options
+def mango_minigames(options: MinigameOptions) -> Task:
+  """Which action takes the walkthrough on, where it has been before?"""
+  counter = questions.counter(options.tokenizer)
   samples: list[Sample] = []
-  for name in source.games():
-    maze = readers.read(folder, name, walkthroughs)
-    samples += minigame_samples(maze, source, map, places, counter)
+  for maze in options.mazes():
+    samples += minigame_samples(maze, options, counter)
   if not samples:
     raise core.InputError(
-      f'a budget of {budget:,} tokens and steps up to {last} hold no step that '
-      'goes where the walkthrough has been; give more'
+      f'a budget of {options.budget:,} tokens and steps up to {options.last} '
+      'hold no step that goes where the walkthrough has been; give more'
     )
   return Task(
     dataset=MemoryDataset(samples, name='mango_minigames'),
     solver=generate(),
     scorer=minigame_scorer(),
-    config=GenerateConfig(temperature=0.0, max_tokens=answer or None),
+    config=GenerateConfig(temperature=0.0, max_tokens=options.answer or None),
     version=MINIGAMES_VERSION,
   )
 
 
 def minigame_samples(
-  maze: mazes.Maze,
-  source: MazeSource,
-  with_map: bool,
-  places: str,
-  counter: questions.Counter = questions.estimate,
+  maze: mazes.Maze, options: MinigameOptions, counter: questions.Counter
 ) -> list[Sample]:
   """Samples of one game whose prompts fit the budget."""
-  listed = []
-  for minigame in game_questions.minigames(maze, source.last, places):
-    text = questions.minigame_prompt(maze, minigame, with_map)
-    if source.budget and counter(text) + source.answer > source.budget:
+  samples = []
+  for minigame in game_questions.minigames(maze, options.last, options.places):
+    text = questions.minigame_prompt(maze, minigame, options.map)
+    if options.budget and counter(text) + options.answer > options.budget:
       break  # Later ones are longer still.
-    listed.append(
+    samples.append(
       Sample(
         id=f'{maze.game}/minigame/{minigame.step}',
         input=text,
@@ -544,11 +462,11 @@ def minigame_samples(
           'there': minigame.there,
           'allowed': list(maze.actions),
           'ways': len(minigame.ways),
-          'map': with_map,
+          'map': options.map,
         },
       )
     )
-  return listed
+  return samples
 
 
 @scorer(

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, fields
+from wm.core.fields import field
 from wm.core.predictor import Tokens
 from wm.evaluation.context import STATES
 from wm.metrics import compression, distinction
@@ -24,6 +25,7 @@ PARTS = ('capability', 'compression', 'distinction')
 VARIANTS = ('corrected', 'published')
 
 
+@fields.documented
 @dataclasses.dataclass(frozen=True)
 class Protocol:
   """Options of the examination.
@@ -31,30 +33,19 @@ class Protocol:
   Attributes:
     variant: 'corrected', or 'published': a state without two prefixes at the
       first draw is dropped, and replies are read as the program does.
-    people: of the puzzle.
-    puzzles: about which it is asked where somebody sits.
-    trials: states, and pairs of states.
-    samples: continuations of each, at most.
-    seed: of all of them.
   """
 
-  variant: str = 'corrected'
-  people: int = 3
-  puzzles: int = 60
-  trials: int = 100
-  samples: int = 5
-  seed: int = 0
+  variant: str = field('corrected', choices=VARIANTS)
+  people: int = field(3, 'of the puzzle, 3 as published, to 5')
+  puzzles: int = field(60, "in which somebody's seat is asked for", least=1)
+  trials: int = field(
+    100, 'states for compression, and pairs for distinction', least=1
+  )
+  samples: int = field(5, 'continuations of each, at most', least=1)
+  seed: int = field(0, 'of all of them')
 
   def __post_init__(self) -> None:
-    if self.variant not in VARIANTS:
-      raise core.InputError(
-        f'seating: variant={self.variant!r}; available: {", ".join(VARIANTS)}'
-      )
-    if min(self.puzzles, self.trials, self.samples) < 1:
-      raise core.InputError(
-        f'seating: puzzles={self.puzzles}, trials={self.trials}, '
-        f'samples={self.samples}; expected at least 1'
-      )
+    fields.check(self)
 
   @property
   def strict(self) -> bool:

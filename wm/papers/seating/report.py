@@ -15,14 +15,15 @@ from wm.core import inputs
 from wm.core.predictor import Tokens
 from wm.evaluation import statistics
 from wm.language import pages
+from wm.language.pages import Report
 from wm.papers.seating import score as scoring
 from wm.papers.seating import task as tasks
 from wm.papers.seating.questions import Protocol, SeatingQuestion
-from wm.reporting import papers, tables
-from wm.runtime import files
+from wm.reporting import tables
+from wm.reporting.tables import Table
 from wm.worlds.seating import text
 
-PAPER = 'vafa2024'
+REPORT = Report('seating')
 SHOWN = 12  # Contradictions, at most.
 
 
@@ -44,9 +45,8 @@ def printed() -> dict[str, dict[str, Any]]:
 
   The error is a number, a range of two, or None.
   """
-  paper = files.read_json(papers.folder() / PAPER / 'published.json')
   bars: dict[str, dict[str, Any]] = {}
-  for table in paper['worlds']['seating']['tables']:
+  for table in REPORT.published['worlds']['seating']['tables']:
     part = table['metric'].partition('(')[0]
     (name,) = (k for k, place in scoring.HEADLINES.items() if place[0] == part)
     for model, (value,) in table['values'].items():
@@ -55,35 +55,29 @@ def printed() -> dict[str, dict[str, Any]]:
   return bars
 
 
-def figure_4(runs: Mapping[str, ModelAnswers]) -> tables.Table:
+def figure_4(runs: Mapping[str, ModelAnswers]) -> Table:
   """A row for each model, then those of the paper."""
   rows: list[dict[str, Any]] = []
   for model, run in runs.items():
-    scored = scoring.scores(run.protocol, run.asked, run.answers)
-    bars = scoring.headlines(scored)
+    bars = scoring.headlines(
+      scoring.scores(run.protocol, run.asked, run.answers)
+    )
     silent = scoring.unread(run.asked, run.answers)
     rows.append(
       {
         'model': model,
-        **{name: _bar(bars[name]) for name in scoring.HEADLINES},
+        'bars': {name: _bar(bars[name]) for name in scoring.HEADLINES},
         'unread': ', '.join(_share(share) for share in silent.values()),
         'prompts': run.protocol.variant,
       }
     )
-  names = printed()
-  for model in names if runs else ():
+  for model, theirs in printed().items() if runs else ():
     if model not in ('oracle', 'perfect'):
-      theirs = {
-        name: _theirs(*names[model][name]) for name in scoring.HEADLINES
-      }
-      rows.append({'model': model, **theirs, 'unread': '', 'prompts': 'paper'})
-  return pages.table(
-    'Capability, compression and distinction (figure 4)',
-    rows,
-    'Intervals are of 95 %, clustered by puzzle and state; of the paper, '
-    'standard errors, or their range where we have no more. Unread are the '
-    "shares of each part's replies: they are left out of its value.",
-  )
+      bars_of = {name: _theirs(*theirs[name]) for name in scoring.HEADLINES}
+      rows.append(
+        {'model': model, 'bars': bars_of, 'unread': '', 'prompts': 'paper'}
+      )
+  return REPORT.table('figure_4', rows)
 
 
 def _bar(summary: statistics.Summary) -> str:
@@ -134,7 +128,7 @@ def contradictions(run: ModelAnswers) -> Iterator[Contradiction]:
       )
 
 
-def contradicted(model: str, run: ModelAnswers) -> tables.Table | None:
+def contradicted(model: str, run: ModelAnswers) -> Table | None:
   """The first contradictions of a model in words; None where it has none."""
   every = list(contradictions(run))
   if not every:
@@ -145,18 +139,19 @@ def contradicted(model: str, run: ModelAnswers) -> tables.Table | None:
     """A list in sentences."""
     return ' '.join(text.statement(vocab[token]) for token in tokens)
 
-  return pages.table(
-    f'{model}: one state, two answers ({len(every)})',
+  return REPORT.table(
+    'contradictions',
     [
       {
-        'yes after': said(pair.yes),
-        'no after': said(pair.no),
-        'about': said(pair.more),
-        'right is': 'yes' if pair.truth else 'no',
+        'yes': said(pair.yes),
+        'no': said(pair.no),
+        'more': said(pair.more),
+        'right': 'yes' if pair.truth else 'no',
       }
       for pair in every[:SHOWN]
     ],
-    folded=True,
+    model=model,
+    num=len(every),
   )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -22,8 +23,8 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState, generate
 
 from wm import core
-from wm.language import arguments, providers
-from wm.language.metrics import stderr
+from wm.language import providers
+from wm.language.inspect_tasks import stderr, with_options
 from wm.papers.seating import questions
 from wm.papers.seating import score as scoring
 from wm.papers.seating.questions import Protocol, SeatingQuestion
@@ -33,49 +34,26 @@ LONGEST = 1000  # Tokens of a reply, as published.
 
 
 @task
-@arguments.in_one_line
-def seating(
-  variant: str = 'corrected',
-  people: int = 3,
-  puzzles: int = 60,
-  trials: int = 100,
-  samples: int = 5,
-  seed: int = 0,
-) -> Task:
-  """Capability, compression and distinction on seating puzzles (figure 4).
-
-  Args:
-    variant: 'corrected', or 'published': replies are read by its program's rule
-      and states that have not two prefixes at the first draw are dropped.
-    people: 3 as published, to 5.
-    puzzles: in which somebody's seat is asked for.
-    trials: states for compression, and pairs for distinction.
-    samples: continuations of each, at most.
-    seed: of all of them.
-  """
-  fields: dict[str, Any] = {
-    'variant': variant,
-    'people': people,
-    'puzzles': puzzles,
-    'trials': trials,
-    'samples': samples,
-    'seed': seed,
-  }
-  protocol = Protocol(**fields)
+@with_options
+def seating(protocol: Protocol) -> Task:
+  """Capability, compression and distinction on seating puzzles (figure 4)."""
   asked = questions.questions(protocol)
   return Task(
     dataset=MemoryDataset(
-      [_sample(n, question, people) for n, question in enumerate(asked)],
+      [
+        _sample(n, question, protocol.people)
+        for n, question in enumerate(asked)
+      ],
       name='seating',
     ),
     solver=generate(),
-    scorer=seating_scorer(people, protocol.strict),
+    scorer=seating_scorer(protocol.people, protocol.strict),
     metrics=[
       {
         'right': [mean(), stderr(cluster='cluster')],
         'unread': [mean(), stderr(cluster='cluster')],
       },
-      figure_4(**fields),
+      figure_4(**dataclasses.asdict(protocol)),
     ],
     config=GenerateConfig(temperature=0.0, max_tokens=LONGEST),
     version=VERSION,

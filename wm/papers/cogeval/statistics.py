@@ -1,9 +1,16 @@
-"""Binomial regressions of scored answers: deviances, coefficients, separation.
+"""Statistics of scored answers by questions: means, contrasts and regressions.
 
-Answers are summed over cells of equal factors: successes of trials. Nested
-models are compared by their deviances, and degrees of freedom are differences
-of rank, so that combinations which were never asked do not count. Sums over
-cells and single answers give the same differences, and different residuals.
+Answers are rows with the columns `graph`, `domain`, `condition`, `model`,
+`temperature`, `repeat`, `group` (of conditions) and `question`, which names
+what was asked. A model that is asked 30 times says much the same, most of all
+at temperature 0: repeats of a question are a cluster, and intervals, standard
+errors and tests go by questions.
+
+Regressions are binomial. Answers are summed over cells of equal factors:
+successes of trials. Nested models are compared by their deviances, and degrees
+of freedom are differences of rank, so that combinations which were never asked
+do not count. Sums over cells and single answers give the same differences, and
+different residuals.
 
 Where a combination of factors has no success, or no failure, in the right
 pattern of cells, the data are separated: coefficients run away, and iterations
@@ -23,9 +30,241 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import statsmodels.api as sm
+from scipy import linalg, optimize, sparse, special, stats
 
 from wm import core
+from wm.core import basics
 from wm.evaluation import comparisons
+from wm.evaluation.statistics import resample
+from wm.language.pages import ClusterMean, cluster_mean, ordered
+from wm.papers import declared
+from wm.worlds.cognitive_graph import graphs, questions
+
+# The paper's three domains; those that it left out are not in its tables.
+DOMAINS = ('ordRooms', 'unordSpatial', 'socialTies')
+MODELS = declared('cogeval', 'report.toml')['models']
+# Table 2 is of eight.
+EIGHT = tuple(name for name in MODELS if name != 'forefront-pythia-20b')
+# Graph -> the paper's letter.
+LETTERS = {name: letter for letter, name in graphs.LETTERS.items()}
+COT = 'CoT'  # In the table of May 2023, for '...Shortest'.
+GROUP = {
+  condition: group
+  for group, several in questions.GROUPS.items()
+  for condition in several
+} | {f'{where}teleShortcutCoT': 'Shortcut' for where in ('', 'non')}
+
+
+def label(model: object) -> str:
+  """A model as the paper has it."""
+  return MODELS.get(str(model), str(model))
+
+
+def models_of(frame: pd.DataFrame) -> list[str]:
+  """Models of some answers: the paper's in its order, then others."""
+  return ordered(frame['model'].astype(str), MODELS)
+
+
+def of_paper(
+  frame: pd.DataFrame,
+  models: Sequence[str] = EIGHT,
+  *,
+  cot: bool = False,
+) -> pd.DataFrame:
+  """Rows of the paper's design: its models, domains, graphs and groups.
+
+  cot: also the two conditions that the paper calls chain of thought, where the
+    word 'shortest' is added.
+  """
+  left_out = ['', 'Clusters']
+  design = (
+    frame['model'].isin(models)
+    & frame['domain'].isin(DOMAINS)
+    & frame['graph'].isin(LETTERS)
+    & ~frame['group'].isin(left_out)
+  )
+  if not cot:
+    design &= ~frame['condition'].astype(str).str.endswith((COT, 'Shortest'))
+  return frame[design]
+
+
+# Whose repeats are alike: answers of one model at one temperature.
+REPEATED = 'question', 'model', 'temperature'
+_DRAWS = 1_999
+
+
+class Intraclass(NamedTuple):
+  """Correlation and design effect of repeated answers.
+
+  Attributes:
+    correlation: intraclass correlation, by the analysis of variance.
+    effect: design effect 1 + (size - 1) * correlation: answers count as
+      n / effect independent ones.
+    size: mean size of the cells, weighted as that analysis asks.
+    cells, n: how many cells and answers.
+    same: share of cells whose answers are all right or all wrong.
+  """
+
+  correlation: float
+  effect: float
+  size: float
+  cells: int
+  n: int
+  same: float
+
+
+def intraclass(
+  frame: pd.DataFrame, score: str, by: Sequence[str] = REPEATED
+) -> Intraclass:
+  """Correlation of the repeats of one question.
+
+  Args:
+    frame: an answer a row; leave out questions that differ from repeat to
+      repeat.
+    score: name of the column of scores, cut to [0, 1].
+    by: columns whose combinations are cells.
+
+  Raises:
+    InputError: there are no two cells, or no cell of two answers.
+  """
+  scored = frame[frame[score].notna()]
+  values = scored[score].clip(0, 1)
+  keys = [scored[name] for name in by]
+  cells = values.groupby(keys, observed=True).agg(['mean', 'size', 'var'])
+  size, num, n = cells['size'], len(cells), len(scored)
+  if num < 2 or n == num:
+    raise core.InputError(
+      f'{n} answers in {num} cells; expected several of each of two questions'
+    )
+  # Analysis of variance with cells of unequal sizes.
+  mean_size = (n - (size**2).sum() / n) / (num - 1)
+  between = (size * (cells['mean'] - values.mean()) ** 2).sum() / (num - 1)
+  within = (cells['var'].fillna(0) * (size - 1)).sum() / (n - num)
+  total = between + (mean_size - 1) * within
+  correlation = float((between - within) / total) if total else 0.0
+  effect = 1 + (float(mean_size) - 1) * correlation
+  same = float(cells['mean'].isin([0, 1]).mean())
+  return Intraclass(correlation, effect, float(mean_size), num, n, same)
+
+
+def _sums(
+  frame: pd.DataFrame, score: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Sums of scores [G] and answers [G] of each question, and all scores."""
+  scored = frame[frame[score].notna()]
+  if scored.empty:
+    raise core.InputError(f'no answer has a score {score!r}')
+  values = scored[score].clip(0, 1).to_numpy(float)
+  code = pd.factorize(scored['question'])[0]
+  return np.bincount(code, values), np.bincount(code).astype(float), values
+
+
+def bootstrap(
+  frame: pd.DataFrame, score: str, seed: int = 0, draws: int = _DRAWS
+) -> np.ndarray:
+  """[B] means of samples of as many questions, drawn with replacement."""
+  totals, weights, _ = _sums(frame, score)
+  counts = resample(len(totals), seed, np.arange(draws))
+  return (counts @ totals) / (counts @ weights)
+
+
+class Contrast(NamedTuple):
+  """Two groups of questions.
+
+  Attributes:
+    first, second: mean scores.
+    difference: of second over first.
+    low, high: 95 %, percentiles of the bootstrap over questions.
+    p: two-sided, twice the share of resamples on the other side of 0.
+    questions: of both.
+  """
+
+  first: float
+  second: float
+  difference: float
+  low: float
+  high: float
+  p: float
+  questions: int
+
+
+def contrast(
+  first: pd.DataFrame, second: pd.DataFrame, score: str, seed: int = 0
+) -> Contrast:
+  """Do answers to other questions score higher? Each is resampled by itself."""
+  sums, other_sums = (_sums(frame, score) for frame in (first, second))
+  drawn = bootstrap(second, score, seed + 1) - bootstrap(first, score, seed)
+  low, high = np.quantile(drawn, [0.025, 0.975])
+  # One is added to either count, so that no p is 0 with few resamples.
+  tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
+  means = float(sums[2].mean()), float(other_sums[2].mean())
+  p = min(2 * (1 + int(tail)) / (1 + len(drawn)), 1.0)
+  num = len(sums[0]) + len(other_sums[0])
+  return Contrast(*means, means[1] - means[0], float(low), float(high), p, num)
+
+
+class Pair(NamedTuple):
+  """Two models on the questions that both answered.
+
+  Attributes:
+    first, second: names.
+    mean: score of second less that of first, each question at each temperature
+      counting once, by questions.
+    p: two-sided, of signs of the questions' differences flipped at random.
+    adjusted: the same for all pairs together (Holm).
+  """
+
+  first: str
+  second: str
+  mean: ClusterMean
+  p: float
+  adjusted: float
+
+
+def pairs(
+  frame: pd.DataFrame,
+  score: str,
+  models: Sequence[str] | None = None,
+  seed: int = 0,
+  draws: int = _DRAWS,
+) -> list[Pair]:
+  """Compares all pairs of models on what both were asked.
+
+  models: in order; None is all of the frame's. Pairs with no question in
+    common are left out.
+  """
+  scored = frame[frame[score].notna()]
+  keys = [scored[name] for name in ('question', 'temperature', 'model')]
+  means = scored[score].clip(0, 1).groupby(keys, observed=True).mean().unstack()
+  names = [m for m in models or list(means.columns) if m in means.columns]
+  code = pd.factorize(means.index.get_level_values(0))[0]
+  num = int(code.max(initial=-1)) + 1
+  signs = _signs(num, seed, draws)
+  compared: list[Pair] = []
+  for first, second in itertools.combinations(names, 2):
+    gap = (means[second] - means[first]).to_numpy(float)
+    both = np.isfinite(gap)
+    if not both.any():
+      continue
+    # Models that are as good give signs at random, one for each question.
+    totals = np.bincount(code[both], gap[both], num)
+    beyond = np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9
+    p = float((1 + beyond.sum()) / (1 + draws))
+    mean = cluster_mean(gap[both], code[both], (-1.0, 1.0))
+    compared.append(Pair(first, second, mean, p, p))
+  adjusted = comparisons.holm([pair.p for pair in compared])
+  return [
+    pair._replace(adjusted=p)
+    for pair, p in zip(compared, adjusted, strict=True)
+  ]
+
+
+def _signs(num: int, seed: int, draws: int) -> np.ndarray:
+  """[B, G] float64 of -1 and 1, a pure function of the integers."""
+  bits = basics.hash64(seed, np.arange(draws)[:, None], np.arange(num))
+  return np.where(bits >> np.uint64(63), 1.0, -1.0)
+
 
 Term = tuple[str, ...]
 Separation = Literal['limit', 'refuse']
@@ -141,6 +380,8 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
   if scored.empty:
     raise core.InputError(f'no answer has a score {score!r}')
   scored = scored.assign(**{score: scored[score].clip(0, 1)})
+  # The likelihood needs sums over cells alone, which are some hundred times
+  # fewer than answers; variances by questions need the sum of each question.
   keys = list(dict.fromkeys([*factors, 'question']))
   fine = scored.groupby(keys, observed=True)[score].agg(['sum', 'size'])
   fine = fine.reset_index()
@@ -166,6 +407,8 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
 
 def columns(data: Cells, term: Term) -> np.ndarray:
   """[C, K] products of indicators, each factor's first level left out."""
+  # Without its first level a factor does not repeat what the constant and the
+  # terms that are parts of this one have already.
   product = np.ones((len(data.totals), 1))
   for factor in term:
     code = data.codes[factor]
@@ -177,14 +420,14 @@ def columns(data: Cells, term: Term) -> np.ndarray:
 
 
 def independent(basis_before: np.ndarray, new: np.ndarray) -> np.ndarray:
-  """[C, R] orthonormal columns: what `new` [C, K] adds to `known` [C, Q]."""
-  from scipy import linalg
-
+  """[C, R] orthonormal columns: what `new` adds to the basis."""
   if not new.shape[1]:
     return new
   left = new
   for _ in range(2):  # Once more, as the first projection leaves rounding.
     left = left - basis_before @ (basis_before.T @ left)
+  # Pivots fall in size: the number above the threshold is the rank. Columns of
+  # combinations that were never asked are 0, or depend on others.
   basis, upper, _ = linalg.qr(left, mode='economic', pivoting=True)
   size = np.abs(np.diag(upper))
   most = np.sqrt((new * new).sum(0).max(initial=0))
@@ -198,13 +441,12 @@ def separated(
 
   design: [C, R] of full rank.
   """
-  from scipy import linalg, optimize, sparse
-
   every = successes >= totals
   mixed = ~every & (successes > 0)
   mask = np.zeros(len(totals), bool)
   # A direction that runs away moves no cell that has both outcomes: it is in
   # the null space of their rows.
+  # The program has fewer variables so.
   sizes, vectors = linalg.eigh(design[mixed].T @ design[mixed])
   free = vectors[:, sizes < _RANK]
   rest = np.flatnonzero(~mixed)
@@ -221,6 +463,7 @@ def separated(
     b_ub=np.zeros(num),
     bounds=[(None, None)] * size + [(0, 1)] * num,
   )
+  # A direction can be as long as one likes: each t is 0 or 1 at the optimum.
   mask[rest] = done.x[size:] > 0.5
   return mask
 
@@ -249,16 +492,18 @@ def fit(design: np.ndarray, data: Cells) -> Fit:
   Raises:
     InputError: no maximum was found.
   """
-  import statsmodels.api as sm
-
   apart = separated(design, data.successes, data.totals)
   basis, wins, total = design, data.successes, data.totals
   if apart.all():
     return Fit(0.0, (wins >= total).astype(float), apart)
   if apart.any():
+    # Their likelihood is 1 in the limit, at no cost to the other cells, which
+    # may not determine all coefficients any more.
     basis = independent(np.zeros((int((~apart).sum()), 0)), design[~apart])
     wins, total = wins[~apart], total[~apart]
   model = sm.GLM(np.c_[wins, total - wins], basis, sm.families.Binomial())
+  # Newton's method begins near the maximum: at shares of half an answer more of
+  # either kind, which have finite log odds.
   first = (wins + 0.5) / (total + 1)
   with warnings.catch_warnings():
     warnings.simplefilter('ignore')  # What does not converge is seen below.
@@ -271,6 +516,7 @@ def fit(design: np.ndarray, data: Cells) -> Fit:
     )
     good = done.mle_retvals['converged']
     if not good:
+      # Reweighted least squares take smaller steps, and last longer.
       done = model.fit(tol=_TOLERANCE, maxiter=_STEPS, wls_method='qr')
       good = done.converged
   if not good:
@@ -348,13 +594,13 @@ def _step(
   term: Term, data: Cells, design: np.ndarray, df: int, old: Fit, new: Fit
 ) -> AddedTerm:
   """The comparison of two nested fits."""
-  from scipy import stats
-
   gain = old.deviance - new.deviance
   effect = design_effect(data, design, df, new)
   f_df = int(data.questions.max()) + 1 - design.shape[1]
   f = clustered = None
   if effect and f_df > 0:
+    # Rao and Scott: repeats of a question inflate the deviance by the design
+    # effect, which is estimated from few questions: F, not chi-square.
     f = gain / df / effect
     clustered = float(stats.f.sf(f, df, f_df))
   return AddedTerm(
@@ -383,10 +629,12 @@ def design_effect(
   groups = int(data.questions.max()) + 1
   if not df or groups <= design.shape[1]:
     return None
+  # Sandwich A^-1 B A^-1: A is the information if answers were independent, B
+  # the variance of the score summed question by question.
   weight = data.totals * done.mean * (1 - done.mean)
   bread = np.linalg.pinv(design.T @ (design * weight[:, None]))
   off = data.residues - data.counts * done.mean[data.cell]
-  off[done.separated[data.cell]] = 0
+  off[done.separated[data.cell]] = 0  # They are fitted exactly.
   sums = np.zeros((groups, design.shape[1]))
   np.add.at(sums, data.questions, design[data.cell] * off[:, None])
   sums *= (groups / (groups - design.shape[1])) ** 0.5
@@ -462,8 +710,6 @@ def regression(
   Raises:
     InputError: no scores, an unknown level, or factors that tell each other.
   """
-  from scipy import stats
-
   varied = [name for name in factors if frame[name].nunique() > 1]
   data = cells(frame, score, varied)
   places = _places(data, references or {})
@@ -480,6 +726,8 @@ def regression(
       f'{", ".join(varied)}: {design.shape[1]} coefficients, of which '
       f'{basis.shape[1]} can be told apart; leave out a factor'
     )
+  # With separated cells the greatest likelihood has infinite coefficients, and
+  # what a program prints for them is where it stopped.
   firth = bool(separated(basis, data.successes, data.totals).any())
   values, naive, mean = (_firth if firth else _greatest)(design, data)
   alone = np.sqrt(np.diag(naive))
@@ -496,6 +744,7 @@ def regression(
     counts += [int(totals[k]) for k in others]
   with np.errstate(divide='ignore', invalid='ignore'):
     p = 2 * stats.norm.sf(np.abs(values) / errors)
+  # The paper does not ask whether the constant is 0: its p is not corrected.
   holm = [*p[:1], *comparisons.holm(p[1:])]
   return Regression(
     {name: levels[place] for (name, levels), place in chosen},
@@ -530,8 +779,6 @@ def _greatest(
   design: np.ndarray, data: Cells
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Coefficients [R], their variance [R, R] by answers, and shares [C]."""
-  import statsmodels.api as sm
-
   ends = np.c_[data.successes, data.totals - data.successes]
   done = sm.GLM(ends, design, sm.families.Binomial()).fit()
   return done.params, done.cov_params(), done.mu
@@ -545,7 +792,6 @@ def _firth(
   Raises:
     InputError: no maximum was found.
   """
-  from scipy import special
 
   def at(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Shares [C], information [R, R] and penalised log-likelihood."""
@@ -563,12 +809,15 @@ def _firth(
   for _ in range(_FIRTH_STEPS):
     variance = np.linalg.inv(information)
     weight = data.totals * mean * (1 - mean)
+    # The derivative of log |I| / 2, Jeffreys' prior, adds h (1/2 - p) to the
+    # score of each cell: as if h / 2 more answers were right, and h / 2 wrong.
     leverage = weight * np.einsum('cr,rs,cs->c', design, variance, design)
     off = data.successes - data.totals * mean + leverage * (0.5 - mean)
     # The slope of `off`, leverages held: without them in it, steps on cells of
     # one answer each go to and fro for ever.
     slope = (data.totals + leverage) * mean * (1 - mean)
     step = np.linalg.solve(design.T @ (design * slope[:, None]), design.T @ off)
+    # Halved until the penalised likelihood falls no more.
     for _ in range(30):
       new = at(values + step)
       if new[2] >= height - _ENOUGH:
