@@ -26,6 +26,7 @@ SPECS = [f'{name}()' for name in registry.names('world')] + [
   "automaton(preset='tomita3', sampling='words')",
   "automaton(preset='s3_generators', length=20)",
   "automaton(preset='random_12_6_3_0')",
+  "hmm(preset='rrxor', length=24)",
   "cognitive_graph(name='n15star', edit='teleDetour', walks='shortest')",
   "orbits(systems='exoplanets', planets=3, bins=300, box=50.0, rows=20)",
 ]

@@ -20,7 +20,8 @@ methods that it can. Metrics and models declare which of both they need;
     tags            names columns that results are broken down by
     move_tags       names kinds of moves that are scored apart
     stats           counts what its files or its generator gave
-  Generative  knows how the sequences that it samples are distributed
+  Generative  knows how the sequences that it samples are distributed; where it
+              is Latent too, its process has the `belief` about the hidden state
   Latent      has a state that its tokens do not determine; see wm.core.latent
     forecast        knows what follows from a latent state
     trajectory      shows where bodies are
@@ -330,8 +331,9 @@ class Described(World):
 class SequenceProcess(abc.ABC):
   """A distribution of sequences, a token at a time.
 
-  A Markov process whose state is W int32 words; equal states have equal
-  next-token distributions.
+  A Markov process whose state is a row of W numbers of one type, such as int32
+  words or float64 probabilities; rows of equal bytes have equal next-token
+  distributions.
   """
 
   @abc.abstractmethod
@@ -351,6 +353,25 @@ class SequenceProcess(abc.ABC):
       log_probs: [B, K] float64 nats, -inf where there is none. Nothing may
         follow what is over, or a prefix that no sequence has.
     """
+
+  def after_each(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[N, L, W] memory after each token; 0 past the lengths [N]."""
+    memory = self.init(len(tokens))
+    after = np.zeros((*tokens.shape, memory.shape[1]), memory.dtype)
+    for t in range(tokens.shape[1]):
+      rows = np.flatnonzero(t < np.asarray(lengths))
+      memory[rows] = self.advance(memory[rows], tokens[rows, t])
+      after[rows, t] = memory[rows]
+    return after
+
+  @optional
+  def belief(self, memory: np.ndarray) -> np.ndarray:
+    """[B, S] float64 posterior of S hidden states, of a world that is `Latent`.
+
+    A point of the simplex, which determines what may follow; NaN after a prefix
+    that no sequence has.
+    """
+    raise NotImplementedError
 
 
 class Generative(World):

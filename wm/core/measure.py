@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import Need, plug_in_name, section
+from wm.core.basics import Need, optional, plug_in_name, section
 from wm.core.predictor import Predictor, TokenReader
 from wm.core.resources import Bounded, Cost
 from wm.core.sequences import Sequences
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
   import pathlib
 
   from flax import nnx
+  from matplotlib.figure import Figure
 
 
 STEP = 1e-3  # Seconds that a step of a metric takes, at least.
@@ -245,6 +246,22 @@ class Metric(Bounded, abc.ABC):
     A predictor that can `core.QueryModel.ask` is always scored by it too.
     """
     return ''
+
+  @staticmethod
+  @optional
+  def draw(
+    rows: Mapping[str, Sequence[Mapping[str, str]]], figure: Figure
+  ) -> bool:
+    """Draws a figure of its own for reports; its docstring is the caption.
+
+    Args:
+      rows: name of a model -> its rows, by columns of rows.csv.
+      figure: to draw on, empty.
+
+    Returns:
+      Whether there was anything to draw.
+    """
+    raise NotImplementedError
 
   @abc.abstractmethod
   def __call__(

@@ -313,11 +313,8 @@ class _ShownStates(NamedTuple):
     """Those of sampled sequences, each row of which has one state."""
     states = world.hidden_states(sequences)
     ends = np.zeros(sequences.tokens.shape, bool)
-    same = (states[:, 1:] == states[:, :-1]) | (
-      np.isnan(states[:, 1:]) & np.isnan(states[:, :-1])
-    )
-    ends[:, :-1] = ~same.all(-1)
-    ends[:, : world.prompt_len] = False
+    width = core.latent.row_width(world)
+    ends[:, world.prompt_len + width - 1 : -1 : width] = True
     return cls(sequences.tokens, states, ends)
 
   @property

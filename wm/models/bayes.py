@@ -24,20 +24,24 @@ class Bayes(process.ProcessPredictor):
   def __init__(self, world: core.World, law: core.SequenceProcess) -> None:
     """law: the distribution of the world's sequences."""
     self.vocab_size, self.end = len(world.vocab), world.end
-    self.max_len, self._law = world.max_len, law
+    self.max_len, self.law = world.max_len, law
 
   def init(self, batch: int) -> np.ndarray:
     """See core.SequenceProcess."""
-    return self._law.init(batch)
+    return self.law.init(batch)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess."""
-    return self._law.advance(memory, tokens)
+    return self.law.advance(memory, tokens)
 
   def next(self, memory: np.ndarray) -> process.NextTokens:
     """See core.SequenceProcess."""
-    tokens, log_probs = self._law.next(memory)
+    tokens, log_probs = self.law.next(memory)
     return process.NextTokens(tokens, log_probs.astype(np.float32))
+
+
+class BeliefBayes(Bayes, process.BeliefReader):
+  """Of a world with a hidden state: activations are the belief about it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Model(core.Model):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Generative,)
-  gives: ClassVar[tuple[type, ...]] = (Bayes,)
+  gives: ClassVar[tuple[type, ...]] = (Bayes, BeliefBayes)
 
   split: str = 'all'
   distinct: bool = False
@@ -77,6 +81,6 @@ class Model(core.Model):
         "'oracle()', uniform over what is legal"
       )
     replan = self.off == 'replan'
-    return Bayes(
-      world, world.data_distribution(self.split, self.distinct, replan)
-    )
+    law = world.data_distribution(self.split, self.distinct, replan)
+    believes = core.can(law, core.SequenceProcess.belief)
+    return (BeliefBayes if believes else Bayes)(world, law)

@@ -10,6 +10,7 @@ so wide that it would hide what is clear of each of them.
 from __future__ import annotations
 
 import csv
+import inspect
 import itertools
 import pathlib
 import re
@@ -259,6 +260,7 @@ def _pictures(
     pictures.append(
       Picture(name, caption, curves.draw_calibrations(calibrated))
     )
+  pictures += _of_metrics(together)
   for panels in sized:
     pictures += _scaled(panels)
   for field, points in curves.ablations(together).items():
@@ -278,6 +280,39 @@ def _pictures(
     (out / name).write_bytes(picture.png)
     written.append(picture._replace(name=name))
   return written
+
+
+_MOST = 8  # Models in a figure that a metric draws.
+
+
+def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
+  """Yields the figures that metrics draw, one of each spec.
+
+  Of seeds that are put together the first is drawn.
+  """
+  specs = {tables.spec(e): e['metric'] for run in runs for e in run.entries}
+  for spec, metric in specs.items():
+    draw = catalog.metric_class(metric).draw
+    if draw is core.Metric.draw:
+      continue
+    rows = {
+      label: _rows(run.folder / 'rows.csv', spec)
+      for run, label in zip(runs[:_MOST], tables.labels(runs), strict=False)
+    }
+    figure, _ = figures.new_axes(1)
+    figure.clear()
+    if draw({label: x for label, x in rows.items() if x}, figure):
+      words = ' '.join((inspect.getdoc(draw) or '').split())
+      png = figures.to_png(figure)
+      yield Picture(f'{spec}.png', f'{spec}: {words}', png)
+
+
+def _rows(path: pathlib.Path, spec: str) -> list[dict[str, str]]:
+  """Returns the rows of a metric's spec in a rows.csv."""
+  if not path.is_file():
+    return []
+  with collect.reading(path) as file:
+    return [row for row in csv.DictReader(file) if row['spec'] == spec]
 
 
 def _scaled(panels: Sequence[scaling.ScalingPanel]) -> list[Picture]:

@@ -180,6 +180,25 @@ def _tables() -> types.ModuleType:
   return table_machine
 
 
+class BeliefReader(core.HiddenStates):
+  """A reader whose activations, at any layer, are exact beliefs.
+
+  Attributes:
+    law: a process that can `belief`.
+  """
+
+  law: core.SequenceProcess
+
+  def hidden(
+    self, tokens: np.ndarray, lengths: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """[B, L, S] float32; see core.HiddenStates."""
+    del layer
+    memory = self.law.after_each(tokens, lengths)
+    beliefs = self.law.belief(memory.reshape(-1, memory.shape[-1]))
+    return beliefs.reshape(*tokens.shape, -1).astype(np.float32)
+
+
 class ProcessSession(core.Session):
   """States [B, M, W]; what is equal among them is looked up once."""
 

@@ -6,7 +6,7 @@ In random play each token is uniform over the legal ones, until it is over.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -71,35 +71,49 @@ def stream(
   num: int,
   seed: int,
   split: str,
-  play: Callable[[np.ndarray], np.ndarray] | None = None,
+  play: Callable[[np.ndarray], np.ndarray | core.Sequences] | None = None,
 ) -> core.Sequences:
   """The first `num` sequences of a split, from an endless random list.
 
   Sequence n of the list depends on (seed, n) alone.
 
-  play: numbers [N] -> tokens [N, max_len] of these sequences; default random
-    play: each token uniform over the legal ones, to `max_len` or over.
+  play: numbers [N] -> tokens [N, max_len] of these sequences, or Sequences with
+    side data; default random play: each token uniform over the legal ones, to
+    `max_len` or over.
   """
   play = play or functools.partial(played, world, seed)
   length = world.max_len
   rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
-  batches = [np.zeros((0, length), np.int32)]
+  batches: list[core.Sequences] = []
   # A small world may have no sequence of a split: the search has an end.
   have, first, limit = 0, 0, 2**16 + 400 * num
   check_split(split)
-  while have < num and first < limit:
+  while (have < num and first < limit) or not batches:
     # One per cent more than are expected to be needed, so that rounds are few.
     asked = int((num - have) / rate * 1.01) + 8
     asked = min(asked, max(CHUNK_TOKENS // length, 1))
-    tokens = play(np.arange(first, first + asked))
+    batch = play(np.arange(first, first + asked))
+    if not isinstance(batch, core.Sequences):
+      lengths = (batch != core.PAD).sum(-1).astype(np.int32)
+      batch = core.Sequences(batch, lengths)
     first += asked
-    lengths = (tokens != core.PAD).sum(-1)
-    key = world.split_key(core.Sequences(tokens, lengths))
-    rows = in_split(key, split)
-    batches.append(tokens if rows.all() else tokens[rows])
+    rows = in_split(world.split_key(batch), split)
+    batches.append(batch if rows.all() else batch.take(rows))
     have += len(batches[-1])
-  tokens = np.concatenate(batches)[:num]
-  return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
+  return joined(batches, num)
+
+
+def joined(batches: Sequence[core.Sequences], num: int) -> core.Sequences:
+  """The first `num` sequences of batches of one width."""
+  tokens, lengths = (
+    np.concatenate([getattr(batch, name) for batch in batches])[:num]
+    for name in ('tokens', 'lengths')
+  )
+  side = {
+    name: np.concatenate([batch.side[name] for batch in batches])[:num]
+    for name in batches[0].side
+  }
+  return core.Sequences(tokens, lengths, side)
 
 
 def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:

@@ -241,13 +241,9 @@ class World(
       rows = sampling.in_split(self.split_key(batch), split)
       batches.append(batch.take(rows))
       have, first = have + int(rows.sum()), first + asked
-    side = {
-      name: np.concatenate([part.side[name] for part in batches])[:num]
-      for name in batches[0].side
-    }
-    tokens = np.concatenate([part.tokens for part in batches])[:num]
-    lengths = np.full(len(tokens), self.max_len, np.int32)
-    return core.Sequences(tokens, lengths, side, tally.counts)
+    return dataclasses.replace(
+      sampling.joined(batches, num), counts=tally.counts
+    )
 
   def _made(self, drawn: orbits.Systems, numbers: np.ndarray) -> core.Sequences:
     """Sequences of systems, with the rows `outside` the box as side data."""

@@ -1,0 +1,336 @@
+"""Hidden Markov processes: golden facts, and brute force over all paths."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.worlds import hmm
+
+# Shai et al. 2024, A.3; rows of RRXOR are S, 0, 1, T, F.
+MESS3 = {
+  'A': '.765 .00375 .00375 .0425 .0675 .00375 .0425 .00375 .0675',
+  'B': '.0675 .0425 .00375 .00375 .765 .00375 .00375 .0425 .0675',
+  'C': '.0675 .00375 .0425 .00375 .0675 .0425 .00375 .00375 .765',
+}
+RRXOR = {
+  '0': '0 .5 0 0 0 0 0 0 0 .5 0 0 0 .5 0 0 0 0 0 0 1 0 0 0 0',
+  '1': '0 0 .5 0 0 0 0 0 .5 0 0 0 0 0 .5 1 0 0 0 0 0 0 0 0 0',
+}
+SPECS = [
+  'hmm()',
+  "hmm(preset='rrxor')",
+  "hmm(preset='z1r')",
+  "hmm(preset='rrxor', noise=0.2)",
+]
+each = pytest.mark.parametrize('spec', SPECS)
+
+
+def made(spec: str) -> hmm.World:
+  return registry.make('world', spec)
+
+
+def joint(world: hmm.World, tokens: tuple[int, ...]) -> np.ndarray:
+  """[S] probability of tokens and the last hidden state, path by path."""
+  _, states, matrices, start = world.process
+  total = np.zeros(len(states))
+  for path in itertools.product(range(len(states)), repeat=len(tokens) + 1):
+    mass = start[path[0]]
+    for token, i, j in zip(tokens, path[:-1], path[1:], strict=True):
+      mass *= matrices[token - 1, i, j]
+    total[path[-1]] += mass
+  return total
+
+
+def after(world: hmm.World, words: np.ndarray) -> np.ndarray:
+  """[N, S] beliefs after all tokens [N, L]."""
+  law = world.data_distribution()
+  memory = law.init(len(words))
+  for column in words.T:
+    memory = law.advance(memory, column)
+  return law.belief(memory)
+
+
+@pytest.mark.parametrize(
+  ('name', 'published'), [('mess3', MESS3), ('rrxor', RRXOR)]
+)
+def test_matrices_are_the_published_ones(name, published):
+  process = made(f'hmm(preset={name!r})').process
+  assert process.tokens == tuple(published)
+  size = len(process.states)
+  wanted = [np.array(x.split(), float) for x in published.values()]
+  wanted = np.reshape(wanted, (-1, size, size))
+  np.testing.assert_allclose(process.matrices, wanted, atol=1e-12)
+
+
+def test_stationary_distributions():
+  np.testing.assert_allclose(made('hmm()').process.start, 1 / 3, rtol=1e-10)
+  start = made("hmm(preset='rrxor')").process.start
+  np.testing.assert_allclose(start, np.array([2, 1, 1, 1, 1]) / 6, rtol=1e-10)
+
+
+@each
+def test_the_filter_is_what_all_paths_say(spec):
+  world = made(spec)
+  tokens = range(1, len(world.vocab))
+  for length in range(1, 4 if len(world.process.states) > 3 else 5):
+    words = list(itertools.product(tokens, repeat=length))
+    masses = np.array([joint(world, word) for word in words])
+    beliefs = after(world, np.array(words, np.int32).reshape(-1, length))
+    total = masses.sum(1)
+    assert total.sum() == pytest.approx(1)
+    possible = total > 0
+    assert np.isnan(beliefs[~possible]).all()
+    wanted = masses[possible] / total[possible, None]
+    np.testing.assert_allclose(beliefs[possible], wanted, atol=1e-10)
+
+
+@each
+def test_next_tokens_are_what_all_paths_say(spec):
+  world = made(spec)
+  law = world.data_distribution()
+  word = world.sample(1, 3).tokens[0, :3]
+  memory = law.init(1)
+  for token in word:
+    memory = law.advance(memory, np.array([token]))
+  listed, log_probs = law.next(memory)
+  now = joint(world, tuple(word)).sum()
+  for token in range(1, len(world.vocab)):
+    odds = joint(world, (*word, token)).sum() / now
+    place = np.flatnonzero(listed[0] == token)
+    assert bool(odds) == bool(place.size)
+    if odds:
+      assert np.exp(log_probs[0, place]) == pytest.approx(odds, rel=1e-9)
+  legal = world.legal(world.walk(world.init(1), word[None], np.array([3]))[1])
+  assert set(np.flatnonzero(legal[0])) == set(listed[listed > 0])
+
+
+@each
+def test_a_belief_is_a_point_of_the_simplex_that_the_last_one_fixes(spec):
+  world = made(spec)
+  found, law = world.sample(300, 0), world.data_distribution()
+  memory = law.init(300)
+  for column in found.tokens.T:
+    before, memory = memory, law.advance(memory, column)
+    assert (law.belief(memory) >= 0).all()
+    np.testing.assert_allclose(law.belief(memory).sum(1), 1, rtol=1e-10)
+    pairs = np.column_stack([before, column])
+    _, first, back = np.unique(
+      pairs, axis=0, return_index=True, return_inverse=True
+    )
+    np.testing.assert_array_equal(memory, memory[first][back.ravel()])
+
+
+def distinct(world: hmm.World, num: int) -> int:
+  """Beliefs that sequences come to, the first included."""
+  found = world.sample(num, 0)
+  states = [world.init(1)]
+  for length in range(1, world.max_len + 1):
+    lengths = np.full(num, length)
+    states.append(world.walk(world.init(num), found.tokens, lengths)[1])
+  return len(np.unique(np.concatenate(states), axis=0))
+
+
+def test_rrxor_has_36_beliefs_and_mess3_one_for_each_history():
+  rrxor = made("hmm(preset='rrxor', length=24)")
+  assert len(rrxor.process.states) == 5
+  assert distinct(rrxor, 4000) == 36  # Shai et al. 2024, section 3.2.
+  assert distinct(made("hmm(preset='z1r', length=30)"), 500) == 7
+  mess3 = made('hmm(length=6)')
+  words = np.unique(mess3.sample(20_000, 0).tokens, axis=0)
+  assert len(np.unique(after(mess3, words), axis=0)) == len(words) > 700
+
+
+@each
+def test_sequences_are_as_likely_as_all_paths_say(spec):
+  world = registry.make('world', spec.replace('(', '(length=3, ', 1))
+  num = 40_000
+  words, count = np.unique(world.sample(num, 1).tokens, axis=0, return_counts=1)
+  likely = np.array([joint(world, tuple(word)).sum() for word in words])
+  assert likely.sum() > 0.99
+  error = np.sqrt(likely * (1 - likely) / num)
+  assert (np.abs(count / num - likely) < 5 * error).all()
+
+
+def test_hidden_states_are_as_likely_as_beliefs_say():
+  world = made('hmm()')
+  found = world.sample(30_000, 2)
+  shown = world.hidden_states(found)
+  assert shown.shape == (30_000, 10, 3)
+  assert (shown.sum(-1) == 1).all()
+  beliefs = after(world, found.tokens)
+  for low in (0.0, 0.1, 0.5, 0.9):
+    rows = (beliefs >= low) & (beliefs < low + 0.1)
+    assert shown[:, -1][rows].mean() == pytest.approx(
+      beliefs[rows].mean(), abs=0.02
+    )
+  bare = core.Sequences(found.tokens, found.lengths)
+  with pytest.raises(core.InputError, match="without side data 'hidden'"):
+    world.hidden_states(bare)
+
+
+@each
+def test_the_loss_of_bayes_is_the_entropy_of_all_sequences(spec):
+  world = registry.make('world', spec.replace('(', '(length=4, ', 1))
+  tokens = range(1, len(world.vocab))
+  words = np.array(list(itertools.product(tokens, repeat=4)), np.int32)
+  odds = np.array([joint(world, tuple(word)).sum() for word in words])
+  words, odds = words[odds > 0], odds[odds > 0]
+  bayes = registry.make('model', 'bayes()').predictor(world, 0)
+  log_probs = bayes.log_probs(words, np.full(len(words), 4))[:, :-1]
+  taken = np.take_along_axis(log_probs, words[:, 1:, None], 2)[..., 0]
+  first = np.array([joint(world, (word[0],)).sum() for word in words])
+  loss = -(odds * (taken.sum(1) + np.log(first))).sum()
+  assert loss == pytest.approx(-(odds * np.log(odds)).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('spec', 'rate'),
+  [
+    # Two bits in three are free, the third is theirs.
+    ("hmm(preset='rrxor', length=2000)", 2 / 3 * np.log(2)),
+    ("hmm(preset='z1r', length=2000)", 1 / 3 * np.log(2)),
+  ],
+)
+def test_the_entropy_rate_of_what_is_known_is_that_of_a_long_filter(spec, rate):
+  assert long_entropy(made(spec)) == pytest.approx(rate, abs=0.01)
+
+
+def long_entropy(world: hmm.World) -> float:
+  found, law = world.sample(16, 0), world.data_distribution()
+  memory, total = law.init(16), 0.0
+  for t, column in enumerate(found.tokens.T):
+    odds = np.exp(law.next(memory)[1])
+    total += -(odds * np.log(np.where(odds > 0, odds, 1))).sum(1).mean() * (
+      t >= 100
+    )
+    memory = law.advance(memory, column)
+  return total / (found.tokens.shape[1] - 100)
+
+
+def test_the_entropy_rate_of_mess3_lies_between_its_bounds():
+  """H(X_n | past, hidden state at first) <= rate <= H(X_n | past)."""
+  world = made('hmm(length=2000)')
+  _, _, matrices, start = world.process
+  bounds = []
+  for first in (np.eye(3), start[None]):
+    blocks = []
+    for length in (6, 7):
+      words = itertools.product(range(3), repeat=length)
+      odds = np.array([paths(matrices, first, word) for word in words])
+      blocks.append(-(odds * np.log(odds)).sum(0).mean())
+    bounds.append(blocks[1] - blocks[0])
+  low, high = bounds
+  assert low < high < low + 0.01
+  assert low - 0.005 < long_entropy(world) < high + 0.005
+
+
+def paths(matrices, first, word):
+  beliefs = first
+  for token in word:
+    beliefs = beliefs @ matrices[token]
+  return beliefs.sum(1)
+
+
+def test_noise_is_an_independent_channel_behind_the_process():
+  """Tokens of the plain process, each replaced with probability `noise`."""
+  plain, noisy = made("hmm(preset='rrxor')"), made(SPECS[-1])
+  channel = 0.8 * np.eye(2) + 0.2 / 2
+  for word in itertools.product((1, 2), repeat=3):
+    total = 0.0
+    for true in itertools.product((1, 2), repeat=3):
+      kept = [channel[a - 1, b - 1] for a, b in zip(true, word, strict=True)]
+      total += joint(plain, true).sum() * np.prod(kept)
+    assert joint(noisy, word).sum() == pytest.approx(total, rel=1e-9)
+
+
+def test_all_noise_is_uniform():
+  law = made('hmm(noise=1.0)').data_distribution()
+  odds = np.exp(law.next(law.advance(law.init(1), np.array([2])))[1])
+  np.testing.assert_allclose(odds, 1 / 3, rtol=1e-9)
+
+
+GOOD = {'a': [[0.5, 0], [0.2, 0.3]], 'b': [[0, 0.5], [0.5, 0]]}
+
+
+def test_a_file_is_read_as_written(tmp_path):
+  path = tmp_path / 'one.json'
+  parts = {'matrices': GOOD, 'states': ['rain', 'sun'], 'start': [1, 0]}
+  path.write_text(json.dumps(parts))
+  process = hmm.World(file=str(path)).process
+  assert process.tokens == ('a', 'b')
+  assert process.states == ('rain', 'sun')
+  np.testing.assert_array_equal(process.matrices, list(GOOD.values()))
+  np.testing.assert_array_equal(process.start, [1, 0])
+  path.write_text(json.dumps({'matrices': GOOD}))
+  process = hmm.World(file=str(path)).process
+  assert process.states == ('s0', 's1')
+  moves = process.matrices.sum(0)
+  np.testing.assert_allclose(process.start @ moves, process.start, rtol=1e-10)
+
+
+TRAP = {'a': [[0.5, 0.5], [0, 1]]}
+BAD = [
+  ({'matrices': {}}, 'expected words'),
+  ([], 'expected an object of matrices'),
+  ({'matrices': GOOD, 'stats': []}, 'expected an object of matrices'),
+  ({'matrices': {'a b': [[1]]}}, "'a b'.*expected words"),
+  ({'matrices': {'<pad>': [[1]]}}, 'expected words'),
+  ({'matrices': {'a': 1}}, 'is not a hidden Markov process'),
+  ({'matrices': {'a': [[0.5, 0.5], [1]]}}, "matrix of 'a' is not 2 x 2 num"),
+  ({'matrices': {'a': [[1, 0]]}}, "'a' has shape .1, 2.; expected 1 x 1"),
+  ({'matrices': {**GOOD, 'c': [[0]]}}, "'c' has shape .1, 1.; expected 2 x 2"),
+  ({'matrices': {'a': [[-0.5, 1.5], [0, 1]]}}, 'holds -0.5; expected 2 x 2'),
+  ({'matrices': {'a': [[float('nan')]]}}, 'holds nan'),
+  ({'matrices': {'a': [[None]]}}, 'holds nan'),
+  ({'matrices': {'a': [[10**400]]}}, 'is not 1 x 1 numbers'),
+  ({'matrices': {'a': [[0.5, 0.4], [0, 1]]}}, "rows of state 's0' sum to 0.9"),
+  ({'matrices': TRAP}, "state 's0' is never reached from 's1'.*\"start\""),
+  ({'matrices': GOOD, 'states': ['x']}, 'expected 2 different names'),
+  ({'matrices': GOOD, 'states': ['x', 'x']}, 'expected 2 different names'),
+  ({'matrices': GOOD, 'states': 'xy'}, 'expected 2 different names'),
+  ({'matrices': GOOD, 'start': [1]}, 'start has shape'),
+  ({'matrices': GOOD, 'start': [0.5, 0.4]}, 'start sums to 0.9; expected 1'),
+  ({'matrices': GOOD, 'start': [2, -1]}, 'start holds'),
+]
+
+
+@pytest.mark.parametrize(('parts', 'said'), BAD)
+def test_a_bad_file_is_one_line(tmp_path, parts, said):
+  path = tmp_path / 'bad.json'
+  path.write_text(json.dumps(parts))
+  with pytest.raises(core.InputError, match=said) as error:
+    hmm.World(file=str(path)).init(1)
+  assert str(path) in str(error.value)
+  assert '\n' not in str(error.value)
+
+
+def test_a_trap_with_a_start_is_a_process(tmp_path):
+  path = tmp_path / 'trap.json'
+  path.write_text(json.dumps({'matrices': TRAP, 'start': [1, 0]}))
+  world = hmm.World(file=str(path))
+  beliefs = after(world, np.ones((1, 3), np.int32))
+  np.testing.assert_allclose(beliefs, [[1 / 8, 7 / 8]])
+
+
+@pytest.mark.parametrize(
+  ('fields', 'said'),
+  [
+    ({'preset': 'mess4'}, 'available: mess3, rrxor, z1r'),
+    ({'preset': 'mess3', 'file': 'x.json'}, 'one of these alone'),
+    ({'noise': -0.1}, 'expected 0 to 1'),
+    ({'noise': 1.1}, 'expected 0 to 1'),
+    ({'length': 1}, 'at least 2 tokens'),
+  ],
+)
+def test_bad_fields(fields, said):
+  with pytest.raises(core.InputError, match=said):
+    hmm.World(**fields)
+
+
+def test_no_such_file():
+  with pytest.raises(core.InputError, match=r'no such file: none\.json'):
+    hmm.World(file='none.json').init(1)
