@@ -74,11 +74,11 @@ def _wide(x: jax.Array) -> Any:
   return jnp.promote_types(x.dtype, jnp.float32)
 
 
-def _product(subscripts: str, one: jax.Array, other: jax.Array) -> jax.Array:
+def _product(subscripts: str, first: jax.Array, second: jax.Array) -> jax.Array:
   """An einsum in the second's dtype, summed in a wide one."""
-  one = one.astype(other.dtype)
-  kind = _wide(other)
-  return jnp.einsum(subscripts, one, other, preferred_element_type=kind)
+  first = first.astype(second.dtype)
+  kind = _wide(second)
+  return jnp.einsum(subscripts, first, second, preferred_element_type=kind)
 
 
 class _Grid:
@@ -92,16 +92,16 @@ class _Grid:
     """First token of a block."""
     return jnp.minimum(i * self.size, self.length - self.size)
 
-  def own(self, i: jax.Array) -> jax.Array:
-    """[S] bool: no other block's tokens."""
+  def unshared(self, i: jax.Array) -> jax.Array:
+    """[S] bool: tokens that belong to no earlier block."""
     return self.first(i) + jnp.arange(self.size) >= i * self.size
 
   def seen(self, i: jax.Array, j: jax.Array) -> jax.Array:
     """[1, 1, S, S] bool: pairs that count."""
     place = jnp.arange(self.size)
     query, key = self.first(i) + place, self.first(j) + place
-    pairs = (key[None] <= query[:, None]) & self.own(j)[None]
-    return (pairs & self.own(i)[:, None])[None, None]
+    pairs = (key[None] <= query[:, None]) & self.unshared(j)[None]
+    return (pairs & self.unshared(i)[:, None])[None, None]
 
   def dropped(self, weights: jax.Array, i: jax.Array, j: jax.Array) -> Any:
     """The weights [B, H, S, S] of a pair of blocks after dropout."""
@@ -109,9 +109,9 @@ class _Grid:
       return weights
     # A key a pair of blocks: both passes drop the same weights.
     key = jax.random.fold_in(self.key, i * self.num + j)
-    kept = hashing.bits(key, weights.shape)
-    kept = kept >= jnp.uint32(round(self.rate * 2**32))
-    return jnp.where(kept, weights / (1 - self.rate), 0)
+    bits = hashing.bits(key, weights.shape)
+    keep = bits >= jnp.uint32(round(self.rate * 2**32))
+    return jnp.where(keep, weights / (1 - self.rate), 0)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -134,7 +134,7 @@ def _forward(
 
   def queries(i: jax.Array, whole: Any) -> Any:
     """Puts a block's outputs, and its logarithms of sums, in their place."""
-    start, own = grid.first(i), grid.own(i)
+    start, mask = grid.first(i), grid.unshared(i)
     q_BSHC = _cut(q, start, size)
 
     def keys(j: jax.Array, so_far: Any) -> Any:
@@ -158,10 +158,11 @@ def _forward(
       0, i + 1, keys, (none_BHS + _NEVER, none_BHS, nothing)
     )
     # Rows that are another block's stay as they are.
-    found = (total / mass[..., None]).swapaxes(1, 2), top + jnp.log(mass)
+    new_BSHC = (total / mass[..., None]).swapaxes(1, 2)
     y, sums = whole
-    y_BSHC = jnp.where(own[None, :, None, None], found[0], _cut(y, start, size))
-    sums_BHS = jnp.where(own[None, None], found[1], _cut(sums, start, size, 2))
+    old_BSHC, old_BHS = _cut(y, start, size), _cut(sums, start, size, 2)
+    y_BSHC = jnp.where(mask[None, :, None, None], new_BSHC, old_BSHC)
+    sums_BHS = jnp.where(mask[None, None], top + jnp.log(mass), old_BHS)
     return _put(y, y_BSHC, start), _put(sums, sums_BHS, start, 2)
 
   empty = jnp.zeros_like(q), jnp.zeros((batch, heads, length), kind)
@@ -169,9 +170,9 @@ def _forward(
   return y, (q, k, v, key, y, sums)
 
 
-def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
+def _backward(size: int, rate: float, residuals: Any, slope: jax.Array) -> Any:
   """Slopes to queries, keys and values."""
-  q, k, v, key, y, sums = kept
+  q, k, v, key, y, sums = residuals
   grid, kind = _Grid(q.shape[1], size, rate, key), _wide(q)
   # With weights w = softmax(s): slope to s = w (slope to w - level), where
   # level = sum of w times slope to w = slope to y times y, a number a query.
@@ -193,11 +194,11 @@ def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
       scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
       # The softmax again, from the logarithm of its sum.
       weights = jnp.where(grid.seen(i, j), jnp.exp(scores - sums_BHS1), 0)
-      given = grid.dropped(weights, i, j)
-      to_v_BSHC += _product('bhst,bshc->bthc', given, slope_BSHC)
-      to_given = _product('bshc,bthc->bhst', slope_BSHC, v_BSHC)
+      dropped = grid.dropped(weights, i, j)
+      to_v_BSHC += _product('bhst,bshc->bthc', dropped, slope_BSHC)
+      to_dropped = _product('bshc,bthc->bhst', slope_BSHC, v_BSHC)
       # What was dropped brings nothing back, and what was kept is scaled alike.
-      to_weights = grid.dropped(to_given, i, j)
+      to_weights = grid.dropped(to_dropped, i, j)
       to_scores = weights * (to_weights - level_BHS1)
       to_k_BSHC += _product('bhst,bshc->bthc', to_scores, q_BSHC)
       more = _product('bhst,bthc->bshc', to_scores, k_BSHC)

@@ -97,7 +97,7 @@ def _agreements(
   sets = 0
   for s in range(len(legal)):
     sets = max(sets, legal[s] + 1)
-  found = np.zeros((num, 3), np.int64)
+  agreeing = np.zeros((num, 3), np.int64)
   by_state = np.zeros((len(legal), classes), np.int32)
   by_set = np.zeros((sets, classes), np.int64)
   for d in range(num):
@@ -108,16 +108,16 @@ def _agreements(
     for s in range(len(legal)):
       for c in range(classes):
         n = np.int64(by_state[s, c])
-        found[d, 0] += n * (n - 1) // 2
+        agreeing[d, 0] += n * (n - 1) // 2
         by_set[legal[s], c] += n
     for c in range(classes):
       total = np.int64(0)
       for q in range(sets):
         n = by_set[q, c]
-        found[d, 1] += n * (n - 1) // 2
+        agreeing[d, 1] += n * (n - 1) // 2
         total += n
-      found[d, 2] += total * (total - 1) // 2
-  return found
+      agreeing[d, 2] += total * (total - 1) // 2
+  return agreeing
 
 
 def _pairs(groups: np.ndarray) -> int:

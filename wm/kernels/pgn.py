@@ -183,11 +183,11 @@ def read(
       f'one after the other in {len(text)} bytes'
     )
   opening = layout.start_rows(None, len(firsts))
-  found = chunked_calls.run(
-    lambda some: read_spans(text, firsts[some], lasts[some], opening),
-    len(firsts),
-  )
-  return Moves(*found)
+
+  def call(rows: slice) -> tuple[np.ndarray, ...]:
+    return read_spans(text, firsts[rows], lasts[rows], opening)
+
+  return Moves(*chunked_calls.run(call, len(firsts)))
 
 
 @njit

@@ -75,12 +75,12 @@ def _count(
   graph: tuple[np.ndarray, ...], longest: int, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
   indptr, heads, _ = graph
-  found = np.zeros((2, len(indptr) - 1), np.int64)
-  for some in chunked_calls.slices(found.shape[1], first=1):
-    _count_from(indptr, heads, some.start, some.stop, longest, most, found)
-    if found[0].sum() > most:
+  totals = np.zeros((2, len(indptr) - 1), np.int64)
+  for rows in chunked_calls.slices(totals.shape[1], first=1):
+    _count_from(indptr, heads, rows.start, rows.stop, longest, most, totals)
+    if totals[0].sum() > most:
       break
-  return found[0], found[1]
+  return totals[0], totals[1]
 
 
 def list_paths(
@@ -133,12 +133,12 @@ def list_paths(
   most_of = np.empty((len(labels), total), np.int32)
   offsets = np.zeros(total + 1 if listed else 0, np.int64)
   flat = np.empty(int(starts[-1]) if listed else 0, np.int32)
-  for some in chunked_calls.slices(nodes, first=1):
+  for rows in chunked_calls.slices(nodes, first=1):
     _fill(
       *graph,
       labels,
-      some.start,
-      some.stop,
+      rows.start,
+      rows.stop,
       longest or nodes,
       places,
       starts,
@@ -235,10 +235,10 @@ def _begin(indptr, root, at, node, mask):
 def _next(indptr, heads, longest, at, node, mask, depth):
   """Depth and last edge of the next path; depth -1 where there is no more."""
   while depth >= 0:
-    here = node[depth]
+    tail = node[depth]
     e = at[depth]
-    if e == indptr[here + 1] or depth == longest:
-      _flip(mask, here)
+    if e == indptr[tail + 1] or depth == longest:
+      _flip(mask, tail)
       depth -= 1
       continue
     at[depth] = e + 1
@@ -252,8 +252,8 @@ def _next(indptr, heads, longest, at, node, mask, depth):
 
 
 @njit
-def _count_from(indptr, heads, first, last, longest, most, found) -> None:
-  """Adds paths, and their edges, of sources first..last - 1 to found [2, S].
+def _count_from(indptr, heads, first, last, longest, most, totals) -> None:
+  """Adds paths, and their edges, of sources first..last - 1 to totals [2, S].
 
   Stops where a piece has more than `most` paths.
   """
@@ -272,4 +272,4 @@ def _count_from(indptr, heads, first, last, longest, most, found) -> None:
       paths += 1
       edges += depth
       total += 1
-    found[0, root], found[1, root] = paths, edges
+    totals[0, root], totals[1, root] = paths, edges

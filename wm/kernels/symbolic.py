@@ -55,15 +55,15 @@ PROBES = 32
 
 def count(quantities: int, size: int) -> list[int]:
   """Numbers of formulas of sizes 0, 1, ..., size."""
-  found = [0, quantities]
+  numbers = [0, quantities]
   for n in range(2, size + 1):
     pairs = 0
     for a in range(1, (n - 1) // 2 + 1):
       b = n - 1 - a
-      same = found[a] * (found[a] + 1) // 2
-      pairs += same if a == b else found[a] * found[b]
-    found.append(len(UNARY) * found[n - 1] + len(BINARY) * pairs)
-  return found[: size + 1]
+      same = numbers[a] * (numbers[a] + 1) // 2
+      pairs += same if a == b else numbers[a] * numbers[b]
+    numbers.append(len(UNARY) * numbers[n - 1] + len(BINARY) * pairs)
+  return numbers[: size + 1]
 
 
 def written(code: tuple[int, ...], names: tuple[str, ...]) -> str:
@@ -160,14 +160,14 @@ def search(
   rows = _order(y)
   x, logs = x[:, rows], loss == 'log'
   aim = np.log(y[:, rows]) if logs else y[:, rows]
-  found = _Search(
+  results = _Search(
     checks.frozen(x, np.float64),
     checks.frozen(aim, np.float64),
     logs,
     count(len(names), size),
   ).run()
   fronts = []
-  for k, laws in enumerate(found):
+  for k, laws in enumerate(results):
     front = []
     for code, error in laws:
       factor = fitted(values(code, x), aim[k], logs)[1]
@@ -178,24 +178,24 @@ def search(
 
 
 def fitted(
-  found: np.ndarray, aim: np.ndarray, logs: bool
+  values: np.ndarray, aim: np.ndarray, logs: bool
 ) -> tuple[float, float]:
   """Error and factor of a formula's values [n]; see Law.
 
   aim: [n], the target, or its logarithm where `logs`.
   """
   spread = ((aim - aim.mean()) ** 2).sum()
-  if np.isnan(found).any():
+  if np.isnan(values).any():
     return math.inf, math.nan
   if not logs:
-    square = (found * found).sum()
-    factor = (found * aim).sum() / square if square > 0 else 0.0
-    rest = aim - factor * found
+    square = (values * values).sum()
+    factor = (values * aim).sum() / square if square > 0 else 0.0
+    rest = aim - factor * values
     return max(float((rest * rest).sum() / spread), EXACT), float(factor)
-  sign = 1.0 if found[0] > 0 else -1.0
-  if not (sign * found > 0).all():
+  sign = 1.0 if values[0] > 0 else -1.0
+  if not (sign * values > 0).all():
     return math.inf, math.nan
-  rest = aim - np.log(np.abs(found))
+  rest = aim - np.log(np.abs(values))
   level = rest.mean()
   rest = rest - level
   error = max(float((rest * rest).sum() / spread), EXACT)
@@ -417,12 +417,12 @@ def _evaluate(code, length, x, room) -> bool:
       continue
     if op == ADD or op < ADD:
       top -= 1
-    one, two = room[top], room[min(top + 1, len(room) - 1)]
+    first, second = room[top], room[min(top + 1, len(room) - 1)]
     for n in range(x.shape[1]):
-      z = _apply(op, one[n], two[n])
+      z = _apply(op, first[n], second[n])
       if math.isnan(z):
         return False
-      one[n] = z
+      first[n] = z
   return True
 
 
@@ -495,11 +495,11 @@ def _combine_pairs(
   """
   row = np.empty(table.vals.shape[1])
   for i in range(lefts[0], lefts[1]):
-    one = table.vals[i]
+    first = table.vals[i]
     for j in range(max(i, rights[0]) if same else rights[0], rights[1]):
-      two, good = table.vals[j], True
+      second, good = table.vals[j], True
       for p in range(len(row)):
-        z = _apply(op, one[p], two[p])
+        z = _apply(op, first[p], second[p])
         if math.isnan(z):
           good = False
           break
@@ -533,11 +533,7 @@ class _Search:
   """One search; its arrays are as large as it can need."""
 
   def __init__(
-    self,
-    x: np.ndarray,
-    aim: np.ndarray,
-    logs: bool,
-    counts: list[int],
+    self, x: np.ndarray, aim: np.ndarray, logs: bool, counts: list[int]
   ) -> None:
     """x: [Q, n], probes first; aim: [K, n]; counts: formulas by size."""
     self.sizes, self.logs = len(counts) - 1, logs
@@ -591,9 +587,9 @@ class _Search:
   ) -> None:
     first, unary, keep = lefts[0], op in UNARY, n < self.sizes
     for rows in chunked_calls.slices(lefts[1] - first):
-      some = first + rows.start, first + rows.stop
-      given = some, tuple(rights), same, unary, keep, self.logs
-      _combine_pairs(self.table, self.goal, op, *given)
+      span = first + rows.start, first + rows.stop
+      args = span, tuple(rights), same, unary, keep, self.logs
+      _combine_pairs(self.table, self.goal, op, *args)
 
   def _note(
     self, fronts: list[list[tuple[tuple[int, ...], float]]], size: int

@@ -124,14 +124,14 @@ def boundary(
   variant: str = 'exact',
   *,
   turns: np.ndarray | None = None,
-  known: np.ndarray | None = None,
+  has_entry: np.ndarray | None = None,
   end_first: bool = False,
 ) -> Suffixes:
   """Product construction, or the published program's enumeration."""
   found, end = [], delta.shape[1]
   for a, b, *goals in zip(first, second, first_goal, second_goal, strict=True):
     if variant == 'published':
-      suffixes = _published(delta, int(a), int(b), depth, turns, known)
+      suffixes = _published(delta, int(a), int(b), depth, turns, has_entry)
     else:
       suffixes, _ = product(delta, (a, goals[0]), (b, goals[1]), depth)
     if end_first:  # It is the last label of any suffix that holds it.
@@ -146,14 +146,14 @@ def _published(
   b: int,
   depth: int,
   turns: np.ndarray | None,
-  known: np.ndarray | None,
+  has_entry: np.ndarray | None,
 ) -> list[Suffix]:
   """What the published program keeps of the boundary of a pair.
 
   It lists continuations of exactly `depth` labels from the first row and cuts
   each after the first label that the second refuses.
   """
-  entry = np.asarray((delta >= 0).any(1) if known is None else known)
+  entry = np.asarray((delta >= 0).any(1) if has_entry is None else has_entry)
 
   def continuations(row: int, left: int) -> Iterator[Suffix]:
     """Those of `left` labels from a row."""

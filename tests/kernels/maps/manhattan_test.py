@@ -106,7 +106,7 @@ def test_published_routine_against_the_exact_boundary(walks):
   pairs = walks.pairs(3000, 0)
   exact = np.diff(dfa.boundary(walks.delta, *pairs, 5).offsets)
   args = walks.delta, *pairs, 5, 'published'
-  turns = {'turns': walks.turns, 'known': walks.known}
+  turns = {'turns': walks.turns, 'has_entry': walks.known}
   kept = np.diff(dfa.boundary(*args, **turns).offsets)
   assert exact.mean() == pytest.approx(6.06, abs=0.35)
   assert (kept <= exact).all()
@@ -119,7 +119,7 @@ def test_published_routine_against_the_exact_boundary(walks):
 def test_published_routine_by_length(walks):
   """1,000 pairs: lengths 1378, 769, 819, 1116, 1723; empty 151, 15, 7."""
   pairs = walks.pairs(6000, 1)
-  turns = {'turns': walks.turns, 'known': walks.known}
+  turns = {'turns': walks.turns, 'has_entry': walks.known}
   found = dfa.boundary(walks.delta, *pairs, 5, 'published', **turns)
   by_length = np.bincount(found.lengths, minlength=6)[1:] / 6
   np.testing.assert_allclose(by_length, [1378, 769, 819, 1116, 1723], rtol=0.1)
@@ -135,7 +135,7 @@ def test_destinations_next_door_are_what_the_routine_misses(walks):
   label = np.argmax(walks.delta[first] >= 0, 1)
   near = walks.delta[first, label]
   args = walks.delta, first, second, near, goals, 5
-  turns = {'turns': walks.turns, 'known': walks.known}
+  turns = {'turns': walks.turns, 'has_entry': walks.known}
   exact = np.diff(dfa.boundary(*args).offsets)
   kept = np.diff(dfa.boundary(*args, 'published', **turns).offsets)
   assert (kept != exact).mean() == pytest.approx(0.37, abs=0.08)

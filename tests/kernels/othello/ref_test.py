@@ -87,7 +87,7 @@ def test_rules_in_jax_are_the_compiled_ones(size):
     np.testing.assert_array_equal(np.asarray(found)[ok], np.asarray(plain)[ok])
   assert ok.any()
   assert not ok.all()
-  assert isinstance(after.own, words.Word)
+  assert isinstance(after.me, words.Word)
 
 
 def test_legal_moves_are_those_of_pgx():

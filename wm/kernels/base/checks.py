@@ -78,5 +78,5 @@ def games(moves: Any, lengths: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def goals(goals: Any, size: int, name: str = 'goals') -> np.ndarray:
   """`goals` as frozen [B] int32, every one that is no row made NONE."""
-  found = rows(goals, size, name, NONE)
-  return frozen(np.where(found < 0, NONE, found), np.int32)
+  checked = rows(goals, size, name, NONE)
+  return frozen(np.where(checked < 0, NONE, checked), np.int32)

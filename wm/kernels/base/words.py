@@ -57,17 +57,17 @@ def split(words: np.ndarray) -> Word:
   return Word(np.asarray(words).astype(np.uint32), high.astype(np.uint32))
 
 
-def where(condition: jax.Array, one: Word, other: Word) -> Word:
+def where(condition: jax.Array, x: Word, y: Word) -> Word:
   """Elementwise choice."""
-  return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+  return jax.tree.map(lambda a, b: jnp.where(condition, a, b), x, y)
 
 
 def bit(place: jax.Array) -> Word:
   """The word with one bit set; none where the place is not in 0..63."""
   # A shift by 32 or more is not defined: the place within a half is shifted.
-  one = jnp.uint32(1) << (place & 31).astype(jnp.uint32)
+  shifted = jnp.uint32(1) << (place & 31).astype(jnp.uint32)
   low, high = place >> 5 == 0, place >> 5 == 1
-  return Word(jnp.where(low, one, 0), jnp.where(high, one, 0))
+  return Word(jnp.where(low, shifted, 0), jnp.where(high, shifted, 0))
 
 
 def _high_product(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -75,11 +75,11 @@ def attacked_from(codes: Sequence[int], square: int) -> Iterator[int]:
 
 def _sets(steps: tuple[tuple[int, int], ...], most: int = 1) -> np.ndarray:
   """[64] int64: squares reached from each by any of `steps`."""
-  found = [
+  sets = [
     sum(1 << s for step in steps for s in ray(square, step, most))
     for square in range(64)
   ]
-  return np.array(found, np.uint64).view(np.int64)
+  return np.array(sets, np.uint64).view(np.int64)
 
 
 def _keep() -> np.ndarray:
@@ -165,8 +165,8 @@ def reach(kind, square, occupied) -> int:
     return KNIGHT_ATTACKS[square]
   if kind == 6:
     return KING_ATTACKS[square]
-  found = bishop(square, occupied) if kind != 4 else 0
-  return found | rook(square, occupied) if kind != 3 else found
+  squares = bishop(square, occupied) if kind != 4 else 0
+  return squares | rook(square, occupied) if kind != 3 else squares
 
 
 @njit
@@ -190,22 +190,22 @@ def attacked(p, side, occupied) -> int:
   pawns = p[w.PAWNS] & pieces
   # All pawns at once; the outer files would wrap around the board's edge.
   if side == 0:
-    found = (pawns & NOT_A) << 7 | (pawns & NOT_H) << 9
+    squares = (pawns & NOT_A) << 7 | (pawns & NOT_H) << 9
   else:
-    found = shr(pawns & NOT_A, 9) | shr(pawns & NOT_H, 7)
+    squares = shr(pawns & NOT_A, 9) | shr(pawns & NOT_H, 7)
   rest = p[w.KNIGHTS] & pieces
   while rest:
-    found |= KNIGHT_ATTACKS[lowest(rest)]
+    squares |= KNIGHT_ATTACKS[lowest(rest)]
     rest &= rest - 1
   rest = (p[w.BISHOPS] | p[w.QUEENS]) & pieces
   while rest:
-    found |= bishop(lowest(rest), occupied)
+    squares |= bishop(lowest(rest), occupied)
     rest &= rest - 1
   rest = (p[w.ROOKS] | p[w.QUEENS]) & pieces
   while rest:
-    found |= rook(lowest(rest), occupied)
+    squares |= rook(lowest(rest), occupied)
     rest &= rest - 1
-  return found | KING_ATTACKS[lowest(p[w.KINGS] & pieces)]
+  return squares | KING_ATTACKS[lowest(p[w.KINGS] & pieces)]
 
 
 MOST = 2**16 - 1  # where the counters stop
@@ -233,14 +233,14 @@ def flip(p, code, square) -> None:
 @njit
 def _rights(p, flags):
   """Rights of a state row whose king and rook are at home."""
-  found = 0
+  rights = 0
   for right in range(4):
     black = 6 * (right >> 1)
     # Rights are K Q k q: even ones castle with the rook on file h.
     king, rook = 60 if black else 4, (56 if black else 0) + 7 * (1 - right % 2)
     if code_at(p, king) == 6 + black and code_at(p, rook) == 4 + black:
-      found |= flags & 1 << right
-  return found
+      rights |= flags & 1 << right
+  return rights
 
 
 @njit
@@ -302,17 +302,17 @@ def make(p, move) -> bool:
   promo, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
   code, taken, side = code_at(p, source), code_at(p, target), p[w.SIDE]
-  own = 6 * side  # code of a piece = own + its kind 1..6
-  pawn = code == own + 1
+  base = 6 * side  # code of a piece = base + its kind 1..6
+  pawn = code == base + 1
   flip(p, code, source)
   if taken:
     flip(p, taken, target)
   elif pawn and (source ^ target) & 7:
     # En passant: a pawn goes to another file and takes nothing there. What it
     # takes stands one rank back, on the square whose number differs by bit 3.
-    flip(p, 7 - own, target ^ 8)
-  flip(p, own + 6 - promo if promo else code, target)
-  if code == own + 6 and abs(target - source) == 2:
+    flip(p, 7 - base, target ^ 8)
+  flip(p, base + 6 - promo if promo else code, target)
+  if code == base + 6 and abs(target - source) == 2:
     _castle(p, source, target)
   # A king or rook that leaves home loses rights, and so does a rook taken.
   rights = p[w.RIGHTS] & KEEP[source] & KEEP[target]

@@ -73,18 +73,18 @@ def _replay(
   """
   moves, lengths, starts = layout.games(moves, lengths, starts)
   num, plies = moves.shape
-  found = (
+  results = (
     np.empty(num, np.int32),
     np.empty((num, WORDS), np.int32),
     np.zeros((num * labelled, plies + 1, LABELS), np.uint8),
     np.full((num * judged, plies + 1), -1, np.int8),
   )
   rules = layout.legal_ep(ep), _stop(stop)
-  for some in chunked_calls.slices(num):
-    first = starts[some] if len(starts) > 1 else starts
-    parts = (array[some] for array in found)
-    _replay_games(moves[some], lengths[some], first, *rules, *parts)
-  return found
+  for rows in chunked_calls.slices(num):
+    first = starts[rows] if len(starts) > 1 else starts
+    parts = (array[rows] for array in results)
+    _replay_games(moves[rows], lengths[rows], first, *rules, *parts)
+  return results
 
 
 def _stop(stop: str) -> int:
@@ -183,9 +183,9 @@ def play(
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
   rules = layout.legal_ep(ep), _stop(stop), policies.weights(policy)
-  found = moves, lengths, codes, shown
-  for some in chunked_calls.slices(num):
-    if not _play(row, seeds[some], *rules, *(a[some] for a in found)):
+  results = moves, lengths, codes, shown
+  for rows in chunked_calls.slices(num):
+    if not _play(row, seeds[rows], *rules, *(a[rows] for a in results)):
       raise core.InputError(
         f'start row {row[:WORDS].tolist()}; expected a board, one king a side'
       )
@@ -240,16 +240,16 @@ def _play(
 @njit
 def _cannot_win(p, side):
   """Is no mate by `side` possible, by what stands on the board?"""
-  own = p[w.PIECES + side]
+  pieces = p[w.PIECES + side]
   # A pawn, rook or queen can always mate, if the other side helps.
-  if own & (p[w.PAWNS] | p[w.ROOKS] | p[w.QUEENS]):
+  if pieces & (p[w.PAWNS] | p[w.ROOKS] | p[w.QUEENS]):
     return False
-  if own & p[w.KNIGHTS]:
+  if pieces & p[w.KNIGHTS]:
     # A lone knight needs a piece of theirs, not a queen, beside their king.
     blockers = p[w.PIECES + 1 - side] & ~(p[w.KINGS] | p[w.QUEENS])
-    return popcount(own) <= 2 and blockers == 0
+    return popcount(pieces) <= 2 and blockers == 0
   bishops = p[w.BISHOPS]
-  if own & bishops:
+  if pieces & bishops:
     # Bishops of one colour of squares never attack the other colour.
     dark = bishops & _DARK
     return (dark == 0 or dark == bishops) and not p[w.PAWNS] | p[w.KNIGHTS]

@@ -83,11 +83,8 @@ def transpositions(
       f'{steps[row] + 1}; expected legal moves from the start'
     )
   start = checks.frozen(np.asarray(start)[: layout.WORDS], np.int32)
-  call, rest = (
-    _transpositions,
-    (start, sweeps, window, opening),
-  )
-  return chunked_calls.run_rows(call, (moves, lengths, seeds), *rest)
+  rows, rest = (moves, lengths, seeds), (start, sweeps, window, opening)
+  return chunked_calls.run_rows(_transpositions, rows, *rest)
 
 
 @njit
@@ -205,16 +202,16 @@ def _redraw(game, played, low, width, room, stream) -> None:
   makes all of them equally likely without a list. room: positions by level,
   `sides`, the k to try next at each level, the k made there, targets.
   """
-  stack, sides, following, made, targets = room
+  stack, sides, following, chosen, targets = room
   _sorted_sides(played, low, width, sides)
   goal = full_key(game[low + width])
   used, num, level = 0, 0, 0
-  stack[0], following[0], made[0] = game[low], 0, NONE
+  stack[0], following[0], chosen[0] = game[low], 0, NONE
   while level >= 0:
     # Back from the level below: take its move back.
-    if made[level] != NONE:
-      used ^= 1 << made[level]
-      made[level] = NONE
+    if chosen[level] != NONE:
+      used ^= 1 << chosen[level]
+      chosen[level] = NONE
     k = following[level]
     if k >= width:
       level -= 1
@@ -229,15 +226,15 @@ def _redraw(game, played, low, width, room, stream) -> None:
       continue
     if level + 1 < width:
       used |= 1 << k
-      made[level] = k
+      chosen[level] = k
       level += 1
-      following[level], made[level] = level & 1, NONE
+      following[level], chosen[level] = level & 1, NONE
     elif full_key(stack[width]) == goal:
       num += 1
       if below(stream, num, num) == 0:
         # The last move is made at no level: it was tried at this one.
         for j in range(width - 1):
-          played[low + j] = sides[made[j]]
+          played[low + j] = sides[chosen[j]]
         played[low + width - 1] = sides[k]
 
 

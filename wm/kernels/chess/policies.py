@@ -70,13 +70,13 @@ def weights(policy: str) -> np.ndarray:
   factors = POLICIES[policy]
   if not factors:
     return np.zeros(0, np.int64)
-  found = np.full(1 << len(KINDS), float(UNIT))
+  table = np.full(1 << len(KINDS), float(UNIT))
   for name, factor in factors.items():
-    found[np.arange(len(found)) & 1 << KINDS.index(name) > 0] *= factor
+    table[np.arange(len(table)) & 1 << KINDS.index(name) > 0] *= factor
   # All 218 moves of a position must sum to less than 2 ** 32.
-  found = np.clip(np.round(found), 1, 2**24).astype(np.int64)
-  found.flags.writeable = False
-  return found
+  table = np.clip(np.round(table), 1, 2**24).astype(np.int64)
+  table.flags.writeable = False
+  return table
 
 
 @njit
@@ -84,8 +84,8 @@ def _between(p, side):
   """Squares between the king and the rooks that it may castle with."""
   rights = p[w.RIGHTS] >> 2 * side
   # On rank 1: f g towards the rook on h, b c d towards that on a.
-  found = (0x60 if rights & 1 else 0) | (0x0E if rights & 2 else 0)
-  return found << 56 * side
+  squares = (0x60 if rights & 1 else 0) | (0x0E if rights & 2 else 0)
+  return squares << 56 * side
 
 
 @njit

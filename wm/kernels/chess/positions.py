@@ -137,12 +137,12 @@ def keys(rows: np.ndarray) -> np.ndarray:
 @njit
 def _keys(rows) -> np.ndarray:
   """[B] int64 Zobrist keys, 0 without board."""
-  found = np.zeros(len(rows), np.int64)
+  out = np.zeros(len(rows), np.int64)
   p = np.empty(w.WIDTH, np.int64)
   for b in range(len(rows)):
     if load(rows[b], p):
-      found[b] = full_key(p)
-  return found
+      out[b] = full_key(p)
+  return out
 
 
 def in_check(rows: np.ndarray) -> np.ndarray:
@@ -153,12 +153,12 @@ def in_check(rows: np.ndarray) -> np.ndarray:
 @njit
 def _in_check(rows) -> np.ndarray:
   """[B] bool: is the side to move in check?"""
-  found = np.zeros(len(rows), np.bool_)
+  out = np.zeros(len(rows), np.bool_)
   p = np.empty(w.WIDTH, np.int64)
   for b in range(len(rows)):
     if load(rows[b], p):
-      found[b] = is_check(p)
-  return found
+      out[b] = is_check(p)
+  return out
 
 
 def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
@@ -174,12 +174,12 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
 @njit
 def _labels(rows, legal_ep) -> np.ndarray:
   """[B, 75] uint8 state labels, 0 without board."""
-  found = np.zeros((len(rows), LABELS), np.uint8)
+  out = np.zeros((len(rows), LABELS), np.uint8)
   p = np.empty(w.WIDTH, np.int64)
   for b in range(len(rows)):
     if load(rows[b], p):
-      encode(p, legal_ep, found[b])
-  return found
+      encode(p, legal_ep, out[b])
+  return out
 
 
 def perft(row: np.ndarray, depth: int) -> int:
@@ -221,14 +221,14 @@ def ep_sources(p) -> int:
   # Two pawns leave the capturer's rank at once, so pins do not tell: each
   # capture is made on the board and the king looked at.
   king = lowest(p[w.KINGS] & us)
-  found, rest = 0, sources
+  takers, rest = 0, sources
   while rest:
     source = rest & -rest
     rest ^= source
     occupied = (us | them) ^ source ^ taken | 1 << target
     if not attackers(p, king, 1 - side, occupied) & ~taken:
-      found |= source
-  return found
+      takers |= source
+  return takers
 
 
 @njit
@@ -269,12 +269,12 @@ def _castlings(p, side, occupied, danger):
   shift = 56 * side
   # Both sides' home rank as rank 1: e f g h are 0x10 0x20 0x40 0x80.
   occupied, danger = shr(occupied, shift), shr(danger, shift)
-  found = 0
+  targets = 0
   if rights & 1 and not occupied & 0x60 and not danger & 0x70:
-    found = 0x40
+    targets = 0x40
   if rights & 2 and not occupied & 0x0E and not danger & 0x1C:
-    found |= 0x04
-  return found << shift
+    targets |= 0x04
+  return targets << shift
 
 
 @njit
@@ -282,10 +282,10 @@ def _pawn_pushes(pawn, side, free):
   """Targets of a pawn (one bit) straight ahead."""
   # What reaches the third rank (sixth for black) in one step came from home.
   if side == 0:
-    one = pawn << 8 & free
-    return one | (one & _THIRD) << 8 & free
-  one = shr(pawn, 8) & free
-  return one | shr(one & _SIXTH, 8) & free
+    single = pawn << 8 & free
+    return single | (single & _THIRD) << 8 & free
+  single = shr(pawn, 8) & free
+  return single | shr(single & _SIXTH, 8) & free
 
 
 @njit
@@ -321,27 +321,27 @@ def fill_targets(p, targets) -> int:
     piece = rest & -rest
     rest ^= piece
     if piece & p[w.PAWNS]:
-      found = PAWN_ATTACKS[side, source] & them | _pawn_pushes(
+      goals = PAWN_ATTACKS[side, source] & them | _pawn_pushes(
         piece, side, ~occupied
       )
     elif piece & p[w.KNIGHTS]:
-      found = KNIGHT_ATTACKS[source]
+      goals = KNIGHT_ATTACKS[source]
     else:
-      found = 0
+      goals = 0
       if piece & (p[w.BISHOPS] | p[w.QUEENS]):
-        found = bishop(source, occupied)
+        goals = bishop(source, occupied)
       if piece & (p[w.ROOKS] | p[w.QUEENS]):
-        found |= rook(source, occupied)
-    found &= allowed
+        goals |= rook(source, occupied)
+    goals &= allowed
     if piece & pinned:  # It may move along the pin alone.
-      found &= line(king, source)
+      goals &= line(king, source)
     if piece & p[w.PAWNS]:
       if piece & takers:
-        found |= 1 << (p[w.EP] - 1 + (16 if side else 40))
+        goals |= 1 << (p[w.EP] - 1 + (16 if side else 40))
       # Four promotions each, of which one is counted below.
-      count += 3 * popcount(found & LAST_RANKS)
-    count += popcount(found)
-    targets[source] = found
+      count += 3 * popcount(goals & LAST_RANKS)
+    count += popcount(goals)
+    targets[source] = goals
   return count
 
 

@@ -72,20 +72,20 @@ def _parted(first, second, counts, only, common):
 
 
 @njit
-def _emitted(found, lengths, num, path, level, only, num_only):
+def _emitted(out, lengths, num, path, level, only, num_only):
   """Appends path[:level] with each of `only` behind; grows the arrays."""
   if num + num_only > len(lengths):
     size = 2 * (num + num_only)
-    longer = np.full((size, found.shape[1]), -1, np.int32)
+    longer = np.full((size, out.shape[1]), -1, np.int32)
     more = np.zeros(size, np.int64)
-    longer[:num], more[:num] = found[:num], lengths[:num]
-    found, lengths = longer, more
+    longer[:num], more[:num] = out[:num], lengths[:num]
+    out, lengths = longer, more
   for k in range(num_only):
-    found[num, :level] = path[:level]
-    found[num, level] = only[k]
+    out[num, :level] = path[:level]
+    out[num, level] = only[k]
     lengths[num] = level + 1
     num += 1
-  return found, lengths, num
+  return out, lengths, num
 
 
 def _boundary(
@@ -103,7 +103,7 @@ def _boundary(
   #   path   [l]       the one that is being followed
   #   left, size [l]   how many of `common` were tried, how many there are
   counts = np.zeros((2, depth), np.int64)
-  found = np.full((64, depth), -1, np.int32), np.zeros(64, np.int64)
+  lines = np.full((64, depth), -1, np.int32), np.zeros(64, np.int64)
   stack = (
     np.empty((2, depth + 1, WIDTH), np.int64),
     np.empty((depth, MOST_MOVES), np.int32),
@@ -113,22 +113,22 @@ def _boundary(
   )
   place = np.array([0, 0, -1])
   while place[0] >= 0:
-    held = 2 * (found[0].nbytes + found[1].nbytes)  # They double.
+    held = 2 * (lines[0].nbytes + lines[1].nbytes)  # They double.
     resources.require_memory(held, f'suffixes of up to {depth} moves')
-    found = _search(
-      rows, (listing, through), place, stack, found, counts, NODES
+    lines = _search(
+      rows, (listing, through), place, stack, lines, counts, NODES
     )
-  return found[0][: place[1]], found[1][: place[1]], counts
+  return lines[0][: place[1]], lines[1][: place[1]], counts
 
 
 @njit
-def _search(rows, modes, place, stack, found, counts, budget) -> tuple:
+def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
   """Goes on from place [3]: level, lines found, -1 if it has not begun.
 
   When `budget` moves are made it stops before the next one, to go on from
   there. The stack is drawn in `boundary`.
   """
-  (listing, through), (out, lengths) = modes, found
+  (listing, through), (out, lengths) = modes, lines
   boards, common, path, left, size = stack
   lists = np.empty((2, MOST_MOVES), np.int32)
   only, targets = np.empty(MOST_MOVES, np.int32), np.empty(64, np.int64)

@@ -406,26 +406,26 @@ def next_word(text, at, end) -> tuple[int, int]:
 def _pawns(p, target, file):
   """Own pawns that may step to a square from a file, -1 for its own."""
   side = p[w.SIDE]
-  own = p[w.PAWNS] & p[w.PIECES + side]
+  pawns = p[w.PAWNS] & p[w.PIECES + side]
   # To another file: it takes. A pawn of the other side on the target would
   # attack the squares that ours come from.
   occupied = p[w.PIECES] | p[w.PIECES + 1]
   if file >= 0 and file != target & 7:
-    found = PAWN_ATTACKS[1 - side, target] & own & _FILE << file
+    takers = PAWN_ATTACKS[1 - side, target] & pawns & _FILE << file
     if shr(p[w.PIECES + 1 - side], target) & 1:
-      return found
+      return takers
     # On an empty square: `ep_sources` alone knows whether the king is safe.
     passant = p[w.EP] and target == p[w.EP] - 1 + (16 if side else 40)
-    return found & ep_sources(p) if passant else 0
+    return takers & ep_sources(p) if passant else 0
   if shr(occupied, target) & 1:
     return 0
   # Straight ahead: one step, else two from home over an empty square.
   back = 8 if side else -8
-  one = 1 << ((target + back) & 63)
-  if one & own:
-    return one
-  if target >> 3 == (4 if side else 3) and not one & occupied:
-    return 1 << (target + 2 * back) & own
+  behind = 1 << ((target + back) & 63)
+  if behind & pawns:
+    return behind
+  if target >> 3 == (4 if side else 3) and not behind & occupied:
+    return 1 << (target + 2 * back) & pawns
   return 0
 
 
@@ -449,25 +449,25 @@ def _sources(p, kind, target, file, rank):
   if shr(p[w.PIECES + p[w.SIDE]], target) & 1:
     return 0
   if kind == 1:
-    found = _pawns(p, target, file)
+    sources = _pawns(p, target, file)
   else:
     # Who attacks a square is who it would attack, were it of their kind.
-    found = (
+    sources = (
       reach(kind, target, occupied) & p[kind - 1] & p[w.PIECES + p[w.SIDE]]
     )
     if file >= 0:
-      found &= _FILE << file
+      sources &= _FILE << file
   if rank >= 0:
-    found &= _RANK << 8 * rank
+    sources &= _RANK << 8 * rank
   # What may take en passant is legal already, and _safe knows nothing of it.
   slant = kind == 1 and file >= 0 and file != target & 7
-  rest = 0 if slant and not shr(occupied, target) & 1 else found
+  rest = 0 if slant and not shr(occupied, target) & 1 else sources
   while rest:
     piece = rest & -rest
     rest ^= piece
     if not _safe(p, lowest(piece), target):
-      found ^= piece
-  return found
+      sources ^= piece
+  return sources
 
 
 @njit
@@ -501,12 +501,12 @@ def find(p, targets, text, at, end) -> int:
   if (promotion > 0) != _promotes(kind, target):
     return NO_MOVE
   # Any other word is asked backwards, from its target: who can come here?
-  found = _sources(p, kind, target, file, rank)
-  if found == 0:
+  sources = _sources(p, kind, target, file, rank)
+  if sources == 0:
     return NO_MOVE
-  if found & (found - 1):
+  if sources & (sources - 1):
     return MANY
-  return (lowest(found) * 64 + target) * 5 + promotion
+  return (lowest(sources) * 64 + target) * 5 + promotion
 
 
 @njit
@@ -567,9 +567,9 @@ def _write_piece(p, out, kind, source, target):
   """Writes the move of a piece: no more of its source than tells it from
   others; where it ends, -1 if illegal."""
   # File, else rank, else both, so far as other pieces may go there too.
-  found = _sources(p, kind, target, -1, -1)
-  others = found & ~(1 << source)
-  if found == others:
+  sources = _sources(p, kind, target, -1, -1)
+  others = sources & ~(1 << source)
+  if sources == others:
     return -1
   out[0], at = _LETTERS[kind], 1
   column = others & _FILE << (source & 7)  # Those that the file does not tell.

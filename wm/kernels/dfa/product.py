@@ -54,7 +54,7 @@ def boundary(
   variant: str = 'exact',
   *,
   turns: np.ndarray | None = None,
-  known: np.ndarray | None = None,
+  has_entry: np.ndarray | None = None,
   end_first: bool = False,
 ) -> Suffixes:
   """Myhill-Nerode boundaries of T pairs of states, up to a length bound.
@@ -77,8 +77,8 @@ def boundary(
       order, that leads to a row without an entry of its own.
     turns: [S, A] label order of each row, DEAD padded; ascending by default.
       Read by 'published' only.
-    known: [S] bool, rows that have an entry; by default those with any legal
-      label. Read by 'published' only.
+    has_entry: [S] bool; by default the rows with a legal label. Read by
+      'published' only.
     end_first: whether the end label is the lowest of all or the highest.
 
   Raises:
@@ -103,18 +103,17 @@ def boundary(
   # Without rules all labels are followed, to any row.
   rules = (checks.frozen(np.ones((0, 0)), bool),) * 2
   if variant == 'published':
-    rules = _published(delta, turns, known, depth)
+    rules = _published(delta, turns, has_entry, depth)
     # That program knows no end label: no row is a goal.
     nowhere = checks.frozen(np.full(len(pairs[0]), checks.NONE), np.int32)
     pairs = *pairs[:2], nowhere, nowhere
-  found = _boundary(delta, rules, pairs, depth, end_first)
-  return Suffixes(*found)
+  return Suffixes(*_boundary(delta, rules, pairs, depth, end_first))
 
 
 def _published(
   delta: np.ndarray,
   turns: np.ndarray | None,
-  known: np.ndarray | None,
+  has_entry: np.ndarray | None,
   depth: int,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Labels that the published program follows, and rows that it goes on from.
@@ -132,15 +131,17 @@ def _published(
   if turns is None:
     every = np.broadcast_to(np.arange(delta.shape[1]), delta.shape)
     turns = np.where(delta >= 0, every, core.DEAD)
-  entry = (delta >= 0).any(1) if known is None else np.asarray(known, bool)
+  entry = (
+    (delta >= 0).any(1) if has_entry is None else np.asarray(has_entry, bool)
+  )
   entry = np.append(entry, False)  # DEAD reads the last.
   allowed = np.zeros(delta.shape, bool)
   rows = np.arange(len(delta))
   running = np.ones(len(delta), bool)  # Rows not left yet.
   for label in np.asarray(turns).T:
-    here = label >= 0
-    running &= ~here | entry[delta[rows, label]]
-    allowed[rows[here & running], label[here & running]] = True
+    mask = label >= 0
+    running &= ~mask | entry[delta[rows, label]]
+    allowed[rows[mask & running], label[mask & running]] = True
   alive = np.ones((len(delta), depth + 1), bool)
   for left in range(1, depth + 1):
     alive[:, left] = (allowed & alive[delta, left - 1]).any(1)
@@ -179,33 +180,33 @@ def _boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
   num = len(pairs[0])
   offsets = np.zeros(num + 1, np.int64)
   out = np.full((max(8 * num, 16), depth), -1, np.int8)
-  found = out, np.empty(len(out), np.int8)
+  lines = out, np.empty(len(out), np.int8)
   nodes = tuple(np.empty(1024, kind) for kind in ('i4', 'i4', 'i4', 'i1'))
   place = np.array([0, -1, 0, 0, 0, 0])
   # `_search` comes back often: Ctrl-C is heard between the calls.
   while place[0] < num:
     # What there is doubles where it is full.
-    held = 2 * (depth + 1) * len(found[1]) + 26 * len(nodes[0])
+    held = 2 * (depth + 1) * len(lines[1]) + 26 * len(nodes[0])
     resources.require_memory(held, f'suffixes of up to {depth} labels')
-    found, nodes = _search(
-      delta, rules, pairs, depth, end_first, place, NODES, offsets, found, nodes
+    lines, nodes = _search(
+      delta, rules, pairs, depth, end_first, place, NODES, offsets, lines, nodes
     )
   size = place[5]
-  return offsets, found[0][:size], found[1][:size]
+  return offsets, lines[0][:size], lines[1][:size]
 
 
 @njit
 def _search(
-  delta, rules, pairs, depth, end_first, place, budget, offsets, found, nodes
+  delta, rules, pairs, depth, end_first, place, budget, offsets, lines, nodes
 ):
   """Visits `budget` nodes, from where the call before this one stopped.
 
   place [6] holds where that was: pair, level (-1 before a pair's first), low,
-  high and tail of the tree as drawn above, suffixes found.
+  high and tail of the tree as drawn above, lines found.
   """
   end, (allowed, alive), cut = delta.shape[1], rules, len(rules[0]) > 0
   first, second, first_goal, second_goal = pairs
-  out, sizes = found
+  out, sizes = lines
   a_of, b_of, parents, labels = nodes
   t, level, low, high, tail, num = place
   while t < len(first):

@@ -175,9 +175,9 @@ def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
   order = csgraph.breadth_first_order(
     graph, len(delta), return_predecessors=False
   )
-  found = np.zeros(len(delta) + 1, bool)
-  found[order] = True
-  return found[:-1]
+  reached = np.zeros(len(delta) + 1, bool)
+  reached[order] = True
+  return reached[:-1]
 
 
 def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -89,24 +89,24 @@ def _sweep(lat, lon, order, reach, radius, offsets, nodes):
   fill = len(nodes) > 0
   low = 0
   for k in range(len(order)):
-    here = order[k]
+    node = order[k]
     # Nodes are met in order of latitude, so the band only moves up.
-    while lat[order[low]] < lat[here] - band:
+    while lat[order[low]] < lat[node] - band:
       low += 1
     count = 0
     j = low
-    while j < len(order) and lat[order[j]] <= lat[here] + band:
-      there = order[j]
-      apart = _distance(lat[here], lon[here], lat[there], lon[there], radius)
+    while j < len(order) and lat[order[j]] <= lat[node] + band:
+      other = order[j]
+      apart = _distance(lat[node], lon[node], lat[other], lon[other], radius)
       if apart <= reach:
         if fill:
-          nodes[offsets[here] + count] = there
+          nodes[offsets[node] + count] = other
         count += 1
       j += 1
     if fill:
-      nodes[offsets[here] : offsets[here + 1]].sort()
+      nodes[offsets[node] : offsets[node + 1]].sort()
     else:
-      offsets[here + 1] = count
+      offsets[node + 1] = count
 
 
 def _within(

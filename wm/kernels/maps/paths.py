@@ -56,12 +56,12 @@ def _hops(
   infinity, size = np.iinfo(out.dtype).max - 1, len(out)
   # Column n of `out` is of goal roots[n] until the columns are put in order.
   roots = _clusters(leaving, entering, np.arange(size, dtype='u4'), HOP_LANES)
-  for some in chunked_calls.slices(-(-size // HOP_LANES), 8):
-    ends = some.start * HOP_LANES, some.stop * HOP_LANES
+  for part in chunked_calls.slices(-(-size // HOP_LANES), 8):
+    ends = part.start * HOP_LANES, part.stop * HOP_LANES
     if not _fill_hops(leaving, entering, roots, *ends, out, infinity):
       return False
-  for some in chunked_calls.slices(size):
-    _permute(out[some], roots, infinity)
+  for part in chunked_calls.slices(size):
+    _permute(out[part], roots, infinity)
   return True
 
 
@@ -211,15 +211,15 @@ def shortest_routes(
   checks.same_length(origins=origins, destinations=destinations)
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
-  wanted, index = np.unique(destinations, return_inverse=True)
+  targets, index = np.unique(destinations, return_inverse=True)
   order = np.argsort(index, kind='stable')
-  for start in range(0, len(wanted), GOALS):
-    goals = wanted[start : start + GOALS]
+  for start in range(0, len(targets), GOALS):
+    goals = targets[start : start + GOALS]
     low, high = np.searchsorted(index[order], [start, start + GOALS])
-    some = order[low:high]
+    rows = order[low:high]
     table = to_goals(delta, lengths, goals)[1]
-    labels[some], moves[some] = follow(
-      delta, table, origins[some], index[some] - start, goals, most
+    labels[rows], moves[rows] = follow(
+      delta, table, origins[rows], index[rows] - start, goals, most
     )
   return labels, moves
 
@@ -266,13 +266,13 @@ def random_walks(
   )
   run = np.uint64(seed & (2**64 - 1))
   return chunked_calls.run(
-    lambda some: _random_walks(
+    lambda rows: _random_walks(
       *table,
-      some.stop - some.start,
+      rows.stop - rows.start,
       low,
       high,
       run,
-      first + some.start,
+      first + rows.start,
       ATTEMPTS,
     ),
     num,
@@ -295,9 +295,9 @@ def _random_walks(
     for attempt in range(attempts):
       draw = attempt * (high + 2)
       row = starts[below(key, draw, len(starts))]
-      wanted = low + below(key, draw + 1, high - low + 1)
+      length = low + below(key, draw + 1, high - low + 1)
       origins[n], steps = row, 0
-      while steps < wanted and edges[row]:
+      while steps < length and edges[row]:
         edge = below(key, draw + 2 + steps, edges[row])
         walked[n, steps] = labels[row, edge]
         row = heads[row, edge]
@@ -321,14 +321,14 @@ def _edges(
   heads = delta[tails, labels]
   columns = [] if lengths is None else [lengths[tails, labels]]
 
-  def sorted_by(here: np.ndarray, there: np.ndarray) -> tuple:
+  def sorted_by(near: np.ndarray, far: np.ndarray) -> tuple:
     """Edges grouped by one of their ends."""
-    order = np.argsort(here, kind='stable')
+    order = np.argsort(near, kind='stable')
     indptr = np.zeros(len(delta) + 1, np.uint32)
-    np.cumsum(np.bincount(here, minlength=len(delta)), out=indptr[1:])
+    np.cumsum(np.bincount(near, minlength=len(delta)), out=indptr[1:])
     return (
       checks.frozen(indptr, np.uint32),
-      checks.frozen(there[order], np.uint32),
+      checks.frozen(far[order], np.uint32),
       *(checks.frozen(column[order], np.float64) for column in columns),
     )
 
@@ -343,13 +343,13 @@ def _clusters(leaving, entering, rows, size) -> np.ndarray:
   """
   total = len(leaving[0]) - 1
   # A row may be asked for more than once, and is then put out as often.
-  wanted = np.zeros(total, np.int64)
+  pending = np.zeros(total, np.int64)
   for row in rows:
-    wanted[row] += 1
+    pending[row] += 1
   order, queue = np.empty(len(rows), np.uint32), np.empty(total, np.uint32)
   seen, num = np.full(total, -1, np.int64), 0
   for root in range(total):
-    while wanted[root]:
+    while pending[root]:
       queue[0], seen[root] = root, num
       # `seen` holds the number of the search: it need not be cleared for each.
       mark, at, tail = num, 0, 1
@@ -358,9 +358,9 @@ def _clusters(leaving, entering, rows, size) -> np.ndarray:
       while at < tail and num < stop:
         row = queue[at]
         at += 1
-        while wanted[row] and num < stop:
+        while pending[row] and num < stop:
           order[num] = row
-          wanted[row] -= 1
+          pending[row] -= 1
           num += 1
         for edges in (leaving[:2], entering[:2]):
           for near in edges[1][edges[0][row] : edges[0][row + _ONE]]:
@@ -405,9 +405,9 @@ def _hop(edges, row, dist):
   fell, stop = False, edges[0][row + _ONE]
   # Two edges a turn halve the loads and stores of the row itself.
   for e in range(edges[0][row], stop, 2):
-    one, two = edges[1][e], edges[1][min(e + 1, stop - 1)]
+    first, second = edges[1][e], edges[1][min(e + 1, stop - 1)]
     for lane in range(HOP_LANES):
-      near = min(dist[one, lane], dist[two, lane])
+      near = min(dist[first, lane], dist[second, lane])
       far, old = dist.dtype.type(near + 1), dist[row, lane]
       fell |= far < old
       dist[row, lane] = min(far, old)
@@ -442,13 +442,13 @@ def _fill_hops(leaving, entering, roots, first, last, out, infinity):
   dist = np.empty((size, HOP_LANES), out.dtype)
   order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
   for start in range(first, min(last, size), HOP_LANES):
-    some = roots[start : start + HOP_LANES]
+    block = roots[start : start + HOP_LANES]
     # From goals against the edges: a row of `out` is then written in runs.
-    _hop_block(entering, leaving, some, infinity, dist, order, dirty)
+    _hop_block(entering, leaving, block, infinity, dist, order, dirty)
     # One less than infinity is kept free: a hop more would be taken for none.
     high = False
     for row in range(size):
-      for lane in range(len(some)):
+      for lane in range(len(block)):
         high |= dist[row, lane] == infinity - 1
         out[row, start + lane] = dist[row, lane]
     if high:
@@ -475,10 +475,10 @@ def _relax(edges, row, dist):
   fell, stop = False, edges[0][row + _ONE]
   for e in range(edges[0][row], stop, 2):
     last = min(e + 1, stop - 1)
-    one, two = edges[1][e], edges[1][last]
-    to_one, to_two = edges[2][e], edges[2][last]
+    first, second = edges[1][e], edges[1][last]
+    to_first, to_second = edges[2][e], edges[2][last]
     for lane in range(LANES):
-      far = min(dist[one, lane] + to_one, dist[two, lane] + to_two)
+      far = min(dist[first, lane] + to_first, dist[second, lane] + to_second)
       old = dist[row, lane]
       fell |= far < old
       dist[row, lane] = min(far, old)
@@ -508,24 +508,24 @@ def _block(out, into, roots, dist, order, dirty):
 
 
 @njit
-def _name(into, names, roots, dist, row, found, stuck):
-  """Fills found [LANES] with the label a route takes at a row, else -1.
+def _name(into, names, roots, dist, row, labels, stuck):
+  """Fills labels [LANES] with the label a route takes at a row, else -1.
 
   stuck [LANES] becomes True where only level edges leave the row.
   """
   for lane in range(LANES):
-    found[lane] = -1
+    labels[lane] = -1
   # From the last edge back, so that the lowest label stays.
   for k in range(into[0][row + _ONE] - into[0][row]):
     e = into[0][row + _ONE] - 1 - k
     other, length, name = into[1][e], into[2][e], np.int64(names[e])
     for lane in range(LANES):
-      there, here = dist[other, lane], dist[row, lane]
+      near, far = dist[other, lane], dist[row, lane]
       # On a shortest route, and nearer: a level edge might lead in a circle.
-      best = (there + length == here) & (there < here)
-      found[lane] = name if best else found[lane]
+      best = (near + length == far) & (near < far)
+      labels[lane] = name if best else labels[lane]
   for lane in range(len(roots)):
-    open_end = found[lane] < 0 and dist[row, lane] < np.inf
+    open_end = labels[lane] < 0 and dist[row, lane] < np.inf
     stuck[lane] |= open_end and roots[lane] != row
 
 
@@ -534,26 +534,26 @@ def _release(into, names, goal, far, out):
   """Labels for rows that only level edges leave, in rounds, by rounds of
   rows that are settled one after the other; see `ref`."""
   size = len(far)
-  settled, found = np.empty(size, np.bool_), np.empty(size, np.int8)
-  some = True
+  settled, chosen = np.empty(size, np.bool_), np.empty(size, np.int8)
+  changed = True
   for row in range(size):
     settled[row] = out[row] >= 0 or row == goal
-  while some:
-    some = False
-    # First all rows are asked, then what was found is written: a round sees
-    # only what earlier rounds have settled.
+  while changed:
+    changed = False
+    # Labels are chosen for all rows before any is written: a round sees only
+    # what earlier rounds have settled.
     for row in range(size):
-      found[row] = -1
+      chosen[row] = -1
       if settled[row] or far[row] == np.inf:
         continue
       for e in range(into[0][row], into[0][row + 1]):
         other = into[1][e]
         level = far[other] + into[2][e] == far[row]
-        if level and settled[other] and found[row] < 0:
-          found[row], some = names[e], True
+        if level and settled[other] and chosen[row] < 0:
+          chosen[row], changed = names[e], True
     for row in range(size):
-      if found[row] >= 0:
-        out[row], settled[row] = found[row], True
+      if chosen[row] >= 0:
+        out[row], settled[row] = chosen[row], True
 
 
 @njit
@@ -616,6 +616,6 @@ def _distances(
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
   edges = out_edges, in_edges, names
-  for some in chunked_calls.slices(-(-len(rows) // LANES), 8):
-    part = slice(some.start * LANES, some.stop * LANES)
+  for blocks in chunked_calls.slices(-(-len(rows) // LANES), 8):
+    part = slice(blocks.start * LANES, blocks.stop * LANES)
     _blocks(*edges, together[part], places[part], dist, labels)

@@ -114,10 +114,10 @@ class _Walk(NamedTuple):
 
 
 @njit
-def _near(given, node):
+def _near(problem, node):
   """Nodes that a false edge from `node` may lead to."""
-  ends = given.near_offsets
-  return given.near_nodes[ends[node] : ends[node + 1]]
+  ends = problem.near_offsets
+  return problem.near_nodes[ends[node] : ends[node + 1]]
 
 
 @njit
@@ -219,15 +219,15 @@ def _walk(graph, walk, start, destination, labels, at, pending):
   ):
     length += 1
   if length < len(labels) or walk.path[length] != destination:
-    kept = min(length, len(labels) - 1)
-    _back(graph, walk, labels, length, kept)
+    shorter = min(length, len(labels) - 1)
+    _back(graph, walk, labels, length, shorter)
     # Marks are taken back one step at a time: they count against the room.
-    while kept > 0 and not _has_room(
-      graph, walk.path[kept], labels[kept], at, pending
+    while shorter > 0 and not _has_room(
+      graph, walk.path[shorter], labels[shorter], at, pending
     ):
-      kept -= 1
-      _back(graph, walk, labels, kept + 1, kept)
-    length = kept
+      shorter -= 1
+      _back(graph, walk, labels, shorter + 1, shorter)
+    length = shorter
   _back(graph, walk, labels, length, 0)
   if at >= 0:
     graph.held[at] -= 1
@@ -250,10 +250,10 @@ def _best(graph, walk, best, near, destination, labels, at, pending):
 
 
 @njit
-def _program(graph, walk, best, given, n):
+def _program(graph, walk, best, problem, n):
   """Places route n as the published program does; OK or why not."""
-  labels = given.labels[given.offsets[n] : given.offsets[n + 1]]
-  origin, destination = given.origins[n], given.destinations[n]
+  labels = problem.labels[problem.offsets[n] : problem.offsets[n + 1]]
+  origin, destination = problem.origins[n], problem.destinations[n]
   length = _walk(graph, walk, origin, destination, labels, -1, -1)
   if length == 0 and not _has_room(graph, origin, labels[0], -1, -1):
     return NO_ROOM
@@ -261,7 +261,7 @@ def _program(graph, walk, best, given, n):
   done = length
   #   labels   | done: walked | label: a false edge | rest: walked from its end
   while done < len(labels):
-    near, label, rest = _near(given, node), labels[done], labels[done + 1 :]
+    near, label, rest = _near(problem, node), labels[done], labels[done + 1 :]
     if len(rest) == 0:
       # The last label must lead to the destination.
       if not np.any(near == destination):
@@ -301,15 +301,15 @@ def _fits(graph, node, target):
     return True
   # Edges alone would exceed the limit: count the distinct nodes they lead to,
   # each at its first slot or, of fresh ones, at its lowest label.
-  known = 0  # Distinct neighbours.
+  distinct = 0  # Distinct neighbours.
   for slot in range(graph.degree[node]):
-    known += not _leads(graph, node, graph.target[node, slot], slot, 0)
+    distinct += not _leads(graph, node, graph.target[node, slot], slot, 0)
   for label in range(8):
     if graph.fresh[node, label]:
-      known += not _leads(
+      distinct += not _leads(
         graph, node, graph.true[node, label], graph.degree[node], label
       )
-  return known < graph.max_degree
+  return distinct < graph.max_degree
 
 
 @njit
@@ -363,10 +363,10 @@ def _choose(graph, walk, near, node, destination, label, rest, n):
 
 
 @njit
-def _paper(graph, walk, given, n):
+def _paper(graph, walk, problem, n):
   """Places route n by the algorithm as printed; OK or why not."""
-  labels = given.labels[given.offsets[n] : given.offsets[n + 1]]
-  node, destination = given.origins[n], given.destinations[n]
+  labels = problem.labels[problem.offsets[n] : problem.offsets[n + 1]]
+  node, destination = problem.origins[n], problem.destinations[n]
   for done in range(len(labels)):
     label = labels[done]
     slot = _slot(graph, node, label)
@@ -381,7 +381,7 @@ def _paper(graph, walk, given, n):
     if target >= 0:
       _add(graph, node, label, target, n)
     else:
-      near, rest = _near(given, node), labels[done + 1 :]
+      near, rest = _near(problem, node), labels[done + 1 :]
       target = _choose(graph, walk, near, node, destination, label, rest, n)
       if target < 0:
         return NO_CANDIDATE if len(rest) else TOO_FAR
@@ -391,15 +391,15 @@ def _paper(graph, walk, given, n):
 
 
 @njit
-def _place(graph, walk, best, given, reasons, first, last):
+def _place(graph, walk, best, problem, reasons, first, last):
   """Places routes first..last - 1; fills their reasons."""
   for n in range(first, last):
     graph.logged[0] = 0
-    if given.paper:
-      reasons[n] = _paper(graph, walk, given, n)
+    if problem.paper:
+      reasons[n] = _paper(graph, walk, problem, n)
     else:
-      reasons[n] = _program(graph, walk, best, given, n)
-    if given.rollback and reasons[n] != OK:
+      reasons[n] = _program(graph, walk, best, problem, n)
+    if problem.rollback and reasons[n] != OK:
       _undo(graph)
 
 
@@ -408,15 +408,15 @@ def reconstruct(problem: Problem) -> Edges:
   # One dtype each, contiguous: one compiled version. Mypy counts no fields.
   dtypes = 'i4', 'i8', 'i4', 'i4', 'i4', 'i8', 'i4'
   arrays = map(np.ascontiguousarray, problem[: len(dtypes)], dtypes)
-  given = Problem(*arrays, *problem[len(dtypes) :])  # type: ignore[arg-type]
-  room = int(np.diff(given.offsets).max(initial=0)) + 1
+  problem = Problem(*arrays, *problem[len(dtypes) :])  # type: ignore[arg-type]
+  room = int(np.diff(problem.offsets).max(initial=0)) + 1
   # A node has at most one edge a label, and one more while it is on trial. The
   # paper's limit is of neighbours, to which up to 8 true edges may lead.
-  kinds = max(int(given.labels.max(initial=0)) + 1, 8)
-  most = given.max_degree + 8 * given.paper
-  states, slots = len(given.delta), min(most, kinds) + 1
+  kinds = max(int(problem.labels.max(initial=0)) + 1, 8)
+  most = problem.max_degree + 8 * problem.paper
+  states, slots = len(problem.delta), min(most, kinds) + 1
   graph = _Map(
-    given.delta,
+    problem.delta,
     label=np.full((states, slots), -1, np.int32),
     target=np.full((states, slots), -1, np.int32),
     route=np.full((states, slots), -1, np.int32),
@@ -425,13 +425,13 @@ def reconstruct(problem: Problem) -> Edges:
     held=np.zeros(states, np.int32),
     log=np.zeros(room, np.int32),
     logged=np.zeros(1, np.int64),
-    max_degree=given.max_degree,
+    max_degree=problem.max_degree,
   )
   walk = _Walk(np.zeros(room, np.int32), np.zeros(room, bool))
   best = _Walk(np.zeros(room, np.int32), np.zeros(room, bool))
-  reasons = np.zeros(len(given.origins), np.int8)
-  for some in chunked_calls.slices(len(reasons)):
-    _place(graph, walk, best, given, reasons, some.start, some.stop)
+  reasons = np.zeros(len(problem.origins), np.int8)
+  for rows in chunked_calls.slices(len(reasons)):
+    _place(graph, walk, best, problem, reasons, rows.start, rows.stop)
   source, slot = np.nonzero(np.arange(slots) < graph.degree[:, None])
   order = np.lexsort((graph.label[source, slot], source))
   source, slot = source[order].astype(np.int32), slot[order]

@@ -361,12 +361,12 @@ def damped(normal, gradient, damping, lower, move) -> bool:
   for i in range(len(move)):
     move[i] = gradient[i]
     normal[i, i] *= 1 + damping
-  found = factor(normal, lower)
+  solvable = factor(normal, lower)
   for i in range(len(move)):
     normal[i, i] /= 1 + damping
-  if found:
+  if solvable:
     solve(lower, move)
-  return found
+  return solvable
 
 
 @njit(error_model='numpy')
@@ -468,11 +468,11 @@ def _fit(planet, sun, step, theta, inverse) -> float:
   damping = DAMPING
   best = _squares(planet, sun, step, theta, normal, gradient)
   for _ in range(STEPS):
-    found = damped(normal, gradient, damping, lower, move)
+    solvable = damped(normal, gradient, damping, lower, move)
     for i in range(SIZE):
       trial[i] = theta[i] + move[i]
     e = math.sqrt(trial[H] ** 2 + trial[K] ** 2)
-    if found and e < FLATTEST and trial[RATE] > 0:
+    if solvable and e < FLATTEST and trial[RATE] > 0:
       squares = _squares(planet, sun, step, trial, other, slope)
       if squares <= best:
         gain, best = best - squares, squares
@@ -506,41 +506,38 @@ def _places(theta, step, frames) -> np.ndarray:
 
 
 def through(
-  seen: np.ndarray, known: np.ndarray, step: np.ndarray, width: float
+  seen: np.ndarray, lengths: np.ndarray, step: np.ndarray, width: float
 ) -> Fits:
   """Orbits through the first rows of systems of two bodies.
 
   Args:
     seen: [N, R, 2] float64 centres of bins, AU.
-    known: [N] rows that are read, at least FIRST.
+    lengths: [N] rows that are read, at least FIRST.
     step: [N] years from frame to frame.
     width: of a bin, AU.
   """
-  rows = int(known.max(initial=0))
+  rows = int(lengths.max(initial=0))
   rows += rows % 2
-  there = np.arange(rows)[:, None] < known[:, None, None]
-  some = np.full((len(seen), rows, 2), np.nan)
+  mask = np.arange(rows)[:, None] < lengths[:, None, None]
+  visible = np.full((len(seen), rows, 2), np.nan)
   size = min(rows, seen.shape[1])
-  some[:, :size] = seen[:, :size]
-  some = np.where(there, some, np.nan)
-  return fit(some[:, ::2], some[:, 1::2], step, width)
+  visible[:, :size] = seen[:, :size]
+  visible = np.where(mask, visible, np.nan)
+  return fit(visible[:, ::2], visible[:, 1::2], step, width)
 
 
 def turns(rows: int) -> np.ndarray:
   """Numbers of rows after which an orbit is fitted anew, up to `rows`."""
-  found = []
+  starts = []
   row = FIRST
   while row <= rows:
-    found.append(row)
+    starts.append(row)
     row += 1 + row // SERVES
-  return np.array(found, np.int64)
+  return np.array(starts, np.int64)
 
 
 def ahead(
-  seen: np.ndarray,
-  step: np.ndarray,
-  width: float,
-  prefix: int | None = None,
+  seen: np.ndarray, step: np.ndarray, width: float, prefix: int | None = None
 ) -> np.ndarray:
   """[N, R, 2] where bodies will be, by an orbit through the rows before each.
 
@@ -548,7 +545,7 @@ def ahead(
   where fewer than FIRST are, or no orbit goes through them.
   """
   num, rows = seen.shape[:2]
-  found = np.full(seen.shape, np.nan)
+  out = np.full(seen.shape, np.nan)
   most = rows - 1 if prefix is None else min(prefix, rows - 1)
   starts = turns(most)
   if prefix == most and len(starts) and starts[-1] < most:
@@ -557,5 +554,5 @@ def ahead(
     fit = through(seen, np.full(num, start), step, width)
     next_ = np.broadcast_to(np.arange(start, end), (num, end - start))
     place, _ = fit.at(next_)
-    found[:, start:end] = np.where(fit.good[:, None, None], place, np.nan)
-  return found
+    out[:, start:end] = np.where(fit.good[:, None, None], place, np.nan)
+  return out

@@ -97,12 +97,12 @@ def _arrays(systems: Systems) -> tuple[np.ndarray, ...]:
       f'{e.min():g}..{e.max():g} and masses from {mass.min():g}; expected '
       'axes > 0, 0 <= eccentricity < 1, masses > 0'
     )
-  one = np.stack(
+  elements = np.stack(
     [axis, e, systems.periapsis, systems.mean, systems.motion], axis=-1
   )
   total = systems.star + systems.mass.sum(1)
   return (
-    checks.frozen(one, np.float64),
+    checks.frozen(elements, np.float64),
     checks.frozen(systems.mass / total[:, None], np.float64),
     checks.frozen(systems.planets, np.int64),
     checks.frozen(systems.centre, np.float64),
@@ -138,8 +138,8 @@ def states(systems: Systems, rows: int) -> np.ndarray:
   Of planets; NaN in rows of the sun.
   """
   orbits, _, planets, _, steps, _ = _arrays(systems)
-  given = orbits, planets, steps
-  return chunked_calls.run_rows(_states, given, rows)
+  arrays = orbits, planets, steps
+  return chunked_calls.run_rows(_states, arrays, rows)
 
 
 @njit(error_model='numpy')
@@ -189,14 +189,14 @@ def _bins(
   orbits, shares, planets, centres, steps, pinned, rows, box, per_unit, num
 ) -> tuple[np.ndarray, np.ndarray]:
   """Bins of positions, and rows outside; arguments as of `orbits.bins`."""
-  found = np.empty((orbits.shape[0], rows, 2), np.int32)
+  binned = np.empty((orbits.shape[0], rows, 2), np.int32)
   outside = np.zeros(orbits.shape[0], np.int64)
   work, sun = _room(rows)
   places = np.empty((rows, 2))
   for n in range(orbits.shape[0]):
     system = orbits[n], shares[n], planets[n], centres[n], steps[n]
     _system(*system, pinned[n], work, sun, places)
-    beyond, out = 0, found[n]
+    beyond, out = 0, binned[n]
     for r in range(rows):
       x = math.floor((places[r, 0] + box) * per_unit)
       y = math.floor((places[r, 1] + box) * per_unit)
@@ -204,7 +204,7 @@ def _bins(
       out[r, 0] = min(max(x, 0), num - 1)
       out[r, 1] = min(max(y, 0), num - 1)
     outside[n] = beyond
-  return found, outside
+  return binned, outside
 
 
 @njit

@@ -132,8 +132,8 @@ def observe(
       f'{clouds.shape[1]} particles were given; expected at least 16'
     )
   for rows in chunked_calls.slices(len(clouds), 8):
-    given = clouds[rows], alive[rows], bins[rows], tokens[rows], priors[rows]
-    _observe_all(*given, sweeps, grid.box, grid.per_unit, seeds[rows])
+    args = clouds[rows], alive[rows], bins[rows], tokens[rows], priors[rows]
+    _observe_all(*args, sweeps, grid.box, grid.per_unit, seeds[rows])
 
 
 @njit
@@ -146,8 +146,8 @@ def _observe_all(
   """
   for r in range(len(clouds)):
     np.random.seed(seeds[r])
-    given = clouds[r], alive[r], bins[r], tokens[r], prior[r]
-    alive[r] = _observe(*given, sweeps, box, per_unit)
+    args = clouds[r], alive[r], bins[r], tokens[r], prior[r]
+    alive[r] = _observe(*args, sweeps, box, per_unit)
 
 
 def counts(
@@ -171,7 +171,7 @@ def counts(
 @njit
 def _counts(clouds, alive, tokens, prior, box, per_unit, num) -> np.ndarray:
   """[R, num] int64 particles by the bin of each row's next token."""
-  found = np.zeros((len(clouds), num), np.int64)
+  out = np.zeros((len(clouds), num), np.int64)
   orbit = np.empty(10)
   for r in range(len(clouds)):
     for i in range(alive[r]):
@@ -179,8 +179,8 @@ def _counts(clouds, alive, tokens, prior, box, per_unit, num) -> np.ndarray:
       place = coordinate(orbit, prior[r, STEP], tokens[r])
       bin_ = math.floor((place + box) * per_unit)
       if 0 <= bin_ < num:
-        found[r, bin_] += 1
-  return found
+        out[r, bin_] += 1
+  return out
 
 
 @njit
@@ -226,14 +226,14 @@ def density(z, prior, orbit) -> float:
   orbit[MEAN], orbit[RATE] = anomaly - e * math.sin(anomaly), rate
   orbit[SHARE] = share
   orbit[CX], orbit[CY] = z[2] + share * x, z[3] + share * y
-  found = 0.5 * math.log(1 - e * e) - math.log(mu * e)
-  found -= 0.5 * (orbit[CX] ** 2 + orbit[CY] ** 2) / prior[CENTRE] ** 2
+  total = 0.5 * math.log(1 - e * e) - math.log(mu * e)
+  total -= 0.5 * (orbit[CX] ** 2 + orbit[CY] ** 2) / prior[CENTRE] ** 2
   if kind == BINARIES:
-    return found - math.log(a)
-  found += (prior[ALPHA] - 1) * math.log(e)
-  found += (prior[BETA] - 1) * math.log(1 - e)
+    return total - math.log(a)
+  total += (prior[ALPHA] - 1) * math.log(e)
+  total += (prior[BETA] - 1) * math.log(1 - e)
   # Masses are uniform, their coordinates logarithms.
-  return found + z[6] + (z[7] if kind == TWO_BODY else 0.0)
+  return total + z[6] + (z[7] if kind == TWO_BODY else 0.0)
 
 
 @njit
@@ -288,25 +288,25 @@ def _agrees(orbit, step, bins, last, slack, box, per_unit) -> bool:
 def _sweep(cloud, logs, orbit, prior, bins, last, slack, box, per_unit) -> int:
   # One move of each particle; how many were made. Differences are of two in
   # the other half, which stands still: moves are then reversible.
-  num, made = len(cloud), 0
+  num, accepted = len(cloud), 0
   half, trial = num // 2, np.empty(NUMBERS)
   for i in range(num):
     low, size = (half, num - half) if i < half else (0, half)
-    one = low + int(np.random.random() * size)
-    two = low + int(np.random.random() * size)
+    first = low + int(np.random.random() * size)
+    second = low + int(np.random.random() * size)
     length = np.random.random()
     length = 1.0 if length < 0.1 else length
     for d in range(NUMBERS):
-      trial[d] = cloud[i, d] + length * (cloud[one, d] - cloud[two, d])
-    found = density(trial, prior, orbit)
-    if found == -math.inf or one == two:
+      trial[d] = cloud[i, d] + length * (cloud[first, d] - cloud[second, d])
+    proposed = density(trial, prior, orbit)
+    if proposed == -math.inf or first == second:
       continue
-    if math.log(1 - np.random.random()) < found - logs[i] and _agrees(
+    if math.log(1 - np.random.random()) < proposed - logs[i] and _agrees(
       orbit, prior[STEP], bins, last, slack, box, per_unit
     ):
-      cloud[i], logs[i] = trial, found
-      made += 1
-  return made
+      cloud[i], logs[i] = trial, proposed
+      accepted += 1
+  return accepted
 
 
 @njit
@@ -314,12 +314,12 @@ def _spread(
   cloud, logs, orbit, prior, bins, last, slack, box, per_unit, sweeps
 ) -> None:
   # Sweeps until particles have made a move each, so that copies part.
-  given = bins, last, slack, box, per_unit
-  made = 0
+  args = bins, last, slack, box, per_unit
+  accepted = 0
   for k in range(LONGEST * sweeps):
-    if k >= sweeps and made >= len(cloud):
+    if k >= sweeps and accepted >= len(cloud):
       break
-    made += _sweep(cloud, logs, orbit, prior, *given)
+    accepted += _sweep(cloud, logs, orbit, prior, *args)
 
 
 @njit
@@ -339,7 +339,7 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
   """
   num, step = len(cloud), prior[STEP]
   off, logs, orbit = np.empty(num), np.empty(num), np.empty(10)
-  before, there = cloud.copy(), alive
+  before, alive_before = cloud.copy(), alive
   for _ in range(NARROWINGS):
     inside = 0
     for i in range(alive):
@@ -349,20 +349,20 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
     slack = 0.0
     if inside * LEAST < num:
       slack = max(np.sort(off[:alive])[alive // 2], 0.0)
-    kept = 0
+    survivors = 0
     for i in range(alive):
       if off[i] <= slack:
-        cloud[kept], logs[kept] = cloud[i], logs[i]
-        kept += 1
-    if slack == 0 and 2 * kept >= num:
-      return kept
-    for i in range(kept, num):
-      cloud[i], logs[i] = cloud[i - kept], logs[i - kept]
+        cloud[survivors], logs[survivors] = cloud[i], logs[i]
+        survivors += 1
+    if slack == 0 and 2 * survivors >= num:
+      return survivors
+    for i in range(survivors, num):
+      cloud[i], logs[i] = cloud[i - survivors], logs[i - survivors]
     alive = num
-    given = bins, token, slack, box, per_unit, sweeps
-    _spread(cloud, logs, orbit, prior, *given)
+    args = bins, token, slack, box, per_unit, sweeps
+    _spread(cloud, logs, orbit, prior, *args)
     if slack == 0:
       return num
   bins[token] = -1
   cloud[:] = before
-  return there
+  return alive_before

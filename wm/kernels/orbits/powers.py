@@ -67,8 +67,8 @@ def fit_power(
   whole = fits.fit(planet, sun, step, width)
   part = fits.fit(planet[:, first], sun[:, first], step, width)
   arrays = planet, sun, step, whole.theta, part.theta
-  given = tuple(checks.frozen(array, np.float64) for array in arrays)
-  power, squares, inverse = chunked_calls.run_rows(_powers, given, noise)
+  frozen = tuple(checks.frozen(array, np.float64) for array in arrays)
+  power, squares, inverse = chunked_calls.run_rows(_powers, frozen, noise)
   seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
   free = np.maximum(seen - SIZE, 1)
   error = np.sqrt(np.maximum(inverse, 0)) * noise
@@ -86,7 +86,7 @@ def _powers(planet, sun, step, whole, part, noise) -> tuple[np.ndarray, ...]:
   orbit slowly; the better fit counts.
   """
   num, frames = planet.shape[:2]
-  found, squares = np.full(num, np.nan), np.full(num, np.nan)
+  powers, squares = np.full(num, np.nan), np.full(num, np.nan)
   inverse, theta = np.full(num, np.nan), np.empty(SIZE)
   enough = (RETRY * noise) ** 2 * (4 * frames - SIZE)
   for n in range(num):
@@ -100,14 +100,14 @@ def _powers(planet, sun, step, whole, part, noise) -> tuple[np.ndarray, ...]:
       size = frames if start == 0 else min(FIRST, frames)
       while True:
         prior = 0.0 if size == frames else (noise / SPREAD) ** 2
-        given = planet[n, :size], sun[n, :size], theta, scale, step[n], steps
-        left, own = _fit(*given, prior)
+        args = planet[n, :size], sun[n, :size], theta, scale, step[n], steps
+        left, variance = _fit(*args, prior)
         if size == frames:
           break
         size = min(int(GROWTH * size), frames)
       if not left >= squares[n]:
-        found[n], squares[n], inverse[n] = theta[POWER], left, own
-  return found, squares, inverse
+        powers[n], squares[n], inverse[n] = theta[POWER], left, variance
+  return powers, squares, inverse
 
 
 @njit(error_model='numpy')
@@ -159,10 +159,10 @@ def _squares(
   normal, gradient, row = work
   path(theta, scale, step, steps, room[0])
   for k in range(PLACE, SIZE):
-    kept = theta[k]
-    theta[k] = kept + DELTA
+    value = theta[k]
+    theta[k] = value + DELTA
     path(theta, scale, step, steps, room[1 + k - PLACE])
-    theta[k] = kept
+    theta[k] = value
   for i in range(SIZE):
     gradient[i] = 0.0
     for j in range(SIZE):

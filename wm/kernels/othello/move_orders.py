@@ -66,12 +66,7 @@ def transpositions(
     )
   board = rules.squares(size), rules.tokens_of(size), rules.mask(size)
   return chunked_calls.run_rows(
-    _transpositions,
-    (*rows, seeds),
-    *board,
-    sweeps,
-    window,
-    opening,
+    _transpositions, (*rows, seeds), *board, sweeps, window, opening
   )
 
 
@@ -101,10 +96,10 @@ def _transpositions(
       played[k] = bits[tokens[n, k] - 1]
     _fill(played, discs, sides, 0, length, squares)
     for draw in range(draws * (length > 1)):  # One move has one order.
-      own_stream = splitmix(stream ^ np.uint64(draw))
-      low = below(own_stream, 0, starts)
+      draws = splitmix(stream ^ np.uint64(draw))
+      low = below(draws, 0, starts)
       width = min(opening if low == 0 else window, length)
-      _drawn(played, discs, sides, low, width, squares, room, own_stream)
+      _drawn(played, discs, sides, low, width, squares, room, draws)
       # All orders lead to the position after the window: no later one changes.
       _fill(played, discs, sides, low, low + width, squares)
     for k in range(length):
@@ -116,13 +111,13 @@ def _transpositions(
 def _fill(played, discs, sides, low, high, squares) -> None:
   """Positions before plies low + 1..high of a legal line of squares.
 
-  discs: [L + 1, 3], own, opp and legal squares at each ply.
+  discs: [L + 1, 3], me, opp and legal squares at each ply.
   """
   for k in range(low, high):
-    own, opp, side, moves = step(
+    me, opp, side, moves = step(
       discs[k, 0], discs[k, 1], sides[k], bit(played[k]), squares
     )
-    discs[k + 1, 0], discs[k + 1, 1], discs[k + 1, 2] = own, opp, moves
+    discs[k + 1, 0], discs[k + 1, 1], discs[k + 1, 2] = me, opp, moves
     sides[k + 1] = side
 
 
@@ -132,7 +127,7 @@ def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
 
   Depth first, squares ascending. The n-th order found replaces the one held
   with probability 1 / n, which makes all of them equally likely without a
-  list. room: by level (own, opp, squares left, squares still to try); the
+  list. room: by level (me, opp, squares left, squares still to try); the
   sides to move; the order under trial.
   """
   tried, turns, order = room
@@ -153,16 +148,16 @@ def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
     order[level] = lowest(tried[level, 3])
     move = bit(order[level])
     tried[level, 3] = without_lowest(tried[level, 3])
-    own, opp, side, moves = step(
+    me, opp, side, moves = step(
       tried[level, 0], tried[level, 1], turns[level], move, squares
     )
     left = tried[level, 2] & ~move
     if level + 1 < width:
       level += 1
-      tried[level, 0], tried[level, 1], turns[level] = own, opp, side
+      tried[level, 0], tried[level, 1], turns[level] = me, opp, side
       tried[level, 2], tried[level, 3] = left, left & moves
     # All are played: does the order lead where it must?
-    elif own == own_after and opp == opp_after and side == sides[high]:
+    elif me == own_after and opp == opp_after and side == sides[high]:
       num += 1
       if below(stream, num, num) == 0:
         played[low:high] = order[:width]

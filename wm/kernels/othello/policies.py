@@ -74,10 +74,10 @@ def play(
   key = np.uint64(seed & (2**64 - 1))
   rest = POLICIES.index(policy), np.int64(noise * 2**32), depth
 
-  def games(some: slice) -> tuple[np.ndarray, ...]:
-    start = np.int64(first + some.start)
+  def games(rows: slice) -> tuple[np.ndarray, ...]:
+    start = np.int64(first + rows.start)
     return _play(
-      some.stop - some.start, key, start, *board, *rest, _evaluation(size)
+      rows.stop - rows.start, key, start, *board, *rest, _evaluation(size)
     )
 
   return chunked_calls.run(games, num, 1 if policy == 'search' else 64)
@@ -98,15 +98,15 @@ def _play(
   mixed = splitmix(seed)
   for n in range(num):
     stream = splitmix(mixed ^ np.uint64(first + n))
-    own, opp, side, moves = first_position(squares)
+    me, opp, side, moves = first_position(squares)
     ply = 0
     while moves != _NONE:
       among = moves
       if policy and below(stream, _NOISE + ply, 1 << 32) >= noise:
-        among = _among(own, opp, side, moves, squares, policy, shape, room)
+        among = _among(me, opp, side, moves, squares, policy, shape, room)
       square = nth(among, below(stream, ply, popcount(among)))
       tokens[n, ply] = token_of[square]
-      own, opp, side, moves = step(own, opp, side, bit(square), squares)
+      me, opp, side, moves = step(me, opp, side, bit(square), squares)
       ply += 1
     lengths[n] = ply
   return tokens, lengths
@@ -147,9 +147,9 @@ def _favoured(black, white, side, squares, policy, depth, shape) -> np.ndarray:
   for n in range(len(side)):
     if not 0 <= side[n] <= 1:
       continue
-    own, opp = oriented(black[n], white[n], side[n])
-    mover, moves = np.int64(side[n]), moves_of(own, opp, squares)
-    among[n] = _among(own, opp, mover, moves, squares, policy, shape, room)
+    me, opp = oriented(black[n], white[n], side[n])
+    mover, moves = np.int64(side[n]), moves_of(me, opp, squares)
+    among[n] = _among(me, opp, mover, moves, squares, policy, shape, room)
   return among
 
 
@@ -167,13 +167,13 @@ def _evaluation(size: int) -> tuple[np.uint64, np.ndarray, int]:
 
 
 @njit
-def _greedy(own, opp, moves) -> np.uint64:
+def _greedy(me, opp, moves) -> np.uint64:
   """Moves that turn most discs."""
   most, best = -1, _NONE
   while moves != _NONE:
     move = bit(lowest(moves))
     moves = without_lowest(moves)
-    turned = popcount(flips_of(move, own, opp))
+    turned = popcount(flips_of(move, me, opp))
     # A better one starts the set anew, an equal one joins it.
     if turned > most:
       most, best = turned, _NONE
@@ -183,14 +183,14 @@ def _greedy(own, opp, moves) -> np.uint64:
 
 
 @njit
-def _mobility(own, opp, moves, squares) -> np.uint64:
+def _mobility(me, opp, moves, squares) -> np.uint64:
   """Moves after which the other side has fewest, passing counted as none."""
   least, best = _MOST, _NONE
   while moves != _NONE:
     move = bit(lowest(moves))
     moves = without_lowest(moves)
-    flips = flips_of(move, own, opp)
-    left = popcount(moves_of(opp ^ flips, own | move | flips, squares))
+    flips = flips_of(move, me, opp)
+    left = popcount(moves_of(opp ^ flips, me | move | flips, squares))
     if left < least:
       least, best = left, _NONE
     if left == least:
@@ -199,26 +199,26 @@ def _mobility(own, opp, moves, squares) -> np.uint64:
 
 
 @njit
-def _judged(own, opp, side, moves, squares, shape) -> np.int64:
+def _judged(me, opp, side, moves, squares, shape) -> np.int64:
   """Worth of a position to the mover (to black once it is over)."""
   corners, beside, late = shape
-  discs = popcount(own) - popcount(opp)
+  discs = popcount(me) - popcount(opp)
   if side == 2:
     return 1000 * discs
-  worth = 32 * (popcount(own & corners) - popcount(opp & corners))
+  worth = 32 * (popcount(me & corners) - popcount(opp & corners))
   for k in range(4):
     # A disc diagonal to a corner gives the corner away, while it is empty.
     corner, risky = bit(beside[k, 0]), bit(beside[k, 1])
-    if (own | opp) & corner == _NONE:
-      worth -= 12 * (np.int64((own & risky) != _NONE))
+    if (me | opp) & corner == _NONE:
+      worth -= 12 * (np.int64((me & risky) != _NONE))
       worth += 12 * (np.int64((opp & risky) != _NONE))
   # `moves` are the mover's; the other's are those it would have in turn.
-  worth += 4 * (popcount(moves) - popcount(moves_of(opp, own, squares)))
-  return worth + (discs if popcount(own | opp) >= late else -discs)
+  worth += 4 * (popcount(moves) - popcount(moves_of(opp, me, squares)))
+  return worth + (discs if popcount(me | opp) >= late else -discs)
 
 
 @njit
-def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
+def _search(me, opp, side, moves, squares, shape, depth, room) -> np.uint64:
   """The best move by alpha-beta to `depth` plies, ties to the lowest square.
 
   Levels are plies below the root. `lows` and `highs` bound what the mover of
@@ -226,8 +226,8 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
   where the side does.
   """
   discs, turns, lows, highs = room
-  # discs [level, 3]: own, opp, moves still to try.
-  discs[0, 0], discs[0, 1], discs[0, 2], turns[0] = own, opp, moves, side
+  # discs [level, 3]: me, opp, moves still to try.
+  discs[0, 0], discs[0, 1], discs[0, 2], turns[0] = me, opp, moves, side
   lows[0], highs[0] = -_MOST, _MOST
   best, tried, level = _NONE, _NONE, 0
   while True:
@@ -241,7 +241,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
       discs[level, 2] = without_lowest(discs[level, 2])
       if level == 0:  # The root's move, to be kept if it proves best.
         tried = move
-      own, opp, mover, moves = step(
+      me, opp, mover, moves = step(
         discs[level, 0], discs[level, 1], turns[level], move, squares
       )
       if mover != 2 and level + 1 < depth:
@@ -249,12 +249,12 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
         same = mover == turns[level]
         low, high = lows[level], highs[level]
         level += 1
-        discs[level, 0], discs[level, 1], discs[level, 2] = own, opp, moves
+        discs[level, 0], discs[level, 1], discs[level, 2] = me, opp, moves
         turns[level] = mover
         lows[level] = low if same else -high
         highs[level] = high if same else -low
         continue
-      worth = _judged(own, opp, mover, moves, squares, shape)
+      worth = _judged(me, opp, mover, moves, squares, shape)
     # What was found, worth as much to the mover of the level it goes back to.
     # Nobody moves once the game is over: the worth is black's then.
     owner = 0 if mover == 2 else mover
@@ -277,13 +277,13 @@ def _room(levels) -> tuple:
 
 
 @njit
-def _among(own, opp, side, moves, squares, policy, shape, room) -> np.uint64:
+def _among(me, opp, side, moves, squares, policy, shape, room) -> np.uint64:
   """The moves that a policy draws from; `room` has a row for each ply."""
   if policy == 1:
-    return _greedy(own, opp, moves)
+    return _greedy(me, opp, moves)
   if policy == 2:
-    return _mobility(own, opp, moves, squares)
+    return _mobility(me, opp, moves, squares)
   if policy == 3:
     levels = len(room[0])
-    return _search(own, opp, side, moves, squares, shape, levels, room)
+    return _search(me, opp, side, moves, squares, shape, levels, room)
   return moves

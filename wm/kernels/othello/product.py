@@ -115,9 +115,9 @@ def _boundary(
   goes `through` equal positions.
   """
   counts = np.zeros((2, depth), np.int64)
-  found = np.zeros((64, depth), np.uint8), np.zeros(64, np.int64)
+  lines = np.zeros((64, depth), np.uint8), np.zeros(64, np.int64)
   stack = (
-    np.empty((2, depth, 2), np.uint64),  # own and opp of both, by level
+    np.empty((2, depth, 2), np.uint64),  # me and opp of both, by level
     np.empty((2, depth), np.int64),  # their sides
     np.zeros(depth, np.uint8),  # tokens of the common moves followed
     np.zeros(depth, np.uint64),  # common moves still to try
@@ -126,15 +126,15 @@ def _boundary(
   pair, board = (black, white, side), (squares, token_of)
   modes = listing, through
   while place[0] >= 0:
-    held = 2 * (found[0].nbytes + found[1].nbytes)  # They double.
+    held = 2 * (lines[0].nbytes + lines[1].nbytes)  # They double.
     resources.require_memory(held, f'suffixes of up to {depth} moves')
-    found = _search(pair, board, modes, place, stack, found, counts, NODES)
+    lines = _search(pair, board, modes, place, stack, lines, counts, NODES)
   num = place[1]
-  return found[0][:num], found[1][:num], counts
+  return lines[0][:num], lines[1][:num], counts
 
 
 @njit
-def _search(pair, board, modes, place, stack, found, counts, budget) -> tuple:
+def _search(pair, board, modes, place, stack, lines, counts, budget) -> tuple:
   """Goes on from place [3]: level, elements found, -1 if it has not begun.
 
   Level l of the stack holds both positions after l common moves and the
@@ -142,16 +142,16 @@ def _search(pair, board, modes, place, stack, found, counts, budget) -> tuple:
   next one, to go on from there.
   """
   (black, white, side), (squares, token_of) = pair, board
-  (listing, through), (out, lengths) = modes, found
+  (listing, through), (out, lengths) = modes, lines
   discs, sides, path, common = stack
   moves = np.zeros(2, np.uint64)
   level, num, entering = place[0], place[1], place[2] < 0
   if entering:
     for i in range(2):
-      own, opp = oriented(black[i], white[i], side[i])
-      discs[i, 0, 0], discs[i, 0, 1], sides[i, 0] = own, opp, side[i]
+      me, opp = oriented(black[i], white[i], side[i])
+      discs[i, 0, 0], discs[i, 0, 1], sides[i, 0] = me, opp, side[i]
       if 0 <= side[i] <= 1:
-        moves[i] = moves_of(own, opp, squares)
+        moves[i] = moves_of(me, opp, squares)
   while level >= 0:
     if entering:
       # What one side alone may play ends a suffix; common moves go on.
@@ -173,14 +173,14 @@ def _search(pair, board, modes, place, stack, found, counts, budget) -> tuple:
     common[level] = without_lowest(common[level])
     path[level] = token_of[square]
     for i in range(2):
-      own, opp, turn, moves[i] = step(
+      me, opp, turn, moves[i] = step(
         discs[i, level, 0],
         discs[i, level, 1],
         sides[i, level],
         bit(square),
         squares,
       )
-      discs[i, level + 1, 0], discs[i, level + 1, 1] = own, opp
+      discs[i, level + 1, 0], discs[i, level + 1, 1] = me, opp
       sides[i, level + 1] = turn
     level, entering = level + 1, True
   place[:] = level, num, 1

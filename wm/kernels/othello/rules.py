@@ -9,8 +9,8 @@ Boards of `size` 4, 6 and 8 lie amid the 8x8 grid, so that the four squares
 filled at the start are bits 27, 28, 35, 36 on each. Token k is the k-th of
 the other squares (Vafa et al. 2024, appendix on Othello; Li et al. 2023).
 
-In compiled code a position is (own, opp, side): the mover's discs, the
-other's, and who moves; once the game is over (side 2), own is black. A ray
+In compiled code a position is (me, opp, side): discs of the side to move, of
+its opponent, and who moves; once the game is over (side 2), me is black. A ray
 wraps around the board's edge only through discs on columns 0 and 7, so those
 are left out of what a horizontal or diagonal ray may cross. Smaller boards lie
 amid the grid, so their edges need no masks but that of the squares in play.
@@ -58,9 +58,9 @@ def squares(size: int = 8) -> np.ndarray:
 @functools.cache
 def tokens_of(size: int = 8) -> np.ndarray:
   """[64] int32 token of each bit, 0 where no move is made, read-only."""
-  found = np.zeros(64, np.int32)
-  found[squares(size)] = np.arange(1, len(squares(size)) + 1)
-  return checks.frozen(found, np.int32)
+  tokens = np.zeros(64, np.int32)
+  tokens[squares(size)] = np.arange(1, len(squares(size)) + 1)
+  return checks.frozen(tokens, np.int32)
 
 
 @functools.cache
@@ -96,9 +96,9 @@ def _legal(black, white, side, squares) -> np.ndarray:
   """Legal squares of each position."""
   moves = np.zeros(len(black), np.uint64)
   for b in range(len(black)):
-    own, opp = oriented(black[b], white[b], side[b])
-    found = moves_of(own, opp, squares)
-    moves[b] = found if 0 <= side[b] <= 1 else _NONE
+    me, opp = oriented(black[b], white[b], side[b])
+    if 0 <= side[b] <= 1:
+      moves[b] = moves_of(me, opp, squares)
   return moves
 
 
@@ -135,12 +135,12 @@ def _advance(black, white, side, bits, squares) -> tuple:
     # What follows replaces these only where the move is legal.
     if not (0 <= side[b] <= 1 and 0 <= bits[b] < 64):
       continue
-    own, opp = oriented(black[b], white[b], side[b])
+    me, opp = oriented(black[b], white[b], side[b])
     move = bit(bits[b])
-    if moves_of(own, opp, squares) & move == _NONE:
+    if moves_of(me, opp, squares) & move == _NONE:
       continue
-    own, opp, after, _ = step(own, opp, np.int64(side[b]), move, squares)
-    blacks[b], whites[b] = oriented(own, opp, after)
+    me, opp, after, _ = step(me, opp, np.int64(side[b]), move, squares)
+    blacks[b], whites[b] = oriented(me, opp, after)
     sides[b], ok[b] = after, True
   return blacks, whites, sides, ok
 
@@ -173,14 +173,14 @@ def _replay(tokens, lengths, bits, squares) -> tuple:
   steps, sides = np.zeros(num, np.int32), np.empty(num, np.int8)
   blacks, whites = np.empty(num, np.uint64), np.empty(num, np.uint64)
   for n in range(num):
-    own, opp, side, moves = first_position(squares)
+    me, opp, side, moves = first_position(squares)
     for k in range(lengths[n]):
       move = _named(tokens[n, k], moves, bits)
       if move == _NONE:
         break
-      own, opp, side, moves = step(own, opp, side, move, squares)
+      me, opp, side, moves = step(me, opp, side, move, squares)
       steps[n] += 1
-    blacks[n], whites[n] = oriented(own, opp, side)
+    blacks[n], whites[n] = oriented(me, opp, side)
     sides[n] = side
   return steps, blacks, whites, sides
 
@@ -204,13 +204,13 @@ def _replay_labels(tokens, lengths, bits, squares, size) -> np.ndarray:
   labels = np.zeros((*tokens.shape, size * size + 1), np.uint8)
   first = 9 * (4 - size // 2)  # The board's first square on the 8x8 grid.
   for n in range(len(tokens)):
-    own, opp, side, moves = first_position(squares)
+    me, opp, side, moves = first_position(squares)
     for k in range(lengths[n]):
       move = _named(tokens[n, k], moves, bits)
       if move == _NONE:
         break
-      own, opp, side, moves = step(own, opp, side, move, squares)
-      black, white = oriented(own, opp, side)
+      me, opp, side, moves = step(me, opp, side, move, squares)
+      black, white = oriented(me, opp, side)
       # A row of the board is a run of bits: black's and white's side by side.
       for row in range(size):
         start = np.uint64(first + 8 * row)
@@ -252,7 +252,7 @@ def _counts(black, white, side, depth, squares) -> np.ndarray:
 
 @njit(inline='always')
 def oriented(first, second, side) -> tuple:
-  """(black, white) to (own, opp) and back."""
+  """(black, white) to (me, opp) and back."""
   return (second, first) if side == 1 else (first, second)
 
 
@@ -278,57 +278,57 @@ def _down(start, through, shift):
 
 
 @njit(inline='always')
-def _ends(own, through, shift):
-  """Squares that rays from own discs over `through` end on, both ways."""
-  high = _up(own, through, shift) << shift
-  return high | (_down(own, through, shift) >> shift)
+def _ends(me, through, shift):
+  """Squares that rays from `me` over `through` end on, both ways."""
+  high = _up(me, through, shift) << shift
+  return high | (_down(me, through, shift) >> shift)
 
 
 @njit
-def moves_of(own, opp, squares) -> np.uint64:
-  """Squares on which `own` may place a disc."""
+def moves_of(me, opp, squares) -> np.uint64:
+  """Squares on which `me` may place a disc."""
   # Squares that a ray ends on after at least one disc of `opp`.
   inner = opp & _INNER
-  ends = _ends(own, inner, _S1) | _ends(own, opp, _S8)
-  ends |= _ends(own, inner, _S7) | _ends(own, inner, _S9)
-  return ends & squares & ~(own | opp)
+  ends = _ends(me, inner, _S1) | _ends(me, opp, _S8)
+  ends |= _ends(me, inner, _S7) | _ends(me, inner, _S9)
+  return ends & squares & ~(me | opp)
 
 
 @njit(inline='always')
-def _held(move, own, through, shift):
+def _held(move, me, through, shift):
   """Discs of `through` on one line that `move` and own discs enclose."""
   # A ray counts only if an own disc stands behind its last disc.
   high = _up(move, through, shift)
   low = _down(move, through, shift)
-  kept = high if ((high << shift) & own) != _NONE else _NONE
-  return kept | (low if ((low >> shift) & own) != _NONE else _NONE)
+  flips = high if ((high << shift) & me) != _NONE else _NONE
+  return flips | (low if ((low >> shift) & me) != _NONE else _NONE)
 
 
 @njit
-def flips_of(move, own, opp) -> np.uint64:
+def flips_of(move, me, opp) -> np.uint64:
   """Discs that a move (one bit) turns over."""
   inner = opp & _INNER
-  held = _held(move, own, inner, _S1) | _held(move, own, opp, _S8)
-  return held | _held(move, own, inner, _S7) | _held(move, own, inner, _S9)
+  held = _held(move, me, inner, _S1) | _held(move, me, opp, _S8)
+  return held | _held(move, me, inner, _S7) | _held(move, me, inner, _S9)
 
 
 @njit
-def step(own, opp, side, move, squares) -> tuple:
-  """Plays a legal move (one bit): own, opp, side, moves of who is next.
+def step(me, opp, side, move, squares) -> tuple:
+  """Plays a legal move (one bit): me, opp, side, moves of who is next.
 
   The turn passes where the other side has no move; no moves means over.
   """
-  flips = flips_of(move, own, opp)
-  own |= move | flips
+  flips = flips_of(move, me, opp)
+  me |= move | flips
   opp ^= flips
-  moves = moves_of(opp, own, squares)
+  moves = moves_of(opp, me, squares)
   if moves != _NONE:
-    return opp, own, 1 - side, moves
+    return opp, me, 1 - side, moves
   # The other side has no move and passes; if neither has, the game is over.
-  moves = moves_of(own, opp, squares)
+  moves = moves_of(me, opp, squares)
   if moves != _NONE:
-    return own, opp, side, moves
-  black, white = oriented(own, opp, side)
+    return me, opp, side, moves
+  black, white = oriented(me, opp, side)
   return black, white, 2, _NONE
 
 
@@ -341,8 +341,8 @@ def first_position(squares) -> tuple:
 @njit(inline='always')
 def _named(token, moves, bits):
   """The move (one bit) that a token names, none where it is illegal."""
-  known = 1 <= token <= len(bits)
-  return bit(bits[token - 1]) & moves if known else _NONE
+  valid = 1 <= token <= len(bits)
+  return bit(bits[token - 1]) & moves if valid else _NONE
 
 
 @njit
@@ -368,13 +368,13 @@ def _count_on(squares, level, stack, counts, budget) -> int:
     budget -= 1
     move = bit(lowest(moves[level]))
     moves[level] = without_lowest(moves[level])
-    own, opp, turn, then = step(
+    me, opp, turn, then = step(
       owns[level], opps[level], sides[level], move, squares
     )
     # The last level is counted, not played.
     counts[level + 1] += popcount(then)
     if level + 2 < depth:
       level += 1
-      owns[level], opps[level], sides[level] = own, opp, turn
+      owns[level], opps[level], sides[level] = me, opp, turn
       moves[level] = then
   return level

@@ -1,7 +1,7 @@
 """Othello's rules in JAX, for programs that never leave the device.
 
 The functions of one board, to be mapped over many; see `traced.Rules`. A board
-is a `Word`, two uint32, and a game is kept as in `rules`: own, opp, side
+is a `Word`, two uint32, and a game is held as in `rules`: me, opp, side
 and the legal moves.
 """
 
@@ -27,14 +27,14 @@ class Game(NamedTuple):
   """A position; words hold arrays uint32.
 
   Attributes:
-    own: discs of the mover; of black once the game is over.
+    me: discs of the side to move; of black once the game is over.
     opp: discs of the other.
     side: int32, 0 black moves, 1 white moves, 2 over, DEAD after an illegal
       move.
     moves: legal squares, none where the game is over or dead.
   """
 
-  own: Word
+  me: Word
   opp: Word
   side: jax.Array
   moves: Word
@@ -108,25 +108,25 @@ def _ray(start: Word, through: Word, shift: int) -> Word:
 
 def _rays(start: Word, opp: Word) -> list[tuple[Word, Word]]:
   """Of each direction, discs of `opp` crossed and the squares after them."""
-  found = []
+  rays = []
   # Rows and diagonals would wrap around the edge: see `rules`.
   for shift in (1, 7, 8, 9):
     through = opp if shift == 8 else opp & _INNER
     up, down = _ray(start, through, shift), _ray(start, through, -shift)
-    found += [(up, up << shift), (down, down >> shift)]
-  return found
+    rays += [(up, up << shift), (down, down >> shift)]
+  return rays
 
 
-def _moves(own: Word, opp: Word, board: int) -> Word:
-  """Squares on which `own` may place a disc."""
-  ends = functools.reduce(Word.__or__, (end for _, end in _rays(own, opp)))
-  return ends & ~(own | opp) & words.constant(board)
+def _moves(me: Word, opp: Word, board: int) -> Word:
+  """Squares on which `me` may place a disc."""
+  ends = functools.reduce(Word.__or__, (end for _, end in _rays(me, opp)))
+  return ends & ~(me | opp) & words.constant(board)
 
 
-def _flips(move: Word, own: Word, opp: Word) -> Word:
+def _flips(move: Word, me: Word, opp: Word) -> Word:
   """Discs that a move (one bit) turns over."""
   held = (
-    words.where((end & own).some(), crossed, _NONE)
+    words.where((end & me).some(), crossed, _NONE)
     for crossed, end in _rays(move, opp)
   )
   return functools.reduce(Word.__or__, held)
@@ -134,17 +134,17 @@ def _flips(move: Word, own: Word, opp: Word) -> Word:
 
 def _step(game: Game, move: Word, board: int) -> Game:
   """One legal move (one bit) of one board; the turn passes where it must."""
-  flips = _flips(move, game.own, game.opp)
-  own, opp = game.own | move | flips, game.opp ^ flips
+  flips = _flips(move, game.me, game.opp)
+  me, opp = game.me | move | flips, game.opp ^ flips
   # Both are made: lanes of a batch take both sides of any branch.
-  theirs, ours = _moves(opp, own, board), _moves(own, opp, board)
+  theirs, ours = _moves(opp, me, board), _moves(me, opp, board)
   turned, going = theirs.some(), theirs.some() | ours.some()
   # The other moves next; or, with the game over and white last, black first.
   swap = turned | (~going & (game.side == 1))
   side = jnp.where(turned, 1 - game.side, game.side)
   return Game(
-    words.where(swap, opp, own),
-    words.where(swap, own, opp),
+    words.where(swap, opp, me),
+    words.where(swap, me, opp),
     jnp.where(going, side, 2),
     words.where(turned, theirs, ours),
   )
@@ -153,8 +153,8 @@ def _step(game: Game, move: Word, board: int) -> Game:
 @functools.partial(jax.jit, static_argnums=3)
 def _opened(black: Word, white: Word, side: jax.Array, board: int) -> Game:
   """Games with their moves worked out."""
-  own = words.where(side == 1, white, black)
+  me = words.where(side == 1, white, black)
   opp = words.where(side == 1, black, white)
   going = (side == 0) | (side == 1)
-  moves = words.where(going, _moves(own, opp, board), _NONE)
-  return Game(own, opp, side, moves)
+  moves = words.where(going, _moves(me, opp, board), _NONE)
+  return Game(me, opp, side, moves)

@@ -112,10 +112,10 @@ def _forward(
 def _backward(
   form: str,
   chunk: int,
-  kept: tuple[jax.Array, jax.Array, jax.Array],
+  residuals: tuple[jax.Array, jax.Array, jax.Array],
   g_LX: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-  a_LX, y_LX, start_X = kept
+  a_LX, y_LX, start_X = residuals
   blocks = a_LX.ndim > y_LX.ndim
   if form == 'sequential':
     h_LX, to_start_X = _sequential_back(a_LX, g_LX)
@@ -142,8 +142,8 @@ _affine.defvjp(_forward, _backward)
 def _sequential(
   a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
 ) -> jax.Array:
-  def body(y_X: jax.Array, given: Any) -> tuple[jax.Array, jax.Array]:
-    a_X, b_X = given
+  def body(y_X: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
+    a_X, b_X = inputs
     y_X = affine_step(a_X, b_X, y_X)
     return y_X, y_X
 
@@ -156,8 +156,8 @@ def _sequential_back(
   """h [L, ...], and a_0' h_0: without a copy of a."""
   blocks = a_LX.ndim > g_LX.ndim
 
-  def body(later_X: jax.Array, given: Any) -> tuple[jax.Array, jax.Array]:
-    a_X, g_X = given
+  def body(later_X: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
+    a_X, g_X = inputs
     h_X = g_X + later_X
     return _act(_turned(a_X, blocks), h_X), h_X
 
@@ -195,9 +195,9 @@ def _chunked(
   length, blocks = len(b_LX), a_LX.ndim > b_LX.ndim
   chunk = min(chunk, length)
   # A short last chunk is filled up by steps that change nothing.
-  one = jnp.eye(b_LX.shape[-1], dtype=a_LX.dtype) if blocks else 1
+  identity = jnp.eye(b_LX.shape[-1], dtype=a_LX.dtype) if blocks else 1
   short = -length % chunk
-  a_LX = _padded(a_LX, short, one)
+  a_LX = _padded(a_LX, short, identity)
   b_LX = _padded(b_LX, short, 0)
 
   def by_place(x_LX: jax.Array) -> jax.Array:
@@ -206,8 +206,8 @@ def _chunked(
 
   a_KX, b_KX = by_place(a_LX), by_place(b_LX)
 
-  def compose(whole: Any, given: Any) -> tuple[Any, None]:
-    a_X, b_X = given
+  def compose(whole: Any, inputs: Any) -> tuple[Any, None]:
+    a_X, b_X = inputs
     whole_a = a_X @ whole[0] if blocks else a_X * whole[0]
     return (whole_a, affine_step(a_X, b_X, whole[1])), None
 

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# body(weights, state, part of `given`) -> (state after it, outputs of it).
+# body(weights, state, chunk of `inputs`) -> (state after it, outputs of it).
 Body = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 # e^-100 is zero in float32; a bound keeps sums of decays finite.
@@ -31,7 +31,7 @@ def bounded(a: jax.Array) -> jax.Array:
 
 
 def run(
-  body: Body, size: int, weights: Any, start: Any, given: Any
+  body: Body, size: int, weights: Any, start: Any, inputs: Any
 ) -> tuple[Any, Any]:
   """Outputs [B, L, ...] and the state after the last step.
 
@@ -42,14 +42,14 @@ def run(
       must leave the state as it was.
     weights: tree of arrays that every chunk is given.
     start: tree of arrays, the state before the first step.
-    given: tree of floating arrays [B, L, ...].
+    inputs: tree of floating arrays [B, L, ...].
   """
-  length = jax.tree.leaves(given)[0].shape[1]
+  length = jax.tree.leaves(inputs)[0].shape[1]
   size = max(min(size, length), 1)
   short = -length % size
   if short:
-    given = jax.tree.map(functools.partial(_padded, short=short), given)
-  y, state = _run(body, size, weights, start, given)
+    inputs = jax.tree.map(functools.partial(_padded, short=short), inputs)
+  y, state = _run(body, size, weights, start, inputs)
   return jax.tree.map(lambda leaf: leaf[:, :length], y), state
 
 
@@ -100,16 +100,16 @@ def _unset(leaf: jax.Array) -> jax.Array:
   return jnp.empty(leaf.shape, leaf.dtype)
 
 
-def _numbers(given: Any, size: int) -> jax.Array:
-  return jnp.arange(jax.tree.leaves(given)[0].shape[1] // size)
+def _numbers(inputs: Any, size: int) -> jax.Array:
+  return jnp.arange(jax.tree.leaves(inputs)[0].shape[1] // size)
 
 
 def _walk(
-  body: Body, size: int, weights: Any, start: Any, given: Any, keep: bool
+  body: Body, size: int, weights: Any, start: Any, inputs: Any, keep: bool
 ) -> tuple[tuple[Any, Any], Any]:
   """(y, state), and the states [S, ...] before the chunks if they are kept."""
-  length = jax.tree.leaves(given)[0].shape[1]
-  first = jax.tree.map(lambda leaf: leaf[:, :size], given)
+  length = jax.tree.leaves(inputs)[0].shape[1]
+  first = jax.tree.map(lambda leaf: leaf[:, :size], inputs)
   shapes = jax.eval_shape(body, weights, start, first)[1]
   empty = jax.tree.map(
     lambda y: jnp.empty((y.shape[0], length, *y.shape[2:]), y.dtype), shapes
@@ -117,51 +117,51 @@ def _walk(
 
   def step(carry: Any, number: jax.Array) -> tuple[Any, Any]:
     state, whole = carry
-    after, y = body(weights, state, _part(given, number, size))
+    after, y = body(weights, state, _part(inputs, number, size))
     return (after, _put(whole, y, number, size)), state if keep else None
 
   # Outputs are written in place: stacked ones would have to be transposed to
   # bring batch first again.
-  numbers = _numbers(given, size)
+  numbers = _numbers(inputs, size)
   (state, y), before = jax.lax.scan(step, (start, empty), numbers)
   return (y, state), before
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _run(
-  body: Body, size: int, weights: Any, start: Any, given: Any
+  body: Body, size: int, weights: Any, start: Any, inputs: Any
 ) -> tuple[Any, Any]:
-  return _walk(body, size, weights, start, given, False)[0]
+  return _walk(body, size, weights, start, inputs, False)[0]
 
 
 def _forward(
-  body: Body, size: int, weights: Any, start: Any, given: Any
+  body: Body, size: int, weights: Any, start: Any, inputs: Any
 ) -> tuple[tuple[Any, Any], Any]:
-  found, before = _walk(body, size, weights, start, given, True)
-  return found, (weights, given, before)
+  result, before = _walk(body, size, weights, start, inputs, True)
+  return result, (weights, inputs, before)
 
 
 def _backward(
-  body: Body, size: int, kept: Any, slopes: tuple[Any, Any]
+  body: Body, size: int, residuals: Any, slopes: tuple[Any, Any]
 ) -> tuple[Any, Any, Any]:
-  weights, given, before = kept
+  weights, inputs, before = residuals
   to_y, to_state = slopes
 
   def step(carry: Any, now: tuple[jax.Array, Any]) -> tuple[Any, None]:
     """Runs a chunk again from the state before it, and back."""
-    to_weights, to_state, to_given = carry
+    to_weights, to_state, to_inputs = carry
     number, state = now
-    part = _part(given, number, size)
+    part = _part(inputs, number, size)
     _, pull = jax.vjp(body, weights, state, part)
     more, to_state, to_part = pull((to_state, _part(to_y, number, size)))
     to_weights = jax.tree.map(jnp.add, to_weights, more)
-    to_given = _put(to_given, to_part, number, size)
-    return (to_weights, to_state, to_given), None
+    to_inputs = _put(to_inputs, to_part, number, size)
+    return (to_weights, to_state, to_inputs), None
 
-  # Slopes to `given` need no zeros: every chunk of them is written once.
+  # Slopes to `inputs` need no zeros: every chunk of them is written once.
   nothing = jax.tree.map(jnp.zeros_like, weights)
-  carry = nothing, to_state, jax.tree.map(_unset, given)
-  now = _numbers(given, size), before
+  carry = nothing, to_state, jax.tree.map(_unset, inputs)
+  now = _numbers(inputs, size), before
   return jax.lax.scan(step, carry, now, reverse=True)[0]
 
 

@@ -76,8 +76,8 @@ Inputs = tuple[jax.Array, ...]  # q, k, v, g, beta
 def _sequential(
   inputs: Inputs, start_BHKV: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-  def body(state: jax.Array, given: Inputs) -> tuple[jax.Array, jax.Array]:
-    q, k, v, g, beta = given
+  def body(state: jax.Array, token: Inputs) -> tuple[jax.Array, jax.Array]:
+    q, k, v, g, beta = token
     y_BHV, state = delta_step(q, k, v, g, beta, state)
     return state, y_BHV
 
@@ -169,25 +169,25 @@ def _chunked(
   q, k, v, g, beta = (_split(x, chunk) for x in inputs)
   decay = scan_chunks.decays(g)  # [N, B, H, C, C], from token j to token i.
   total = jnp.exp(jnp.cumsum(g, -1))[..., None]
-  found = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
+  overlap = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
   # U and W are solved for at once: the right sides lie side by side.
   right = beta[..., None] * jnp.concatenate([v, total * k], -1)
-  solved = unit_inverse(jnp.tril(found, -1)) @ right
+  solved = unit_inverse(jnp.tril(overlap, -1)) @ right
   write, clear = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
   # What a query reads: `near` of writes in the chunk, `total * q` of S. What
-  # is left of a token's key at the chunk's end: `kept`.
+  # is left of a token's key at the chunk's end: `lasting`.
   near = (q @ k.swapaxes(-1, -2)) * decay
-  kept = decay[..., -1, :, None] * k
-  given = write, clear, near, total * q, kept, total[..., -1:, :]
+  lasting = decay[..., -1, :, None] * k
+  operands = write, clear, near, total * q, lasting, total[..., -1:, :]
 
   def body(
-    state: jax.Array, given: tuple[jax.Array, ...]
+    state: jax.Array, operands: tuple[jax.Array, ...]
   ) -> tuple[jax.Array, jax.Array]:
-    write, clear, near, far, kept, total = given
+    write, clear, near, far, lasting, total = operands
     x_BHCV = write - clear @ state
     y_BHCV = far @ state + near @ x_BHCV
-    return total * state + kept.swapaxes(-1, -2) @ x_BHCV, y_BHCV
+    return total * state + lasting.swapaxes(-1, -2) @ x_BHCV, y_BHCV
 
-  state, y_NBHCV = jax.lax.scan(body, start_BHKV, given)
+  state, y_NBHCV = jax.lax.scan(body, start_BHKV, operands)
   y = jnp.moveaxis(y_NBHCV, (0, 3), (1, 2))
   return y.reshape(batch, -1, heads, y.shape[-1])[:, :length], state

@@ -58,12 +58,12 @@ def selective(
     InputError: no such form.
   """
   form, chunk = forms.resolve(form, chunk, *forms.usual(_AUTO))
-  given = tuple(leaf.astype(start.dtype) for leaf in (x, delta, b, c))
+  inputs = tuple(leaf.astype(start.dtype) for leaf in (x, delta, b, c))
   rate = _bounded(rate.astype(start.dtype))
   if form == 'associative':
-    return _associative(rate, given, start)
+    return _associative(rate, inputs, start)
   # The other forms scan over time, which then comes first: [L, B, ...].
-  steps = tuple(leaf.swapaxes(0, 1) for leaf in given)
+  steps = tuple(leaf.swapaxes(0, 1) for leaf in inputs)
   if form == 'sequential':
     state, y = _run(rate, start, steps)
   else:
@@ -82,8 +82,8 @@ def step(
   """One step: outputs [..., D] and the state after it."""
   rate = _bounded(rate_DN).reshape((1,) * (x_XD.ndim - 1) + rate_DN.shape)
   decay = jnp.exp(delta_XD[..., None] * rate)
-  given = (delta_XD * x_XD)[..., None] * b_XN[..., None, :]
-  state = decay * state_XDN + given
+  added = (delta_XD * x_XD)[..., None] * b_XN[..., None, :]
+  state = decay * state_XDN + added
   return (state * c_XN[..., None, :]).sum(-1), state
 
 
@@ -120,8 +120,8 @@ def _chunked(rate: jax.Array, start: jax.Array, steps_L: Any, size: int) -> Any:
   return state, y.reshape(-1, *y.shape[2:])[:length]
 
 
-def _associative(rate: jax.Array, given: Any, start: jax.Array) -> Any:
-  x, delta, b, c = given
+def _associative(rate: jax.Array, inputs: Any, start: jax.Array) -> Any:
+  x, delta, b, c = inputs
   decay = jnp.exp(delta[..., None] * rate[None, None])
   added = (delta * x)[..., None] * b[:, :, None]
   h = forms.diagonal(decay, added, start)

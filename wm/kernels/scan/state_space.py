@@ -113,7 +113,7 @@ def ssd(
   single = x.ndim == 4
   if single:
     x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
-  plain = Ends(lambda _, given: (given, ()), lambda weights, kept, y: y)
+  plain = Ends(lambda _, arrays: (arrays, ()), lambda weights, extra, y: y)
   rates = Rates(a, weight, late)
   y, state = between(plain, (), (x, b, c), rates, start, form=form, chunk=chunk)
   return (y[:, :, 0] if single else y), state
@@ -123,9 +123,9 @@ class Ends(NamedTuple):
   """What is done to a sequence before and after the recurrence, step by step.
 
   Attributes:
-    read: (weights, given) -> ((x [B, L, R, H, P], b and c [B, L, R, G, N]),
-      what `write` needs of them).
-    write: (weights, that, y [B, L, R, H, P]) -> outputs [B, L, ...].
+    read: (weights, inputs) -> ((x [B, L, R, H, P], b and c [B, L, R, G, N]),
+      extra arrays for `write`).
+    write: (weights, extra, y [B, L, R, H, P]) -> outputs [B, L, ...].
   """
 
   read: Callable[[Any, Any], tuple[tuple[jax.Array, ...], Any]]
@@ -143,7 +143,7 @@ class Rates(NamedTuple):
 def between(
   ends: Ends,
   weights: Any,
-  given: Any,
+  inputs: Any,
   rates: Rates,
   start: jax.Array,
   *,
@@ -159,7 +159,7 @@ def between(
   Args:
     ends: functions that hold no traced arrays.
     weights: tree of arrays that both are given.
-    given: tree of arrays [B, L, ...] that is read.
+    inputs: tree of arrays [B, L, ...] that is read.
     rates: see `ssd`.
     start: see `ssd`.
     form: see `ssd`.
@@ -168,17 +168,17 @@ def between(
   Returns:
     what `ends.write` gives, and the state [B, H, P, N].
   """
-  x = jax.eval_shape(ends.read, weights, given)[0][0]
+  x = jax.eval_shape(ends.read, weights, inputs)[0][0]
   size = start.shape[-2] * start.shape[-1]
   form, chunk = resolve(form, chunk, size, x.shape[2])
   rates = rates._replace(a=scan_chunks.bounded(rates.a))
   if form == 'chunked':
     body = functools.partial(_chunk, ends)
-    return scan_chunks.run(body, chunk, weights, start, (given, rates))
+    return scan_chunks.run(body, chunk, weights, start, (inputs, rates))
   run = _sequential if form == 'sequential' else _associative
-  (x, b, c), kept = ends.read(weights, given)
+  (x, b, c), extra = ends.read(weights, inputs)
   y, state = run(_Inputs(x, rates.a, b, c, rates.weight, rates.late), start)
-  return ends.write(weights, kept, y), state
+  return ends.write(weights, extra, y), state
 
 
 def step(
@@ -215,15 +215,15 @@ def _each(b_XRGN: jax.Array, x_XRHP: jax.Array) -> jax.Array:
   return jnp.broadcast_to(b_XRGN, shape)
 
 
-def _late(given: _Inputs) -> jax.Array:
+def _late(inputs: _Inputs) -> jax.Array:
   """Weight of each input once its step is over [B, L, H]."""
-  if given.late is None:
-    return given.now
-  return given.now + given.late
+  if inputs.late is None:
+    return inputs.now
+  return inputs.now + inputs.late
 
 
 def _sequential(
-  given: _Inputs, start: jax.Array
+  inputs: _Inputs, start: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
   @jax.checkpoint  # Only the states are kept for the backward pass.
   def body(h: jax.Array, now: _Inputs) -> tuple[jax.Array, jax.Array]:
@@ -235,26 +235,26 @@ def _sequential(
     y = _read(h, c)  # Before the late weight is added.
     return (h if late is None else h + late[wide] * added), y
 
-  given = jax.tree.map(lambda leaf: leaf.astype(start.dtype), given)
-  steps = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), given)
+  inputs = jax.tree.map(lambda leaf: leaf.astype(start.dtype), inputs)
+  steps = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), inputs)
   state, y = jax.lax.scan(body, start, steps)
   return y.swapaxes(0, 1), state
 
 
 def _associative(
-  given: _Inputs, start: jax.Array
+  inputs: _Inputs, start: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
   """Scans affine maps of the state, one for each step."""
   wide = (..., None, None)
-  given = jax.tree.map(lambda leaf: leaf.astype(start.dtype), given)
-  added = outer(given.x, given.b)
-  decay = jnp.exp(given.a)[wide]
-  h = forms.diagonal(decay, _late(given)[wide] * added, start)
+  inputs = jax.tree.map(lambda leaf: leaf.astype(start.dtype), inputs)
+  added = outer(inputs.x, inputs.b)
+  decay = jnp.exp(inputs.a)[wide]
+  h = forms.diagonal(decay, _late(inputs)[wide] * added, start)
   seen = h
   # An output sees its own input without the late weight, which h includes.
-  if given.late is not None:
-    seen = h - given.late[wide] * added
-  return _read(seen, given.c), h[:, -1]
+  if inputs.late is not None:
+    seen = h - inputs.late[wide] * added
+  return _read(seen, inputs.c), h[:, -1]
 
 
 def _chunk(
@@ -272,9 +272,9 @@ def _chunk(
       r = 1    | w_ik  0    | w_ik  0    |
                | w_ik w_ik  | w_ik w_ik  |
   """
-  given, rates = part
+  inputs, rates = part
   dtype = h_BHPN.dtype
-  (x, b, c), kept = ends.read(weights, given)
+  (x, b, c), extra = ends.read(weights, inputs)
   size, ranks = x.shape[1:3]
   x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
   a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
@@ -308,7 +308,7 @@ def _chunk(
   left = left.reshape(x_BHJP.shape).astype(x.dtype)
   added = _heads_product('bgjn,bhjp->bhpn', b_BGJN, left, dtype)
   h_BHPN = jnp.exp(a_BHK.sum(-1))[..., None, None] * h_BHPN + added
-  return h_BHPN, ends.write(weights, kept, y_BHRKP.transpose(0, 3, 2, 1, 4))
+  return h_BHPN, ends.write(weights, extra, y_BHRKP.transpose(0, 3, 2, 1, 4))
 
 
 def _by_head(x_BKRHP: jax.Array) -> jax.Array:

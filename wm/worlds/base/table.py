@@ -78,7 +78,7 @@ class Tabled(core.Finite):
     if published:
       turns, listed = self.turns_known
       suffixes = dfa.boundary(
-        left.delta, *pairs, depth, 'published', turns=turns, known=listed
+        left.delta, *pairs, depth, 'published', turns=turns, has_entry=listed
       )
     else:
       suffixes = dfa.boundary(left.delta, *pairs, depth, end_first=True)
