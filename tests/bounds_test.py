@@ -13,8 +13,7 @@ import wm
 from tests import bounded, forked
 from wm import core
 from wm.core import registry, resources
-from wm.kernels.dfa import product as dfa_product
-from wm.kernels.othello import product as othello_product
+from wm.kernels import dfa, othello
 from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import config
@@ -160,7 +159,7 @@ def test_numbers_to_a_great_depth_are_refused(monkeypatch):
 
 @pytest.mark.parametrize('spec', ['lattice()', 'othello(size=6)'])
 def test_a_boundary_that_grows_beyond_memory_is_refused(monkeypatch, spec):
-  for kernel in (dfa_product, othello_product):
+  for kernel in (dfa, othello):
     monkeypatch.setattr(kernel, 'NODES', 200)  # Between looks at memory.
   world = registry.make('world', spec)
   first = world.init(1)

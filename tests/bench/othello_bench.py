@@ -15,7 +15,7 @@ from tests.bench import harness
 from tests.kernels.othello import ref
 from wm import core
 from wm.core import basics, registry
-from wm.kernels import othello
+from wm.kernels import othello, othello_games
 
 PLAIN = 'plain reference, same run'
 BATCH = 4096
@@ -25,7 +25,7 @@ TURNS = 68
 
 def positions(num: int) -> tuple[np.ndarray, ...]:
   """Positions of random games, at all plies alike."""
-  tokens, lengths = othello.play(num, 1)
+  tokens, lengths = othello_games.play(num, 1)
   plies = basics.hash64(2, np.arange(num)) % np.uint64(60)
   return othello.replay(tokens, np.minimum(lengths, plies))[1:]
 
@@ -43,7 +43,7 @@ def bench_othello_games() -> Iterator[harness.Line]:
       f'othello {policy} games' + f', depth {depth}' * (depth > 0),
       'games',
       num,
-      functools.partial(othello.play, num, **kinds),
+      functools.partial(othello_games.play, num, **kinds),
       few,
       functools.partial(ref.play, few, **kinds),
       '80000 games/s' if policy == 'uniform' else '',
@@ -81,14 +81,14 @@ def bench_othello_rules() -> Iterator[harness.Line]:
 def bench_othello_orders() -> Iterator[harness.Line]:
   """Another move order to a position, by ply."""
   for ply, num, few in ((10, 2_000, 20), (30, 500, 1), (60, 300, 1)):
-    tokens, lengths = othello.play(num, 3)
+    tokens, lengths = othello_games.play(num, 3)
     lengths = np.minimum(lengths, ply)
     seeds = basics.hash64(4, np.arange(num))
     yield harness.rated(
       f'othello move orders at ply {ply}',
       'rows',
       num,
-      functools.partial(othello.transpositions, tokens, lengths, seeds),
+      functools.partial(othello_games.transpositions, tokens, lengths, seeds),
       few,
       functools.partial(
         ref.transpositions,
@@ -105,7 +105,7 @@ def bench_othello_orders() -> Iterator[harness.Line]:
 
 def bench_othello_boundaries() -> Iterator[harness.Line]:
   """Exact boundaries of pairs of positions at one ply."""
-  tokens, lengths = othello.play(400, 5)
+  tokens, lengths = othello_games.play(400, 5)
   for depth, few in ((2, 10), (4, 1)):
     plies = np.minimum(lengths, 4 + np.arange(400) // 2 % 50)
     columns = othello.replay(tokens, plies)[1:]
@@ -178,17 +178,17 @@ def _ours() -> Callable:
   """Our rules in that loop; moves are numbered without the start's squares."""
   import jax
 
-  from wm.kernels.othello import vmap
+  from wm.kernels import device_rules
 
-  rules = vmap.rules(othello.squares(), int(othello.mask(8)))
+  rules = device_rules.othello_rules(othello.squares(), int(othello.mask(8)))
 
-  def batch(game: vmap.Game) -> tuple:
+  def batch(game: device_rules.OthelloGame) -> tuple:
     return game, jax.vmap(rules.legal)(game)
 
   def start() -> tuple:
-    return batch(vmap.games(*othello.start(BATCH), rules.board))
+    return batch(device_rules.othello_games(*othello.start(BATCH), rules.board))
 
-  def step(game: vmap.Game, moves: np.ndarray) -> tuple:
+  def step(game: device_rules.OthelloGame, moves: np.ndarray) -> tuple:
     return batch(jax.vmap(rules.advance)(game, moves))
 
   return _loop(start, step, 60)

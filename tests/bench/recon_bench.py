@@ -34,10 +34,10 @@ def bench_reconstruction() -> Iterator[harness.Line]:
   num = len(found.origins)
   options = Reconstruction()
 
-  def run() -> reconstruct.Edges:
+  def run() -> reconstruct.UsedEdges:
     return reconstruct.reconstruct(graph, found, options)
 
-  def plain() -> reconstruct.Edges:
+  def plain() -> reconstruct.UsedEdges:
     given = reconstruct.problem(graph, found, options)
     return reconstruction_ref.reconstruct(given)
 

@@ -33,7 +33,7 @@ def _plain(a: Any, b: Any, start: Any) -> Any:
   """`lax.scan`, differentiated as it stands."""
   import jax
 
-  from wm.kernels import scan
+  from wm.kernels.scan import affine_scan as scan
 
   def body(y: Any, given: Any) -> tuple[Any, Any]:
     y = scan.affine_step(*given, y)
@@ -68,7 +68,7 @@ def bench_scan_forms() -> Iterator[harness.Line]:
   import jax
   import jax.numpy as jnp
 
-  from wm.kernels import scan
+  from wm.kernels.scan import affine_scan as scan
 
   rng = np.random.default_rng(0)
   for batch, length, width, size in PROBLEMS:

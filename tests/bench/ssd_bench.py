@@ -97,7 +97,7 @@ def bench_matrix_states() -> Iterator[harness.Line]:
 
 
 def _selective(form: str) -> harness.Timing:
-  from wm.kernels.scan import selective as scan_selective
+  from wm.kernels.scan import state_space as scan_ssd
 
   given = (
     _normal(4, LENGTH, 256),
@@ -107,7 +107,7 @@ def _selective(form: str) -> harness.Timing:
     _normal(4, LENGTH, 16),
     _normal(4, 256, 16),
   )
-  scan = functools.partial(scan_selective.selective, form=form)
+  scan = functools.partial(scan_ssd.selective, form=form)
   return harness.measure(_trained(lambda given: scan(*given), given), runs=3)
 
 

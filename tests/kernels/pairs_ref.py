@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from wm.kernels.pairs import Counts
+from wm.kernels.pairs import PairCounts
 
 
-def count(answers: np.ndarray, states: np.ndarray, legal: np.ndarray) -> Counts:
+def count(
+  answers: np.ndarray, states: np.ndarray, legal: np.ndarray
+) -> PairCounts:
   """As `counts.count`; n x n arrays for each of the D answers."""
   first, second = np.triu_indices(len(states), 1)
   same = states[first] == states[second]
@@ -18,4 +20,4 @@ def count(answers: np.ndarray, states: np.ndarray, legal: np.ndarray) -> Counts:
     for row in np.asarray(answers)
   ]
   whole = kinds.sum(-1, dtype=np.int64)
-  return Counts(np.reshape(apart, (-1, 3)).astype(np.int64), whole)
+  return PairCounts(np.reshape(apart, (-1, 3)).astype(np.int64), whole)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.kernels.chess import san_ref
 from wm.kernels import pgn
-from wm.kernels.pgn import Moves, Text
+from wm.kernels.pgn import GameMoves, Text
 
 _TAG_START = re.compile(rb'\[[\0- ]*([A-Za-z0-9_+#=:-]+)[\0- ]*"')
 _VALUE = re.compile(rb'((?:\\.|(?!"[\0- ]*\])[^\\])*)"[\0- ]*\][\0- ]*', re.S)
@@ -120,14 +120,14 @@ def split(text: bytes, final: bool = True) -> Text:
   return Text(np.array(rows, np.int64).reshape(-1, pgn.WIDTH), rest)
 
 
-def read(text: bytes, firsts: np.ndarray, lasts: np.ndarray) -> Moves:
+def read(text: bytes, firsts: np.ndarray, lasts: np.ndarray) -> GameMoves:
   """Moves of games end to end, their numbers, errors and refused tokens."""
   found = [
     san_ref.read(text[:last], np.array([first, last]))
     for first, last in zip(firsts, lasts, strict=True)
   ]
   moves = [one.moves[0, : one.lengths[0]] for one in found]
-  return Moves(
+  return GameMoves(
     np.concatenate([np.zeros(0, int), *moves]).astype(np.uint16),
     np.array([len(one) for one in moves], np.int32),
     np.array([one.errors[0] for one in found], np.int8),

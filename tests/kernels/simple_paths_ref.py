@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from wm.kernels.simple_paths import Paths
+from wm.kernels.simple_paths import SimplePaths
 
 
 def walks(
@@ -40,14 +40,14 @@ def list_paths(
   *,
   longest: int = 0,
   listed: bool = True,
-) -> Paths:
+) -> SimplePaths:
   """As `simple.simple`."""
   found = list(walks(source, target, nodes, longest))
   sizes = np.array([len(path) for path in found], np.int32)
   tops = [[max(row[e] for e in path) for path in found] for row in labels]
   flat = [edge for path in found for edge in path] if listed else []
   offsets = np.cumsum([0, *sizes] if listed else [], dtype=np.int64)
-  return Paths(
+  return SimplePaths(
     np.array([source[path[0]] for path in found], np.int32),
     np.array([target[path[-1]] for path in found], np.int32),
     sizes,

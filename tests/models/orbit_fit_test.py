@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.kernels import orbits
+from wm.kernels import orbit_fits, orbits
 
 FRAMES = 30
 
@@ -58,11 +58,11 @@ def test_exact_positions_give_the_next_ones(e, mass):
   Rows of positions that are not rounded, and what they say of the next row.
   """
   place = orbits.positions(system(e, mass), 2 * FRAMES)
-  found = orbits.ahead(place, np.array([0.1]), 1e-6)
-  assert np.isnan(found[:, : orbits.FIRST]).all()
-  first = orbits.FIRST + 2  # Four frames that are exact may be too few.
+  found = orbit_fits.ahead(place, np.array([0.1]), 1e-6)
+  assert np.isnan(found[:, : orbit_fits.FIRST]).all()
+  first = orbit_fits.FIRST + 2  # Four frames that are exact may be too few.
   np.testing.assert_allclose(found[:, first:], place[:, first:], atol=1e-6)
-  whole = orbits.ahead(place, np.array([0.1]), 1e-6, prefix=21)
+  whole = orbit_fits.ahead(place, np.array([0.1]), 1e-6, prefix=21)
   np.testing.assert_allclose(whole[:, 21:], place[:, 21:], atol=1e-6)
 
 
@@ -103,7 +103,7 @@ def test_it_is_the_baseline_of_trajectories(world, model):
   """Bins of the positions that an orbit through the rows before leads to."""
   found = world.sample(6, 2)
   seen = world.coordinates(found.tokens[:, 2:]).reshape(6, -1, 2)
-  place = orbits.ahead(seen, world.trajectory(found).step, world.width)
+  place = orbit_fits.ahead(seen, world.trajectory(found).step, world.width)
   good = np.isfinite(place[..., 0])
   assert good[:, 10:].mean() > 0.95
   said = logs_of(model, found.tokens)[:, 1:-1].argmax(-1).reshape(6, -1, 2)
@@ -116,7 +116,7 @@ def test_it_is_the_baseline_of_trajectories(world, model):
 
 def test_too_few_rows_go_straight_on(world, model):
   tokens = world.sample(2, 2).tokens
-  first = 2 + 2 * orbits.FIRST
+  first = 2 + 2 * orbit_fits.FIRST
   short = logs_of(model, tokens[:, : first - 1])
   straight = logs_of(made(world, 'ballistic()'), tokens[:, : first - 1])
   np.testing.assert_array_equal(short, straight)

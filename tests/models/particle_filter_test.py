@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.kernels.orbits import particles
+from wm.kernels import orbit_particles as particles
 from wm.worlds import orbits as orbits_world
 
 
@@ -48,7 +48,7 @@ def fixed(world, filtered, states, seen, frames) -> float:
   clouds, alive = filtered._opened(found), found[:, orbits_world.ALIVE]
   priors = filtered._priors(found[:, orbits_world.STEP_TOKEN])
   told = world.forecast(states, 4 * world.ahead).tokens - world.first_bin
-  grid, shares = particles.Grid(*world.grid), []
+  grid, shares = particles.BinGrid(*world.grid), []
   for k in range(4 * world.ahead):
     places = found[:, orbits_world.SEEN_TOKENS].astype(np.int64) - 2 + k
     given = clouds, alive.astype(np.int64), places, priors, grid

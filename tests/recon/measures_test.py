@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.kernels.maps import ref
 from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
-from wm.kernels.maps import geometry
+from wm.kernels.maps import reconstruction
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct
 from wm.recon.reconstruct import FALSE, UNUSED, USED
@@ -105,6 +105,6 @@ def test_crossing_kernels_agree(nodes, num, seed):
   tails, heads = rng.integers(0, nodes, (2, num)).astype(np.int32)
   many = int(rng.integers(0, num + 1))
   np.testing.assert_array_equal(
-    geometry.crossings(x, y, tails, heads, many),
+    reconstruction.crossings(x, y, tails, heads, many),
     ref.crossings(x, y, tails, heads, many),
   )

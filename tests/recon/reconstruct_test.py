@@ -11,8 +11,8 @@ from tests.recon.cities import E, N, S, W, make_routes
 from wm import core
 from wm.core import registry
 from wm.data import text
-from wm.kernels.maps import geometry, reconstruction
-from wm.kernels.maps.reconstruction import OK, Problem
+from wm.kernels.maps import reconstruction
+from wm.kernels.maps.reconstruction import OK, PlacementProblem
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct, routes
 
@@ -150,7 +150,7 @@ def problems(draw):
         node = delta[node, labels[k]]
     if rng.random() < 0.8:
       destinations[n] = node
-  return Problem(
+  return PlacementProblem(
     delta,
     np.concatenate([[0], np.cumsum([len(n) for n in near])]),
     np.concatenate(near),
@@ -211,7 +211,7 @@ def test_with_room_valid_routes_add_nothing(problem):
     origins, ends, offsets, labels, np.arange(len(origins)), valid
   ).take(rows)
   edges = reconstruction.reconstruct(
-    Problem(*problem[:3], *taken[:4], 8, *problem[8:])
+    PlacementProblem(*problem[:3], *taken[:4], 8, *problem[8:])
   )
   assert not edges.false.any()
   assert not edges.reasons.any()
@@ -230,7 +230,7 @@ def test_nodes_within_reach(num, seed, reach, lat0, lon0):
   lat = np.clip(lat0 + rng.normal(0, 0.01, num), -90, 90)
   lon = lon0 + rng.normal(0, 0.02, num)
   lon = (lon + 180) % 360 - 180  # Across the date line too.
-  here = geometry.within(lat, lon, reach, reconstruct.EARTH_MILES)
+  here = reconstruction.within(lat, lon, reach, reconstruct.EARTH_MILES)
   there = ref.within(lat, lon, reach, reconstruct.EARTH_MILES)
   np.testing.assert_array_equal(here[0], there[0])
   np.testing.assert_array_equal(here[1], there[1])

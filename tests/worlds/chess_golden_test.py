@@ -170,7 +170,7 @@ def uniform(folder):
   moves = np.full((len(lines), lengths.max()), -1, np.int32)
   for row, line in zip(moves, lines, strict=True):
     row[: len(line)] = [chess_ids.PACKED[word] for word in line]
-  return golden, chess_san.Games(moves, lengths, lengths * 0, lengths * 0)
+  return golden, chess_san.ReadGames(moves, lengths, lengths * 0, lengths * 0)
 
 
 def test_random_games(uniform):

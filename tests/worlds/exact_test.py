@@ -195,7 +195,7 @@ def test_a_boundary_in_compiled_code_hears_ctrl_c(root):
   """In the midst of a search that would take hours; twice it came back."""
   said = """
 sys.path.insert(0, '..')
-from wm.kernels.chess import product as kernel
+from wm.kernels.chess import positions as kernel
 search = kernel._search
 def said(*args):
   print('in', flush=True)

@@ -12,7 +12,7 @@ from tests.worlds.plain_othello import BLACK, WHITE, Board, name
 from wm import core
 from wm.core import registry
 from wm.evaluation import probing
-from wm.kernels import othello as kernels
+from wm.kernels import othello_games
 from wm.worlds import othello
 from wm.worlds.base import exact
 
@@ -315,7 +315,7 @@ def test_as_many_openings_recur_as_published():
 def test_sampled_games_are_the_policys():
   num, base = 60, othello.World(size=6)
   final = {}
-  for policy in kernels.POLICIES:
+  for policy in othello_games.POLICIES:
     world = othello.World(size=6, policy=policy)
     games = world.sample(num, 1)
     assert (judging.judge(world, games) == 'valid').all()

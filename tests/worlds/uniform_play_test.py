@@ -11,7 +11,7 @@ from tests import every_world
 from tests.kernels.chess import rules_ref
 from wm import core
 from wm.core import registry
-from wm.kernels.chess import policies
+from wm.kernels.chess import games as policies
 from wm.worlds.base.sampling import UniformPlay
 from wm.worlds.chess import WORDS
 

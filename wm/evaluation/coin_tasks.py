@@ -32,7 +32,7 @@ ATTEMPTS = 8
 # Most states of an automaton whose distances are found by search.
 MOST_STATES = 2000
 APART = np.iinfo(np.int32).max  # No path leads from either to the other.
-# Kinds of pairs, as `pairs.Counts` has them; ALL is of two states.
+# Kinds of pairs, as `pairs.PairCounts` has them; ALL is of two states.
 SAME, ALIKE, UNLIKE, ALL = range(4)
 
 

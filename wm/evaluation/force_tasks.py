@@ -15,7 +15,7 @@ from scipy import spatial
 from wm import core
 from wm.core import basics, registry, resources
 from wm.evaluation import paths
-from wm.kernels import orbits
+from wm.kernels import orbit_fits, orbits
 
 # What labels are; a vector points from the planet to its sun.
 TARGETS = tuple(
@@ -214,11 +214,11 @@ def read(systems: Shown, rows: np.ndarray) -> np.ndarray:
   d, n, p = np.nonzero((rows != core.DEAD) & (systems.bodies[..., None] == 2))
   row = rows[d, n, p]
   # Rows alternate between planet and sun: half of them are frames.
-  enough = row // 2 >= orbits.FEWEST  # Frames with both bodies before it.
+  enough = row // 2 >= orbit_fits.FEWEST  # Frames with both bodies before it.
   d, n, p, row = d[enough], n[enough], p[enough], row[enough]
   for part in core.predictor.chunks(len(row), systems.seen[0, 0].size * 4):
     a, b, last = d[part], n[part], row[part]
-    fit = orbits.through(
+    fit = orbit_fits.through(
       systems.seen[a, b], last + 1, systems.step[a, b], systems.width
     )
     place = fit.places(int(last.max(initial=0)) // 2 + 1)[
@@ -243,11 +243,11 @@ def free_power(systems: Shown) -> np.ndarray:
   ):
     seen, step = seen[bodies == 2][:PATHS], step[bodies == 2][:PATHS]
     rows = seen.shape[1] // 2 * 2
-    if len(seen) < FEWEST or rows < 2 * orbits.FEWEST:
+    if len(seen) < FEWEST or rows < 2 * orbit_fits.FEWEST:
       continue
     # Rows 0, 2, ... are the planet, 1, 3, ... its sun.
     observed = seen[:, :rows:2], seen[:, 1:rows:2], step, systems.width
-    powers = orbits.fit_power(*observed)
+    powers = orbit_fits.fit_power(*observed)
     good = powers.good & (powers.error > 0)
     if good.sum() >= FEWEST:
       # Inverse variance.

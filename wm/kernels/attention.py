@@ -26,10 +26,33 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from wm.kernels.base import hashing
-
 # Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
 _NEVER = -1e30
+
+
+def dropout_bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+  """Pseudo-random uint32, each a hash of its place and the key.
+
+  Two rounds of multiplying and shifting, as in MurmurHash3's finaliser. They
+  are a tenth of the work of `jax.random.bits`, need no memory, and give the
+  same bits on any mesh.
+  """
+  # The key goes in before and between the rounds: added before alone, two keys
+  # would give the same bits in another order.
+  before, between = jax.random.bits(key, (2,))
+  # Row-major number of each element, modulo 2^32.
+  place, stride = jnp.zeros(shape, jnp.uint32), 1
+  for axis in reversed(range(len(shape))):
+    index = jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
+    place += index * jnp.uint32(stride % 2**32)
+    stride *= shape[axis]
+  x = place * jnp.uint32(0x9E3779B1) + before
+  x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+  x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+  x = (x ^ (x >> 16)) + between
+  x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+  x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+  return x ^ (x >> 16)
 
 
 def blocks(
@@ -81,7 +104,7 @@ def _product(subscripts: str, first: jax.Array, second: jax.Array) -> jax.Array:
   return jnp.einsum(subscripts, first, second, preferred_element_type=kind)
 
 
-class _Grid:
+class _BlockGrid:
   """Where blocks lie, and which pairs of block i of queries and j count."""
 
   def __init__(self, length: int, size: int, rate: float, key: Any) -> None:
@@ -109,7 +132,7 @@ class _Grid:
       return weights
     # A key a pair of blocks: both passes drop the same weights.
     key = jax.random.fold_in(self.key, i * self.num + j)
-    bits = hashing.bits(key, weights.shape)
+    bits = dropout_bits(key, weights.shape)
     keep = bits >= jnp.uint32(round(self.rate * 2**32))
     return jnp.where(keep, weights / (1 - self.rate), 0)
 
@@ -129,7 +152,7 @@ def _forward(
   #   sums         [B, H, L]        top, mass            [B, H, S]
   #   scores, weights of a pair     [B, H, S, S]         total  [B, H, S, C]
   batch, length, heads, channels = q.shape
-  grid, kind = _Grid(length, size, rate, key), _wide(q)
+  grid, kind = _BlockGrid(length, size, rate, key), _wide(q)
   none_BHS = jnp.zeros((batch, heads, size), kind)
 
   def queries(i: jax.Array, whole: Any) -> Any:
@@ -173,7 +196,7 @@ def _forward(
 def _backward(size: int, rate: float, residuals: Any, slope: jax.Array) -> Any:
   """Slopes to queries, keys and values."""
   q, k, v, key, y, sums = residuals
-  grid, kind = _Grid(q.shape[1], size, rate, key), _wide(q)
+  grid, kind = _BlockGrid(q.shape[1], size, rate, key), _wide(q)
   # With weights w = softmax(s): slope to s = w (slope to w - level), where
   # level = sum of w times slope to w = slope to y times y, a number a query.
   level = jnp.einsum('blhc,blhc->bhl', slope.astype(kind), y.astype(kind))

@@ -14,7 +14,7 @@ from wm.kernels.base.jit import njit
 MOST_CLASSES = 256
 
 
-class Counts(NamedTuple):
+class PairCounts(NamedTuple):
   """Unordered pairs of distinct points, and those that D answers tell apart.
 
   Kinds of pairs, the last axis:
@@ -31,7 +31,9 @@ class Counts(NamedTuple):
   pairs: np.ndarray
 
 
-def count(answers: np.ndarray, states: np.ndarray, legal: np.ndarray) -> Counts:
+def count(
+  answers: np.ndarray, states: np.ndarray, legal: np.ndarray
+) -> PairCounts:
   """Counts the pairs that answers tell apart, exactly.
 
   Vafa et al. 2025 average over these pairs, which are quadratic in the points.
@@ -63,6 +65,7 @@ def count(answers: np.ndarray, states: np.ndarray, legal: np.ndarray) -> Counts:
     )
   _, first, state = np.unique(states, return_index=True, return_inverse=True)
   _, group = np.unique(legal, return_inverse=True)
+  # A state's legal tokens, by its first point: all its points must agree.
   of_state = group[first]
   if (of_state[state] != group).any():
     wrong = int((of_state[state] != group).argmax())
@@ -78,7 +81,7 @@ def count(answers: np.ndarray, states: np.ndarray, legal: np.ndarray) -> Counts:
   )
   # Within states, within legal sets, all: each holds the one before.
   apart = np.array(pairs, np.int64) - agree
-  return Counts(
+  return PairCounts(
     np.diff(apart, axis=-1, prepend=0),
     np.diff(np.array(pairs, np.int64), prepend=0),
   )
@@ -97,6 +100,11 @@ def _agreements(
   sets = 0
   for s in range(len(legal)):
     sets = max(sets, legal[s] + 1)
+  #   by_state [S, C]   points by state and answer
+  #   by_set   [Q, C]   its rows added up by set of legal tokens
+  #   total    [C]      all points by answer
+  #   A cell of n points has n (n - 1) / 2 pairs that agree: int64, as squares
+  #   of 10^5 points are beyond int32.
   agreeing = np.zeros((num, 3), np.int64)
   by_state = np.zeros((len(legal), classes), np.int32)
   by_set = np.zeros((sets, classes), np.int64)

@@ -43,6 +43,7 @@ _LETTERS = np.zeros((4, 8), np.uint8)
 for _k, _name in enumerate(NAMES):
   _LETTERS[_k, : len(_name)] = np.frombuffer(_name.encode(), np.uint8)
 _COMMENT, _REMARK, _ASIDE, _BACK, _STAR, _DASH, _SLASH = range(1, 8)
+# Bytes that mean something in a line of move text; all others are 0.
 _MARK = byte_table(
   {
     '{': _COMMENT,
@@ -73,7 +74,7 @@ class Text(NamedTuple):
   rest: int
 
 
-class Moves(NamedTuple):
+class GameMoves(NamedTuple):
   """Moves of games, end to end.
 
   Attributes:
@@ -160,7 +161,7 @@ def _split(text, final) -> tuple[np.ndarray, int]:
 
 def read(
   text: bytes | np.ndarray, firsts: np.ndarray, lasts: np.ndarray
-) -> Moves:
+) -> GameMoves:
   """Reads move text from the standard position, each up to its first error.
 
   What a token means is said in `chess.san`. Memory is bounded by the text.
@@ -187,7 +188,7 @@ def read(
   def call(rows: slice) -> tuple[np.ndarray, ...]:
     return read_spans(text, firsts[rows], lasts[rows], opening)
 
-  return Moves(*chunked_calls.run(call, len(firsts)))
+  return GameMoves(*chunked_calls.run(call, len(firsts)))
 
 
 @njit

@@ -24,7 +24,7 @@ from wm.kernels.base.jit import njit
 MOST = 50_000_000  # Paths; their labels take 1 GB.
 
 
-class Paths(NamedTuple):
+class SimplePaths(NamedTuple):
   """P simple paths of one edge or more, by source, then depth first.
 
   Paths that share their first k edges stand together, and a path stands before
@@ -92,7 +92,7 @@ def list_paths(
   longest: int = 0,
   listed: bool = True,
   most: int = MOST,
-) -> Paths:
+) -> SimplePaths:
   """Lists all simple paths: no node comes twice, parallel edges count apart.
 
   Paths are counted first, so that nothing is held that would not fit. Time is
@@ -113,17 +113,23 @@ def list_paths(
   """
   graph = _graph(source, target, nodes)
   size = len(graph[1])
+  # Without labels: [0, E].
   labels = np.asarray(labels, np.int32).reshape(len(labels), size)
   labels = checks.frozen(labels, np.int32)
   paths, edges = _count(graph, longest or nodes, most)
+  # Counted before anything is held; a count that stopped is above `most`.
   if paths.sum() > most:
     raise core.InputError(
       f'{nodes} nodes and {size} edges have more than {most:,} simple paths; '
       'expected no more: a limit on their length would help'
     )
+  # int32: source, target, length and labels of a path, and each of its edges;
+  # int64: its offset.
   needed = 4 * (3 + len(labels)) * paths.sum()
   needed += listed * (4 * edges.sum() + 8 * paths.sum())
   resources.require_memory(int(needed), f'{paths.sum():,} simple paths')
+  #   places | first path of each source, of all paths
+  #   starts | first edge of each source's paths, of all their edges
   places = np.zeros(nodes + 1, np.int64)
   starts = np.zeros(nodes + 1, np.int64)
   np.cumsum(paths, out=places[1:])
@@ -133,6 +139,7 @@ def list_paths(
   most_of = np.empty((len(labels), total), np.int32)
   offsets = np.zeros(total + 1 if listed else 0, np.int64)
   flat = np.empty(int(starts[-1]) if listed else 0, np.int32)
+  # One source at first: it alone may have millions of paths.
   for rows in chunked_calls.slices(nodes, first=1):
     _fill(
       *graph,
@@ -147,7 +154,7 @@ def list_paths(
       offsets,
       flat,
     )
-  return Paths(ends[0], ends[1], ends[2], most_of, offsets, flat)
+  return SimplePaths(ends[0], ends[1], ends[2], most_of, offsets, flat)
 
 
 @njit
@@ -171,12 +178,16 @@ def _fill(
   ends [3, P]: source, target, length. most_of [K, P]. Where offsets [P + 1] is
   not empty, the edges of a source's paths go to flat from starts[source] on.
   """
+  #   ends    | source, target, length of path p: columns of [3, P]
+  #   most_of | greatest label of path p: columns of [K, P]
+  #   flat    | edges of path p: offsets[p]:offsets[p + 1]
   nodes, columns = len(indptr) - 1, len(labels)
   mask = np.zeros((nodes >> 6) + 1, np.uint64)
   at = np.empty(nodes + 1, np.int32)
   node = np.empty(nodes + 1, np.int32)
   taken = np.empty(nodes + 1, np.int32)
   top = np.zeros((columns, nodes + 1), np.int32)
+  # The empty path: less than any label.
   top[:, 0] = np.iinfo(np.int32).min
   for root in range(first, min(last, nodes)):
     _begin(indptr, root, at, node, mask)
@@ -190,6 +201,8 @@ def _fill(
       for k in range(columns):
         top[k, depth] = max(top[k, depth - 1], labels[k, numbers[e]])
         most_of[k, p] = top[k, depth]
+      # Paths share their beginnings but are written whole, end to end, so that
+      # each can be read alone.
       if len(offsets):
         for d in range(1, depth + 1):
           flat[f] = taken[d]
@@ -203,6 +216,7 @@ def _graph(source: Any, target: Any, nodes: int) -> tuple[np.ndarray, ...]:
   source = checks.rows(source, nodes, 'source', 0)
   target = checks.rows(target, nodes, 'target', 0)
   checks.same_length(source=source, target=target)
+  # Stable: edges of a node stay in order of number, which orders the paths.
   order = np.argsort(source, kind='stable')
   indptr = np.zeros(nodes + 1, np.int32)
   np.cumsum(np.bincount(source, minlength=nodes), out=indptr[1:])
@@ -213,6 +227,7 @@ def _graph(source: Any, target: Any, nodes: int) -> tuple[np.ndarray, ...]:
   )
 
 
+# Node n is bit n % 64 of word n // 64.
 @njit
 def _has(mask, node):
   return (mask[node >> 6] >> np.uint64(node & 63)) & np.uint64(1)
@@ -236,6 +251,7 @@ def _next(indptr, heads, longest, at, node, mask, depth):
   """Depth and last edge of the next path; depth -1 where there is no more."""
   while depth >= 0:
     tail = node[depth]
+    # All edges tried, or as deep as allowed: the node leaves the path.
     e = at[depth]
     if e == indptr[tail + 1] or depth == longest:
       _flip(mask, tail)
@@ -243,6 +259,8 @@ def _next(indptr, heads, longest, at, node, mask, depth):
       continue
     at[depth] = e + 1
     head = heads[e]
+    # Nodes already on the path are skipped. The longer path is reported before
+    # its own continuations.
     if not _has(mask, head):
       depth += 1
       node[depth], at[depth] = head, indptr[head]
@@ -265,6 +283,7 @@ def _count_from(indptr, heads, first, last, longest, most, totals) -> None:
   for root in range(first, min(last, nodes)):
     _begin(indptr, root, at, node, mask)
     depth, paths, edges = 0, 0, 0
+    # Checked within a source too: one alone may have more than `most`.
     while total <= most:
       depth, _ = _next(indptr, heads, longest, at, node, mask, depth)
       if depth < 0:

@@ -35,8 +35,8 @@ import numpy as np
 
 from wm import core
 from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base.bits import splitmix
 from wm.kernels.base.jit import njit
-from wm.kernels.base.rng import splitmix
 
 # Codes in postfix order; those from 0 are quantities.
 INV, EXP, SIN, COS, ADD, MUL = range(-1, -7, -1)
@@ -60,6 +60,7 @@ def count(quantities: int, size: int) -> list[int]:
     pairs = 0
     for a in range(1, (n - 1) // 2 + 1):
       b = n - 1 - a
+      # Both operators commute: of two operands of one size, unordered pairs.
       same = numbers[a] * (numbers[a] + 1) // 2
       pairs += same if a == b else numbers[a] * numbers[b]
     numbers.append(len(UNARY) * numbers[n - 1] + len(BINARY) * pairs)
@@ -76,6 +77,7 @@ def written(code: tuple[int, ...], names: tuple[str, ...]) -> str:
       stack.append((f'{NAMES[c]}({stack.pop()[0]})', False))
     else:
       two = [stack.pop(), stack.pop()][::-1]
+      # A sum needs parentheses within a product, and nowhere else.
       if c == MUL:
         two = [(f'({text})' if s else text, False) for text, s in two]
       stack.append((f'{two[0][0]} {NAMES[c]} {two[1][0]}', c == ADD))
@@ -111,7 +113,7 @@ class Law(NamedTuple):
   """A formula with its factor.
 
   Attributes:
-    code: postfix; see `grammar`.
+    code: postfix; see above.
     size: leaves and operators.
     error: mean square of what is left, over the variance of the target; of
       logarithms where the loss is 'log'.
@@ -160,7 +162,7 @@ def search(
   rows = _order(y)
   x, logs = x[:, rows], loss == 'log'
   aim = np.log(y[:, rows]) if logs else y[:, rows]
-  results = _Search(
+  results = _FormulaSearch(
     checks.frozen(x, np.float64),
     checks.frozen(aim, np.float64),
     logs,
@@ -170,6 +172,7 @@ def search(
   for k, laws in enumerate(results):
     front = []
     for code, error in laws:
+      # The search keeps errors alone: the factor is fitted again.
       factor = fitted(values(code, x), aim[k], logs)[1]
       text = written(code, names)
       front.append(Law(code, len(code), error, factor, text))
@@ -189,6 +192,7 @@ def fitted(
     return math.inf, math.nan
   if not logs:
     square = (values * values).sum()
+    # Least squares in one factor.
     factor = (values * aim).sum() / square if square > 0 else 0.0
     rest = aim - factor * values
     return max(float((rest * rest).sum() / spread), EXACT), float(factor)
@@ -196,6 +200,7 @@ def fitted(
   if not (sign * values > 0).all():
     return math.inf, math.nan
   rest = aim - np.log(np.abs(values))
+  # The factor's logarithm: what all rows are off by.
   level = rest.mean()
   rest = rest - level
   error = max(float((rest * rest).sum() / spread), EXACT)
@@ -265,7 +270,7 @@ GROWTH = 4  # Rows looked at next, of those looked at so far.
 SLACK = 1e-12  # Relative rounding of sums over probes, generously.
 
 
-class _Table(NamedTuple):
+class _FormulaTable(NamedTuple):
   """Formulas that are kept: arrays with room for M.
 
   Attributes:
@@ -327,6 +332,9 @@ def _apply(op, x, y) -> float:
 @njit
 def _hash(row) -> np.uint64:
   # Of values to nine digits: of mantissa and exponent of each.
+  # Equal formulas whose rounding differs may get two keys: both are then held,
+  # which costs time only. Different formulas share a key by chance: among MOST
+  # of them any two do so with probability 5e-5.
   mixed = np.uint64(0)
   for p in range(len(row)):
     mantissa, exponent = math.frexp(row[p])
@@ -363,6 +371,8 @@ def _logarithms(row) -> bool:
 def _least(row, aim, logs) -> float:
   # Least squares that are left on the probes; less by rounding, generously.
   num = len(row)
+  # The factor that is best for these rows: no other factor fits them better, so
+  # this is a lower bound of the error on all rows.
   if logs:
     total = squares = 0.0
     for p in range(num):
@@ -383,6 +393,8 @@ def _least(row, aim, logs) -> float:
 @njit
 def _postfix(table, op, i, j, unary, post) -> int:
   # The postfix of op of formulas i and j into post[0]; its length.
+  # The tree is walked from the root, right operands first, and the result is
+  # reversed; `visit` is a stack of nodes.
   out, visit = post[0], post[1]
   length, waiting = 1, 1
   out[0], visit[0] = op, i
@@ -415,6 +427,8 @@ def _evaluate(code, length, x, room) -> bool:
       top += 1
       room[top, :] = x[op]
       continue
+    # ADD and MUL, the lowest codes, take two operands; of one operand the
+    # second row is not read, and any will do.
     if op == ADD or op < ADD:
       top -= 1
     first, second = room[top], room[min(top + 1, len(room) - 1)]
@@ -428,7 +442,7 @@ def _evaluate(code, length, x, room) -> bool:
 
 @njit(error_model='numpy')
 def _error(row, aim, spread, logs) -> float:
-  # See `symbolic.fitted`; `row` is of logarithms where `logs`.
+  # See `fitted`; `row` is of logarithms where `logs`.
   num, left = len(row), 0.0
   if logs:
     level = 0.0
@@ -504,6 +518,8 @@ def _combine_pairs(
           good = False
           break
         row[p] = z
+      # A formula that equals an earlier one is not tried: the earlier, smaller
+      # or equal in size, goes first.
       if not good or (keep and not _is_new(table.seen, _hash(row))):
         continue
       if keep:
@@ -529,7 +545,7 @@ def _leaves(table, goal, quantities, logs) -> None:
         goal.best[k], goal.length[k], goal.code[k, 0] = error, 1, q
 
 
-class _Search:
+class _FormulaSearch:
   """One search; its arrays are as large as it can need."""
 
   def __init__(
@@ -537,8 +553,10 @@ class _Search:
   ) -> None:
     """x: [Q, n], probes first; aim: [K, n]; counts: formulas by size."""
     self.sizes, self.logs = len(counts) - 1, logs
+    # Formulas of the last size are tried and not held.
     room, probes = max(sum(counts[:-1]), counts[1]), min(PROBES, x.shape[1])
-    self.table = _Table(
+    # `seen` has at least twice as many places as there can be keys.
+    self.table = _FormulaTable(
       np.arange(room, dtype=np.int32),
       np.full(room, -1, np.int32),
       np.full(room, -1, np.int32),
@@ -564,6 +582,7 @@ class _Search:
     fronts: list[list[tuple[tuple[int, ...], float]]]
     fronts = [[] for _ in self.goal.aim]
     quantities = len(self.goal.x)
+    # Formulas of size n are starts[n]:starts[n + 1].
     starts = [0, 0, quantities]
     _leaves(self.table, self.goal, quantities, self.logs)
     self._note(fronts, 1)
@@ -577,6 +596,7 @@ class _Search:
     for op in UNARY:
       self._combine(op, starts[n - 1 : n + 1], [0, 1], False, n)
     for op in BINARY:
+      # The smaller operand comes first: x + y and y + x are one formula.
       for a in range(1, (n - 1) // 2 + 1):
         b = n - 1 - a
         lefts, rights = starts[a : a + 2], starts[b : b + 2]

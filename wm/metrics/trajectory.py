@@ -14,7 +14,7 @@ import numpy as np
 from wm import core
 from wm.core.fields import field
 from wm.evaluation import context, membership, paths
-from wm.kernels import orbits
+from wm.kernels import orbit_fits
 
 BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
 # The published program reads bins as 7,003 of a box of +-1.5, where they are
@@ -199,7 +199,7 @@ class _Tracks(NamedTuple):
     """[N, R, 2] by fitted orbits; `otherwise` where none can be read yet."""
     pairs = self.bodies == 2
     observations = self.seen[pairs], self.step[pairs], self.width
-    ahead = orbits.ahead(*observations, prefix)
+    ahead = orbit_fits.ahead(*observations, prefix)
     positions = np.full(self.seen.shape, np.nan)
     positions[pairs] = np.where(np.isnan(ahead), otherwise[pairs], ahead)
     return positions

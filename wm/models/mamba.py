@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.kernels.scan import selective as scan_selective
+from wm.kernels.scan import state_space as scan_ssd
 from wm.models.base import recurrent
 from wm.models.nn import layers
 
@@ -81,7 +81,7 @@ class MambaMixer(recurrent.Mixer):
     x, gate = jnp.split(self.up(x_BLD), 2, -1)
     x, past = self.conv(x, lengths_B)
     x, dt, b, c = self.read(x)
-    y, state = scan_selective.selective(
+    y, state = scan_ssd.selective(
       x,
       # A step of size 0 leaves the state alone: so do pads.
       recurrent.used(dt, lengths_B),
@@ -99,7 +99,7 @@ class MambaMixer(recurrent.Mixer):
     x, gate = jnp.split(self.up(x_XD), 2, -1)
     x, past = self.conv.step(x, state_X[0])
     x, dt, b, c = self.read(x)
-    y, state = scan_selective.step(x, dt, self.rates(), b, c, state_X[1])
+    y, state = scan_ssd.selective_step(x, dt, self.rates(), b, c, state_X[1])
     return self.out(y, x, gate), (past, state)
 
   def read(self, x_XC: jax.Array) -> list[jax.Array]:

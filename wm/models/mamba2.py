@@ -142,7 +142,7 @@ class Mamba2Mixer(recurrent.Mixer):
     gate, xbc, dt = self.project(x_XD)
     xbc, past = self.conv.step(xbc, state_X[0])
     x, b, c = self.read(xbc)
-    y, state = scan_ssd.step(x, self.decay(dt), b, c, dt, state_X[1])
+    y, state = scan_ssd.ssd_step(x, self.decay(dt), b, c, dt, state_X[1])
     return self.out(y, x, gate), (past, state)
 
   def project(self, x_XD: jax.Array) -> list[jax.Array]:

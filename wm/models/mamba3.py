@@ -191,7 +191,7 @@ class Mamba3Mixer(recurrent.Mixer):
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
     (x, b, c), read = self.ends.read(weights, _Turned(x_XD, turns))
-    y, h = scan_ssd.step(x, rates.a * dt, b, c, rates.share * dt, h)
+    y, h = scan_ssd.ssd_step(x, rates.a * dt, b, c, rates.share * dt, h)
     last = (leaf.astype(jnp.float32) for leaf in (read.x, b, turns))
     return self.ends.write(weights, read, y), (h, *last)
 

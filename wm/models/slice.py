@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.kernels import scan
+from wm.kernels.scan import affine_scan as scan
+from wm.kernels.scan import forms
 from wm.models.base import recurrent
 from wm.models.nn import layers
 
@@ -68,7 +69,7 @@ class Model(recurrent.RecurrentModel):
     super().__post_init__()
     self.choose('transition', _TRANSITIONS)
     self.choose('path', ('values', 'sums'))
-    self.choose('form', scan.FORMS)
+    self.choose('form', forms.FORMS)
     self.at_least(1, 'block_size')
     self.at_least(0, 'chunk')
     if self.width % self.block_size:

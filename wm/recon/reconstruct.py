@@ -16,9 +16,9 @@ import pandas as pd
 
 from wm import core
 from wm.evaluation import statistics
-from wm.kernels.maps import geometry, reconstruction
+from wm.kernels.maps import reconstruction
 from wm.kernels.maps import reconstruction as codes
-from wm.kernels.maps.reconstruction import Edges, Problem
+from wm.kernels.maps.reconstruction import PlacementProblem, UsedEdges
 from wm.options.reconstruction import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, PATH, Fate, Routes
 from wm.worlds.maps import streets
@@ -53,7 +53,7 @@ def candidates(
   """Returns the nodes in reach of each node by great circle, itself
   included.
   """
-  offsets, nodes = geometry.within(
+  offsets, nodes = reconstruction.within(
     graph.lat, graph.lon, options.max_miles, EARTH_MILES
   )
   nearest = options.ties == 'nearest' or (
@@ -73,7 +73,7 @@ def reconstruct(
   routes: Routes,
   options: Reconstruction,
   near: Candidates | None = None,
-) -> Edges:
+) -> UsedEdges:
   """Places routes in their order; gives the edges in use.
 
   near: of `candidates`, for calls that share it.
@@ -86,10 +86,10 @@ def problem(
   routes: Routes,
   options: Reconstruction,
   near: Candidates | None = None,
-) -> Problem:
+) -> PlacementProblem:
   """What the kernel is given."""
   near = near or candidates(graph, options)
-  return Problem(
+  return PlacementProblem(
     graph.delta,
     near.offsets,
     near.nodes,
@@ -107,7 +107,7 @@ def counts(
   graph: streets.StreetGraph,
   routes: Routes,
   fate: Fate,
-  edges: Edges,
+  edges: UsedEdges,
 ) -> dict[str, int | dict[str, int]]:
   """Counts failures and edges by class.
 
@@ -161,7 +161,7 @@ def permutation(num: int, order: str | int, shuffle: int = 0) -> np.ndarray:
 
 
 def rates(
-  graph: streets.StreetGraph, routes: Routes, fate: Fate, edges: Edges
+  graph: streets.StreetGraph, routes: Routes, fate: Fate, edges: UsedEdges
 ) -> dict[str, Any]:
   """Measures how often routes leave the true map, and how many cannot be
   placed.
@@ -252,7 +252,7 @@ class EdgeTable(NamedTuple):
 
 
 def edge_table(
-  graph: streets.StreetGraph, routes: Routes, edges: Edges
+  graph: streets.StreetGraph, routes: Routes, edges: UsedEdges
 ) -> EdgeTable:
   """Measures every edge; used ones come first, by source and label."""
   real = graph.edges()
@@ -312,7 +312,7 @@ def crossings(
   tails, heads = low[used][first][order], high[used][first][order]
   x, y = streets.project(graph, graph.lat, graph.lon).T.copy()
   crossed = np.zeros(len(segments), np.int64)
-  crossed[order[: added.sum()]] = geometry.crossings(
+  crossed[order[: added.sum()]] = reconstruction.crossings(
     x, y, tails, heads, int(added.sum())
   )
   count[used] = np.where(kind[used] == FALSE, crossed[place], -1)

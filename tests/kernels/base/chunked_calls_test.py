@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from wm.core import basics, registry
-from wm.kernels import chess, othello, pgn
+from wm.kernels import chess, othello, othello_games, pgn
 from wm.kernels.base import chunked_calls
 from wm.kernels.maps import paths
 from wm.options.reconstruction import Reconstruction
@@ -36,7 +36,7 @@ def _everything():
   """Results of every kernel whose rows are given in pieces."""
   city = registry.make('world', 'maps(rows=14, columns=14)')
   delta, lengths = city.graph.delta, np.where(city.graph.delta < 0, 0, 1.5)
-  games = othello.play(90, 3, size=6)
+  games = othello_games.play(90, 3, size=6)
   some = chess.play(80, 5, most=30, labels=True)
   text = b' '.join(b'1. e4 e5 2. Nf3' for _ in range(80))
   starts = np.arange(80) * 16
@@ -47,10 +47,10 @@ def _everything():
   )
   return [
     *games,
-    *othello.play(3, 1, 4, 6, 'search', depth=2),
+    *othello_games.play(3, 1, 4, 6, 'search', depth=2),
     *othello.replay(*games, 6),
     othello.replay_labels(*games, 6),
-    othello.transpositions(*games, basics.hash64(1, np.arange(90)), 6, 1),
+    othello_games.transpositions(*games, basics.hash64(1, np.arange(90)), 6, 1),
     *some,
     *chess.replay(*some[:2]),
     chess.outcomes(*some[:2]),

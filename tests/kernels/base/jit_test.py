@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be_made_is_no_error(package):
 
 def test_numba_is_imported_by_the_first_call(package):
   code = 'import sys, wm.kernels.chess, wm.kernels.symbolic, wm.kernels.pgn\n'
-  code += 'from wm.kernels.othello import rules\n'
+  code += 'from wm.kernels import othello as rules\n'
   code += "assert 'numba' not in sys.modules; rules.legal(rules.start())\n"
   code += "assert 'numba' in sys.modules"
   subprocess.run([sys.executable, '-c', code], check=True)

@@ -1,4 +1,4 @@
-"""Counter-based random numbers in plain Python: what `base.rng` computes."""
+"""Counter-based random numbers in plain Python: what `base.bits` computes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.kernels.chess import ref, rules_ref
 from wm import core
 from wm.core import basics
 from wm.kernels import chess
-from wm.kernels.chess import policies
+from wm.kernels.chess import games as policies
 from wm.worlds.chess import notation as chess_notation
 
 KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'

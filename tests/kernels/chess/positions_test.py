@@ -9,7 +9,7 @@ from tests.kernels.chess import ref
 from tests.kernels.chess.games_test import KIWIPETE, packed
 from wm import core
 from wm.kernels import chess
-from wm.kernels.chess import positions, product
+from wm.kernels.chess import positions
 from wm.worlds.chess import notation as chess_notation
 
 LAWS = settings(max_examples=40, deadline=None)
@@ -158,8 +158,7 @@ def test_searches_that_come_back_often_find_the_same(monkeypatch):
   # Every line of a position is legal from itself.
   assert whole[2] == np.cumsum(whole[3]).tolist()
   for nodes in (1, 7, 400):
-    for module in (positions, product):
-      monkeypatch.setattr(module, 'NODES', nodes)
+    monkeypatch.setattr(positions, 'NODES', nodes)
     assert everything() == whole
 
 

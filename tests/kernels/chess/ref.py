@@ -16,7 +16,7 @@ from tests.kernels.base.rng_ref import below, splitmix
 from tests.kernels.chess import rules_ref
 from wm import core
 from wm.core import basics
-from wm.kernels.chess import games, layout, policies, positions
+from wm.kernels.chess import games, layout, positions
 
 
 def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +168,7 @@ def play(
 ) -> tuple[np.ndarray, ...]:
   """Random games; a move at ply t takes draw t of its game's stream."""
   (start,) = _game([], layout.start() if start_row is None else start_row)
-  level, weights = layout.STOPS.index(stop), policies.weights(policy).tolist()
+  level, weights = layout.STOPS.index(stop), games.weights(policy).tolist()
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, layout.LABELS), np.uint8)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wm.kernels.chess import board as tables
-from wm.kernels.chess import layout, policies
+from wm.kernels.chess import games as policies
+from wm.kernels.chess import layout
 
 EMPTY, PAWN, KNIGHT, BISHOP, ROOK, QUEEN, KING = range(7)  # black: + 6
 PROMOTIONS = {1: QUEEN, 2: ROOK, 3: BISHOP, 4: KNIGHT}

@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.kernels.chess import rules_ref
 from wm.kernels.chess import layout
-from wm.kernels.chess.san import Games
+from wm.kernels.chess.san import ReadGames
 
 LETTERS, PROMOTIONS = '.PNBRQK', ' QRBN'
 UNREADABLE, ILLEGAL, AMBIGUOUS = 1, 2, 3
@@ -143,7 +143,7 @@ def _hint(position: rules_ref.Position, move: int) -> str:
 
 def read(
   text: bytes, starts: np.ndarray | None = None, rows: np.ndarray | None = None
-) -> Games:
+) -> ReadGames:
   """Games of a text, each up to its first error."""
   ends = [0, len(text)] if starts is None else np.asarray(starts).tolist()
   num = len(ends) - 1
@@ -166,7 +166,7 @@ def read(
   moves = np.full((num, lengths.max(initial=0)), -1, np.int32)
   for game, row in zip(games, moves, strict=True):
     row[: len(game)] = game
-  return Games(moves, lengths, errors, refused)
+  return ReadGames(moves, lengths, errors, refused)
 
 
 def write(

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.kernels.dfa import ref
 from wm import core
 from wm.kernels import dfa
-from wm.kernels.dfa import product
 
 LAWS = settings(max_examples=60, deadline=None)
 
@@ -123,7 +122,7 @@ def test_searches_that_come_back_often_find_the_same(variant, monkeypatch):
   whole = dfa.boundary(delta, *states, 4, variant)
   assert len(whole.lengths) > 50
   for nodes in (1, 2, 13):
-    monkeypatch.setattr(product, 'NODES', nodes)
+    monkeypatch.setattr(dfa, 'NODES', nodes)
     assert_same(whole, dfa.boundary(delta, *states, 4, variant))
 
 

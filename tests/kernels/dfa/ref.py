@@ -13,8 +13,7 @@ from tests.kernels.base import product_ref
 from tests.kernels.base.product_ref import Suffix
 from tests.kernels.base.rng_ref import below
 from wm import core
-from wm.kernels.dfa.product import Suffixes
-from wm.kernels.dfa.table import Predecessors
+from wm.kernels.dfa import Predecessors, Suffixes
 
 State = tuple[int, int]  # row, goal
 

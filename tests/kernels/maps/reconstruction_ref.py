@@ -19,8 +19,8 @@ from wm.kernels.maps.reconstruction import (
   OFF_DESTINATION,
   OK,
   TOO_FAR,
-  Edges,
-  Problem,
+  PlacementProblem,
+  UsedEdges,
 )
 
 Edge = tuple[int, int]  # node, label
@@ -42,7 +42,7 @@ class _Map:
     log: (node, label) of the edges that it has added.
   """
 
-  def __init__(self, problem: Problem) -> None:
+  def __init__(self, problem: PlacementProblem) -> None:
     self.true = [
       {label: to for label, to in enumerate(row) if to != core.DEAD}
       for row in problem.delta.tolist()
@@ -226,7 +226,7 @@ def paper_route(
   return OK if node == destination else OFF_DESTINATION
 
 
-def reconstruct(problem: Problem) -> Edges:
+def reconstruct(problem: PlacementProblem) -> UsedEdges:
   """Places routes one after the other."""
   graph = _Map(problem)
   place = paper_route if problem.paper else program_route
@@ -248,4 +248,4 @@ def reconstruct(problem: Problem) -> Edges:
   ]
   columns = np.array(rows, np.int32).reshape(-1, 5).T
   source, label, target, false, route = columns
-  return Edges(source, label, target, false.astype(bool), route, reasons)
+  return UsedEdges(source, label, target, false.astype(bool), route, reasons)

@@ -6,8 +6,7 @@ import pytest
 from tests.kernels.orbits import ref
 from wm import core
 from wm.core import registry
-from wm.kernels import orbits
-from wm.kernels.orbits import fits
+from wm.kernels import orbit_fits
 
 
 def shown(spec: str, num: int, seed: int = 3):
@@ -23,7 +22,7 @@ def shown(spec: str, num: int, seed: int = 3):
 @pytest.fixture(scope='module')
 def pairs():
   motion, planet, sun, width = shown('orbits()', 200)
-  return motion, planet, sun, orbits.fit(planet, sun, motion.step, width)
+  return motion, planet, sun, orbit_fits.fit(planet, sun, motion.step, width)
 
 
 def test_what_is_left_is_rounding(pairs):
@@ -59,7 +58,7 @@ def test_unrounded_positions_give_the_elements():
   places = ref.seen(theta, 0.15, 30)[None]
   some = places[:, :, 0].copy(), places[:, :, 1].copy()
   some[1][0, 7] = np.nan  # A row that was not seen.
-  found = orbits.fit(*some, np.array([0.15]), 1e-6)
+  found = orbit_fits.fit(*some, np.array([0.15]), 1e-6)
   np.testing.assert_allclose(found.centre[0], theta[:2], atol=1e-9)
   np.testing.assert_allclose(found.share, 0.25, atol=1e-9)
   np.testing.assert_allclose(found.axis, 2.0, atol=1e-8)
@@ -88,11 +87,11 @@ def test_slopes_are_those_of_differences():
   theta = np.array([0.1, 0.2, 0.2, 0.5, 0.3, -0.4, 1.0, 3.0])
   sides, place = np.zeros((2, 2)), np.zeros(2)
   slope, other = np.zeros((2, 8)), np.zeros((2, 8))
-  fits.orbit(theta, 1.3, place, slope)
+  orbit_fits.orbit(theta, 1.3, place, slope)
   for k in range(3, 8):
     for side, sign in zip(sides, (1, -1), strict=True):
       moved = theta + sign * 1e-6 * (np.arange(8) == k)
-      fits.orbit(moved, 1.3, side, other)
+      orbit_fits.orbit(moved, 1.3, side, other)
     wanted = (sides[0] - sides[1]) / 2e-6
     np.testing.assert_allclose(slope[:, k], wanted, atol=1e-6)
 
@@ -102,7 +101,7 @@ def test_a_path_that_is_no_orbit_is_told():
   side = np.stack([np.ones(20), np.arange(20) % 4 - 1.5], axis=1)
   still = np.ones((20, 2))
   planet = np.stack([side, still])
-  found = orbits.fit(planet, 0 * planet, np.full(2, 0.1), 0.01)
+  found = orbit_fits.fit(planet, 0 * planet, np.full(2, 0.1), 0.01)
   assert not found.good.any()
 
 
@@ -113,4 +112,4 @@ def test_a_path_that_is_no_orbit_is_told():
 def test_bad_input_is_told(frames, steps, said):
   planet = np.random.default_rng(0).normal(size=(1, frames, 2))
   with pytest.raises(core.InputError, match=said):
-    orbits.fit(planet, 0 * planet, np.ones(steps), 0.1)
+    orbit_fits.fit(planet, 0 * planet, np.ones(steps), 0.1)

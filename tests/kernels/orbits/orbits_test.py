@@ -8,7 +8,6 @@ import pytest
 from tests.kernels.orbits import ref
 from wm import core
 from wm.kernels import orbits
-from wm.kernels.orbits import motion
 
 ROWS = 30
 
@@ -58,7 +57,7 @@ def test_bins_are_floors_of_positions():
 def test_keplers_equation_holds_at_every_eccentricity(e):
   num, first, rate = 700, -3.7, 0.0317
   x, c, s = np.empty(num), np.empty(num), np.empty(num)
-  motion.anomalies(e, first, rate, x, c, s)
+  orbits.anomalies(e, first, rate, x, c, s)
   np.testing.assert_allclose(c * c + s * s, 1, atol=1e-14)
   mean = np.arctan2(s, c) - e * s - (first + rate * np.arange(num))
   off = mean - 2 * np.pi * np.round(mean / (2 * np.pi))

@@ -6,8 +6,8 @@ import pytest
 from tests.kernels.orbits import ref
 from wm import core
 from wm.core import registry
+from wm.kernels import orbit_particles as particles
 from wm.kernels import orbits
-from wm.kernels.orbits import particles
 from wm.worlds import orbits as orbits_world
 from wm.worlds.orbits import systems
 

@@ -5,8 +5,7 @@ import pytest
 
 from tests.kernels.orbits import ref
 from tests.kernels.orbits.fits_test import shown
-from wm.kernels import orbits
-from wm.kernels.orbits import powers
+from wm.kernels import orbit_fits
 
 STEP, FRAMES = 0.1, 40
 
@@ -35,7 +34,7 @@ def seen(paths: np.ndarray, share: float, width: float):
 def test_paths_are_those_of_the_reference():
   theta = np.array([0, 0, 0.2, 2.0, 0.5, -0.5, 3.0, np.log(12.0), 1.4])
   out = np.empty((FRAMES, 2))
-  powers.path(theta, 1.5, STEP, 20, out)
+  orbit_fits.path(theta, 1.5, STEP, 20, out)
   pull = 12.0 * 1.5**1.4
   years = np.arange(FRAMES) * STEP
   wanted = ref.path(theta[3:5], theta[5:7], pull, 1.4, years)
@@ -47,7 +46,7 @@ def test_the_power_is_found_without_a_law(power):
   """Within its errors; the power of another law is many errors away."""
   width = 1 / 32
   given = seen(made(power, 8), 0.25, width)
-  found = orbits.fit_power(*given, np.full(8, STEP), width)
+  found = orbit_fits.fit_power(*given, np.full(8, STEP), width)
   good = found.good
   assert good.sum() >= 6
   score = (found.power - power)[good] / found.error[good]
@@ -58,7 +57,7 @@ def test_the_power_is_found_without_a_law(power):
 
 def test_the_worlds_orbits_tell_newtons_power():
   motion, planet, sun, width = shown('orbits(bins=100)', 60)
-  found = orbits.fit_power(planet, sun, motion.step, width)
+  found = orbit_fits.fit_power(planet, sun, motion.step, width)
   assert found.good.all()
   score = (found.power - 2) / found.error
   assert 0.75 < score.std() < 1.3
@@ -66,5 +65,7 @@ def test_the_worlds_orbits_tell_newtons_power():
   mean = (weight * found.power).sum() / weight.sum()
   assert mean == pytest.approx(2, abs=0.003)
   # What no orbit goes through has no power.
-  none = orbits.fit_power(np.ones((1, 9, 2)), np.ones((1, 9, 2)), [0.1], width)
+  none = orbit_fits.fit_power(
+    np.ones((1, 9, 2)), np.ones((1, 9, 2)), [0.1], width
+  )
   assert not none.good.any()

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wm.kernels.orbits.motion import GRAVITY, Systems
+from wm.kernels.orbits import GRAVITY, Systems
 
 
 def anomaly(mean: float, e: float) -> float:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wm.kernels import othello
+from wm.kernels import othello, othello_games
 
 
 def same(one, other):
@@ -15,7 +15,7 @@ def same(one, other):
 
 def midgame(num, seed, size=8):
   """Positions of random games at random plies."""
-  tokens, lengths = othello.play(num, seed, size=size)
+  tokens, lengths = othello_games.play(num, seed, size=size)
   cut = np.random.default_rng(seed).integers(0, lengths + 1)
   return othello.replay(tokens, cut, size)[1:]
 

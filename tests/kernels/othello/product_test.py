@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.othello import boards
 from wm.core import basics
-from wm.kernels import othello
-from wm.kernels.othello import product, rules
+from wm.kernels import othello, othello_games
 
 LAWS = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -73,8 +72,7 @@ def test_searches_that_come_back_often_find_the_same(monkeypatch):
   assert sum(outer[-1] for _, outer, *_ in whole) > 50
   assert sum(inner[-1] for *_, inner, _ in whole) > 50
   for nodes in (1, 3, 100):
-    for module in (rules, product):
-      monkeypatch.setattr(module, 'NODES', nodes)
+    monkeypatch.setattr(othello, 'NODES', nodes)
     assert everything() == whole
 
 
@@ -110,7 +108,7 @@ def test_short_rows_are_drawn_uniformly_over_all_orders():
   assert len(orders) > 4
   seeds = basics.hash64(11, np.arange(4000))
   rows = np.repeat(orders[:1], len(seeds), axis=0)
-  drawn = othello.transpositions(rows, [7] * len(rows), seeds)
+  drawn = othello_games.transpositions(rows, [7] * len(rows), seeds)
   chi, freedom = uniformity(drawn, orders)
   assert chi < freedom + 5 * np.sqrt(2 * freedom)
 
@@ -120,7 +118,7 @@ def test_the_chain_keeps_the_uniform_distribution():
   num = 400 * len(orders)
   rows = np.tile(orders, (400, 1))
   seeds = basics.hash64(12, np.arange(num))
-  drawn = othello.transpositions(
+  drawn = othello_games.transpositions(
     rows, [7] * num, seeds, sweeps=1, window=4, opening=4
   )
   assert (drawn != rows).any(1).mean() > 0.1
@@ -131,11 +129,11 @@ def test_the_chain_keeps_the_uniform_distribution():
 @LAWS
 @given(SEEDS, SIZES, st.integers(0, 2), st.integers(2, 6))
 def test_orders_reach_the_same_position(seed, size, sweeps, window):
-  tokens, lengths = othello.play(6, seed, size=size)
+  tokens, lengths = othello_games.play(6, seed, size=size)
   cut = np.random.default_rng(seed).integers(0, lengths + 1)
   seeds = basics.hash64(seed, np.arange(6))
   kinds = {'size': size, 'sweeps': sweeps, 'window': window, 'opening': 8}
-  drawn = othello.transpositions(tokens, cut, seeds, **kinds)
+  drawn = othello_games.transpositions(tokens, cut, seeds, **kinds)
   used = np.arange(tokens.shape[1]) < cut[:, None]
   assert (drawn[~used] == 0).all()
   before = np.where(used, tokens, 0)
@@ -144,17 +142,19 @@ def test_orders_reach_the_same_position(seed, size, sweeps, window):
     othello.replay(drawn, cut, size), othello.replay(tokens, cut, size)
   )
   assert sweeps or (drawn == before).all()
-  alone = othello.transpositions(tokens[3:4], cut[3:4], seeds[3:4], **kinds)
+  alone = othello_games.transpositions(
+    tokens[3:4], cut[3:4], seeds[3:4], **kinds
+  )
   assert (alone[0] == drawn[3]).all()
 
 
 def test_most_positions_have_another_order_at_any_later_ply():
-  tokens, lengths = othello.play(100, 2)
+  tokens, lengths = othello_games.play(100, 2)
   seeds = basics.hash64(6, np.arange(100))
   shares = {}
   for ply in (4, 12, 20, 30, 59):
     cut = np.minimum(lengths, ply)
-    drawn = othello.transpositions(tokens, cut, seeds)
+    drawn = othello_games.transpositions(tokens, cut, seeds)
     shares[ply] = (drawn != np.where(drawn > 0, tokens, 0)).any(1).mean()
   assert shares[4] < 0.3  # Few openings of four moves recur at all.
   assert shares[12] > 0.5

@@ -16,7 +16,7 @@ from tests.kernels.base import product_ref
 from tests.kernels.base.product_ref import Suffix
 from tests.kernels.base.rng_ref import below, splitmix
 from wm import core
-from wm.kernels.othello import rules
+from wm.kernels import othello as rules
 
 Position = tuple[int, int, int]
 
@@ -210,7 +210,7 @@ def _minimax(position: Position, size: int, depth: int) -> int:
 
 
 def _judged(position: Position, size: int) -> int:
-  """Worth to black, by what `othello.play` lists."""
+  """Worth to black, by what `othello_games.play` lists."""
   black, white, side = position
   discs = black.bit_count() - white.bit_count()
   if side == 2:

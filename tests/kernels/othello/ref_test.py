@@ -6,7 +6,7 @@ import pytest
 from tests.kernels.othello import boards, ref
 from wm import core
 from wm.core import basics
-from wm.kernels import othello
+from wm.kernels import othello, othello_games
 from wm.kernels.base import bits
 from wm.kernels.base.jit import njit
 
@@ -17,7 +17,7 @@ BOTH = othello, ref
 def test_compiled_is_the_plain_reference(size):
   columns = boards.midgame(25, 1, size)
   bits = np.random.default_rng(1).integers(-2, 66, 25)
-  tokens, lengths = othello.play(12, 2, size=size)
+  tokens, lengths = othello_games.play(12, 2, size=size)
   spoilt = tokens.copy()
   spoilt[::2, 3] = 7
   for name, args in (
@@ -43,7 +43,9 @@ def test_compiled_is_the_plain_reference(size):
   cut = np.minimum(lengths[:6], [0, 1, 5, 8, 9, 11])
   seeds = basics.hash64(3, np.arange(6))
   args = tokens[:6], cut, seeds, size, 2, 3, 6
-  assert (othello.transpositions(*args) == ref.transpositions(*args)).all()
+  assert (
+    othello_games.transpositions(*args) == ref.transpositions(*args)
+  ).all()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_policies_are_the_plain_reference(size, policy, depth, num):
   kinds = {'first': 5, 'size': size, 'policy': policy, 'depth': depth}
   kinds['noise'] = 0.3
   plain = ref.play(num, 4, **kinds)
-  assert boards.same(othello.play(num, 4, **kinds), plain)
+  assert boards.same(othello_games.play(num, 4, **kinds), plain)
 
 
 @pytest.mark.parametrize('size', othello.SIZES)
@@ -63,13 +65,13 @@ def test_rules_in_jax_are_the_compiled_ones(size):
   """A random move, legal or not, from positions of all stages of a game."""
   import jax
 
+  from wm.kernels import device_rules
   from wm.kernels.base import words
-  from wm.kernels.othello import vmap
 
   black, white, side = boards.midgame(200, 4, size)
   squares = othello.squares(size).astype(np.int32)
-  rules = vmap.rules(squares, int(othello.mask(size)))
-  games = vmap.games(black, white, side, rules.board)
+  rules = device_rules.othello_rules(squares, int(othello.mask(size)))
+  games = device_rules.othello_games(black, white, side, rules.board)
   moves = np.random.default_rng(4).integers(-1, len(squares), 200)
   legal = np.asarray(jax.vmap(rules.legal)(games))
   bits = othello.legal((black, white, side), size)[:, None] >> squares.astype(
@@ -80,7 +82,7 @@ def test_rules_in_jax_are_the_compiled_ones(size):
   places = np.where(moves < 0, core.DEAD, squares[moves])
   *expected, ok = othello.advance((black, white, side), places, size)
   np.testing.assert_array_equal(jax.vmap(rules.alive)(after), ok)
-  want = vmap.games(*expected, rules.board)
+  want = device_rules.othello_games(*expected, rules.board)
   for found, plain in zip(
     jax.tree.leaves(after), jax.tree.leaves(want), strict=True
   ):
@@ -96,7 +98,7 @@ def test_legal_moves_are_those_of_pgx():
 
   env = pgx.make('othello')
   step = jax.jit(jax.vmap(env.step))
-  tokens, lengths = othello.play(64, 8)
+  tokens, lengths = othello_games.play(64, 8)
   squares, num = othello.squares().astype(int), len(tokens)
   state = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), num))
   places = np.arange(64, dtype=np.uint64)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.kernels.othello import boards, ref
 from wm import core
 from wm.core import basics
-from wm.kernels import othello
+from wm.kernels import othello, othello_games
 
 LAWS = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -107,7 +107,7 @@ def test_orders_of_the_published_validation_boards(
 
 
 def test_random_games_as_published():
-  tokens, lengths = othello.play(40_000, 0)
+  tokens, lengths = othello_games.play(40_000, 0)
   short = (lengths < 60).mean()
   assert abs(short - 0.009) < 0.002  # .0086 of 20,000, .011 of 1,500.
   assert lengths.min() >= 9
@@ -125,7 +125,7 @@ def test_random_games_as_published():
 
 
 def test_a_thousand_games_share_few_boards():
-  tokens, lengths = othello.play(1000, 3)
+  tokens, lengths = othello_games.play(1000, 3)
   prefixes: dict[tuple, set] = {}
   for ply in range(1, 60):
     rows = lengths > ply
@@ -151,7 +151,7 @@ def test_a_game_may_be_over_after_nine_moves():
 
 def test_perfect_play_on_the_smallest_board():
   # Solved: the second player wins 11 to 3.
-  tokens, lengths = othello.play(1, 0, size=4, policy='search', depth=12)
+  tokens, lengths = othello_games.play(1, 0, size=4, policy='search', depth=12)
   _, black, white, side = othello.replay(tokens, lengths, 4)
   assert (boards.popcount(black)[0], boards.popcount(white)[0], side[0]) == (
     3,
@@ -217,13 +217,13 @@ def test_rules_do_not_depend_on_orientation_or_colour(seed, size):
 
 
 @LAWS
-@given(SEEDS, SIZES, st.sampled_from(othello.POLICIES), st.floats(0, 1))
+@given(SEEDS, SIZES, st.sampled_from(othello_games.POLICIES), st.floats(0, 1))
 def test_games_are_whole_and_depend_on_their_number_alone(
   seed, size, policy, noise
 ):
   kinds = {'size': size, 'policy': policy, 'noise': noise, 'depth': 2}
-  tokens, lengths = othello.play(12, seed, **kinds)
-  some, short = othello.play(5, seed, first=4, **kinds)
+  tokens, lengths = othello_games.play(12, seed, **kinds)
+  some, short = othello_games.play(5, seed, first=4, **kinds)
   assert (some == tokens[4:9]).all()
   assert (short == lengths[4:9]).all()
   steps, *_, side = othello.replay(tokens, lengths, size)
@@ -233,10 +233,12 @@ def test_games_are_whole_and_depend_on_their_number_alone(
 
 
 def test_noise_is_its_share():
-  greedy = othello.play(2000, 1, policy='greedy')[0]
-  noisy = othello.play(2000, 1, policy='greedy', noise=0.25)[0]
-  uniform = othello.play(2000, 1)[0]
-  assert (othello.play(2000, 1, policy='greedy', noise=1.0)[0] == uniform).all()
+  greedy = othello_games.play(2000, 1, policy='greedy')[0]
+  noisy = othello_games.play(2000, 1, policy='greedy', noise=0.25)[0]
+  uniform = othello_games.play(2000, 1)[0]
+  assert (
+    othello_games.play(2000, 1, policy='greedy', noise=1.0)[0] == uniform
+  ).all()
   # A noisy first move is greedy's own: all four turn one disc.
   assert (greedy[:, 0] == noisy[:, 0]).all()
   assert (greedy != noisy).any(1).mean() > 0.99
@@ -246,7 +248,7 @@ def test_noise_is_its_share():
 @given(SEEDS, SIZES)
 def test_replay_stops_at_the_first_illegal_token(seed, size):
   rng = np.random.default_rng(seed)
-  tokens, lengths = othello.play(10, seed, size=size)
+  tokens, lengths = othello_games.play(10, seed, size=size)
   place = rng.integers(0, lengths)
   spoilt = tokens.copy()
   spoilt[np.arange(10), place] = rng.choice([-3, 0, 61, 2**20], 10)
@@ -259,7 +261,7 @@ def test_replay_stops_at_the_first_illegal_token(seed, size):
 @given(SEEDS, SIZES)
 def test_labels_are_of_the_boards_that_a_replay_passes(seed, size):
   rng = np.random.default_rng(seed)
-  tokens, lengths = othello.play(6, seed, size=size)
+  tokens, lengths = othello_games.play(6, seed, size=size)
   place = rng.integers(0, lengths)
   tokens[np.arange(6), place] = rng.choice([-3, 0, 61, 2**20], 6)
   short = rng.integers(0, lengths + 1)
@@ -284,10 +286,10 @@ def test_labels_are_of_the_boards_that_a_replay_passes(seed, size):
   ('call', 'message'),
   [
     (lambda: othello.squares(7), 'board size is 7; available: 4, 6, 8'),
-    (lambda: othello.play(1, 0, policy='best'), "unknown policy 'best'"),
-    (lambda: othello.play(1, 0, noise=1.5), 'noise 1.5'),
-    (lambda: othello.play(-1, 0), 'num is -1'),
-    (lambda: othello.play(1, 0, policy='search'), 'search depth is 0'),
+    (lambda: othello_games.play(1, 0, policy='best'), "unknown policy 'best'"),
+    (lambda: othello_games.play(1, 0, noise=1.5), 'noise 1.5'),
+    (lambda: othello_games.play(-1, 0), 'num is -1'),
+    (lambda: othello_games.play(1, 0, policy='search'), 'search depth is 0'),
     (lambda: othello.replay([[20]], [2]), 'tokens have 1 columns'),
     (lambda: othello.legal(([1, 2], [3], [0])), 'batch sizes differ'),
     (lambda: othello.count(othello.start(), -1), 'depth is -1'),
@@ -296,10 +298,13 @@ def test_labels_are_of_the_boards_that_a_replay_passes(seed, size):
       'depth is 0',
     ),
     (
-      lambda: othello.transpositions([[20, 20]], [2], [0]),
+      lambda: othello_games.transpositions([[20, 20]], [2], [0]),
       'row 0 has an illegal token 20 at move 2',
     ),
-    (lambda: othello.transpositions([[20]], [1], [0], window=1), 'window 1'),
+    (
+      lambda: othello_games.transpositions([[20]], [1], [0], window=1),
+      'window 1',
+    ),
   ],
 )
 def test_bad_input(call, message):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.scan.scans import around
 from wm import core
-from wm.kernels import scan
+from wm.kernels.scan import affine_scan as scan
 
 CHUNK = 32
 FORMS = ('sequential', 'associative', 'chunked')

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.scan.scans import close
-from wm.kernels.scan import chunks as scan_chunks
+from wm.kernels.scan import forms
 
 
 def body(weights, state, part):
@@ -37,7 +37,7 @@ def trained(size: int, arguments):
 
   def loss(arguments):
     if size:
-      y, state = scan_chunks.run(body, size, *arguments)
+      y, state = forms.run_chunks(body, size, *arguments)
     else:
       state, y = body(*arguments)
     return jnp.sin(y).sum() + jnp.cos(state).sum(), (y, state)
@@ -54,7 +54,7 @@ def test_chunks_are_the_body_of_all_steps(length, size):
 
 def test_a_first_call_and_one_that_is_trained_give_the_same_bits():
   arguments = given(7, 'float32')
-  y, state = jax.jit(functools.partial(scan_chunks.run, body, 2))(*arguments)
+  y, state = jax.jit(functools.partial(forms.run_chunks, body, 2))(*arguments)
   found = trained(2, arguments)[1]
   np.testing.assert_array_equal(y, found[0])
   np.testing.assert_array_equal(state, found[1])
@@ -67,7 +67,7 @@ def test_slopes_of_slopes():
     along = np.random.default_rng(0).normal(size=weights.shape)
 
     def value(weights):
-      return (scan_chunks.run(body, 2, weights, start, part)[0] ** 2).sum()
+      return (forms.run_chunks(body, 2, weights, start, part)[0] ** 2).sum()
 
     slope = jax.jit(jax.grad(value))
     found = jax.jit(jax.grad(lambda w: (slope(w) * along).sum()))(weights)
@@ -83,7 +83,7 @@ def test_what_is_kept_is_a_state_a_chunk():
     return state + x.sum((1, 2)), jnp.sin(x).sum(-1)
 
   def loss(weights, part, size):
-    y, state = scan_chunks.run(wide, size, weights, jnp.zeros(2), part)
+    y, state = forms.run_chunks(wide, size, weights, jnp.zeros(2), part)
     return y.sum() + state.sum()
 
   def temporary(size: int) -> int:
@@ -103,7 +103,7 @@ def test_what_is_kept_is_a_state_a_chunk():
 def test_decays_are_of_the_steps_between(shape):
   with jax.enable_x64(True):
     a = -np.abs(np.random.default_rng(0).normal(size=shape))
-    found = scan_chunks.decays(jnp.asarray(a))
+    found = forms.decays(jnp.asarray(a))
     size = shape[-1]
     assert found.shape == (*shape, size)
     for i, j in np.ndindex(size, size):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.scan.scans import around, close
 from wm import core
-from wm.kernels.scan import selective as scan_selective
+from wm.kernels.scan import state_space as scan_ssd
 
 FORMS = ('sequential', 'associative', 'chunked')
 K = 8
@@ -45,7 +45,7 @@ def defined(given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.partial(jax.jit, static_argnames=('form', 'chunk'))
 def run(given, form: str, chunk: int = K):
-  return scan_selective.selective(*given, form=form, chunk=chunk)
+  return scan_ssd.selective(*given, form=form, chunk=chunk)
 
 
 @functools.partial(jax.jit, static_argnames=('form', 'chunk'))
@@ -53,7 +53,7 @@ def trained(given, form: str, chunk: int = K):
   """Outputs and state, and the gradient of a loss that takes all of them."""
 
   def loss(given):
-    y, state = scan_selective.selective(*given, form=form, chunk=chunk)
+    y, state = scan_ssd.selective(*given, form=form, chunk=chunk)
     return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
 
   return jax.grad(loss, has_aux=True)(given)[::-1]
@@ -81,7 +81,7 @@ def test_forms_agree_forward_and_backward(length, dtype):
 def test_steps_are_the_whole_sequence():
   x, delta, rate, b, c, h = given = inputs(19, 'float32')
   y, state = run(given, 'chunked')
-  step = jax.jit(scan_selective.step)
+  step = jax.jit(scan_ssd.selective_step)
   for t in range(19):
     out, h = step(x[:, t], delta[:, t], rate, b[:, t], c[:, t], h)
     close(y[:, t], out, 1e-5)
@@ -127,4 +127,4 @@ def test_a_rate_of_minus_infinity_forgets(form):
 
 def test_an_unknown_form_is_named():
   with pytest.raises(core.InputError, match="form='fft'; available"):
-    scan_selective.selective(*inputs(3, 'float32'), form='fft')
+    scan_ssd.selective(*inputs(3, 'float32'), form='fft')

@@ -127,7 +127,7 @@ def test_chunks_are_the_step_recurrence(dtype):
   with jax.enable_x64(dtype == 'float64'):
     given = inputs(30, ranks=2, dtype=dtype)
     y, state = run(given, 'chunked')
-    h, step = given['start'], jax.jit(scan_ssd.step)
+    h, step = given['start'], jax.jit(scan_ssd.ssd_step)
     for t in range(30):
       x, a, b, c, weight = (
         given[name][:, t] for name in ('x', 'a', 'b', 'c', 'weight')

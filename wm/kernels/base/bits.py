@@ -1,7 +1,12 @@
-"""Bit counting for compiled kernels on 64-bit boards.
+"""Bits of 64-bit words, and random numbers from them, for compiled kernels.
 
-One machine instruction each, which plain Numba code cannot reach. An intrinsic
-gives its signature, and a function by which Numba emits the instruction.
+Counting and finding bits is one machine instruction each, which plain Numba
+code cannot reach. An intrinsic gives its signature, and a function by which
+Numba emits the instruction.
+
+Random numbers are counter-based, the streams of `core.basics.hash64`: draw k
+of a walk is a hash of the walk's seed and k, so that no result depends on the
+order of the work or on how it is cut into pieces.
 """
 
 from __future__ import annotations
@@ -81,3 +86,27 @@ def shr(typingctx, word, places) -> tuple:
   del typingctx
   signature = _types().int64(_types().int64, _types().int64)
   return signature, lambda _, builder, __, args: builder.lshr(*args)
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31, _S32 = (np.uint64(n) for n in (27, 30, 31, 32))
+
+
+@njit(inline='always')
+def splitmix(state) -> np.uint64:
+  """One splitmix64 output, as `rng_ref` has it."""
+  # Wraps modulo 2^64, as uint64 does in compiled code.
+  x = state + _GOLDEN
+  x = (x ^ (x >> _S30)) * _MIX_1
+  x = (x ^ (x >> _S27)) * _MIX_2
+  return x ^ (x >> _S31)
+
+
+@njit(inline='always')
+def below(stream, draw, bound) -> np.int64:
+  """Integer in 0..bound - 1; `stream` is splitmix(seed)."""
+  # The upper half, scaled: the bias is below bound / 2^32.
+  x = splitmix(stream ^ np.uint64(draw)) >> _S32
+  return np.int64((x * np.uint64(bound)) >> _S32)

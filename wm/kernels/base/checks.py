@@ -14,6 +14,7 @@ MAX_LABELS = 126  # labels are int8, and `end` is one more than the last
 
 def frozen(array: Any, dtype: Any) -> np.ndarray:
   """A C-contiguous read-only view: one compiled version serves all callers."""
+  # A view, so that the caller's array stays writable.
   view = np.ascontiguousarray(array, dtype).view()
   view.flags.writeable = False
   return view
@@ -48,6 +49,20 @@ def rows(rows: Any, size: int, name: str, least: int = core.DEAD) -> np.ndarray:
   return frozen(rows, np.int32)
 
 
+def states(delta: np.ndarray, **columns: Any) -> tuple[np.ndarray, ...]:
+  """`delta` and states of it, frozen and of one length [B].
+
+  columns: named as in errors; goals where the name holds 'goal', else rows.
+  """
+  delta = table(delta)
+  checked = {
+    name: (goals if 'goal' in name else rows)(column, len(delta), name)
+    for name, column in columns.items()
+  }
+  same_length(**checked)
+  return delta, *checked.values()
+
+
 def seeds(seeds: Any) -> np.ndarray:
   """`seeds` as frozen [B] uint64; negative integers wrap around."""
   return frozen(np.atleast_1d(np.asarray(seeds).astype(np.uint64)), np.uint64)
@@ -55,6 +70,7 @@ def seeds(seeds: Any) -> np.ndarray:
 
 def same_length(**arrays: np.ndarray) -> None:
   """Raises InputError where batch sizes differ."""
+  # Compiled code checks no bounds: a shorter array would be read past its end.
   if len({len(array) for array in arrays.values()}) > 1:
     sizes = ', '.join(f'{name} {len(a)}' for name, a in arrays.items())
     raise core.InputError(f'batch sizes differ: {sizes}')

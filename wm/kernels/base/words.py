@@ -53,6 +53,7 @@ def constant(word: int) -> Word:
 
 def split(words: np.ndarray) -> Word:
   """uint64 to a word, on the host."""
+  # A cast to uint32 keeps the low half.
   high = np.asarray(words, np.uint64) >> np.uint64(32)
   return Word(np.asarray(words).astype(np.uint32), high.astype(np.uint32))
 

@@ -1,20 +1,27 @@
 """The rules of chess, on batches of positions and games.
 
 layout       state rows and packed moves: how positions are written
-positions    legal moves, moves made, labels, keys, perft
-games        replays, outcomes, random games; policies: what they prefer
-product      what tells two positions apart
+positions    legal moves, moves made, labels, keys, perft; what tells two apart
+games        replays, outcomes, random games and which moves they prefer
 move_orders  other orders of a game's moves to the same position
 san          standard algebraic notation, read and written
 board        who attacks what, moves made on a board, in compiled code
 """
 
-from wm.kernels.chess.games import outcomes, play, replay, replay_labels
+from wm.kernels.chess.games import (
+  POLICIES,
+  chances,
+  outcomes,
+  play,
+  replay,
+  replay_labels,
+)
 from wm.kernels.chess.layout import EN_PASSANT, STOPS, start
 from wm.kernels.chess.move_orders import transpositions
-from wm.kernels.chess.policies import POLICIES, chances
 from wm.kernels.chess.positions import (
   advance,
+  boundary,
+  boundary_sizes,
   count,
   in_check,
   keys,
@@ -23,4 +30,3 @@ from wm.kernels.chess.positions import (
   legal_mask,
   perft,
 )
-from wm.kernels.chess.product import boundary, boundary_sizes

@@ -4,10 +4,10 @@ Squares are a1 = 0, b1 = 1, ..., h8 = 63; a set of squares is an int64 with
 those bits. Piece codes are 0..12 for `.PNBRQKpnbrqk`, sides 0 white, 1 black,
 castling rights bits 0..3 for K, Q, k, q.
 
-The words of a position are laid out in `position_words`, those of a row in
-`layout`. Every
-change of a board goes through `flip`, so that all four forms of it (kinds,
-colours, codes, Zobrist key) stay equal.
+In compiled code a position is an int64 array of WIDTH words, which other files
+name as `w.PAWNS`; the words of a row are in `layout`. Every change of a board
+goes through `flip`, so that all four forms of it (kinds, colours, codes,
+Zobrist key) stay equal.
 """
 
 from __future__ import annotations
@@ -19,8 +19,20 @@ import numpy as np
 from wm.core import basics
 from wm.kernels.base.bits import leading, lowest, popcount, shr
 from wm.kernels.base.jit import njit
-from wm.kernels.chess import position_words as w
 
+# Words of a position; a set of squares is a word with their bits.
+#
+#   0..5    squares of the pieces of each kind, both colours
+#   6, 7    squares of the pieces of white and of black
+#   8..11   codes of all squares: 64 nibbles in the order of squares
+#   12..18  what is not on the board
+PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS = range(6)
+PIECES = 6  # + side
+CODES = 8  # .. 11
+SIDE, RIGHTS, EP, HALF, FULL = range(12, 17)  # EP: raw file + 1, 0 none
+KEY = 17  # Zobrist key but for en passant
+KNOWN = 18  # moves known before the position
+WIDTH = 19
 _SALT = 0x636865737321
 _KNIGHT_STEPS = (
   (1, 2),
@@ -174,38 +186,36 @@ def attackers(p, square, side, occupied) -> int:
   """Pieces of `side` that attack a square, given what stands in the way."""
   # A piece attacks a square if one of its kind would attack it from there; of
   # pawns, one of the other side.
-  lines = rook(square, occupied) & (p[w.ROOKS] | p[w.QUEENS])
-  slants = bishop(square, occupied) & (p[w.BISHOPS] | p[w.QUEENS])
-  leaps = (
-    KNIGHT_ATTACKS[square] & p[w.KNIGHTS] | KING_ATTACKS[square] & p[w.KINGS]
-  )
-  pawns = PAWN_ATTACKS[1 - side, square] & p[w.PAWNS]
-  return (lines | slants | leaps | pawns) & p[w.PIECES + side]
+  lines = rook(square, occupied) & (p[ROOKS] | p[QUEENS])
+  slants = bishop(square, occupied) & (p[BISHOPS] | p[QUEENS])
+  leaps = KNIGHT_ATTACKS[square] & p[KNIGHTS] | KING_ATTACKS[square] & p[KINGS]
+  pawns = PAWN_ATTACKS[1 - side, square] & p[PAWNS]
+  return (lines | slants | leaps | pawns) & p[PIECES + side]
 
 
 @njit
 def attacked(p, side, occupied) -> int:
   """All squares that the pieces of `side` attack."""
-  pieces = p[w.PIECES + side]
-  pawns = p[w.PAWNS] & pieces
+  pieces = p[PIECES + side]
+  pawns = p[PAWNS] & pieces
   # All pawns at once; the outer files would wrap around the board's edge.
   if side == 0:
     squares = (pawns & NOT_A) << 7 | (pawns & NOT_H) << 9
   else:
     squares = shr(pawns & NOT_A, 9) | shr(pawns & NOT_H, 7)
-  rest = p[w.KNIGHTS] & pieces
+  rest = p[KNIGHTS] & pieces
   while rest:
     squares |= KNIGHT_ATTACKS[lowest(rest)]
     rest &= rest - 1
-  rest = (p[w.BISHOPS] | p[w.QUEENS]) & pieces
+  rest = (p[BISHOPS] | p[QUEENS]) & pieces
   while rest:
     squares |= bishop(lowest(rest), occupied)
     rest &= rest - 1
-  rest = (p[w.ROOKS] | p[w.QUEENS]) & pieces
+  rest = (p[ROOKS] | p[QUEENS]) & pieces
   while rest:
     squares |= rook(lowest(rest), occupied)
     rest &= rest - 1
-  return squares | KING_ATTACKS[lowest(p[w.KINGS] & pieces)]
+  return squares | KING_ATTACKS[lowest(p[KINGS] & pieces)]
 
 
 MOST = 2**16 - 1  # where the counters stop
@@ -216,7 +226,7 @@ _WORD = 2**32 - 1
 @njit
 def code_at(p, square) -> int:
   """Piece code 0..12 on a square."""
-  return shr(p[w.CODES + (square >> 4)], (square & 15) << 2) & 15
+  return shr(p[CODES + (square >> 4)], (square & 15) << 2) & 15
 
 
 @njit
@@ -225,9 +235,9 @@ def flip(p, code, square) -> None:
   bit = 1 << square
   black = code > 6
   p[code - 7 if black else code - 1] ^= bit
-  p[w.PIECES + black] ^= bit
-  p[w.CODES + (square >> 4)] ^= code << ((square & 15) << 2)
-  p[w.KEY] ^= PIECE_KEYS[code, square]
+  p[PIECES + black] ^= bit
+  p[CODES + (square >> 4)] ^= code << ((square & 15) << 2)
+  p[KEY] ^= PIECE_KEYS[code, square]
 
 
 @njit
@@ -259,39 +269,39 @@ def load(row, p) -> bool:
       return False
     if code:
       flip(p, code, square)
-  p[w.SIDE] = row[8] & 1
-  p[w.RIGHTS] = _rights(p, (row[8] >> 1) & 15)
-  p[w.EP] = min((row[8] >> 5) & 15, 8)
-  p[w.HALF] = row[9] & MOST
-  p[w.FULL] = (row[9] >> 16) & MOST
-  p[w.KNOWN] = row[10]
-  p[w.KEY] ^= RIGHTS_KEYS[p[w.RIGHTS]]
-  if p[w.SIDE]:
-    p[w.KEY] ^= SIDE_KEY
-  white, black = p[w.KINGS] & p[w.PIECES], p[w.KINGS] & p[w.PIECES + 1]
+  p[SIDE] = row[8] & 1
+  p[RIGHTS] = _rights(p, (row[8] >> 1) & 15)
+  p[EP] = min((row[8] >> 5) & 15, 8)
+  p[HALF] = row[9] & MOST
+  p[FULL] = (row[9] >> 16) & MOST
+  p[KNOWN] = row[10]
+  p[KEY] ^= RIGHTS_KEYS[p[RIGHTS]]
+  if p[SIDE]:
+    p[KEY] ^= SIDE_KEY
+  white, black = p[KINGS] & p[PIECES], p[KINGS] & p[PIECES + 1]
   if popcount(white) != 1 or popcount(black) != 1:
     return False
   # The side that has just moved may not have left its king in check.
-  idle = lowest(white if p[w.SIDE] else black)
-  return attackers(p, idle, p[w.SIDE], p[w.PIECES] | p[w.PIECES + 1]) == 0
+  idle = lowest(white if p[SIDE] else black)
+  return attackers(p, idle, p[SIDE], p[PIECES] | p[PIECES + 1]) == 0
 
 
 @njit
 def store(p, row) -> None:
   """Writes position p as a state row."""
   for k in range(4):
-    row[2 * k] = p[w.CODES + k] & _WORD
-    row[2 * k + 1] = shr(p[w.CODES + k], 32)
-  row[8] = p[w.SIDE] | p[w.RIGHTS] << 1 | p[w.EP] << 5
-  row[9] = p[w.HALF] | p[w.FULL] << 16
-  row[10] = p[w.KNOWN]
+    row[2 * k] = p[CODES + k] & _WORD
+    row[2 * k + 1] = shr(p[CODES + k], 32)
+  row[8] = p[SIDE] | p[RIGHTS] << 1 | p[EP] << 5
+  row[9] = p[HALF] | p[FULL] << 16
+  row[10] = p[KNOWN]
 
 
 @njit
 def _castle(p, source, target):
   """Brings the rook to the other side of a king that moved two files."""
   # King's side: the rook is one file beyond the king's target; queen's: two.
-  code = 10 if p[w.SIDE] else 4
+  code = 10 if p[SIDE] else 4
   flip(p, code, target + 1 if target > source else target - 2)
   flip(p, code, (source + target) >> 1)
 
@@ -301,7 +311,7 @@ def make(p, move) -> bool:
   """Makes a legal packed move; True where it took or moved a pawn."""
   promo, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
-  code, taken, side = code_at(p, source), code_at(p, target), p[w.SIDE]
+  code, taken, side = code_at(p, source), code_at(p, target), p[SIDE]
   base = 6 * side  # code of a piece = base + its kind 1..6
   pawn = code == base + 1
   flip(p, code, source)
@@ -315,15 +325,15 @@ def make(p, move) -> bool:
   if code == base + 6 and abs(target - source) == 2:
     _castle(p, source, target)
   # A king or rook that leaves home loses rights, and so does a rook taken.
-  rights = p[w.RIGHTS] & KEEP[source] & KEEP[target]
-  p[w.KEY] ^= RIGHTS_KEYS[p[w.RIGHTS]] ^ RIGHTS_KEYS[rights] ^ SIDE_KEY
-  p[w.RIGHTS] = rights
+  rights = p[RIGHTS] & KEEP[source] & KEEP[target]
+  p[KEY] ^= RIGHTS_KEYS[p[RIGHTS]] ^ RIGHTS_KEYS[rights] ^ SIDE_KEY
+  p[RIGHTS] = rights
   # Set after every double push, whether or not a pawn can capture.
-  p[w.EP] = (source & 7) + 1 if pawn and source ^ target == 16 else 0
+  p[EP] = (source & 7) + 1 if pawn and source ^ target == 16 else 0
   zeroing = pawn or taken != 0
-  p[w.HALF] = 0 if zeroing else min(p[w.HALF] + 1, MOST)
-  p[w.FULL] = min(p[w.FULL] + side, MOST)
-  p[w.SIDE] = 1 - side
-  if p[w.KNOWN] >= 0:  # Else the history is unknown and stays so.
-    p[w.KNOWN] += 1
+  p[HALF] = 0 if zeroing else min(p[HALF] + 1, MOST)
+  p[FULL] = min(p[FULL] + side, MOST)
+  p[SIDE] = 1 - side
+  if p[KNOWN] >= 0:  # Else the history is unknown and stays so.
+    p[KNOWN] += 1
   return zeroing

@@ -7,6 +7,7 @@ also where the claim rests on a move that is only announced.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,25 @@ import numpy as np
 from wm import core
 from wm.core import basics
 from wm.kernels.base import chunked_calls
-from wm.kernels.base.bits import lowest, popcount
+from wm.kernels.base.bits import below, lowest, popcount
 from wm.kernels.base.jit import njit
-from wm.kernels.base.rng import below
-from wm.kernels.chess import layout, policies
-from wm.kernels.chess import position_words as w
+from wm.kernels.chess import board as w
+from wm.kernels.chess import layout
 from wm.kernels.chess.board import (
   KEEP,
+  NOT_A,
+  NOT_H,
   PIECE_KEYS,
   SIDE_KEY,
+  WIDTH,
   code_at,
   load,
   make,
   store,
 )
 from wm.kernels.chess.layout import LABELS, STOPS, WORDS
-from wm.kernels.chess.policies import draw
-from wm.kernels.chess.position_words import WIDTH
 from wm.kernels.chess.positions import (
+  LAST_RANKS,
   encode,
   fill_targets,
   full_key,
@@ -165,7 +167,7 @@ def play(
     most: plies after which a game is cut.
     stop: what ends a game: 'claims', anything in OUTCOMES; 'automatic', no
       claim; 'moves', only mate and stalemate.
-    policy: what moves are preferred, see `policies`.
+    policy: what moves are preferred, one of POLICIES.
     labels: whether to give the state labels too.
     ep: their en-passant convention.
     start_row: [>= 11]; the standard position if None.
@@ -178,11 +180,13 @@ def play(
   """
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
+  # A seed for each game, by its number in the run: pieces of a run equal the
+  # whole.
   seeds = basics.hash64(seed, first + np.arange(num))
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
-  rules = layout.legal_ep(ep), _stop(stop), policies.weights(policy)
+  rules = layout.legal_ep(ep), _stop(stop), weights(policy)
   results = moves, lengths, codes, shown
   for rows in chunked_calls.slices(num):
     if not _play(row, seeds[rows], *rules, *(a[rows] for a in results)):
@@ -198,7 +202,7 @@ def _play(
 ) -> bool:
   """Random games; game n is a function of seeds[n].
 
-  weights: [512] of the kinds of moves (`policies`), empty: uniform.
+  weights: [512] of the kinds of moves, empty: uniform.
   Fills moves[N, L] (only while the game lasts), lengths[N], codes[N] and,
   unless empty, labels[N, L + 1, 75]. False where start has no board.
   """
@@ -206,6 +210,7 @@ def _play(
   p, targets, spare, more, past, twice, memory = _room(most)
   choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
   first = np.empty(WIDTH, np.int64)
+  # Loaded once; each game begins with a copy.
   if not load(start, first):
     return False
   for n in range(len(moves)):
@@ -253,6 +258,7 @@ def _cannot_win(p, side):
     # Bishops of one colour of squares never attack the other colour.
     dark = bishops & _DARK
     return (dark == 0 or dark == bishops) and not p[w.PAWNS] | p[w.KNIGHTS]
+  # A bare king.
   return True
 
 
@@ -270,6 +276,7 @@ def remember(p, ply, past, twice, memory) -> None:
   for earlier in range(ply - 4, memory[SINCE] - 1, -2):
     seen += past[earlier] == key
   memory[SEEN] = seen
+  # Only the second time: `twice` then holds each key once.
   if seen == 2:
     parity = ply & 1
     twice[parity, memory[TWICE + parity]] = key
@@ -312,6 +319,7 @@ def _leads_to(p, targets, keys, num):
 @njit
 def _claims_fifty(p, targets, after, after_targets):
   """May the side to move claim by the fifty-move rule, with a move or now?"""
+  # At 99 a quiet move makes 100, and may be announced together with the claim.
   if p[w.HALF] != 99:
     return p[w.HALF] >= 100
   side = p[w.SIDE]
@@ -337,6 +345,7 @@ def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
   targets and count are those of fill_targets; spare [WIDTH] and room [64]
   are overwritten.
   """
+  # In the order of layout.OUTCOMES: the first that holds is the outcome.
   if count == 0 and is_check(p):
     return MATE
   if stop >= AUTOMATIC and _cannot_win(p, 0) and _cannot_win(p, 1):
@@ -344,6 +353,7 @@ def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
   if count == 0:
     return STALEMATE
   if stop >= AUTOMATIC:
+    # The clock counts plies: 75 moves of each side.
     if p[w.HALF] >= 150:
       return SEVENTY_FIVE
     if memory[SEEN] >= 5:
@@ -417,3 +427,199 @@ def _replay_games(
         forget(ply, memory)
     steps[n] = ply
     store(p, rows[n])
+
+
+# What random games prefer. A move is drawn with a probability proportional to
+# its weight, which is the product of the factors of all kinds it is of; so a
+# policy is a row of factors. Each leads games away from those of people and
+# from uniform ones in a way of its own, so that an error can be laid to
+# unfamiliar positions of that sort.
+#
+#   capture    takes a piece, also in passing
+#   promotion  each of the four
+#   castling
+#   passing    takes a pawn in passing
+#   offer      a double push that ends beside a pawn of the other side
+#   pawn       a pawn's move of any sort
+#   shuffle    a knight's or a rook's that takes nothing
+#   clearing   a piece leaves the squares between the king and a rook with which
+#              it may still castle
+#   forfeit    gives up a right to castle, other than by castling
+
+KINDS = (
+  'capture',
+  'promotion',
+  'castling',
+  'passing',
+  'offer',
+  'pawn',
+  'shuffle',
+  'clearing',
+  'forfeit',
+)
+CAPTURE, PROMOTION, CASTLING, PASSING, OFFER = (1 << k for k in range(5))
+PAWN, SHUFFLE, CLEARING, FORFEIT = (1 << k for k in range(5, 9))
+POLICIES: dict[str, dict[str, float]] = {
+  'uniform': {},
+  'few_captures': {'capture': 1 / 32},
+  'promotions': {'promotion': 16, 'pawn': 16, 'capture': 1 / 2},
+  'shuffling': {'shuffle': 32},
+  'castling': {'castling': 64, 'clearing': 4, 'forfeit': 1 / 16},
+  'en_passant': {'passing': 64, 'offer': 16, 'pawn': 2},
+}
+UNIT = 256  # Weight of a move of no kind.
+
+
+@functools.cache
+def weights(policy: str) -> np.ndarray:
+  """[512] int64 weight of each set of kinds; empty for the uniform policy.
+
+  Raises:
+    InputError: an unknown policy.
+  """
+  if policy not in POLICIES:
+    raise core.InputError(
+      f'unknown policy {policy!r}; available: {", ".join(POLICIES)}'
+    )
+  factors = POLICIES[policy]
+  if not factors:
+    return np.zeros(0, np.int64)
+  # Bit k of a row's number is KINDS[k]; a row is the product of its kinds'
+  # factors, in units of 1 / UNIT, so that rare kinds round to no less than 1.
+  table = np.full(1 << len(KINDS), float(UNIT))
+  for name, factor in factors.items():
+    table[np.arange(len(table)) & 1 << KINDS.index(name) > 0] *= factor
+  # All 218 moves of a position must sum to less than 2 ** 32.
+  table = np.clip(np.round(table), 1, 2**24).astype(np.int64)
+  table.flags.writeable = False
+  return table
+
+
+@njit
+def _between(p, side):
+  """Squares between the king and the rooks that it may castle with."""
+  rights = p[w.RIGHTS] >> 2 * side
+  # On rank 1: f g towards the rook on h, b c d towards that on a.
+  squares = (0x60 if rights & 1 else 0) | (0x0E if rights & 2 else 0)
+  return squares << 56 * side
+
+
+@njit
+def _pawn_kinds(p, source, target, them):
+  """Kinds of a pawn's move, promotion left out."""
+  if (source ^ target) & 7:
+    kinds = PAWN | CAPTURE
+    return kinds if 1 << target & them else kinds | PASSING
+  if source ^ target == 16:  # Two ranks: the squares differ in bit 4 alone.
+    goal = 1 << target
+    # Neighbours by file; the masks take away what has wrapped to the next rank.
+    if (goal << 1 & NOT_A | goal >> 1 & NOT_H) & them & p[w.PAWNS]:
+      return PAWN | OFFER
+  return PAWN
+
+
+@njit
+def _piece_kinds(p, source, target, them, between):
+  """Kinds of a move of any other piece."""
+  if 1 << source & p[w.KINGS] and abs(target - source) == 2:
+    return CASTLING
+  kinds = 0
+  if 1 << target & them:
+    kinds = CAPTURE
+  elif 1 << source & (p[w.KNIGHTS] | p[w.ROOKS]):
+    kinds = SHUFFLE
+  # These are own rights: the other side has none left once a piece stands on
+  # its home squares.
+  if p[w.RIGHTS] & ~KEEP[source]:
+    kinds |= FORFEIT
+  if 1 << source & between and not 1 << target & between:
+    kinds |= CLEARING
+  return kinds
+
+
+@njit
+def _weigh(p, targets, weights, moves, sums):
+  """Lists moves[n], ascending, and running sums[n] of weights; gives n."""
+  side, count, total = p[w.SIDE], 0, 0
+  them, between = p[w.PIECES + 1 - side], _between(p, side)
+  rest = p[w.PIECES + side]
+  #   moves | m0  m1       m2            ...   a number below the last sum
+  #   sums  | w0  w0 + w1  w0 + w1 + w2  ...   is in move k with w_k / sum
+  while rest:
+    source = lowest(rest)
+    pawn = rest & -rest & p[w.PAWNS]
+    rest &= rest - 1
+    goals = targets[source]
+    while goals:
+      target = lowest(goals)
+      promotes = pawn and goals & -goals & LAST_RANKS
+      goals &= goals - 1
+      if pawn:
+        kinds = _pawn_kinds(p, source, target, them)
+      else:
+        kinds = _piece_kinds(p, source, target, them, between)
+      packed = (source << 6 | target) * 5
+      first, last = 0, 1  # Promotions that the move may have: none.
+      if promotes:
+        kinds |= PROMOTION
+        first, last = 1, 5
+      for promo in range(first, last):
+        total += weights[kinds]
+        moves[count], sums[count] = packed + promo, total
+        count += 1
+  return count
+
+
+@njit
+def draw(p, targets, weights, moves, sums, stream, ply) -> int:
+  """A legal packed move of filled targets, drawn by weight.
+
+  moves [>= 218] and sums [>= 218] are overwritten; stream and ply are those
+  of `below`.
+  """
+  # The sums are below 2 ** 32 (see `weights`), which is all that `below`
+  # scales.
+  count = _weigh(p, targets, weights, moves, sums)
+  # The first move whose running sum exceeds a number below the total.
+  place = below(stream, ply, sums[count - 1])
+  k = 0
+  while sums[k] <= place:
+    k += 1
+  return moves[k]
+
+
+def chances(rows: np.ndarray, policy: str) -> tuple[np.ndarray, np.ndarray]:
+  """How `play` draws the next move from rows [B, >= 11].
+
+  policy: one of POLICIES, not the uniform one.
+
+  Returns:
+    moves: [B, 256] int32 ascending, -1 after the last.
+    shares: [B, 256] float64 probability of each, 0 after the last.
+  """
+  rows, factors = layout.rows(rows), weights(policy)
+  if not factors.size:
+    raise core.InputError(
+      f'policy {policy!r}: expected one that has weights, as its moves are '
+      'uniform over `legal`'
+    )
+  moves = np.full((len(rows), layout.MOST_MOVES), -1, np.int32)
+  shares = np.zeros((len(rows), layout.MOST_MOVES))
+  _chances(rows, factors, moves, shares)
+  return moves, shares
+
+
+@njit
+def _chances(rows, weights, moves, shares) -> None:
+  """Fills moves[B, 256], ascending, and shares[B, 256]: how each is drawn."""
+  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
+  for b in range(len(rows)):
+    if not load(rows[b], p) or not fill_targets(p, targets):
+      continue
+    count = _weigh(p, targets, weights, choices, sums)
+    last = 0
+    for k in range(count):
+      moves[b, k] = choices[k]
+      shares[b, k] = (sums[k] - last) / sums[count - 1]
+      last = sums[k]

@@ -51,6 +51,7 @@ def start() -> np.ndarray:
   """[11] int32: the standard position, after no move."""
   ranks = [_BACK, (1,) * 8, *[(0,) * 8] * 4, (7,) * 8, [c + 6 for c in _BACK]]
   row = np.zeros(WORDS, np.uint32)
+  # Rank after rank, a1 in the lowest nibble of the first word.
   row[:8] = [sum(c << 4 * k for k, c in enumerate(rank)) for rank in ranks]
   row[8], row[9] = 15 << 1, 1 << 16
   return row.view(np.int32)

@@ -6,11 +6,10 @@ import numpy as np
 
 from wm import core
 from wm.kernels.base import checks, chunked_calls
-from wm.kernels.base.bits import lowest
+from wm.kernels.base.bits import below, lowest, splitmix
 from wm.kernels.base.jit import njit
-from wm.kernels.base.rng import below, splitmix
+from wm.kernels.chess import board as w
 from wm.kernels.chess import games, layout
-from wm.kernels.chess import position_words as w
 from wm.kernels.chess.board import (
   PAWN_ATTACKS,
   attackers,
@@ -75,6 +74,7 @@ def transpositions(
   lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
   seeds = checks.seeds(seeds)
   checks.same_length(moves=moves, lengths=lengths, seeds=seeds)
+  # Compiled code trusts the moves: they are checked here, once.
   steps = games.replay(moves, lengths, start)[0]
   if (steps < lengths).any():
     row = int(np.argmax(steps < lengths))
@@ -96,6 +96,8 @@ def _transpositions(
   most = moves.shape[1]
   game = np.empty((most + 1, w.WIDTH), np.int64)
   played = np.empty(most, np.int64)
+  # Scratch of `_redraw`: positions by level, the window's moves, by level the
+  # move to try next and the one chosen, targets of castlings.
   room = (
     np.empty((opening + 1, w.WIDTH), np.int64),
     np.empty(opening, np.int64),
@@ -128,6 +130,7 @@ def _pawn_reaches(p, source, target, taken) -> bool:
   """May a pawn go there, but for its king's safety?"""
   side = p[w.SIDE]
   if PAWN_ATTACKS[side, source] & 1 << target:
+    # Pawns take in passing towards rank 3 (black) or 6 (white), from 0: 2, 5.
     rank = 2 if side else 5
     passing = target >> 3 == rank and (target & 7) + 1 == p[w.EP]
     return taken != 0 or passing
@@ -153,6 +156,8 @@ def _made(p, move, q, targets) -> bool:
   promo, pair = move % 5, move // 5
   source, target, side = pair >> 6, pair & 63, p[w.SIDE]
   kind, taken = code_at(p, source) - 6 * side, code_at(p, target)
+  # In another order the piece may be elsewhere or taken, and the target held by
+  # an own piece: nothing of the move is taken for granted.
   if not 1 <= kind <= 6 or (taken and (taken > 6) == (side == 1)):
     return False
   if kind == 6 and abs(target - source) == 2:  # Castling, or no king's move.

@@ -23,8 +23,8 @@ from wm import core
 from wm.kernels.base import checks
 from wm.kernels.base.bits import lowest, shr
 from wm.kernels.base.jit import njit
+from wm.kernels.chess import board as w
 from wm.kernels.chess import layout
-from wm.kernels.chess import position_words as w
 from wm.kernels.chess.board import (
   PAWN_ATTACKS,
   attackers,
@@ -45,6 +45,7 @@ from wm.kernels.chess.positions import (
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
 # What a word is: 1..6 a move of P N B R Q K, or
 UNREADABLE, ANY, SHORT, LONG = -1, 0, 7, 8
+# Classes of letters. Files and ranks are eight in a row each.
 _CLASS_FILE, _CLASS_RANK, _CLASS_DASH, _CLASS_CHECK, _CLASS_CASTLE = (
   16,
   32,
@@ -72,7 +73,7 @@ _A, _ONE, _TAKES, _EQUALS, _CHECK, _MATE, _CASTLE, _DASH = (
 )
 
 
-class Games(NamedTuple):
+class ReadGames(NamedTuple):
   """Games read.
 
   Attributes:
@@ -92,7 +93,7 @@ def read(
   text: bytes | np.ndarray,
   starts: np.ndarray | None = None,
   rows: np.ndarray | None = None,
-) -> Games:
+) -> ReadGames:
   """Reads games from SAN or PGN move text, each up to its first error.
 
   The result holds as many columns as the longest game has moves, so a large
@@ -113,9 +114,11 @@ def read(
   rows = layout.start_rows(rows, len(starts) - 1)
   starts = checks.frozen(starts, np.int64)
   flat, lengths, *refused = read_spans(text, starts[:-1], starts[1:], rows)
+  # Games lie end to end in `flat`: a mask of their lengths parts them into
+  # rows.
   moves = np.full((len(lengths), lengths.max(initial=0)), core.DEAD, np.int32)
   moves[np.arange(moves.shape[1]) < lengths[:, None]] = flat
-  return Games(moves, lengths, *refused)
+  return ReadGames(moves, lengths, *refused)
 
 
 def write(
@@ -246,6 +249,7 @@ def _read_promotion(text, at, end):
   if at < end and text[at] == _EQUALS:
     letter += 1
   if letter < end:
+    # Classes are N 2, B 3, R 4, Q 5; promotions Q 1, R 2, B 3, N 4.
     code = _CLASS[text[letter] & _CAPITAL]
     if 2 <= code <= 5:
       return 6 - code, letter + 1
@@ -270,6 +274,7 @@ def _past_tail(text, at, end):
 @njit
 def _read_castling(text, at, end):
   """Kind of 'O-O' or 'O-O-O', where reading stopped."""
+  # One letter throughout: 'O-0' is no castling.
   letter, parts = text[at], 1
   at += 1
   while at + 1 < end and text[at] == _MINUS and text[at + 1] == letter:
@@ -486,6 +491,7 @@ def _promotes(kind, target):
 def find(p, targets, text, at, end) -> int:
   """Packed move that a word means in position p, or an error."""
   kind, file, rank, target, promotion = read_word(text, at, end)
+  # The word reads as a move. Which legal moves of this position fit it?
   if kind == UNREADABLE:
     return NO_WORD
   # Castling, and two squares of any piece: rare, so the full list will do.
@@ -518,6 +524,7 @@ def read_spans(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
   num, room = len(firsts), 0
   for n in range(num):
     room += (lasts[n] - firsts[n]) // 2  # A move is two letters at least.
+  # Packed moves are below 20,480: they fit into uint16.
   moves = np.empty(room, np.uint16)
   lengths = np.zeros(num, np.int32)
   errors = np.zeros(num, np.int8)
@@ -533,6 +540,7 @@ def read_spans(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
         break
       move = find(p, targets, text, first, at) if able else NO_MOVE
       if move < 0:
+        # The words after an error have no known position: the game stops.
         errors[n] = -move
         words[n] = first, at
         break
@@ -620,6 +628,7 @@ def spell(p, targets, move, out) -> bool:
   if at < 0:
     return False
   make(p, move)
+  # The signs + and # describe the position after the move.
   if is_check(p):  # No move left: mate.
     out[at] = _CHECK if fill_targets(p, targets) else _MATE
   return True

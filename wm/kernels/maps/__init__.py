@@ -1,6 +1,6 @@
 """Street graphs as transition tables, with lengths.
 
 paths           hop counts, shortest paths, routes, random walks
-geometry        nodes in reach on the sphere, crossings of segments
-reconstruction  the map that a model's routes imply
+reconstruction  the map that a model's routes imply; nodes in reach on the
+                sphere, crossings of segments
 """

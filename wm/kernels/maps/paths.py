@@ -20,8 +20,8 @@ import numpy as np
 
 from wm import core
 from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
-from wm.kernels.base.rng import below, splitmix
 
 GOALS = 512  # destinations whose distances are held at a time
 ATTEMPTS = 1000  # draws of one random walk before it is given up
@@ -37,6 +37,8 @@ def hops(delta: np.ndarray) -> np.ndarray:
   error. The greatest value of the type marks rows that cannot be reached.
   """
   delta = checks.table(delta)
+  # Bytes first: most street graphs need no more, and a vector holds twice the
+  # lanes.
   for dtype in (np.uint8, np.uint16):
     out = np.empty((len(delta), len(delta)), dtype)
     if _hops(*_edges(delta), out):
@@ -126,12 +128,14 @@ def _search(
     raise core.InputError(
       f'lengths have shape {lengths.shape}; expected {delta.shape}'
     )
+  # Entries without an edge are not read: they may be NaN.
   lengths = np.where(delta >= 0, lengths, 0.0)
   if not (np.isfinite(lengths) & (lengths >= 0)).all():
     raise core.InputError('edge lengths must be finite and not negative')
   leaving, entering = _edges(delta, lengths)
   if reverse:
     leaving, entering = entering, leaving
+  # By row, then label: the order of the edges that leave each row.
   names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
   dist = np.empty((len(sources), len(delta)))
   _distances(leaving, entering, names, sources, dist, labels)
@@ -212,6 +216,8 @@ def shortest_routes(
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
   targets, index = np.unique(destinations, return_inverse=True)
+  # Routes by destination: those of one piece are a run of `order`. A table of
+  # labels to all destinations at once would take [G, S] bytes.
   order = np.argsort(index, kind='stable')
   for start in range(0, len(targets), GOALS):
     goals = targets[start : start + GOALS]
@@ -252,6 +258,7 @@ def random_walks(
     raise core.InputError(
       f'lengths are {low}..{high}; expected 1 <= low <= high'
     )
+  # Rows without edges are no origins; a walk may end in one.
   edges = (delta >= 0).sum(1)
   starts = np.flatnonzero(edges)
   if not len(starts):
@@ -323,6 +330,7 @@ def _edges(
 
   def sorted_by(near: np.ndarray, far: np.ndarray) -> tuple:
     """Edges grouped by one of their ends."""
+    # Stable: the edges of a row stay in order of label.
     order = np.argsort(near, kind='stable')
     indptr = np.zeros(len(delta) + 1, np.uint32)
     np.cumsum(np.bincount(near, minlength=len(delta)), out=indptr[1:])
@@ -348,6 +356,7 @@ def _clusters(leaving, entering, rows, size) -> np.ndarray:
     pending[row] += 1
   order, queue = np.empty(len(rows), np.uint32), np.empty(total, np.uint32)
   seen, num = np.full(total, -1, np.int64), 0
+  # Any row may begin a search: graphs need not be connected.
   for root in range(total):
     while pending[root]:
       queue[0], seen[root] = root, num
@@ -405,6 +414,7 @@ def _hop(edges, row, dist):
   fell, stop = False, edges[0][row + _ONE]
   # Two edges a turn halve the loads and stores of the row itself.
   for e in range(edges[0][row], stop, 2):
+    # The last of an odd number is taken twice, which changes nothing.
     first, second = edges[1][e], edges[1][min(e + 1, stop - 1)]
     for lane in range(HOP_LANES):
       near = min(dist[first, lane], dist[second, lane])
@@ -474,6 +484,7 @@ def _relax(edges, row, dist):
   """Shortens dist[row] over edges from others; True if any lane fell."""
   fell, stop = False, edges[0][row + _ONE]
   for e in range(edges[0][row], stop, 2):
+    # Two at a time, as in `_hop`.
     last = min(e + 1, stop - 1)
     first, second = edges[1][e], edges[1][last]
     to_first, to_second = edges[2][e], edges[2][last]
@@ -536,6 +547,9 @@ def _release(into, names, goal, far, out):
   size = len(far)
   settled, chosen = np.empty(size, np.bool_), np.empty(size, np.int8)
   changed = True
+  # A level edge leads to a row equally far: its length is 0, or lost in
+  # rounding. Routes along such edges could run in circles, so a row takes one
+  # only towards a row whose own route is settled.
   for row in range(size):
     settled[row] = out[row] >= 0 or row == goal
   while changed:

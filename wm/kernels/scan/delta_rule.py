@@ -12,7 +12,6 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from wm.kernels.scan import chunks as scan_chunks
 from wm.kernels.scan import forms
 
 # Form and chunk of a backend. Training on a CPU, ms of CPU time, K = 48 and V =
@@ -45,7 +44,7 @@ def delta(
     InputError: no such form, or a negative chunk.
   """
   form, chunk = forms.resolve(form, chunk, *forms.usual(_AUTO))
-  g_BLH = scan_chunks.bounded(g_BLH)
+  g_BLH = forms.bounded(g_BLH)
   inputs = q_BLHK, k_BLHK, v_BLHV, g_BLH, beta_BLH
   if form == 'sequential':
     return _sequential(inputs, start_BHKV)
@@ -167,7 +166,7 @@ def _chunked(
   batch, length, heads, _ = inputs[0].shape
   chunk = min(chunk, length)
   q, k, v, g, beta = (_split(x, chunk) for x in inputs)
-  decay = scan_chunks.decays(g)  # [N, B, H, C, C], from token j to token i.
+  decay = forms.decays(g)  # [N, B, H, C, C], from token j to token i.
   total = jnp.exp(jnp.cumsum(g, -1))[..., None]
   overlap = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
   # U and W are solved for at once: the right sides lie side by side.

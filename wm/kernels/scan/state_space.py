@@ -11,7 +11,7 @@ chunk of K steps the recurrence is a product with a lower triangular matrix:
 
 Forms: 'sequential' (`lax.scan`), 'associative' (`lax.associative_scan`, which
 keeps a state for each step), 'chunked' (matrix products in chunks, one after
-the other, see `scan_chunks`), 'auto' (the fastest measured).
+the other, see `forms`), 'auto' (the fastest measured).
 
 Shape letters: B batch, L length, R ranks (pairs of input and output vectors
 that share a step and a head's state), H heads, G groups of heads that share b
@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from wm.kernels.scan import chunks as scan_chunks
 from wm.kernels.scan import forms
 
 # Backend -> (form, steps of a chunk for states of fewer than 64 x 64 numbers,
@@ -171,17 +170,17 @@ def between(
   x = jax.eval_shape(ends.read, weights, inputs)[0][0]
   size = start.shape[-2] * start.shape[-1]
   form, chunk = resolve(form, chunk, size, x.shape[2])
-  rates = rates._replace(a=scan_chunks.bounded(rates.a))
+  rates = rates._replace(a=forms.bounded(rates.a))
   if form == 'chunked':
     body = functools.partial(_chunk, ends)
-    return scan_chunks.run(body, chunk, weights, start, (inputs, rates))
+    return forms.run_chunks(body, chunk, weights, start, (inputs, rates))
   run = _sequential if form == 'sequential' else _associative
   (x, b, c), extra = ends.read(weights, inputs)
   y, state = run(_Inputs(x, rates.a, b, c, rates.weight, rates.late), start)
   return ends.write(weights, extra, y), state
 
 
-def step(
+def ssd_step(
   x: jax.Array,
   a: jax.Array,
   b: jax.Array,
@@ -193,7 +192,7 @@ def step(
 
   Returns y as x, and the state [..., H, P, N] after it.
   """
-  decay = jnp.exp(scan_chunks.bounded(a))[..., None, None]
+  decay = jnp.exp(forms.bounded(a))[..., None, None]
   state = decay * state + outer(x * weight[..., None, :, None], b)
   return _read(state, c), state
 
@@ -279,7 +278,7 @@ def _chunk(
   x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
   a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
   # From input step k to output step i: what the steps between forget.
-  decay_BHKK = scan_chunks.decays(a_BHK)
+  decay_BHKK = forms.decays(a_BHK)
   now_BHK, after_BHK = _by_step(rates, dtype)
   # An input's weight in its own step is on the diagonal, the weight it has in
   # later steps, `late` included, below it.
@@ -347,3 +346,125 @@ def _heads_product(
   if first.shape[1] == 1:
     first, subscripts = first[:, 0], subscripts.replace('g', '')
   return _product(subscripts.replace('g', 'h'), first, second, dtype)
+
+
+# The selective scan (S6): a diagonal recurrence that takes its step sizes.
+#
+#   h_t = e^{d_t rate} h_{t-1} + d_t x_t b_t        y_t = <h_t, c_t>
+#
+# for each channel, with N numbers of state (Gu & Dao 2023, arXiv 2312.00752,
+# section 3). Every state has a decay of its own, so a chunk is no product of
+# matrices. Forms: 'sequential', 'associative' (all states of all steps at
+# once), 'chunked' (sequential, and chunks are computed again in the backward
+# pass, which keeps a state a chunk in memory instead of one a step), 'auto'.
+# Shape letters: D channels, N states of a channel.
+
+# Backend -> (form, steps of a chunk); the CPU's was measured in training (2
+# cores, float32; tests/bench/ssd_bench.py), the others' were not.
+_SELECTIVE_AUTO = {'cpu': ('chunked', 16), 'gpu': ('chunked', 64)}
+
+# A step of 1e-8 decays to zero in float32, and no gradient overflows.
+_LEAST_RATE = -1e10
+
+
+def selective(
+  x: jax.Array,
+  delta: jax.Array,
+  rate: jax.Array,
+  b: jax.Array,
+  c: jax.Array,
+  start: jax.Array,
+  *,
+  form: str = 'auto',
+  chunk: int = 0,
+) -> tuple[jax.Array, jax.Array]:
+  """Outputs [B, L, D] of the recurrence, and the state after the last step.
+
+  Steps of size 0 leave the state as it was.
+
+  Args:
+    x: [B, L, D] inputs.
+    delta: [B, L, D] step sizes, at least 0.
+    rate: [D, N], at most 0; -inf forgets all at every step of size above 0.
+    b: [B, L, N].
+    c: [B, L, N].
+    start: [B, D, N] state before the first step; its dtype is computed in.
+    form: see above.
+    chunk: steps of a chunk; 0 is the default.
+
+  Raises:
+    InputError: no such form.
+  """
+  form, chunk = forms.resolve(form, chunk, *forms.usual(_SELECTIVE_AUTO))
+  inputs = tuple(leaf.astype(start.dtype) for leaf in (x, delta, b, c))
+  rate = _bounded_rate(rate.astype(start.dtype))
+  if form == 'associative':
+    return _selective_associative(rate, inputs, start)
+  # The other forms scan over time, which then comes first: [L, B, ...].
+  steps = tuple(leaf.swapaxes(0, 1) for leaf in inputs)
+  if form == 'sequential':
+    state, y = _selective_run(rate, start, steps)
+  else:
+    state, y = _selective_chunked(rate, start, steps, chunk)
+  return y.swapaxes(0, 1), state
+
+
+def selective_step(
+  x_XD: jax.Array,
+  delta_XD: jax.Array,
+  rate_DN: jax.Array,
+  b_XN: jax.Array,
+  c_XN: jax.Array,
+  state_XDN: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  """One step: outputs [..., D] and the state after it."""
+  rate = _bounded_rate(rate_DN).reshape((1,) * (x_XD.ndim - 1) + rate_DN.shape)
+  decay = jnp.exp(delta_XD[..., None] * rate)
+  added = (delta_XD * x_XD)[..., None] * b_XN[..., None, :]
+  state = decay * state_XDN + added
+  return (state * c_XN[..., None, :]).sum(-1), state
+
+
+def _bounded_rate(rate: jax.Array) -> jax.Array:
+  """Finite, since a step of size 0 is multiplied by it."""
+  return jnp.maximum(rate, _LEAST_RATE)
+
+
+def _selective_run(rate: jax.Array, state: jax.Array, steps_L: Any) -> Any:
+  """(state after, y [L, B, D]) of steps [L, B, ...]."""
+
+  @jax.checkpoint  # Only the states are kept for the backward pass.
+  def body(h: jax.Array, now: Any) -> tuple[jax.Array, jax.Array]:
+    x, delta, b, c = now
+    y, h = selective_step(x, delta, rate, b, c, h)
+    return h, y
+
+  return jax.lax.scan(body, state, steps_L)
+
+
+def _selective_chunked(
+  rate: jax.Array, start: jax.Array, steps_L: Any, size: int
+) -> Any:
+  length = steps_L[0].shape[0]
+  size = max(min(size, length), 1)
+  short = -length % size
+
+  def cut(leaf: jax.Array) -> jax.Array:
+    leaf = jnp.pad(leaf, ((0, short), *((0, 0),) * (leaf.ndim - 1)))
+    return leaf.reshape(-1, size, *leaf.shape[1:])
+
+  # The outer scan keeps a state a chunk; a chunk's steps are run again for the
+  # backward pass. Padding has steps of size 0, which change nothing.
+  run = jax.checkpoint(functools.partial(_selective_run, rate))
+  state, y = jax.lax.scan(run, start, tuple(cut(leaf) for leaf in steps_L))
+  return state, y.reshape(-1, *y.shape[2:])[:length]
+
+
+def _selective_associative(
+  rate: jax.Array, inputs: Any, start: jax.Array
+) -> Any:
+  x, delta, b, c = inputs
+  decay = jnp.exp(delta[..., None] * rate[None, None])
+  added = (delta * x)[..., None] * b[:, :, None]
+  h = forms.diagonal(decay, added, start)
+  return jnp.einsum('bldn,bln->bld', h, c), h[:, -1]

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import PartitionSpec
 
-from wm.kernels.base import hashing
+from wm.kernels import attention
 
 # (module, parameter) -> mesh axes of the last dimensions. Weight matrices are
 # divided over both axes, by heads, MLP width or vocabulary over `model`.
@@ -127,7 +127,8 @@ def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
   if key is None or not rate:
     return x
   # 32 random bits an element against the rate: no floats are drawn.
-  mask = hashing.bits(key, x.shape) >= jnp.uint32(round(rate * 2**32))
+  bits = attention.dropout_bits(key, x.shape)
+  mask = bits >= jnp.uint32(round(rate * 2**32))
   return jnp.where(mask, x / (1 - rate), 0).astype(x.dtype)
 
 

@@ -20,7 +20,7 @@ from scipy import special
 from wm import core
 from wm.core import registry
 from wm.core.latent import ROW
-from wm.kernels import orbits
+from wm.kernels import orbit_fits
 from wm.models.serving.process import (
   NextTokens,
   ProcessPredictor,
@@ -202,7 +202,7 @@ class FittedTrack(ProcessPredictor):
     self._seen = self._count + 1
     self._orbit = self._seen + self.max_len - self._prompt
     # Numbers of rows at which an orbit is fitted anew.
-    self._turns = orbits.turns((self.max_len - self._prompt) // ROW)
+    self._turns = orbit_fits.turns((self.max_len - self._prompt) // ROW)
     centres = world.coordinates(np.arange(self.vocab_size))
     self._bins = np.flatnonzero(np.isfinite(centres))
     centres = centres[self._bins]
@@ -265,11 +265,11 @@ class FittedTrack(ProcessPredictor):
       np.arange(seen.shape[1]) < num_rows[:, None]
     )
     frames = (read[:, 0::2][:, : read.shape[1] // 2] & read[:, 1::2]).sum(1)
-    use = np.flatnonzero(frames >= orbits.FEWEST)
+    use = np.flatnonzero(frames >= orbit_fits.FEWEST)
     if not use.size:
       return
     # A frame is the unit of time: positions do not depend on it.
-    fit = orbits.through(
+    fit = orbit_fits.through(
       seen[use], num_rows[use], np.ones(len(use)), self._width
     )
     numbers = np.concatenate(
@@ -289,7 +289,7 @@ class FittedTrack(ProcessPredictor):
     if fitted.size:
       theta, covariance = np.split(numbers[fitted], [NUMBERS], axis=1)
       at = states[fitted, self._count] - self._prompt
-      mean, error = orbits.foretold(
+      mean, error = orbit_fits.foretold(
         theta,
         covariance.reshape(-1, NUMBERS, NUMBERS),
         np.ones(len(fitted)),

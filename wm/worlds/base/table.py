@@ -60,10 +60,11 @@ class Tabled(core.Finite):
 
   def traced(self, states: np.ndarray) -> tuple[core.traced.Rules, Any]:
     """See core.Enumerable.traced; any state that is in the table will do."""
-    from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
+    from wm.kernels import device_rules  # Deferred: it imports JAX.
 
     delta, tokens, end, rows, goals = self.automaton(states)
-    return vmap.rules(delta, tokens, end), vmap.positions(rows, goals)
+    rules = device_rules.table_rules(delta, tokens, end)
+    return rules, device_rules.table_states(rows, goals)
 
   def boundary(
     self,

@@ -85,7 +85,7 @@ class World(
       75 moves, dead material); 'moves', where no move is legal.
     policy: moves that sampled games prefer: 'uniform' as published, or
       'few_captures', 'promotions', 'shuffling' (of knights and rooks),
-      'castling', 'en_passant'; see kernels.chess.policies. Trials of metrics
+      'castling', 'en_passant'; see kernels.chess.games. Trials of metrics
       draw their states from uniform games in any case.
     least: shorter sampled games are dropped and counted; 20 as published. If
       more than 5 % are dropped, as in some endgames, the distribution of games

@@ -27,8 +27,8 @@ import numpy as np
 from wm import core
 from wm.core import basics, resources
 from wm.core.fields import field, field_error
+from wm.kernels import orbit_particles as particles
 from wm.kernels import orbits
-from wm.kernels.orbits import particles
 from wm.worlds.base import sampling
 from wm.worlds.orbits import systems as random_systems
 
@@ -599,7 +599,7 @@ class Posterior(core.SequenceProcess):
       )
     self._world, self._num, self._sweeps = world, count, sweeps
     self._seed, self._prior = seed, prior(world.options)
-    self._grid = particles.Grid(*world.grid)
+    self._grid = particles.BinGrid(*world.grid)
     self._first = len(world.vocab) - world.grid[1]
 
   @functools.cached_property

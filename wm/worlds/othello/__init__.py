@@ -36,6 +36,7 @@ from wm import core
 from wm.core import basics
 from wm.core.fields import field, field_error
 from wm.kernels import othello as kernels
+from wm.kernels import othello_games
 from wm.worlds.base import games, sampling, svg, verbal
 from wm.worlds.othello import records as othello_records
 
@@ -69,7 +70,7 @@ class World(
   wordings: ClassVar[tuple[str, ...]] = ('othello', 'discs')
 
   size: int = field(8, 'squares a side', choices=kernels.SIZES)
-  policy: str = field('uniform', choices=kernels.POLICIES)
+  policy: str = field('uniform', choices=othello_games.POLICIES)
   noise: float = field(
     0.0, 'probability that a move is uniform all the same', least=0, most=1
   )
@@ -170,11 +171,11 @@ class World(
 
   def traced(self, states: np.ndarray) -> tuple[core.traced.Rules, Any]:
     """See core.Enumerable.traced; any state will do."""
-    from wm.kernels.othello import vmap  # Deferred: it imports JAX.
+    from wm.kernels import device_rules  # Deferred: it imports JAX.
 
     board = int(kernels.mask(self.size))
-    games = vmap.games(*self._position(states), board)
-    return vmap.rules(self._squares, board), games
+    games = device_rules.othello_games(*self._position(states), board)
+    return device_rules.othello_rules(self._squares, board), games
 
   def over(self, states: np.ndarray) -> np.ndarray:
     """[B] bool."""
@@ -250,8 +251,8 @@ class World(
   ) -> tuple[np.ndarray, np.ndarray]:
     """See games.GameWorld; compiled."""
     if random:
-      return kernels.play(num, seed, first, self.size)
-    return kernels.play(
+      return othello_games.play(num, seed, first, self.size)
+    return othello_games.play(
       num, seed, first, self.size, self.policy, self.noise, self.depth
     )
 
@@ -262,7 +263,7 @@ class World(
     player = self.size, self.policy, self.noise, self.depth
     return OthelloPlay(
       *(self, self._squares),
-      lambda states: kernels.chances(self._position(states), *player),
+      lambda states: othello_games.chances(self._position(states), *player),
       replan,
     )
 
@@ -284,9 +285,9 @@ class World(
     """See games.GameWorld: a Gibbs chain over windows of moves.
 
     Short rows are drawn exactly, uniform over all their orders; see
-    kernels.othello.transpositions.
+    othello_games.transpositions.
     """
-    return kernels.transpositions(tokens, lengths, seeds, self.size)
+    return othello_games.transpositions(tokens, lengths, seeds, self.size)
 
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L]."""
@@ -560,7 +561,7 @@ class OthelloPlay(sampling.Play):
 
     world: whose policy it is.
     squares: [n] bit of each token but padding.
-    chances: of states, see `wm.kernels.othello.chances`.
+    chances: of states, see `wm.kernels.othello_games.chances`.
     replan: does a game go on from positions that the players never reach?
     """
     super().__init__(world)

@@ -64,7 +64,7 @@ class DestinationQuestions(NamedTuple):
     easy: [P] int32, the step from which every edge is walked; NEVER.
   """
 
-  paths: kernels.Paths
+  paths: kernels.SimplePaths
   answerable: np.ndarray
   easy: np.ndarray
 

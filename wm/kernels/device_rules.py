@@ -1,8 +1,17 @@
-"""Othello's rules in JAX, for programs that never leave the device.
+"""Rules of automata and of Othello in JAX, for programs on a device.
 
-The functions of one board, to be mapped over many; see `traced.Rules`. A board
-is a `Word`, two uint32, and a game is held as in `rules`: me, opp, side
-and the legal moves.
+The functions of one state, to be mapped over many; see `traced.Rules`. They
+agree with the compiled rules in `wm.kernels.dfa` and `wm.kernels.othello`.
+
+An automaton's state is (row, goal), as `wm.kernels.dfa` has it:
+
+  delta   | e 0 1 2 ...      a column for each token, ascending; the end token
+  row 0   | - 4 - 7          leads nowhere here: it is legal where row == goal
+  ...     |
+  row S   | - - - -          where the end token leads: over, alive, nothing on
+
+An Othello board is a `Word`, two uint32, and a game is held as in
+`wm.kernels.othello`: me, opp, side and the legal moves.
 """
 
 from __future__ import annotations
@@ -16,14 +25,96 @@ import jax.numpy as jnp
 import numpy as np
 
 from wm import core
-from wm.kernels.base import words
+from wm.kernels.base import checks, words
 from wm.kernels.base.words import Word
+
+
+class TableState(NamedTuple):
+  """A state.
+
+  Attributes:
+    row: of the table, S once over, DEAD where dead.
+    goal: row where the end token is legal, NONE for no row.
+  """
+
+  row: jax.Array
+  goal: jax.Array
+
+
+@functools.partial(
+  jax.tree_util.register_dataclass,
+  data_fields=('delta', 'tokens', 'end'),
+  meta_fields=(),
+)
+@dataclasses.dataclass(frozen=True)
+class TableRules:
+  """TableRules of a table.
+
+  Attributes:
+    delta: [S + 1, A] int32 next rows, DEAD where illegal; see above.
+    tokens: [A] int32, ascending.
+    end: number of the end token's move, or DEAD.
+  """
+
+  delta: jax.Array
+  tokens: jax.Array
+  end: jax.Array
+
+  def legal(self, position: TableState) -> jax.Array:
+    """[A] bool."""
+    row, goal = position
+    # A dead row reads row 0, and is masked: indices must be in range.
+    moves = self.delta[jnp.maximum(row, 0)] >= 0
+    moves |= (jnp.arange(len(moves)) == self.end) & (row == goal)
+    return moves & (row >= 0)
+
+  def advance(self, position: TableState, move: jax.Array) -> TableState:
+    """The next position; DEAD where the move, or its number, is illegal."""
+    row, goal = position
+    alive = (row >= 0) & (move >= 0)
+    head = self.delta[jnp.maximum(row, 0), jnp.maximum(move, 0)]
+    # The end token's column holds DEAD: where it is legal, go to the last row.
+    ends = alive & (move == self.end) & (row == goal)
+    head = jnp.where(ends, len(self.delta) - 1, head)
+    return TableState(
+      jnp.where(alive, head, core.DEAD), jnp.where(ends, checks.NONE, goal)
+    )
+
+  def alive(self, position: TableState) -> jax.Array:
+    """Bool."""
+    return position.row >= 0
+
+
+def table_rules(
+  delta: np.ndarray, tokens: np.ndarray, end: int = core.DEAD
+) -> TableRules:
+  """TableRules of a table [S, A] whose labels are tokens [A], ascending.
+
+  end: the token that is legal where row == goal; DEAD for none.
+  """
+  over = np.full((1, delta.shape[1]), core.DEAD, np.int32)
+  # One more row, where the end token leads; one more column, in its place among
+  # the tokens, which holds DEAD: `legal` and `advance` ask for the goal.
+  delta, place = np.concatenate([delta, over]), core.DEAD
+  if end != core.DEAD:
+    place = int(np.searchsorted(tokens, end))
+    delta = np.insert(delta, place, core.DEAD, axis=1)
+    tokens = np.insert(tokens, place, end)
+  return TableRules(
+    *(jnp.asarray(x, jnp.int32) for x in (delta, tokens, place))
+  )
+
+
+def table_states(rows: np.ndarray, goals: np.ndarray) -> TableState:
+  """Positions [B] of states (rows, goals) [B]."""
+  return TableState(jnp.asarray(rows, jnp.int32), jnp.asarray(goals, jnp.int32))
+
 
 _INNER = words.constant(0x7E7E7E7E7E7E7E7E)
 _NONE = words.constant(0)
 
 
-class Game(NamedTuple):
+class OthelloGame(NamedTuple):
   """A position; words hold arrays uint32.
 
   Attributes:
@@ -43,11 +134,12 @@ class Game(NamedTuple):
 @functools.partial(
   jax.tree_util.register_dataclass,
   data_fields=('tokens', 'squares'),
+  # Static: `words.constant` needs the mask of the board when compiling.
   meta_fields=('board',),
 )
 @dataclasses.dataclass(frozen=True)
-class Rules:
-  """Rules of a board.
+class OthelloRules:
+  """OthelloRules of a board.
 
   Attributes:
     tokens: [n] int32, one for each square but the four of the start.
@@ -59,34 +151,35 @@ class Rules:
   squares: jax.Array
   board: int
 
-  def legal(self, game: Game) -> jax.Array:
+  def legal(self, game: OthelloGame) -> jax.Array:
     """[n] bool."""
     return (game.moves & words.bit(self.squares)).some()
 
-  def advance(self, game: Game, move: jax.Array) -> Game:
+  def advance(self, game: OthelloGame, move: jax.Array) -> OthelloGame:
     """The game after a move; dead where the move, or its number, is illegal."""
     # DEAD names no bit: `placed` is empty, and the move therefore illegal.
     square = jnp.where(move < 0, core.DEAD, self.squares[move])
     placed = words.bit(square)
     ok = (game.moves & placed).some()
+    # Computed for illegal moves too: under `vmap` a branch runs both sides.
     after = _step(game, placed, self.board)
     dead = game._replace(side=jnp.int32(core.DEAD), moves=_NONE)
     return jax.tree.map(lambda a, b: jnp.where(ok, a, b), after, dead)
 
-  def alive(self, game: Game) -> jax.Array:
+  def alive(self, game: OthelloGame) -> jax.Array:
     """Bool."""
     return game.side != core.DEAD
 
 
-def rules(squares: np.ndarray, board: int) -> Rules:
-  """Rules of a board whose tokens 1.. are squares [n], in order."""
+def othello_rules(squares: np.ndarray, board: int) -> OthelloRules:
+  """OthelloRules of a board whose tokens 1.. are squares [n], in order."""
   tokens = jnp.arange(1, len(squares) + 1, dtype=jnp.int32)
-  return Rules(tokens, jnp.asarray(squares, jnp.int32), board)
+  return OthelloRules(tokens, jnp.asarray(squares, jnp.int32), board)
 
 
-def games(
+def othello_games(
   black: np.ndarray, white: np.ndarray, side: np.ndarray, board: int
-) -> Game:
+) -> OthelloGame:
   """Games [B] of boards [B] uint64 and sides [B], DEAD for none."""
   boards = words.split(black), words.split(white)
   return _opened(*boards, np.asarray(side, np.int32), board)
@@ -132,7 +225,7 @@ def _flips(move: Word, me: Word, opp: Word) -> Word:
   return functools.reduce(Word.__or__, held)
 
 
-def _step(game: Game, move: Word, board: int) -> Game:
+def _step(game: OthelloGame, move: Word, board: int) -> OthelloGame:
   """One legal move (one bit) of one board; the turn passes where it must."""
   flips = _flips(move, game.me, game.opp)
   me, opp = game.me | move | flips, game.opp ^ flips
@@ -142,7 +235,7 @@ def _step(game: Game, move: Word, board: int) -> Game:
   # The other moves next; or, with the game over and white last, black first.
   swap = turned | (~going & (game.side == 1))
   side = jnp.where(turned, 1 - game.side, game.side)
-  return Game(
+  return OthelloGame(
     words.where(swap, opp, me),
     words.where(swap, me, opp),
     jnp.where(going, side, 2),
@@ -151,10 +244,12 @@ def _step(game: Game, move: Word, board: int) -> Game:
 
 
 @functools.partial(jax.jit, static_argnums=3)
-def _opened(black: Word, white: Word, side: jax.Array, board: int) -> Game:
+def _opened(
+  black: Word, white: Word, side: jax.Array, board: int
+) -> OthelloGame:
   """Games with their moves worked out."""
   me = words.where(side == 1, white, black)
   opp = words.where(side == 1, black, white)
   going = (side == 0) | (side == 1)
   moves = words.where(going, _moves(me, opp, board), _NONE)
-  return Game(me, opp, side, moves)
+  return OthelloGame(me, opp, side, moves)

@@ -20,7 +20,7 @@ import numpy as np
 from wm import core
 from wm.kernels.base import checks, chunked_calls
 from wm.kernels.base.jit import njit
-from wm.kernels.orbits.motion import GRAVITY
+from wm.kernels.orbits import GRAVITY
 
 # Squares left that are more than this many times those of rounding to bins.
 POOR = 2.0
@@ -144,6 +144,7 @@ def _foretold(theta, covariance, step, rows) -> tuple[np.ndarray, np.ndarray]:
       for axis in range(2):
         out[n, k, axis] = theta[n, axis] + part * place[axis]
         _by_theta(axis, part, place, slope, row)
+        # To first order: with row J, the variance of a coordinate is J C J'.
         square = 0.0
         for i in range(SIZE):
           for j in range(SIZE):
@@ -194,6 +195,8 @@ def fit(
   )
   theta, squares, inverse = chunked_calls.run_rows(_fits, arrays)
   seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
+  # Rounding to bins adds a variance of width^2 / 12 to each coordinate; the
+  # residual variance per degree of freedom is compared with it.
   free = np.maximum(seen - SIZE, 1)
   noise = width / 12**0.5
   return Fits(
@@ -227,17 +230,12 @@ def _fits(planet, sun, step) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   return theta, squares, inverse
 
 
-@njit
-def _copy(values, out) -> None:
-  # A loop: array expressions would take seconds to compile.
-  for i in range(len(out)):
-    out[i] = values[i]
-
-
 @njit(error_model='numpy')
 def _longitude(mean, h, k) -> float:
   # Eccentric longitude F: F + k cos F - h sin F = mean, by guarded steps.
   e = math.sqrt(h * h + k * k)
+  # The root is within e of the mean, as |k cos F - h sin F| <= e; a Newton step
+  # that leaves these bounds is replaced by halving them.
   low, high, x = mean - e, mean + e, mean
   for _ in range(60):
     s, c = math.sin(x), math.cos(x)
@@ -294,8 +292,13 @@ def _by_theta(axis, part, place, slope, row) -> None:
 
 
 @njit(error_model='numpy')
-def _squares(planet, sun, step, theta, normal, gradient) -> float:
+def _squares(problem, theta, normal, gradient) -> float:
   # Squares of what is left, of all coordinates that are seen; and J'J, J'r.
+  # problem: planet, sun [T, 2] and years of a frame. NaN beyond the ellipses.
+  planet, sun, step = problem
+  e = math.sqrt(theta[H] ** 2 + theta[K] ** 2)
+  if not (e < FLATTEST and theta[RATE] > 0):
+    return math.nan
   place, slope = np.empty(2), np.empty((2, SIZE))
   row, total = np.empty(SIZE), 0.0
   for i in range(SIZE):
@@ -379,6 +382,7 @@ def _conic(planet, sun, first) -> bool:
     if math.isnan(x):
       continue
     r = math.sqrt(x * x + y * y)
+    #   r = p - h x - k y
     row[0], row[1], row[2] = 1, -x, -y
     for i in range(3):
       right[i] += row[i] * r
@@ -412,6 +416,7 @@ def _timing(planet, sun, step, theta) -> bool:
     # The inverse of the matrix that takes cos F and sin F to the place.
     xx, xy, yy = 1 - k * k * b, h * k * b, 1 - h * h * b
     f = math.atan2(xx * y - xy * x, yy * x - xy * y)
+    # Kepler's equation is explicit from the eccentric to the mean longitude.
     value = f + k * math.cos(f) - h * math.sin(f)
     if count:
       # Forward by up to 3/4 of a turn, or back a little by rounding.
@@ -445,6 +450,7 @@ def _centre(planet, sun, theta) -> None:
   for axis in range(2):
     mean_d[axis] /= count
     mean_s[axis] /= count
+  #   sun = centre - w R: minus w is the slope of the sun against R
   across = 0.0
   for t in range(len(planet)):
     if not math.isnan(planet[t, 0] - sun[t, 0]):
@@ -458,36 +464,52 @@ def _centre(planet, sun, theta) -> None:
     theta[axis] = mean_s[axis] + theta[SHARE] * mean_d[axis]
 
 
+# inline: a function as an argument would keep its callers from being cached.
+@njit(inline='always', error_model='numpy')
+def _minimize(squares_of, problem, theta, steps) -> tuple:
+  """Least squares by Levenberg and Marquardt, from theta, which is overwritten.
+
+  squares_of(problem, theta, normal, gradient): the sum of squares, NaN where
+  theta is not allowed; fills J'J (its lower half) and J'r.
+
+  Returns:
+    the squares left, whether J'J has a Cholesky factor, and that factor.
+  """
+  size = len(theta)
+  lower, move, trial = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+  # J'J and J'r at theta, and at the trial: they change places, uncopied.
+  work = np.zeros((size, size)), np.zeros(size)
+  other = np.zeros((size, size)), np.zeros(size)
+  damping, best = DAMPING, squares_of(problem, theta, *work)
+  for _ in range(steps):
+    squares = math.nan
+    if damped(*work, damping, lower, move):
+      for i in range(size):
+        trial[i] = theta[i] + move[i]
+      squares = squares_of(problem, trial, *other)
+    if squares <= best:  # Never true of NaN.
+      gain, best = best - squares, squares
+      for i in range(size):
+        theta[i] = trial[i]
+      work, other = other, work
+      # Towards Gauss-Newton, which ends fast near the minimum.
+      damping = max(damping / 10, LEAST_DAMPING)
+      if gain <= DONE * best + 1e-30:
+        break
+    else:  # Towards small steps down the gradient.
+      damping *= 10
+      if damping > MOST_DAMPING:
+        break
+  return best, factor(work[0], lower), lower
+
+
 @njit(error_model='numpy')
 def _fit(planet, sun, step, theta, inverse) -> float:
   # Fits theta, from what is there; the squares that are left. inverse: J'J's,
   # where it has one.
-  normal, lower = np.zeros((SIZE, SIZE)), np.zeros((SIZE, SIZE))
-  other, gradient = np.zeros((SIZE, SIZE)), np.zeros(SIZE)
-  move, trial, slope = np.zeros(SIZE), np.zeros(SIZE), np.zeros(SIZE)
-  damping = DAMPING
-  best = _squares(planet, sun, step, theta, normal, gradient)
-  for _ in range(STEPS):
-    solvable = damped(normal, gradient, damping, lower, move)
-    for i in range(SIZE):
-      trial[i] = theta[i] + move[i]
-    e = math.sqrt(trial[H] ** 2 + trial[K] ** 2)
-    if solvable and e < FLATTEST and trial[RATE] > 0:
-      squares = _squares(planet, sun, step, trial, other, slope)
-      if squares <= best:
-        gain, best = best - squares, squares
-        _copy(trial, theta)
-        _copy(slope, gradient)
-        for i in range(SIZE):
-          _copy(other[i], normal[i])
-        damping = max(damping / 10, LEAST_DAMPING)
-        if gain <= DONE * best + 1e-30:
-          break
-        continue
-    damping *= 10
-    if damping > MOST_DAMPING:
-      break
-  if factor(normal, lower):
+  problem = planet, sun, step
+  best, fixed, lower = _minimize(_squares, problem, theta, STEPS)
+  if fixed:
     for i in range(SIZE):
       for j in range(SIZE):
         inverse[i, j] = 1.0 if i == j else 0.0
@@ -556,3 +578,216 @@ def ahead(
     place, _ = fit.at(next_)
     out[:, start:end] = np.where(fit.good[:, None, None], place, np.nan)
   return out
+
+
+# By which power of the distance does a force fall? No law is assumed.
+#
+#   theta   0, 1         2    3, 4     5, 6          7        8
+#           centre, AU   w    R, AU    V, AU / year  log pull power
+#                             at frame 0             at scale
+#
+# The pull, in AU / year^2, is exp(theta[7]) (scale / r)^theta[8].
+PATH_SIZE = 9
+PLACE, SPEED, PULL, POWER = 3, 5, 7, 8
+ANGLE = 0.1  # radians of a step of integration, about
+MOST = 200  # steps of a frame
+FIRST_FRAMES, GROWTH = 8, 1.5  # frames fitted first, and by what they grow
+PATH_STEPS = 30  # of a fit, accepted or not
+DELTA = 1e-6  # of differences
+RETRY = 1.3  # Left over, beside rounding, where another start is tried.
+SPREAD = 1.0  # of powers around 2, while few frames are fitted
+
+
+class Powers(NamedTuple):
+  """Fits of N paths under a pull that falls as r^-power.
+
+  Attributes:
+    power: [N]; 2 is Newton's.
+    error: [N] standard error, of positions rounded to bins; NaN where the path
+      does not fix it.
+    rounding: [N] as of `Fits`.
+  """
+
+  power: np.ndarray
+  error: np.ndarray
+  rounding: np.ndarray
+
+  @property
+  def good(self) -> np.ndarray:
+    """[N] bool: does the path explain what was seen, and fix the power?"""
+    return (self.rounding < POOR) & (self.error < np.inf)
+
+
+def fit_power(
+  planet: np.ndarray, sun: np.ndarray, step: np.ndarray, width: float
+) -> Powers:
+  """Least squares of place, speed, pull and its power, path by path.
+
+  Two bodies pull each other, the centre of mass rests, and the path is
+  integrated; the first guesses are Kepler orbits of
+  all frames and of the first ones. A round orbit does
+  not tell the power: its error is large. Powers from 1 to 2 are found; paths of
+  steeper ones may leave an orbit too fast, and are not good then.
+
+  Args, raises: as of `fit`.
+  """
+  planet, sun = np.asarray(planet), np.asarray(sun)
+  first, noise = slice(FIRST_FRAMES), width / 12**0.5
+  whole = fit(planet, sun, step, width)
+  part = fit(planet[:, first], sun[:, first], step, width)
+  arrays = planet, sun, step, whole.theta, part.theta
+  frozen = tuple(checks.frozen(array, np.float64) for array in arrays)
+  power, squares, inverse = chunked_calls.run_rows(_powers, frozen, noise)
+  seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
+  free = np.maximum(seen - PATH_SIZE, 1)
+  error = np.sqrt(np.maximum(inverse, 0)) * noise
+  return Powers(power, error, np.sqrt(squares / free) / noise)
+
+
+@njit(error_model='numpy')
+def _powers(planet, sun, step, whole, part, noise) -> tuple[np.ndarray, ...]:
+  """Powers [N], squares left [N], and the powers' parts of inverses [N].
+
+  planet, sun: [N, T, 2], NaN where unseen; whole, part: [N, 8], see
+  `Fits`, orbits fitted to all frames and to the FIRST_FRAMES ones; noise: of
+  coordinates. Where a fit that begins from all leaves more than rounding, more
+  and more are fitted from the first ones on, as paths of other laws leave an
+  orbit slowly; the better fit counts.
+  """
+  num, frames = planet.shape[:2]
+  powers, squares = np.full(num, np.nan), np.full(num, np.nan)
+  inverse, theta = np.full(num, np.nan), np.empty(PATH_SIZE)
+  # What rounding alone would leave, with a margin: no second start is tried.
+  enough = (RETRY * noise) ** 2 * (4 * frames - PATH_SIZE)
+  for n in range(num):
+    for start in range(2):
+      if squares[n] < enough:
+        break
+      elements = whole[n] if start == 0 else part[n]
+      if math.isnan(elements[RATE]):
+        continue
+      steps, scale = _steps(elements, step[n]), _begin(elements, theta)
+      size = frames if start == 0 else min(FIRST_FRAMES, frames)
+      while True:
+        prior = 0.0 if size == frames else (noise / SPREAD) ** 2
+        room = np.empty((1 + PATH_SIZE - PLACE, size, 2))
+        seen = planet[n, :size], sun[n, :size]
+        problem = *seen, scale, step[n], steps, prior, room
+        left, variance = _fit_path(problem, theta)
+        if size == frames:
+          break
+        size = min(int(GROWTH * size), frames)
+      if not left >= squares[n]:
+        powers[n], squares[n], inverse[n] = theta[POWER], left, variance
+  return powers, squares, inverse
+
+
+@njit(error_model='numpy')
+def _steps(theta, step) -> int:
+  # Steps of a frame, by how fast the fitted orbit turns where it is nearest.
+  e = math.sqrt(theta[H] ** 2 + theta[K] ** 2)
+  # At the periapsis the true anomaly grows by n sqrt(1 + e) / (1 - e)^1.5 a
+  # year; sqrt(1 + e) is at most 1.4 and left out.
+  angle = step * theta[RATE] / (1 - e) ** 1.5
+  return min(max(int(angle / ANGLE) + 1, 2), MOST)
+
+
+@njit(error_model='numpy')
+def path(theta, scale, step, steps, out) -> None:
+  """R at each frame into out [T, 2], by Runge and Kutta's fourth order.
+
+  theta: see above; scale: AU; steps: of integration in a frame.
+  """
+  x, y, u, v = theta[PLACE], theta[PLACE + 1], theta[SPEED], theta[SPEED + 1]
+  pull, half, square = math.exp(theta[PULL]), theta[POWER] / 2, scale * scale
+  h = step / steps
+  for t in range(len(out)):
+    out[t, 0], out[t, 1] = x, y
+    for _ in range(steps if t + 1 < len(out) else 0):
+      sx = sy = su = sv = 0.0
+      x1, y1, u1, v1 = x, y, u, v
+      # Slopes at t, twice at t + h / 2, and at t + h, weighed 1 2 2 1.
+      for k in range(4):
+        r = x1 * x1 + y1 * y1
+        f = -pull * (square / r) ** half / math.sqrt(r)
+        a, b = f * x1, f * y1
+        weight = 1.0 if k in (0, 3) else 2.0
+        sx, sy = sx + weight * u1, sy + weight * v1
+        su, sv = su + weight * a, sv + weight * b
+        part = h if k == 2 else 0.5 * h
+        x1, y1, u1, v1 = (
+          x + part * u1,
+          y + part * v1,
+          u + part * a,
+          v + part * b,
+        )
+      x, y = x + h / 6 * sx, y + h / 6 * sy
+      u, v = u + h / 6 * su, v + h / 6 * sv
+
+
+@njit(error_model='numpy')
+def _path_squares(problem, theta, normal, gradient) -> float:
+  # Squares of what is left, and J'J, J'r. problem: planet, sun [T, 2]; scale,
+  # step and steps of `path`; prior, the weight of the power's distance from 2;
+  # room [7, T, 2] for the path, and for it with each of theta[3:] moved.
+  planet, sun, scale, step, steps, prior, room = problem
+  row = np.empty(PATH_SIZE)
+  path(theta, scale, step, steps, room[0])
+  # Integrated paths have no closed-form slopes: these are finite differences.
+  # Slopes by centre and share are exact, see below.
+  for k in range(PLACE, PATH_SIZE):
+    value = theta[k]
+    theta[k] = value + DELTA
+    path(theta, scale, step, steps, room[1 + k - PLACE])
+    theta[k] = value
+  for i in range(PATH_SIZE):
+    gradient[i] = 0.0
+    for j in range(PATH_SIZE):
+      normal[i, j] = 0.0
+  far, w = theta[POWER] - 2, theta[SHARE]
+  total = prior * far * far
+  gradient[POWER], normal[POWER, POWER] = -prior * far, prior
+  for t in range(len(planet)):
+    for body in range(2):
+      seen, part = (planet, 1 - w) if body == 0 else (sun, -w)
+      if math.isnan(seen[t, 0]):
+        continue
+      for axis in range(2):
+        place = room[0, t, axis]
+        left = seen[t, axis] - theta[axis] - part * place
+        total += left * left
+        row[0], row[1], row[SHARE] = 1.0 - axis, 1.0 * axis, -place
+        for k in range(PLACE, PATH_SIZE):
+          row[k] = part * (room[1 + k - PLACE, t, axis] - place) / DELTA
+        for i in range(PATH_SIZE):
+          gradient[i] += row[i] * left
+          for j in range(i + 1):
+            normal[i, j] += row[i] * row[j]
+  return total
+
+
+@njit(error_model='numpy')
+def _fit_path(problem, theta) -> tuple[float, float]:
+  # Fits theta from what is there: squares left, and the power's own part of
+  # the inverse of J'J; NaN where it is not fixed.
+  best, fixed, lower = _minimize(_path_squares, problem, theta, PATH_STEPS)
+  if not fixed:
+    return best, math.nan
+  column = np.zeros(PATH_SIZE)
+  column[POWER] = 1.0
+  solve(lower, column)
+  return best, column[POWER]
+
+
+@njit(error_model='numpy')
+def _begin(elements, theta) -> float:
+  # Theta of a fitted orbit; its scale.
+  slope = np.empty((2, SIZE))
+  theta[0], theta[1], theta[SHARE] = elements[0], elements[1], elements[SHARE]
+  orbit(elements, 0.0, theta[PLACE : PLACE + 2], slope)
+  for axis in range(2):
+    theta[SPEED + axis] = elements[RATE] * slope[axis, LONGITUDE]
+  scale = math.exp(elements[AXIS])
+  theta[PULL] = math.log(elements[RATE] ** 2 * scale)
+  theta[POWER] = 2.0
+  return scale

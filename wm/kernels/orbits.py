@@ -123,7 +123,7 @@ def positions(systems: Systems, rows: int) -> np.ndarray:
 def _positions(
   orbits, shares, planets, centres, steps, pinned, rows
 ) -> np.ndarray:
-  """[N, rows, 2] positions; arguments as of `orbits.positions`."""
+  """[N, rows, 2] positions; arguments as of `positions`."""
   out = np.empty((orbits.shape[0], rows, 2))
   work, sun = _room(rows)
   for n in range(orbits.shape[0]):
@@ -144,7 +144,7 @@ def states(systems: Systems, rows: int) -> np.ndarray:
 
 @njit(error_model='numpy')
 def _states(orbits, planets, steps, rows) -> np.ndarray:
-  """[N, rows, 4] states of planets; arguments as of `orbits.states`."""
+  """[N, rows, 4] states of planets; arguments as of `states`."""
   out = np.full((orbits.shape[0], rows, 4), np.nan)
   (x, y, cosines, sines), _ = _room(rows)
   for n in range(orbits.shape[0]):
@@ -157,6 +157,7 @@ def _states(orbits, planets, steps, rows) -> np.ndarray:
       a, e, turn, rate = orbit[0], orbit[1], orbit[2], orbit[4]
       flat, ct, st = math.sqrt(1 - e * e), math.cos(turn), math.sin(turn)
       for j in range(num):
+        #   dE/dt = n / (1 - e cos E); times -a sin E and b cos E along the axes
         speed = a * rate / (1 - e * cosines[j])
         along, across = -speed * sines[j], speed * flat * cosines[j]
         row = out[n, j * bodies + k]
@@ -188,7 +189,7 @@ def bins(
 def _bins(
   orbits, shares, planets, centres, steps, pinned, rows, box, per_unit, num
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Bins of positions, and rows outside; arguments as of `orbits.bins`."""
+  """Bins of positions, and rows outside; arguments as of `bins`."""
   binned = np.empty((orbits.shape[0], rows, 2), np.int32)
   outside = np.zeros(orbits.shape[0], np.int64)
   work, sun = _room(rows)
@@ -200,6 +201,7 @@ def _bins(
     for r in range(rows):
       x = math.floor((places[r, 0] + box) * per_unit)
       y = math.floor((places[r, 1] + box) * per_unit)
+      # Counted before it is clipped.
       beyond += (x < 0) | (x >= num) | (y < 0) | (y >= num)
       out[r, 0] = min(max(x, 0), num - 1)
       out[r, 1] = min(max(y, 0), num - 1)
@@ -231,6 +233,7 @@ def solved(mean, e) -> float:
 # error_model: so would a check for division by zero, which cannot happen.
 @njit(inline='always', error_model='numpy')
 def _sine_cosine(x) -> tuple[float, float]:
+  #   x = k pi + y, |y| <= pi / 2: sine and cosine of y, times (-1)^k
   k = math.floor(x * PER_PI + 0.5)
   y = (x - k * PI) - k * PI_LOW
   sign = 1 - 2 * (k - 2 * math.floor(k * 0.5))
@@ -259,6 +262,7 @@ def anomalies(e, first, rate, x, cosines, sines) -> None:
   overwritten.
   """
   num = len(x)
+  # Until the last correction `sines` holds the mean anomalies.
   for j in range(num):
     mean = first + j * rate
     mean -= TURN * math.floor(mean * PER_TURN + 0.5)
@@ -273,6 +277,7 @@ def anomalies(e, first, rate, x, cosines, sines) -> None:
   for j in range(num):
     s, c = _sine_cosine(x[j])
     d = _correction(e, sines[j], x[j], s, c)
+    # E + d by the sums of angles: of so small a d two terms are exact.
     q = d * d
     sd, cd = d * (1 - q * (1 / 6)), 1 - q * 0.5
     x[j] = d

@@ -27,7 +27,7 @@ import numpy as np
 from wm import core
 from wm.kernels.base import chunked_calls
 from wm.kernels.base.jit import njit
-from wm.kernels.orbits.motion import (
+from wm.kernels.orbits import (
   GRAVITY,
   TURN,
   Systems,
@@ -92,7 +92,7 @@ def cloud(systems: Systems) -> np.ndarray:
   return np.concatenate([place[:, 0], place[:, 1], moving[:, 2:], masses], 1)
 
 
-class Grid(NamedTuple):
+class BinGrid(NamedTuple):
   """Half of the box's width in AU, and bins along an axis."""
 
   box: float
@@ -111,7 +111,7 @@ def observe(
   tokens: np.ndarray,
   priors: np.ndarray,
   sweeps: int,
-  grid: Grid,
+  grid: BinGrid,
   seeds: np.ndarray,
 ) -> None:
   """Rules out, in place, what disagrees with one further bin of each row.
@@ -145,6 +145,7 @@ def _observe_all(
   alive, tokens: [R]; bins: [R, T]; prior: [R, SIZE]; seeds: [R] uint32.
   """
   for r in range(len(clouds)):
+    # Seeds Numba's generator; NumPy's, which Python code uses, is separate.
     np.random.seed(seeds[r])
     args = clouds[r], alive[r], bins[r], tokens[r], prior[r]
     alive[r] = _observe(*args, sweeps, box, per_unit)
@@ -155,7 +156,7 @@ def counts(
   alive: np.ndarray,
   tokens: np.ndarray,
   priors: np.ndarray,
-  grid: Grid,
+  grid: BinGrid,
 ) -> np.ndarray:
   """[R, bins] int64 particles by the bin of each row's next token.
 
@@ -200,6 +201,7 @@ def density(z, prior, orbit) -> float:
   kind, low = prior[KIND], planet
   if kind == BINARIES:
     low = planet / star
+  # No orbit of this prior: clockwise, unbound, or masses out of bounds.
   if not (
     h > 0
     and inverse > 0
@@ -209,6 +211,7 @@ def density(z, prior, orbit) -> float:
   ):
     return -math.inf
   a = 1 / inverse
+  # The eccentricity vector, towards the periapsis.
   ex = ((square - mu / r) * x - along * vx) / mu
   ey = ((square - mu / r) * y - along * vy) / mu
   e = max(math.hypot(ex, ey), 1e-12)
@@ -219,6 +222,7 @@ def density(z, prior, orbit) -> float:
     and rate * prior[STEP] <= 0.5 * TURN
   ):
     return -math.inf
+  #   e sin E = r . v / sqrt(mu a)     e cos E = 1 - r / a
   anomaly = math.atan2(along / math.sqrt(mu * a), 1 - r / a)
   share = planet / (star + planet)
   orbit[AXIS], orbit[E], orbit[PX], orbit[PY] = a, e, ex / e, ey / e
@@ -294,6 +298,7 @@ def _sweep(cloud, logs, orbit, prior, bins, last, slack, box, per_unit) -> int:
     low, size = (half, num - half) if i < half else (0, half)
     first = low + int(np.random.random() * size)
     second = low + int(np.random.random() * size)
+    # One move in ten adds the whole difference: a jump between two modes.
     length = np.random.random()
     length = 1.0 if length < 0.1 else length
     for d in range(NUMBERS):
@@ -301,6 +306,8 @@ def _sweep(cloud, logs, orbit, prior, bins, last, slack, box, per_unit) -> int:
     proposed = density(trial, prior, orbit)
     if proposed == -math.inf or first == second:
       continue
+    # Metropolis: the proposal is symmetric, as (first, second) is as likely as
+    # (second, first).
     if math.log(1 - np.random.random()) < proposed - logs[i] and _agrees(
       orbit, prior[STEP], bins, last, slack, box, per_unit
     ):
@@ -347,6 +354,7 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
       off[i] = beyond(orbit, step, token, bins[token], box, per_unit)
       inside += off[i] <= 0
     slack = 0.0
+    # Too few are in the bin: it is widened so far that half of them are.
     if inside * LEAST < num:
       slack = max(np.sort(off[:alive])[alive // 2], 0.0)
     survivors = 0
@@ -356,6 +364,7 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
         survivors += 1
     if slack == 0 and 2 * survivors >= num:
       return survivors
+    # Copies fill the cloud; `_spread` then moves them apart.
     for i in range(survivors, num):
       cloud[i], logs[i] = cloud[i - survivors], logs[i - survivors]
     alive = num
@@ -363,6 +372,7 @@ def _observe(cloud, alive, bins, token, prior, sweeps, box, per_unit) -> int:
     _spread(cloud, logs, orbit, prior, *args)
     if slack == 0:
       return num
+  # No orbit of the prior reaches the bin: it is passed over from now on.
   bins[token] = -1
   cloud[:] = before
   return alive_before
