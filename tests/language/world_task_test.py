@@ -30,7 +30,7 @@ from wm.language import (
 from wm.language import registry as registered
 from wm.library import report as reports
 from wm.models.serving import provider
-from wm.reporting import collect, model_comparison
+from wm.reporting import collect, model_comparison, tables
 
 WORLD = 'maps(rows=3, columns=3)'
 METRICS = (
@@ -198,7 +198,7 @@ def test_variants_are_told_apart_and_spread(folder, tmp_path):
   folders = world_questions.score_logs([log], tmp_path / 'out')
   assert len(folders) == len(variants)
   frame = model_comparison.wording_table(
-    [collect.load(one) for one in folders]
+    tables.results([collect.load(one) for one in folders])
   ).frame
   assert set(frame['model']) == {"language(model='wm/solver')"}
   assert set(frame['tellings']) == {'4'}

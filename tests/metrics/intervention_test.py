@@ -11,7 +11,7 @@ from wm.core import registry
 from wm.evaluation import probing, results
 from wm.metrics import intervention
 from wm.models.serving import oracles
-from wm.reporting import collect, curves
+from wm.reporting import collect, curves, tables
 
 QUICK = {'num': 60, 'epochs': 60, 'batch': 64, 'lr': 0.1, 'data': 'all'}
 LATTICE = 'lattice(size=5, length=12)'
@@ -134,7 +134,10 @@ def test_a_report_draws_it_by_layer(tmp_path):
   found = metric(Holding(world), world, 0)
   about = {'seed': 0, 'model_name': 'm', 'extra': {}}
   parts = results.summed_up(metric, found, world, **about)
-  drawn = curves.curves([collect.Run(tmp_path, *parts, [], None)])
+  drawn = curves.curves(
+    [collect.Run(tmp_path, *parts, [], None)],
+    tables.results([collect.Run(tmp_path, *parts, [], None)], breakdown=True),
+  )
   assert [one.quantity for one in drawn] == list(metric.headline)
   assert {one.axis for one in drawn} == {'layer whose activations are edited'}
   assert drawn[0].points.place.tolist() == [0, 1, 2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wm.evaluation import comparisons
-from wm.reporting import collect, model_comparison
+from wm.reporting import collect, model_comparison, tables
 
 WORLD = 'lattice()'
 
@@ -45,7 +45,9 @@ def runs(tmp_path):
 
 
 def test_a_ratio_that_decides_the_loss_has_correlation_minus_one(runs):
-  frame = model_comparison.correlation_table(runs).frame.set_index('measure')
+  frame = model_comparison.correlation_table(
+    tables.results(runs)
+  ).frame.set_index('measure')
   ratio = 'inductive_bias(): r_ib / (1 - d_ib)'
   assert frame.loc[ratio, 'transfer(): loss'] == '-1.00 [-1.00, -1.00], n=5'
   points = [
@@ -59,10 +61,10 @@ def test_a_ratio_that_decides_the_loss_has_correlation_minus_one(runs):
 
 
 def test_few_models_and_one_metric_have_no_table(runs):
-  assert model_comparison.correlation_table(runs[:3]) is None
+  assert model_comparison.correlation_table(tables.results(runs[:3])) is None
   for run in runs:
     run.entries[:] = [e for e in run.entries if e['metric'] == 'transfer']
-  assert model_comparison.correlation_table(runs) is None
+  assert model_comparison.correlation_table(tables.results(runs)) is None
 
 
 def test_resamples_are_of_whole_models():

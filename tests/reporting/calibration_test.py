@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wm.reporting import collect, curves, figures, write
+from wm.reporting import collect, curves, figures, tables, write
 
 BINS = 0.05, 0.5, 0.95
 
@@ -37,22 +37,24 @@ def runs(tmp_path) -> list[collect.Run]:
   return [run_of(tmp_path, 'net', 0.5), run_of(tmp_path, 'oracle', 1.0)]
 
 
-def test_bins_are_paired_in_order(runs):
+def test_bins_are_paired_in_order(runs, tmp_path):
   lost = next(e for e in runs[0].entries if e['quantity'] == 'axis_linear_0.5')
   lost['value'] = None
-  ((near, linear),) = curves.calibrations(runs)
+  ((near, linear),) = curves.calibrations(tables.results(runs))
   assert (near.oracle, linear.oracle) == ('nearest', 'linear')
   values = [(a['value'], c['value']) for a, c in linear.lines['net']]
   assert values == [(-0.05, -0.025), (-0.95, -0.475)]
   assert [len(line) for line in near.lines.values()] == [3, 3]
-  assert not curves.calibrations([runs[0].__class__('', [lost], [], [], None)])
+  assert not curves.calibrations(
+    tables.results([collect.Run(tmp_path, [lost], [], [], None)])
+  )
 
 
-def test_who_does_as_the_oracle_is_on_the_diagonal(runs, monkeypatch):
+def test_who_does_as_the_oracle_is_on_the_diagonal(runs, tmp_path, monkeypatch):
   kept = []
   monkeypatch.setattr(figures, 'to_png', lambda figure: kept.append(figure))
-  runs.append(run_of('', 'net', 0.25, 'extrapolation(num=7)'))
-  (given,) = curves.calibrations(runs)
+  runs.append(run_of(tmp_path, 'net', 0.25, 'extrapolation(num=7)'))
+  (given,) = curves.calibrations(tables.results(runs))
   curves.draw_calibrations(given)
   limits = {(*a.get_xlim(), *a.get_ylim()) for a in kept[0].axes}
   ((left, right, low, high),) = limits

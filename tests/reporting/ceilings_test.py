@@ -7,6 +7,11 @@ import pytest
 
 from wm.reporting import ceilings, collect, tables
 
+
+def with_results(runs):
+  return runs, tables.results(runs)
+
+
 WORLD = "maps(traversal='shortest')"
 NET = 'transformer(layers=2)'
 REPLAN = "bayes(off='replan')"
@@ -53,7 +58,7 @@ FULL = {
 
 
 def cells(runs) -> dict[str, str]:
-  return dict(tables.main_table(ceilings.ordered(runs)).rows)
+  return dict(tables.main_table(*with_results(ceilings.ordered(runs))).rows)
 
 
 def test_rows_go_from_who_knows_nothing_to_who_knows_the_rules():
@@ -74,9 +79,12 @@ def test_positions_with_known_numbers():
   assert 'position' not in ' '.join(
     text for name, text in shown.items() if name != 'net'
   )
-  note = tables.main_table(page_of(**FULL)).note
+  note = tables.main_table(*with_results(page_of(**FULL))).note
   assert '1 is Bayes, replanning, of the sampler' in note
-  assert '1 is Bayes, of the sampler' in tables.main_table(runs).note
+  assert (
+    '1 is Bayes, of the sampler'
+    in tables.main_table(runs, tables.results(runs)).note
+  )
 
 
 def test_a_ceiling_that_is_not_measured_gives_way_to_the_other():
@@ -100,7 +108,7 @@ def test_what_is_beyond_the_ceiling_is_marked(values, end):
   assert cells(runs)['net'].endswith(end)
   said = 'the metric rewards something else there'
   marked = 'beyond' in ' '.join(cells(runs).values())
-  assert (said in tables.main_table(runs).note) == marked
+  assert (said in tables.main_table(runs, tables.results(runs)).note) == marked
 
 
 def test_a_uniform_guesser_beyond_the_ceiling_is_marked():
@@ -145,7 +153,7 @@ def test_what_was_not_measured_stands_beside_the_value(n, vacuous, text):
 
 
 def lines_of(runs, name) -> list[str]:
-  rows = tables.main_table(ceilings.ordered(runs)).rows
+  rows = tables.main_table(*with_results(ceilings.ordered(runs))).rows
   return [*tables.lines(dict(rows)[name])]
 
 
@@ -181,7 +189,7 @@ def test_quantities_whose_n_is_too_small_are_named():
     for one in runs:
       value = one.entries[0]['value']
       one.entries[0] |= {'low': value - half, 'high': value + half}
-    return tables.main_table(runs).note
+    return tables.main_table(runs, tables.results(runs)).note
 
   # An interval of +-.1 is an error of .051: .2 apart would show.
   assert 'compression: precision (0.1 apart, 0.2 would show)' in note(
@@ -202,7 +210,10 @@ def test_many_quantities_are_rows():
       ]
     return ceilings.ordered(made)
 
-  few, many = tables.main_table(runs(8)), tables.main_table(runs(9))
+  few, many = (
+    tables.main_table(runs(8), tables.results(runs(8))),
+    tables.main_table(runs(9), tables.results(runs(9))),
+  )
   assert (few.heads[0], len(few.heads), len(few.rows)) == ('model', 9, 6)
   assert many.heads == ('quantity', *(one[0] for one in few.rows))
   assert [row[0] for row in many.rows] == [

@@ -8,6 +8,11 @@ from wm.core import registry
 from wm.evaluation import comparisons, results
 from wm.reporting import collect, model_comparison, tables
 
+
+def with_results(runs):
+  return runs, tables.results(runs)
+
+
 WORLD, SPEC = 'maps(rows=3, columns=3)', 'compression(trials=40)'
 QUANTITY = registry.find('metric', 'compression').headline[0]
 
@@ -47,7 +52,7 @@ def values(share: float) -> np.ndarray:
 def test_each_pair_is_compared_trial_by_trial(made):
   shares = {'a': 0.9, 'b': 0.1, 'c': 0.1}
   runs = [made(name, values(share)) for name, share in shares.items()]
-  table = model_comparison.paired_table(runs)
+  table = model_comparison.paired_table(runs, tables.results(runs))
   assert table is not None
   assert table.heads == ('quantity', 'a − b', 'a − c', 'b − c')
   ((head, *cells),) = table.rows
@@ -76,7 +81,7 @@ def test_each_pair_is_compared_trial_by_trial(made):
 )
 def test_other_trials_are_not_compared(made, changed):
   runs = [made('a', values(0.9)), made('b', values(0.1), **changed)]
-  table = model_comparison.paired_table(runs)
+  table = model_comparison.paired_table(runs, tables.results(runs))
   assert table is not None
   assert table.rows[0][1] == 'not the same trials'
   assert 'Not the same trials' in table.note
@@ -86,22 +91,22 @@ def test_results_without_trials_say_so(made):
   runs = [made('a', values(0.9)), made('b', values(0.1))]
   path = results.path(runs[1].folder, 'compression', SPEC)
   path.with_suffix('.npz').write_bytes(b'')
-  table = model_comparison.paired_table(runs)
+  table = model_comparison.paired_table(runs, tables.results(runs))
   assert table is not None
   assert table.rows[0][1] == 'no trials kept'
 
 
 def test_many_models_are_compared_with_the_first(made):
   runs = [made(name, values(0.1 * k)) for k, name in enumerate('abcde')]
-  table = model_comparison.paired_table(runs)
+  table = model_comparison.paired_table(runs, tables.results(runs))
   assert table is not None
   assert table.heads[1:] == tuple(f'a − {name}' for name in 'bcde')
 
 
 def test_one_trained_model_has_no_table(made):
   runs = [made('a', values(0.9)), made('b', values(0.1), training=None)]
-  assert model_comparison.paired_table(runs) is None
-  assert model_comparison.paired_table([]) is None
+  assert model_comparison.paired_table(runs, tables.results(runs)) is None
+  assert model_comparison.paired_table([], tables.results([])) is None
 
 
 @pytest.mark.parametrize(
@@ -122,7 +127,7 @@ def test_without_an_interval_it_says_why(made, clusters, bounds, why, more):
   about = {'group': np.arange(40) % clusters, 'bounds': bounds}
   shares = (np.full(40, 0.75), np.full(40, 0.25))
   runs = [made(name, x, **about) for name, x in zip('ab', shares, strict=True)]
-  table = model_comparison.paired_table(runs)
+  table = model_comparison.paired_table(runs, tables.results(runs))
   assert table is not None
   cell = table.rows[0][1]
   assert cell.startswith(f'0.500 ({why}), n=40' if why else '0.500 [')
@@ -132,7 +137,7 @@ def test_without_an_interval_it_says_why(made, clusters, bounds, why, more):
 
 def test_the_note_says_what_a_difference_is_about(made):
   table = model_comparison.paired_table(
-    [made('a', values(0.9)), made('b', values(0.1))]
+    *with_results([made('a', values(0.9)), made('b', values(0.1))])
   )
   assert 'these two trained models only, not about the recipes' in table.note
   assert 'too few' not in table.note.lower()

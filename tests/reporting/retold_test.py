@@ -2,9 +2,9 @@
 
 import math
 
-import pytest
+import pandas as pd
 
-from wm.reporting import collect, model_comparison
+from wm.reporting import collect, model_comparison, tables
 
 
 def entry(model, value, width=0.4, seed=0):
@@ -29,22 +29,20 @@ def run(tmp_path, model, value, seed=0):
 
 
 def test_a_spread_is_over_all_tellings_and_by_each_field():
-  results = [
-    model_comparison.WordingResult((wording, names), value, 0.1)
-    for wording, names, value in (
-      ('a', 0, 0.5),
-      ('a', 1, 0.7),
-      ('b', 0, 0.1),
-      ('b', 1, 0.3),
-    )
-  ]
-  found = model_comparison.spread(results)
-  assert (found.tellings, found.least, found.greatest) == (4, 0.1, 0.7)
-  assert found.mean == pytest.approx(0.4)
-  assert found.deviation == pytest.approx(math.sqrt(0.2 / 3))
+  half = 0.1 * model_comparison.NORMAL_95
+  values = pd.Series([0.5, 0.7, 0.1, 0.3])
+  entries = pd.DataFrame(
+    {'value': values, 'low': values - half, 'high': values + half}
+  )
+  fields = pd.DataFrame({'wording': [*'aabb'], 'names': [0, 1, 0, 1]})
+  cells = model_comparison.spread(entries, fields)
+  assert cells['least to greatest'] == '0.100 to 0.700'
+  assert cells['mean'] == '0.400'
+  assert cells['deviation'] == f'{math.sqrt(0.2 / 3):.3f}'
   # Means are .6 and .2 by wording, .3 and .5 by names.
-  assert found.by == pytest.approx((math.sqrt(0.08), math.sqrt(0.02)))
-  assert found.chance == pytest.approx(0.1)
+  assert cells['by wording'] == f'{math.sqrt(0.08):.3f}'
+  assert cells['by names'] == f'{math.sqrt(0.02):.3f}'
+  assert cells['by chance'] == '0.100'
 
 
 def test_tellings_of_one_model_are_one_row(tmp_path):
@@ -58,7 +56,7 @@ def test_tellings_of_one_model_are_one_row(tmp_path):
     "language(model='wm/yes', names=2)": None,
   }
   runs = [run(tmp_path, *pair) for pair in values.items()]
-  frame = model_comparison.wording_table(runs).frame
+  frame = model_comparison.wording_table(tables.results(runs)).frame
   (row,) = frame.to_dict('records')
   assert row['model'] == "language(model='wm/random')"
   assert row['measure'] == 'compression: precision'
@@ -68,7 +66,7 @@ def test_tellings_of_one_model_are_one_row(tmp_path):
   assert row['least to greatest'] == '0.200 to 0.600'
   assert row['by wording'] == '0.212'
   assert row['by chance'] == '0.102'
-  assert model_comparison.wording_table(runs[:1]) is None
+  assert model_comparison.wording_table(tables.results(runs[:1])) is None
 
 
 def test_seeds_are_rows_of_their_own(tmp_path):
@@ -78,8 +76,10 @@ def test_seeds_are_rows_of_their_own(tmp_path):
     for seed in (0, 1)
     for name, value in zip(names, (0.2, 0.4), strict=True)
   ]
-  frame = model_comparison.wording_table(runs).frame
+  frame = model_comparison.wording_table(tables.results(runs)).frame
   assert list(frame['seed']) == ['0', '1']
   assert list(frame['mean']) == ['0.300', '0.400']
   assert set(frame['tellings']) == {'2'}
-  assert 'seed' not in model_comparison.wording_table(runs[:2]).frame
+  assert (
+    'seed' not in model_comparison.wording_table(tables.results(runs[:2])).frame
+  )

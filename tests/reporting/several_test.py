@@ -59,13 +59,13 @@ def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
   assert (mean['value'], mean['low'], mean['high']) == (0.5, 0.25, 0.75)
   assert (mean['n'], mean['clusters']) == (80, 80)
   assert mean['seeds'] == (2, 2)
-  table = tables.main_table(found)
+  table = tables.main_table(found, tables.results(found))
   assert table.rows == (
     ('m', '0.500 [0.250, 0.750], 2 seeds'),
     ('other', '0.125 [0.025, 0.225], n=40'),
   )
   assert 'has their mean [least, greatest]; the table' in table.note
-  assert 'seeds' not in tables.main_table([other]).note
+  assert 'seeds' not in tables.main_table([other], tables.results([other])).note
 
 
 FEW, MANY = (0.75, 0.7, 0.8), (0.5, *[0.7] * 5)
@@ -95,7 +95,7 @@ def test_few_seeds_and_two_modes_are_shown(
 ):
   other = run_of(tmp_path, entry('other', value=0.125))
   runs = collect.pooled([*seed_runs(tmp_path, values), other])
-  table = tables.main_table(runs)
+  table = tables.main_table(runs, tables.results(runs))
   assert table.rows[0] == ('m', expected)
   assert "of this model's trials, not of other seeds" in table.note
   assert f'mean {brackets}; the table' in table.note
@@ -125,7 +125,7 @@ def test_a_refused_interval_says_why_beside_the_median(tmp_path):
   about = {'interval': 'too few clusters for an interval', **none}
   median = {'median': -2, 'median_low': -2.01, 'median_high': -1.99}
   run = run_of(tmp_path, entry(value=-1.95, outliers=1, **median, **about))
-  ((_, cell),) = tables.main_table([run]).rows
+  ((_, cell),) = tables.main_table([run], tables.results([run])).rows
   assert cell == (
     '-1.950 (too few clusters for an interval); '
     'median -2.000 [-2.010, -1.990], outliers: 1, n=40'
@@ -134,11 +134,11 @@ def test_a_refused_interval_says_why_beside_the_median(tmp_path):
 
 def test_a_seed_without_a_value_is_said(tmp_path):
   (run,) = collect.pooled(seed_runs(tmp_path, (0.25, None, 0.75)))
-  ((_, cell),) = tables.main_table([run]).rows
+  ((_, cell),) = tables.main_table([run], tables.results([run])).rows
   assert cell == '0.500 [0.250, 0.750], 2 of 3 seeds, 5 % unmeasured'
   assert run.entries[0]['unmeasured'] == {'not_finite': 4}
   (run,) = collect.pooled(seed_runs(tmp_path, (None, None)))
-  ((_, cell),) = tables.main_table([run]).rows
+  ((_, cell),) = tables.main_table([run], tables.results([run])).rows
   assert cell == '– (not_finite 8)'
 
 
@@ -205,7 +205,7 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
     )
     for name in ('one', 'two')
   ]
-  (table,) = tables.settings_tables(runs)
+  (table,) = tables.settings_tables(tables.results(runs))
   assert table.title == 'exactness(num=9): exact'
   assert table.heads == (
     *('model', 'default', 'data=games/human'),
@@ -215,8 +215,8 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   assert [row[:2] for row in table.rows] == [('one', low), ('two', low)]
   assert table.note == 'Value [95 % interval].'
   words = 'Of metrics with several settings it shows exactness(num=9).'
-  assert words in tables.main_table(runs).note
-  (whole,) = tables.quantity_tables(runs)
+  assert words in tables.main_table(runs, tables.results(runs)).note
+  (whole,) = tables.quantity_tables(tables.results(runs))
   assert whole.folded
   assert whole.title == f'All of {world}'
   assert whole.heads == ('model', 'exact', 'loss', 'trajectory')
@@ -224,8 +224,8 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
 
 def test_one_setting_needs_no_table(tmp_path):
   runs = [run_of(tmp_path, entry()), run_of(tmp_path, entry('other'))]
-  assert tables.settings_tables(runs) == []
-  assert tables.quantity_tables(runs) == []
+  assert tables.settings_tables(tables.results(runs)) == []
+  assert tables.quantity_tables(tables.results(runs)) == []
 
 
 def test_seeds_of_settings_are_said_once(tmp_path):
@@ -234,7 +234,7 @@ def test_seeds_of_settings_are_said_once(tmp_path):
     about = trained('m', n)
     both = [entry(spec=spec, **about) for spec in ('exactness()', CASTLING)]
     runs.append(run_of(tmp_path, *both))
-  (table,) = tables.settings_tables(collect.pooled(runs))
+  (table,) = tables.settings_tables(tables.results(collect.pooled(runs)))
   assert table.rows == (('m', *['0.500 [0.500, 0.500]'] * 2),)
   assert table.note == 'Mean [least, greatest] of 2 seeds.'
   assert table.title == 'exactness: exact'
@@ -243,7 +243,7 @@ def test_seeds_of_settings_are_said_once(tmp_path):
 def test_a_long_setting_is_no_place_on_an_axis(tmp_path):
   long, short = CASTLING, 'exactness(bins=9)'
   run = run_of(tmp_path, *(entry(spec=s) for s in ('exactness()', long, short)))
-  assert list(curves.ablations([run])) == ['bins']
+  assert list(curves.ablations(tables.results([run]))) == ['bins']
 
 
 # Steps.
@@ -263,7 +263,7 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
   ]
   parts += [entry(quantity='trajectory', where={'head': n}) for n in (1, 2)]
   run = run_of(tmp_path, entry(), breakdown=parts)
-  (one,) = curves.curves([run])
+  (one,) = curves.curves([run], tables.results([run], breakdown=True))
   assert (one.metric, one.quantity, one.column) == (
     'exactness',
     'exact',
@@ -276,9 +276,14 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
   assert [row[0] for row in first.rows] == [str(n) for n in range(0, 600, 20)]
   assert first.rows[0][1].startswith('0.900')
   assert [row[1] != '' for row in second.rows] == [True] * 12 + [False] * 18
-  few = curves.breakdown_table([run], [one])
+  few = curves.breakdown_table(tables.results([run], breakdown=True), [one])
   assert {row[2] for row in few.rows} == {'labelwise', 'trajectory'}
-  assert curves.breakdown_table([run_of(tmp_path)], []) is None
+  assert (
+    curves.breakdown_table(
+      tables.results([run_of(tmp_path)], breakdown=True), []
+    )
+    is None
+  )
 
 
 def test_models_have_colours_and_their_variants_dashes():
@@ -362,7 +367,7 @@ def test_no_place_of_a_panel_is_lost(tmp_path, monkeypatch, places, scale):
     for x in places
   ]
   run = run_of(tmp_path, entry(**spec), breakdown=parts)
-  ((curve,),) = curves.panel_curves([run])
+  ((curve,),) = curves.panel_curves(tables.results([run], breakdown=True))
   (axis,) = axes_of(monkeypatch, lambda: curves.draw_panels([curve]))
   assert axis.get_xscale() == scale
   (line,) = axis.lines
@@ -393,7 +398,7 @@ def test_curves_have_a_panel_for_each_setting(tmp_path, monkeypatch):
     for name in MODELS
   ]
   runs[0].breakdown[3].update(value=None, low=None, high=None)
-  (one,) = curves.curves(runs)
+  (one,) = curves.curves(runs, tables.results(runs, breakdown=True))
   assert curves.banded(one)
   default, castling = axes_of(monkeypatch, lambda: curves.draw_curves(one))
   assert default.get_title() == 'default'
@@ -426,7 +431,7 @@ def test_figure_7_has_its_correlation(tmp_path, monkeypatch):
     for n in range(5)
   ]
   run = run_of(tmp_path, entry(**metric, world='maps()'), breakdown=parts)
-  (one,) = curves.curves([run])
+  (one,) = curves.curves([run], tables.results([run], breakdown=True))
   ((key, found),) = one.correlations.items()
   assert key == ('compression()', 0)
   assert found.value == pytest.approx(np.corrcoef(place, value)[0, 1])

@@ -10,7 +10,7 @@ import pytest
 from tests import every_world
 from wm import core
 from wm.core import registry
-from wm.reporting import catalog, collect, curves, figures, write
+from wm.reporting import catalog, collect, curves, figures, tables, write
 
 
 def entry(model='a', value=0.5, spec='compression()', **more) -> dict:
@@ -76,7 +76,7 @@ def test_pictures_are_explained(world):
 def test_two_way_streets_are_named_in_the_table(tmp_path):
   parts = [entry(where={'two_way': n}) for n in range(3)]
   run = collect.Run(tmp_path, [entry()], parts, [], None)
-  table = curves.breakdown_table([run], [])
+  table = curves.breakdown_table(tables.results([run], breakdown=True), [])
   assert table.note == 'two_way: two-way streets at the current intersection'
 
 
@@ -96,7 +96,7 @@ def test_curves_that_coincide_are_told_apart(tmp_path, monkeypatch):
   for name in ('a', 'b', 'c'):
     parts = [entry(name, where={'two_way': n}) for n in range(20)]
     runs.append(collect.Run(tmp_path, [entry(name)], parts, [], None))
-  (given,) = curves.curves(runs)
+  (given,) = curves.curves(runs, tables.results(runs, breakdown=True))
   (axis,) = drawn(monkeypatch, lambda: curves.draw_curves(given))
   assert axis.get_xlabel() == 'two-way streets at the current intersection'
   lines = axis.lines

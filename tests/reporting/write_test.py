@@ -108,7 +108,7 @@ def test_page_needs_no_network(runs, tmp_path):
 
 def test_ablation_takes_the_base_as_one_of_its_points(runs):
   loaded = [collect.load(run) for run in runs]
-  found = curves.ablations(loaded)
+  found = curves.ablations(tables.results(loaded))
   assert list(found) == ['k']
   assert sorted(point['x'] for point in found['k']) == [0, 1]
 
@@ -121,7 +121,9 @@ def test_a_series_is_no_ablation(runs):
     for kind in kinds
   ]
   path.write_text(json.dumps(json.loads(path.read_text()) + more))
-  assert list(curves.ablations([collect.load(path.parent)])) == ['k']
+  assert list(
+    curves.ablations(tables.results([collect.load(path.parent)]))
+  ) == ['k']
 
 
 def test_text_is_escaped(runs, tmp_path):
@@ -202,11 +204,13 @@ def test_one_name_on_several_worlds(tmp_path):
     entries = [entry('m', 'detour', 'valid_0', value, **fixed)]
     entries.append(entry('m', 'next_token', 'validity', value, world=world))
     runs.append(collect.Run(tmp_path, entries, [], [], None))
-  assert [row[:2] for row in tables.main_table(runs).rows] == [
+  assert [
+    row[:2] for row in tables.main_table(runs, tables.results(runs)).rows
+  ] == [
     ('m on maps()', '0.250 [0.150, 0.350], n=40'),
     ('m on lattice()', '0.750 [0.650, 0.850], n=40'),
   ]
-  series = [table.rows for table in tables.series_tables(runs)]
+  series = [table.rows for table in tables.series_tables(tables.results(runs))]
   assert series == [
     (('m on maps()', '0.250 [0.150, 0.350], n=40'),),
     (('m on lattice()', '0.750 [0.650, 0.850], n=40'),),
@@ -219,7 +223,7 @@ def test_clusters_stand_beside_trials():
   assert tables.cell(few).endswith('n=40 in 12 clusters')
   assert tables.cell(own).endswith('n=40')
   run = collect.Run(pathlib.Path(), [few], [], [], None)
-  assert '40 in 12 clusters' in tables.full_table([run]).rows[0]
+  assert '40 in 12 clusters' in tables.full_table(tables.results([run])).rows[0]
 
 
 def test_number_formats():

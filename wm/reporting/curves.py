@@ -11,7 +11,6 @@ A model that does as the oracle does is on the diagonal.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,45 +54,51 @@ class Curve(NamedTuple):
     return any(entry['value'] is not None for entry in self.points.entry)
 
 
-def _headline(runs: Sequence[Run]) -> pd.DataFrame:
+def _headline(parts: pd.DataFrame) -> pd.DataFrame:
   """Returns the rows of headline quantities that are broken down by one
   column.
   """
-  frame = tables.results(runs, breakdown=True)
-  mask = (frame.headline != '') & frame['at'].isna() & (frame.column != '')
-  return frame[mask]
+  mask = (parts.headline != '') & parts['at'].isna() & (parts.column != '')
+  return parts[mask]
 
 
-def curves(runs: Sequence[Run]) -> list[Curve]:
-  """Returns a curve for each column that holds more than a few numbers."""
-  frame = _headline(runs)
+def _curve(metric: str, quantity: str, column: str, points: Any) -> Curve:
+  axis = catalog.column(column, metric, points.world.iloc[0])
+  points = points.sort_values('place', kind='stable')
+  return Curve(metric, quantity, column, axis, points, {})
+
+
+def curves(runs: Sequence[Run], parts: pd.DataFrame) -> list[Curve]:
+  """Returns a curve for each column that holds more than a few numbers.
+
+  Args:
+    runs: all of a report.
+    parts: `tables.results` of their breakdowns.
+  """
+  frame = _headline(parts)
   numbers = frame.place.map(lambda place: isinstance(place, int | float))
   frame = frame[numbers.astype(bool)]
-  result = []
-  by = frame.groupby(['metric', 'quantity', 'column'], sort=False)
-  for (metric, quantity, column), points in by:
-    if points.place.nunique() > FEW:
-      axis = catalog.column(column, metric, points.entry.iloc[0]['world'])
-      points = points.sort_values('place', kind='stable')
-      result.append(Curve(metric, quantity, column, axis, points, {}))
+  result = [
+    _curve(metric, quantity, column, points)
+    for (metric, quantity, column), points in frame.groupby(
+      ['metric', 'quantity', 'column'], sort=False
+    )
+    if points.place.nunique() > FEW
+  ]
   return _correlated(runs, result)
 
 
-def panel_curves(runs: Sequence[Run]) -> list[list[Curve]]:
+def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
   """Returns the curves of one picture, for each metric that has `panels`."""
-  frame = tables.results(runs, breakdown=True)
+  plain = parts[parts.plain.astype(bool)]
   result = []
-  for metric in dict.fromkeys(frame.metric):
+  for metric, of_metric in plain.groupby('metric', sort=False):
     curves = []
     for quantity in catalog.metric_class(metric).panels:
       column = quantity.rpartition('_')[2]
-      mine = (frame.metric == metric) & (frame.quantity == quantity)
-      points = frame[mine & (frame.column == column) & frame.plain.astype(bool)]
-      if len(points):
-        world = points.entry.iloc[0]['world']
-        axis = catalog.column(column, metric, world)
-        points = points.sort_values('place', kind='stable')
-        curves.append(Curve(metric, quantity, column, axis, points, {}))
+      mine = (of_metric.quantity == quantity) & (of_metric.column == column)
+      if mine.any():
+        curves.append(_curve(metric, quantity, column, of_metric[mine]))
     if curves:
       result.append(curves)
   return result
@@ -160,12 +165,12 @@ def curve_tables(curves: Sequence[Curve]) -> list[tables.Table]:
 
 
 def breakdown_table(
-  runs: Sequence[Run], drawn: Sequence[Curve]
+  parts: pd.DataFrame, drawn: Sequence[Curve]
 ) -> tables.Table | None:
   """Tables headline values by a property of the state (two-way streets: figure
   7), except those that are curves; None if nothing is left.
   """
-  frame = _headline(runs)
+  frame = _headline(parts)
   curved = {(curve.metric, curve.quantity, curve.column) for curve in drawn}
   keys = zip(frame.metric, frame.quantity, frame.column, strict=True)
   left = [number for number, key in enumerate(keys) if key not in curved]
@@ -271,7 +276,7 @@ def banded(curve: Curve) -> bool:
 _LONGEST = 20  # Characters of a value at an axis.
 
 
-def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
+def ablations(frame: pd.DataFrame) -> dict[str, list[Entry]]:
   """Returns field -> entries of the metrics that were run with several values
   of that field alone. Each entry holds the value as 'x'; the plainest spec is
   one.
@@ -279,7 +284,6 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   A series over a number is a table instead. Fields whose values are too long
   for an axis are left out.
   """
-  frame = tables.results(runs)
   plain = tables.plainest(list(frame.entry))
   shown = frame[(frame.headline != '') & frame['at'].isna()]
   points: dict[str, list[Entry]] = {}
@@ -357,7 +361,7 @@ def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:
   return labels
 
 
-_CALIBRATION = re.compile(r'(axis|curve)_(\w+)_([\d.]+)')
+_CALIBRATION = r'^(?P<half>axis|curve)_(?P<oracle>\w+)_(?P<middle>[\d.]+)$'
 _TITLE_WIDTH = 44  # Characters of a title's line.
 
 
@@ -376,30 +380,25 @@ class Calibration(NamedTuple):
   lines: dict[str, list[tuple[Entry, Entry]]]
 
 
-def calibrations(runs: Sequence[Run]) -> list[list[Calibration]]:
+def calibrations(frame: pd.DataFrame) -> list[list[Calibration]]:
   """Returns the panels of each metric; bins that lack a value are left out."""
-  by_oracle: dict[Any, dict[str, list[tuple[Entry, Entry]]]] = {}
-  for run in runs:
-    halves: dict[Any, dict[str, dict[str, Entry]]] = {}
-    for entry in run.entries:
-      match = _CALIBRATION.fullmatch(entry['quantity'])
-      if match and entry['value'] is not None:
-        half, oracle, middle = match.groups()
-        key = entry['metric'], entry.get('spec') or '', oracle
-        halves.setdefault(key, {}).setdefault(middle, {})[half] = entry
-    for key, bins in halves.items():
-      whole = [
-        (pair['axis'], pair['curve'])
-        for _, pair in sorted(bins.items(), key=lambda item: float(item[0]))
-        if len(pair) == 2
-      ]
-      if whole:
-        by_oracle.setdefault(key, {})[run.name] = whole
+  parts = frame.quantity.astype(str).str.extract(_CALIBRATION)
+  rows = frame.join(parts)[parts.half.notna() & frame.value.notna()]
   by_metric: dict[str, list[Calibration]] = {}
-  for (metric, spec, oracle), lines in by_oracle.items():
-    by_metric.setdefault(metric, []).append(
-      Calibration(metric, spec, oracle, lines)
-    )
+  keys = ['metric', 'spec', 'oracle']
+  for (metric, spec, oracle), panel in rows.groupby(keys, sort=False):
+    lines = {}
+    for _, line in panel.groupby('run', sort=False):
+      pairs = line.drop_duplicates(['middle', 'half'], keep='last')
+      bins = pairs.pivot(index='middle', columns='half', values='entry')
+      bins = bins.reindex(columns=['axis', 'curve']).dropna()
+      bins = bins.sort_index(key=lambda middle: middle.astype(float))
+      if len(bins):
+        name = line.entry.iloc[0]['model']
+        lines[name] = [*zip(bins['axis'], bins['curve'], strict=True)]
+    if lines:
+      panels = by_metric.setdefault(metric, [])
+      panels.append(Calibration(metric, spec, oracle, lines))
   return [*by_metric.values()]
 
 

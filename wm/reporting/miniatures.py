@@ -223,22 +223,14 @@ def _all(name: str, rows: Rows) -> tables.Table:
         key = metric, entry['quantity']
         plain[key] = min(plain.get(key, entry['spec']), entry['spec'], key=len)
   runs = ceilings.ordered([_run(row, of, plain) for row, of in rows.items()])
-  against, positions, table = ceilings.Against(runs), [], []
-  for place, run in enumerate(runs):
-    cells = {'row': run.name} | dict.fromkeys(map(': '.join, plain), '–')
-    for entry in run.entries:
-      if entry['value'] is not None:
-        at = against.position(place, entry)
-        shown = tables.interval(entry), ceilings.measured(entry)
-        column = f'{entry["metric"]}: {entry["quantity"]}'
-        cells[column] = tables.joined(*shown, *ceilings.words(at))
-        positions.append(at)
-    table.append(cells)
+  frame = tables.results(runs)
+  frame['head'] = frame.metric + ': ' + frame.quantity
   specs = ', '.join(dict.fromkeys(plain.values()))
   note = f'Mean over seeds [95 % interval over seeds]: {specs}.'
-  note += ceilings.note(positions)
-  frame = pd.DataFrame(table, dtype=object)
-  return tables.Table(f'All rows: {name}', frame, note, True)
+  note += ceilings.note(frame.position)
+  wide = tables.by_run(frame, 'head', 'interval')
+  wide = wide.rename(columns={'model': 'row'})
+  return tables.Table(f'All rows: {name}', wide, note, True)
 
 
 def _run(

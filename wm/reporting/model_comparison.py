@@ -9,11 +9,13 @@ beside that of the trials.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,10 +25,6 @@ from wm.core import registry
 from wm.evaluation import comparisons, results
 from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
-
-if TYPE_CHECKING:
-  from wm.evaluation import comparisons
-
 
 PAIRED_TITLE = 'Differences between trained models'
 MOST_PAIRED = 4  # Trained models of which each pair is compared.
@@ -38,53 +36,52 @@ _SAME = 'world', 'seed', 'spec', 'metric_version', 'world_version'
 _SHOWN = 0.001  # Smaller p values are shown as smaller than this.
 
 
-class _Trials(NamedTuple):
-  """A result and its trials; None where they are not kept."""
-
-  entry: Entry
-  scores: core.Scores | None
-
-
-def paired_table(runs: Sequence[Run]) -> tables.Table | None:
+def paired_table(
+  runs: Sequence[Run], frame: pd.DataFrame
+) -> tables.Table | None:
   """Tables a row for each headline quantity, a column for each pair of models.
 
   Args:
     runs: all of a report; those that stand for several seeds are left out.
+    frame: their `tables.results`.
 
   Returns:
     The table; None where no two trained models have a quantity in common.
   """
-  labelled = zip(runs, tables.labels(runs), strict=True)
+  labels = tables.labels(runs)
   trained = [
-    (run, label)
-    for run, label in labelled
+    place
+    for place, run in enumerate(runs)
     if ceilings.is_trained(run) and not run.seeds
   ]
-  pairs = [*itertools.combinations(range(len(trained)), 2)]
+  pairs = [*itertools.combinations(trained, 2)]
   if len(trained) > MOST_PAIRED:
-    pairs = [(0, other) for other in range(1, len(trained))]
-  compared = [
-    (head, [_difference(several[a], several[b]) for a, b in pairs])
-    for head, several in _quantities([run for run, _ in trained])
-  ]
-  compared = [(head, cells) for head, cells in compared if any(cells)]
+    pairs = [(trained[0], other) for other in trained[1:]]
+  compared: dict[str, list[comparisons.Difference | str]] = {}
+  shown = frame[(frame.headline != '') & frame.run.isin(trained)]
+  for (metric, spec), of_spec in shown.groupby(['metric', 'spec'], sort=False):
+    # Trials of one spec are held at a time.
+    scores = {place: _scores(runs[place], metric, spec) for place in trained}
+    for quantity, rows in of_spec.groupby('quantity', sort=False):
+      rows = rows.drop_duplicates('run').set_index('run').entry
+      cells = [
+        _difference(rows[a], rows[b], scores[a], scores[b])
+        if a in rows and b in rows
+        else ''
+        for a, b in pairs
+      ]
+      if any(cells):
+        compared[f'{spec}: {quantity}'] = cells
   if not compared:
     return None
-  names = [f'{trained[a][1]} − {trained[b][1]}' for a, b in pairs]
-  adjusted = _adjusted([cells for _, cells in compared])
-  rows = [
-    [
-      head,
-      *(
-        _difference_cell(difference, adjusted.get((k, n)))
-        for n, difference in enumerate(cells)
-      ),
-    ]
-    for k, (head, cells) in enumerate(compared)
-  ]
-  frame = pd.DataFrame(rows, columns=['quantity', *names], dtype=object)
-  note = _paired_note(len(adjusted), frame, len(trained))
-  return tables.Table(PAIRED_TITLE, frame, note, folded=len(pairs) > 6)
+  num = _adjust(compared.values())
+  table = pd.DataFrame(
+    [[head, *map(_difference_cell, row)] for head, row in compared.items()],
+    columns=['quantity', *(f'{labels[a]} − {labels[b]}' for a, b in pairs)],
+    dtype=object,
+  )
+  note = _paired_note(num, table, len(trained))
+  return tables.Table(PAIRED_TITLE, table, note, folded=len(pairs) > 6)
 
 
 def _paired_note(num: int, frame: pd.DataFrame, models: int) -> str:
@@ -117,31 +114,6 @@ def _paired_note(num: int, frame: pd.DataFrame, models: int) -> str:
   return note
 
 
-def _quantities(
-  runs: Sequence[Run],
-) -> Iterator[tuple[str, list[_Trials | None]]]:
-  """Yields the head of each headline quantity, and what each run has of it.
-
-  Trials of one spec are held at a time.
-  """
-  heads: dict[tuple[str, str], dict[str, None]] = {}
-  for run in runs:
-    for entry in run.entries:
-      if tables.headline(entry['metric'], entry['quantity'])[0]:
-        key = entry['metric'], tables.spec(entry)
-        heads.setdefault(key, {})[entry['quantity']] = None
-  for (metric, spec), quantities in heads.items():
-    parts = [_scores(run, metric, spec) for run in runs]
-    for quantity in quantities:
-      yield (
-        f'{spec}: {quantity}',
-        [
-          _trials(run, part, spec, quantity)
-          for run, part in zip(runs, parts, strict=True)
-        ],
-      )
-
-
 def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
   """Trials of a run by quantity; {} where there is no usable file of them."""
   path = results.path(run.folder, metric, spec)
@@ -153,256 +125,151 @@ def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
     return {}
 
 
-def _trials(
-  run: Run, part: dict[str, core.Scores], spec: str, quantity: str
-) -> _Trials | None:
-  for entry in run.entries:
-    if (tables.spec(entry), entry['quantity']) == (spec, quantity):
-      return _Trials(entry, part.get(quantity))
-  return None
-
-
 def _difference(
-  first: _Trials | None, second: _Trials | None
+  first: Entry,
+  second: Entry,
+  first_scores: Mapping[str, core.Scores],
+  second_scores: Mapping[str, core.Scores],
 ) -> comparisons.Difference | str:
-  """The difference of two results, or why there is none; '' if one lacks it."""
-  if first is None or second is None:
-    return ''
-  if any(first.entry.get(key) != second.entry.get(key) for key in _SAME):
+  """The difference of two results on their trials, or why there is none."""
+  if any(first.get(key) != second.get(key) for key in _SAME):
     return _OTHER
-  if first.scores is None or second.scores is None:
+  one = first_scores.get(first['quantity'])
+  two = second_scores.get(first['quantity'])
+  if one is None or two is None:
     return _MISSING
-  if not np.array_equal(first.scores.group, second.scores.group):
+  if not np.array_equal(one.group, two.group):
     return _OTHER
-  return comparisons.paired(first.scores, second.scores)
+  return comparisons.paired(one, two)
 
 
-def _adjusted(
-  rows: Sequence[Sequence[comparisons.Difference | str]],
-) -> dict[tuple[int, int], float]:
-  """(row, column) -> p adjusted for all that have one."""
-  p_values = {
-    (k, n): difference.p
-    for k, row in enumerate(rows)
-    for n, difference in enumerate(row)
+def _adjust(rows: Iterable[list[comparisons.Difference | str]]) -> int:
+  """Adjusts all p values together, in place; returns how many there are."""
+  tested = [
+    (row, column, difference, difference.p)
+    for row in rows
+    for column, difference in enumerate(row)
     if not isinstance(difference, str) and difference.p is not None
-  }
-  return dict(
-    zip(p_values, comparisons.holm([*p_values.values()]), strict=True)
-  )
+  ]
+  p_values = comparisons.holm([p for *_, p in tested])
+  for (row, column, difference, _), p in zip(tested, p_values, strict=True):
+    row[column] = difference._replace(p=p)
+  return len(tested)
 
 
-def _difference_cell(
-  difference: comparisons.Difference | str, p: float | None
-) -> str:
+def _difference_cell(difference: comparisons.Difference | str) -> str:
   if isinstance(difference, str):
     return difference
+  low, high, p = difference.low, difference.high, difference.p
   if difference.value is None:
     return '–'
   # Of enough clusters only those that all differ alike have no interval.
   few = difference.clusters < comparisons.FEWEST_PAIRED
   why = _FEW if few else f'{_ALIKE} {difference.clusters} clusters'
   shown = tables.interval({**difference._asdict(), 'interval': why})
-  if p is None or difference.low is None or difference.high is None:
+  if p is None or low is None or high is None:
     return tables.joined(shown, f'n={difference.n}')
   small = f'p<{_SHOWN}' if p < _SHOWN else f'p={p:.3f}'
   cell = tables.joined(shown, small, f'n={difference.n}')
-  return (
-    cell
-    if difference.low <= 0 <= difference.high
-    else tables.Bold(*cell.pieces)
-  )
+  return cell if low <= 0 <= high else tables.Bold(*cell.pieces)
 
 
 # Ends of quantities that are of another point of the same model.
 POINTS = ('', '_untrained')
 
-# World and metric's spec -> run -> quantity -> value.
-Values = dict[tuple[str, str], dict[int, dict[str, float]]]
 
+def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
+  """Tables correlations; None where there are too few models, or no pair.
 
-def correlation_table(runs: Sequence[Run]) -> tables.Table | None:
-  """Tables correlations; None where there are too few models, or no pair."""
-  values, metrics = _values(runs)
-  rows = []
-  for (world, spec), mine in values.items():
-    metric = metrics[spec]
-    for (other_world, other_spec), theirs in values.items():
-      probe = metrics[other_spec]
+  frame: `tables.results` of all runs of a report.
+  """
+  measured = frame[frame.value.notna()]
+  values = {
+    key: {
+      run: dict(zip(rows.quantity, rows.value, strict=True))
+      for run, rows in of_spec.groupby('run', sort=False)
+    }
+    for key, of_spec in measured.groupby(
+      ['world', 'metric', 'spec'], sort=False
+    )
+  }
+  cells: dict[tuple[str, str], dict[str, str]] = {}
+  for (world, metric, spec), mine in values.items():
+    for (other_world, probe, other_spec), theirs in values.items():
       if metric == probe or world != other_world:
         continue
+      declared = catalog.metric_class(probe)
       for quantity in catalog.metric_class(metric).correlated_quantities:
-        for name in _numbers(probe):
-          correlation = _correlated(mine, theirs, quantity, probe, name)
-          if correlation is not None:
-            rows.append(
-              {
-                'world': world,
-                'measure': f'{other_spec}: {name}',
-                f'{spec}: {quantity}': tables.joined(
-                  tables.correlation(correlation), f'n={correlation.clusters}'
-                ),
-              }
+        for name in dict.fromkeys([*declared.headline, *declared.derived]):
+          derived = declared.derived.get(name, operator.itemgetter(name))
+          points = [*_points(mine, theirs, quantity, derived)]
+          columns = [np.array(column) for column in zip(*points, strict=True)]
+          between = columns and comparisons.pearson_over_models(*columns)
+          if between:
+            row = cells.setdefault((world, f'{other_spec}: {name}'), {})
+            row[f'{spec}: {quantity}'] = tables.joined(
+              tables.correlation(between), f'n={between.clusters}'
             )
-  if not rows:
+  if not cells:
     return None
-  keys = ['world', 'measure']
-  frame = pd.DataFrame(rows, dtype=object)
-  frame = frame.groupby(keys, sort=False).first().reset_index()
-  if frame['world'].nunique() == 1:
-    frame = frame.drop(columns='world')
+  table = pd.DataFrame(
+    [{'world': w, 'measure': m, **row} for (w, m), row in cells.items()],
+    dtype=object,
+  ).fillna('')
+  if table['world'].nunique() == 1:
+    table = table.drop(columns='world')
   note = (
     "Pearson's correlation over models, each trained and, where measured, "
     "untrained; in brackets Fisher's 95 % interval, n models."
   )
-  return tables.Table('Across models', frame.fillna(''), note)
+  return tables.Table('Across models', table, note)
 
 
-def _values(runs: Sequence[Run]) -> tuple[Values, dict[str, str]]:
-  """All measured values, and the metric of each spec."""
-  values: Values = {}
-  metrics: dict[str, str] = {}
-  for number, run in enumerate(runs):
-    for entry in run.entries:
-      if entry['value'] is None:
-        continue
-      spec = tables.spec(entry)
-      metrics[spec] = entry['metric']
-      mine = values.setdefault(_key(entry, spec), {})
-      mine.setdefault(number, {})[entry['quantity']] = entry['value']
-  return values, metrics
-
-
-def _key(entry: Entry, spec: str) -> tuple[str, str]:
-  return entry['world'], spec
-
-
-def _numbers(metric: str) -> list[str]:
-  """Names of what a metric's models are compared by."""
-  declaration = catalog.metric_class(metric)
-  return [*dict.fromkeys([*declaration.headline, *declaration.derived])]
-
-
-def _correlated(
+def _points(
   mine: Mapping[int, Mapping[str, float]],
   theirs: Mapping[int, Mapping[str, float]],
   quantity: str,
-  probe: str,
-  name: str,
-) -> comparisons.Correlation | None:
-  """Of a quantity and a number of another metric, over all runs with both."""
-  from wm.evaluation import comparisons  # Few reports need it.
-
-  derived = catalog.metric_class(probe).derived.get(name)
-  points = []
-  for number, by in mine.items():
+  derived: Callable[[Mapping[str, float]], float],
+) -> Iterator[tuple[float, float, int]]:
+  """Yields (number of another metric, quantity, run) of all runs with both."""
+  for run, values in mine.items():
     for end in POINTS:
-      measured = {
+      others = {
         key.removesuffix(end): value
-        for key, value in theirs.get(number, {}).items()
+        for key, value in theirs.get(run, {}).items()
         if key.endswith(end)
       }
-      if quantity + end not in by:
-        continue
-      try:
-        x = derived(measured) if derived else measured[name]
-      except (KeyError, ZeroDivisionError):
-        continue  # Not measured, or no number.
-      if math.isfinite(x):
-        points.append((x, by[quantity + end], number))
-  if not points:
-    return None
-  columns = [np.array(column) for column in zip(*points, strict=True)]
-  return comparisons.pearson_over_models(*columns)
+      with contextlib.suppress(KeyError, ZeroDivisionError):
+        point = derived(others), values[quantity + end], run
+        if math.isfinite(point[0]):
+          yield point
 
 
 NORMAL_95 = 1.96  # Half a 95 % interval, in standard deviations.
 
 
-class WordingResult(NamedTuple):
-  """One result by one telling.
+def wording_table(frame: pd.DataFrame) -> tables.Table | None:
+  """Tables headline quantities that have several wordings; None without.
 
-  Attributes:
-    said: the values of the fields that say how, such as wording and names.
-    value: of the quantity.
-    error: its standard deviation by its interval; NaN where it has none.
+  frame: `tables.results` of all runs of a report.
   """
-
-  said: tuple[Any, ...]
-  value: float
-  error: float
-
-
-class Spread(NamedTuple):
-  """Results over tellings.
-
-  Attributes:
-    tellings: how many.
-    mean: of their values.
-    deviation: standard deviation of the values, of n - 1.
-    least, greatest: of the values.
-    by: the same deviation of the means over all tellings that share one field's
-      value, for each field; NaN where the field has one value.
-    chance: root of the mean square of the values' own errors: the deviation
-      that trials alone would give, if each telling had its own.
-  """
-
-  tellings: int
-  mean: float
-  deviation: float
-  least: float
-  greatest: float
-  by: tuple[float, ...]
-  chance: float
-
-
-def spread(results: Sequence[WordingResult]) -> Spread:
-  """The spread of at least two results."""
-  values = np.array([result.value for result in results])
-  by = []
-  for field in zip(*(result.said for result in results), strict=True):
-    means = [
-      values[[choice == kind for choice in field]].mean()
-      for kind in dict.fromkeys(field)
-    ]
-    by.append(float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
-  errors = np.array([result.error for result in results])
-  return Spread(
-    len(values),
-    float(values.mean()),
-    float(values.std(ddof=1)),
-    float(values.min()),
-    float(values.max()),
-    tuple(by),
-    float(np.sqrt((errors**2).mean())),
-  )
-
-
-def wording_table(runs: Sequence[Run]) -> tables.Table | None:
-  """Tables headline quantities that have several tellings; None without."""
-  by_measure: dict[tuple[str, ...], dict[tuple[Any, ...], WordingResult]] = {}
-  heads: dict[tuple[str, ...], Sequence[str]] = {}
-  for entry in (entry for run in runs for entry in run.entries):
-    how = _wording(entry)
-    if (
-      how is None or not tables.headline(entry['metric'], entry['quantity'])[0]
-    ):
-      continue
-    model, fields = how
-    measure = f'{tables.spec(entry)}: {entry["quantity"]}'
-    # Tellings are compared on the same trials, those of one seed.
-    key = entry['world'], model, measure, str(entry['seed'])
-    heads[key] = tuple(fields)
-    result = WordingResult(
-      tuple(fields.values()), entry['value'], _error(entry)
-    )
-    by_measure.setdefault(key, {})[result.said] = result
+  by_measure: dict[tuple, dict[tuple, tuple[Entry, Mapping]]] = {}
+  for row in frame[(frame.headline != '') & frame.value.notna()].itertuples():
+    if worded := _wording(row.entry):
+      model, fields = worded
+      # Wordings are compared on the same trials, those of one seed.
+      key = row.world, model, f'{row.spec}: {row.quantity}', row.entry['seed']
+      worded_alike = by_measure.setdefault(key, {})
+      worded_alike[tuple(fields.values())] = row.entry, fields
   seeds = len({seed for *_, seed in by_measure}) > 1
-  rows = [
-    _spread_row(key, heads[key], spread(list(results.values())), seeds)
-    for key, results in by_measure.items()
-    if len(results) > 1
-  ]
+  rows = []
+  for (world, model, measure, seed), pairs in by_measure.items():
+    if len(pairs) > 1:
+      entries, fields = zip(*pairs.values(), strict=True)
+      row = {'world': world, 'model': model, 'measure': measure}
+      row |= {'seed': str(seed)} if seeds else {}
+      numbers = spread(pd.DataFrame(entries), pd.DataFrame(fields))
+      rows.append(row | {'tellings': str(len(pairs)), **numbers})
   if not rows:
     return None
   note = (
@@ -411,6 +278,38 @@ def wording_table(runs: Sequence[Run]) -> tables.Table | None:
     'alone would give, by the width of the intervals.'
   )
   return tables.Table('In other words', pd.DataFrame(rows).fillna('–'), note)
+
+
+def spread(entries: pd.DataFrame, fields: pd.DataFrame) -> dict[str, str]:
+  """Returns how far results in several wordings lie apart, as cells.
+
+  Args:
+    entries: [T] rows of value, low and high, which may be missing.
+    fields: [T] rows of the fields that say how the world was worded.
+
+  Returns:
+    mean, least to greatest, and standard deviations (of n - 1): of the values;
+    for each field of the means over the wordings that share its value; and by
+    chance, the root of the mean square of the values' own errors: the deviation
+    that trials alone would give, if each wording had its own.
+  """
+  value = entries.value.astype(float)
+  width = (entries.high - entries.low).astype(float)
+  errors = width.to_numpy() / (2 * NORMAL_95)
+
+  def number(x: float) -> str:
+    return tables.number(None if math.isnan(x) else x)
+
+  return {
+    'mean': number(value.mean()),
+    'least to greatest': f'{number(value.min())} to {number(value.max())}',
+    'deviation': number(value.std()),
+    **{
+      f'by {name}': number(value.groupby(field, dropna=False).mean().std())
+      for name, field in fields.items()
+    },
+    'by chance': number(float(np.sqrt((errors**2).mean()))),
+  }
 
 
 def _wording(entry: Entry) -> tuple[str, Mapping[str, Any]] | None:
@@ -429,32 +328,3 @@ def _wording(entry: Entry) -> tuple[str, Mapping[str, Any]] | None:
     f'{key}={value!r}' for key, value in arguments.items() if key not in fields
   )
   return f'{name}({rest})', fields
-
-
-def _error(entry: Entry) -> float:
-  if entry['low'] is None or entry['high'] is None:
-    return math.nan
-  return float(entry['high'] - entry['low']) / (2 * NORMAL_95)
-
-
-def _spread_row(
-  key: tuple[str, ...], fields: Sequence[str], spread: Spread, seeds: bool
-) -> dict[str, str]:
-  world, model, measure, seed = key
-  row = {
-    'world': world,
-    'model': model,
-    'measure': measure,
-    **({'seed': seed} if seeds else {}),
-    'tellings': str(spread.tellings),
-    'mean': tables.number(spread.mean),
-    'least to greatest': f'{tables.number(spread.least)} to '
-    f'{tables.number(spread.greatest)}',
-    'deviation': tables.number(spread.deviation),
-  }
-  for field, value in zip(fields, spread.by, strict=True):
-    row[f'by {field}'] = '–' if math.isnan(value) else tables.number(value)
-  row['by chance'] = (
-    '–' if math.isnan(spread.chance) else tables.number(spread.chance)
-  )
-  return row

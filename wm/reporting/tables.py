@@ -350,8 +350,9 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 _COLUMNS = (
-  *('run', 'model', 'metric', 'spec', 'quantity', 'headline', 'at', 'plain'),
-  *('interval', 'cell', 'seeds', 'column', 'place', 'entry', 'position'),
+  *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'value'),
+  *('headline', 'at', 'plain', 'role', 'interval', 'cell', 'seeds'),
+  *('column', 'place', 'entry', 'position'),
 )
 
 
@@ -360,9 +361,10 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
 
   Columns:
     run, model: place of the run, and its label.
-    metric, spec, quantity: as measured.
+    world, metric, spec, quantity, value: as measured.
     headline, at: see `headline`; '' and NaN where the quantity has none.
     plain: whether the spec is the metric's plainest on this world.
+    role: of the run, one of `ceilings.ROLES`.
     interval, cell, seeds: the texts of the functions of these names; the first
       two with the position below the ceiling, if there is one.
     column, place: of a breakdown by one column, its name and value; else ''
@@ -377,20 +379,25 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
   rows, against = [], ceilings.Against(runs)
   for place, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
     for entry in run.breakdown if breakdown else run.entries:
-      at = None if breakdown else against.position(place, entry)
+      position = None if breakdown else against.position(place, entry)
+      below = ceilings.words(position)
       metric, where = entry['metric'], entry.get('where', {})
+      name, at = headline(metric, entry['quantity'])
+      column = next(iter(where.items())) if len(where) == 1 else ('', None)
       rows.append(
-        (
-          *(place, label, metric, spec(entry), entry['quantity']),
-          *headline(metric, entry['quantity']),
-          plain[run.world].get(metric) == spec(entry),
-          joined(
-            interval(entry), ceilings.measured(entry), *ceilings.words(at)
-          ),
-          *(joined(cell(entry), *ceilings.words(at)), seeds(entry)),
-          *(next(iter(where.items())) if len(where) == 1 else ('', None)),
-          *(entry, at),
-        )
+        {
+          **{'run': place, 'model': label, 'world': entry['world']},
+          **{'metric': metric, 'spec': spec(entry)},
+          **{'quantity': entry['quantity'], 'value': entry['value']},
+          **{'headline': name, 'at': at},
+          'plain': plain[run.world].get(metric) == spec(entry),
+          'role': against.roles[place],
+          'interval': joined(interval(entry), ceilings.measured(entry), *below),
+          'cell': joined(cell(entry), *below),
+          'seeds': seeds(entry),
+          **{'column': column[0], 'place': column[1]},
+          **{'entry': entry, 'position': position},
+        }
       )
   return pd.DataFrame(rows, columns=_COLUMNS, dtype=object)
 
@@ -451,14 +458,12 @@ def _note(frame: pd.DataFrame) -> str:
   return text + modes(entries) + ceilings.note(frame['position'])
 
 
-def settings_tables(runs: Sequence[Run]) -> list[Table]:
+def settings_tables(frame: pd.DataFrame) -> list[Table]:
   """Tables headline quantities of several settings, a column per setting."""
-  frame = results(runs)
   result = []
-  for metric in dict.fromkeys(frame.metric):
-    mine = frame[frame.metric == metric]
-    for quantity in catalog.headline(metric, mine.quantity):
-      part = mine[mine.quantity == quantity]
+  for metric, of_metric in frame.groupby('metric', sort=False):
+    for quantity in catalog.headline(metric, of_metric.quantity):
+      part = of_metric[of_metric.quantity == quantity]
       texts = list(dict.fromkeys(part.spec))
       if len(texts) > 1:
         wide = by_run(part, 'spec', 'interval').rename(columns=differing(texts))
@@ -467,9 +472,8 @@ def settings_tables(runs: Sequence[Run]) -> list[Table]:
   return result
 
 
-def series_tables(runs: Sequence[Run]) -> list[Table]:
+def series_tables(frame: pd.DataFrame) -> list[Table]:
   """Tables quantities named NAME_NUMBER, a column per number (detours)."""
-  frame = results(runs)
   result = []
   series = frame[frame['at'].notna()].groupby(['spec', 'headline'], sort=False)
   for (text, name), part in series:
@@ -481,32 +485,34 @@ def series_tables(runs: Sequence[Run]) -> list[Table]:
   return result
 
 
-def quantity_tables(runs: Sequence[Run]) -> list[Table]:
+def quantity_tables(frame: pd.DataFrame) -> list[Table]:
   """Tables each setting that several models were measured in, folded: a row per
   run, a column per quantity.
   """
-  frame = results(runs)
-  result = []
-  for _, of_metric in frame.groupby('metric', sort=False):
-    for text, part in of_metric.groupby('spec', sort=False):
-      if part.quantity.nunique() > 1 and part.run.nunique() > 1:
-        wide = by_run(part, 'quantity', 'interval')
-        result.append(Table(f'All of {text}', wide, _note(part), folded=True))
-  return result
+  return [
+    Table(
+      f'All of {text}',
+      by_run(part, 'quantity', 'interval'),
+      _note(part),
+      folded=True,
+    )
+    for _, of_metric in frame.groupby('metric', sort=False)
+    for text, part in of_metric.groupby('spec', sort=False)
+    if part.quantity.nunique() > 1 and part.run.nunique() > 1
+  ]
 
 
-def full_table(runs: Sequence[Run]) -> Table:
+def full_table(frame: pd.DataFrame) -> Table:
   """Tables every number with n, interval, position, unmeasured trials, seed
   and versions.
   """
-  against = ceilings.Against(runs)
   rows = [
     {
       'model': entry['model'],
       'metric': spec(entry),
       'quantity': entry['quantity'],
       'value [95 %]': interval(entry),
-      'position': str(against.position(place, entry) or ''),
+      'position': str(position or ''),
       'n': trials(entry),
       'unmeasured': ', '.join(
         f'{k}: {v}' for k, v in entry['unmeasured'].items()
@@ -515,8 +521,7 @@ def full_table(runs: Sequence[Run]) -> Table:
       'seed': str(entry['seed']),
       'versions': _versions(entry),
     }
-    for place, run in enumerate(runs)
-    for entry in run.entries
+    for entry, position in zip(frame.entry, frame.position, strict=True)
   ]
   return Table('All results', pd.DataFrame(rows, dtype=object), folded=True)
 
@@ -530,16 +535,17 @@ def _versions(entry: Entry) -> str:
 _WIDE = 8  # More quantities than this are rows, unless there are more runs.
 
 
-def main_table(runs: Sequence[Run]) -> Table:
+def main_table(runs: Sequence[Run], frame: pd.DataFrame) -> Table:
   """Tables headline quantities in their plainest setting.
 
   A row per run and a column per quantity; the other way round where there are
   many quantities, as a page is longer than it is wide.
+
+  Args:
+    runs: all of a report.
+    frame: their `results`.
   """
-  frame = results(runs)
-  frame['head'] = [
-    f'{m}: {q}' for m, q in zip(frame.metric, frame.quantity, strict=True)
-  ]
+  frame = frame.assign(head=frame.metric + ': ' + frame.quantity)
   shown = frame[(frame.headline != '') & frame['at'].isna()]
   plain = shown[shown.plain.astype(bool)]
   wide = by_run(plain, 'head', 'cell')
@@ -556,44 +562,22 @@ def main_table(runs: Sequence[Run]) -> Table:
     'form. A dash means that nothing could be measured; the table "All '
     'results" gives the reasons.'
   )
-  note += _shown_settings(runs) + _seeds_note(runs, list(plain.entry))
+  plain_specs = plainest(list(frame.entry))
+  specs = frame.groupby('metric', sort=False).spec.nunique()
+  if several := [plain_specs[name] for name, n in specs.items() if n > 1]:
+    note += f' Of metrics with several settings it shows {", ".join(several)}.'
+  if any(run.seeds for run in runs):
+    entries = list(plain.entry)
+    note += (
+      ' A model that was trained with several seeds has their mean '
+      f'[{in_brackets(entries)}]; the table "All results" has each seed '
+      'in a row of its own. A model of one seed has the '
+      f'{OF_TRIALS}.{modes(entries)}'
+    )
+  trained = plain[plain.role == ceilings.TRAINED].groupby('head', sort=False)
   note += ceilings.note(plain['position'])
-  return Table('The table', wide, note + _few(runs, plain))
-
-
-def _shown_settings(runs: Sequence[Run]) -> str:
-  """Returns which of several settings of a metric the table shows."""
-  entries = [entry for run in runs for entry in run.entries]
-  specs = dict.fromkeys((e['metric'], spec(e)) for e in entries)
-  names = [name for name, _ in specs]
-  plain = plainest(entries).items()
-  several = [text for name, text in plain if names.count(name) > 1]
-  if not several:
-    return ''
-  return f' Of metrics with several settings it shows {", ".join(several)}.'
-
-
-def _seeds_note(runs: Sequence[Run], entries: Sequence[Entry]) -> str:
-  """Returns what a reader must know of seeds; '' where each model has one."""
-  if not any(run.seeds for run in runs):
-    return ''
-  return (
-    ' A model that was trained with several seeds has their mean '
-    f'[{in_brackets(entries)}]; the table "All results" has each seed '
-    'in a row of its own. A model of one seed has the '
-    f'{OF_TRIALS}.{modes(entries)}'
-  )
-
-
-def _few(runs: Sequence[Run], plain: pd.DataFrame) -> str:
-  """Names columns whose trained models so few trials do not tell apart."""
-  roles = ceilings.roles(runs)
-  by_head: dict[str, list[Entry]] = {}
-  columns = plain.run, plain['head'], plain.entry
-  for run, head, entry in zip(*columns, strict=True):
-    if roles[run] == ceilings.TRAINED:
-      by_head.setdefault(head, []).append(entry)
-  return ceilings.too_few(by_head)
+  note += ceilings.too_few({head: list(of.entry) for head, of in trained})
+  return Table('The table', wide, note)
 
 
 TRAINING_TITLE = 'Training data and training'

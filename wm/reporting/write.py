@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import markupsafe
+import pandas as pd
 
 from wm import core
 from wm.core import inputs, registry
@@ -105,11 +106,9 @@ def _write(
   _merge_rows(
     [run.folder / 'rows.csv' for run in runs], unfinished / 'rows.csv'
   )
-  runs = ceilings.ordered(runs)
-  together = collect.pooled(runs)
-  by_place = curves.curves(together)
+  measured = _measured(ceilings.ordered(runs))
+  together = measured.together
   groups = worst.groups(together)
-  sized = scaling.panels(together)
   warned, of_baselines = cautions_of_runs(together)
   values: dict[str, Any] = {
     'title': TITLE,
@@ -117,9 +116,9 @@ def _write(
     'cautions': [*map(str, warned), *unchecked_cautions(together)],
     'baselines': of_baselines,
     'rules': caution_rules(together),
-    'tables': _tables(runs, together, by_place, sized, out),
+    'tables': _tables(measured, out),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
-    'pictures': _pictures(runs, together, by_place, sized, unfinished),
+    'pictures': _pictures(measured, unfinished),
     'words': catalog.glossary(entries),
   }
   text = pages.render(
@@ -145,35 +144,60 @@ def _write(
   }
 
 
-def _tables(
-  runs: Sequence[collect.Run],
-  together: Sequence[collect.Run],
-  by_place: Sequence[curves.Curve],
-  sized: Sequence[Sequence[scaling.ScalingPanel]],
-  out: pathlib.Path,
-) -> list[tables.Table]:
-  """Returns all tables in order; `together` are the runs with seeds pooled."""
+class _Measured(NamedTuple):
+  """What tables and pictures show.
 
+  Attributes:
+    runs: all, in order; those of several seeds apart.
+    together: runs with the seeds of a model pooled.
+    single, frame: `tables.results` of these two.
+    parts: `tables.results` of the breakdowns of `together`.
+    by_place: results over a property of trials.
+    sized: results over the number of parameters.
+  """
+
+  runs: Sequence[collect.Run]
+  together: Sequence[collect.Run]
+  single: pd.DataFrame
+  frame: pd.DataFrame
+  parts: pd.DataFrame
+  by_place: Sequence[curves.Curve]
+  sized: Sequence[Sequence[scaling.ScalingPanel]]
+
+
+def _measured(runs: Sequence[collect.Run]) -> _Measured:
+  together = collect.pooled(runs)
+  frame = single = tables.results(together)
+  if any(run.seeds for run in together):
+    single = tables.results(runs)
+  parts = tables.results(together, breakdown=True)
+  by_place = curves.curves(together, parts)
+  sized = scaling.panels(together)
+  return _Measured(runs, together, single, frame, parts, by_place, sized)
+
+
+def _tables(measured: _Measured, out: pathlib.Path) -> list[tables.Table]:
+  """Returns all tables in order; `out` may have counts to table."""
+  runs, together, frame = measured.runs, measured.together, measured.frame
+  folders = [out.parent, out, *(run.folder for run in runs)]
   result = [
-    tables.main_table(together),
-    model_comparison.paired_table(together),
+    tables.main_table(together, frame),
+    model_comparison.paired_table(together, frame),
     tables.training_table(runs),
     *paper_comparison.value_tables(together),
     *paper_comparison.search_tables(runs),
-    paper_comparison.coverage_table(
-      [out.parent, out, *(run.folder for run in runs)]
-    ),
-    *tables.settings_tables(together),
-    *tables.series_tables(together),
-    *(scaling.pareto_table(panels) for panels in sized),
-    *(scaling.ablation_table(panels) for panels in sized),
-    model_comparison.correlation_table(together),
-    model_comparison.wording_table(runs),
+    paper_comparison.coverage_table(folders),
+    *tables.settings_tables(frame),
+    *tables.series_tables(frame),
+    *map(scaling.pareto_table, measured.sized),
+    *map(scaling.ablation_table, measured.sized),
+    model_comparison.correlation_table(frame),
+    model_comparison.wording_table(measured.single),
     paper_comparison.map_table(runs),
-    *tables.quantity_tables(together),
-    *curves.curve_tables(by_place),
-    curves.breakdown_table(together, by_place),
-    tables.full_table(runs),
+    *tables.quantity_tables(frame),
+    *curves.curve_tables(measured.by_place),
+    curves.breakdown_table(measured.parts, measured.by_place),
+    tables.full_table(measured.single),
   ]
   return [table for table in result if table is not None]
 
@@ -222,14 +246,9 @@ class Picture(NamedTuple):
     return int.from_bytes(self.png[16:20], 'big') > 1000
 
 
-def _pictures(
-  runs: Sequence[collect.Run],
-  together: Sequence[collect.Run],
-  by_place: Sequence[curves.Curve],
-  sized: Sequence[Sequence[scaling.ScalingPanel]],
-  out: pathlib.Path,
-) -> list[Picture]:
+def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
+  runs, together = measured.runs, measured.together
   pictures: list[Picture] = []
   if curve := figures.training(runs):
     lines = ', a line for each seed' if together != runs else ''
@@ -238,32 +257,27 @@ def _pictures(
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
-  for line in (curve for curve in by_place if curve.measured):
+  for line in (curve for curve in measured.by_place if curve.measured):
     name = f'{line.metric}_{line.quantity}_by_{line.column}.png'
     caption = f'{line.metric}: {line.quantity} by {line.axis}'
     caption += f'; {bands}' if curves.banded(line) else ''
     if line.correlations and curves.banded(line):
       caption += f'; above is the correlation, {curves.CORRELATION}'
     pictures.append(Picture(name, caption, curves.draw_curves(line)))
-  for several in curves.panel_curves(together):
-    name = f'{several[0].metric}_rules.png'
-    caption = (
-      f'{several[0].metric}: {", ".join(line.quantity for line in several)}'
-    )
-    pictures.append(Picture(name, caption, curves.draw_panels(several)))
-  for calibrated in curves.calibrations(together):
-    name, caption = (
-      f'{calibrated[0].metric}_calibration.png',
-      'model over oracle',
-    )
-    caption = f'{calibrated[0].metric}: {caption}, by bins of pairs; {bands}'
-    pictures.append(
-      Picture(name, caption, curves.draw_calibrations(calibrated))
-    )
+  for several in curves.panel_curves(measured.parts):
+    metric = several[0].metric
+    caption = f'{metric}: {", ".join(line.quantity for line in several)}'
+    drawn = curves.draw_panels(several)
+    pictures.append(Picture(f'{metric}_rules.png', caption, drawn))
+  for calibrated in curves.calibrations(measured.frame):
+    metric = calibrated[0].metric
+    caption = f'{metric}: model over oracle, by bins of pairs; {bands}'
+    drawn = curves.draw_calibrations(calibrated)
+    pictures.append(Picture(f'{metric}_calibration.png', caption, drawn))
   pictures += _of_metrics(together)
-  for panels in sized:
+  for panels in measured.sized:
     pictures += _scaled(panels)
-  for field, points in curves.ablations(together).items():
+  for field, points in curves.ablations(measured.frame).items():
     caption = f'Ablation over {field}; {bands}'
     drawn = curves.draw_ablation(field, points)
     pictures.append(Picture(f'ablation_{field}.png', caption, drawn))
