@@ -20,10 +20,10 @@ sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
-  Baselines,
   Planning,
   Routes,
   Scoring,
+  Stages,
   Sweeping,
   Units,
 )
@@ -88,7 +88,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, Routes, Scoring),
-  *(Sweeping, Units, Planning, Baselines),
+  *(Sweeping, Units, Planning, Stages),
 ):
   declare(cls)
 
@@ -268,7 +268,7 @@ def rows() -> dict[str, Any]:
     'training': values(Training),
     'reconstruction': values(Reconstruction),
     'num_samples': FLAGS.num_samples,
-    **keywords(Baselines),
+    **keywords(Stages),
     'log': print,
   }
 

@@ -51,8 +51,6 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     **common.keywords(common.Units),
-    jobs=FLAGS.jobs,
-    dry_run=FLAGS.dry_run,
     **common.rows(),
   )
   if failed:
@@ -64,6 +62,6 @@ if __name__ == '__main__':
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *common.names(common.Units),
-    *common.names(common.Baselines),
-    *('fields', 'jobs', 'dry_run', 'num_samples'),
+    *common.names(common.Stages),
+    *('fields', 'num_samples'),
   )

@@ -43,5 +43,5 @@ if __name__ == '__main__':
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *('fields', 'jobs', 'num_samples', 'max_degree', 'max_miles', 'shuffles'),
-    *common.names(common.Baselines),
+    *common.names(common.Stages),
   )

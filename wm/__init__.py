@@ -66,6 +66,7 @@ _CALLS = {
   'core.registry': ('names', 'spec'),
   'core.trust': ('trust',),
   'data.published': ('fetch_map', 'from_graph'),
+  'evaluation.scoring': ('Loaded',),
   'library.calls': (
     *('ingest', 'ingest_text', 'power', 'reconstruct', 'sample', 'score'),
     'train',
@@ -75,7 +76,7 @@ _CALLS = {
     *('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
   ),
   'library.film': ('film',),
-  'library.loading': ('Loaded', 'Run', 'load_predictor', 'make'),
+  'library.loading': ('Run', 'load_predictor', 'make'),
   'library.report': ('findings', 'recorded', 'report', 'wrong_keys'),
   'options.calls': ('Scoring',),
   'options.reconstruction': ('Reconstruction',),

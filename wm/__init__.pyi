@@ -5,6 +5,7 @@ from wm.core.registry import spec as spec
 from wm.core.trust import trust as trust
 from wm.data.published import fetch_map as fetch_map
 from wm.data.published import from_graph as from_graph
+from wm.evaluation.scoring import Loaded as Loaded
 from wm.library.calls import ingest as ingest
 from wm.library.calls import ingest_text as ingest_text
 from wm.library.calls import power as power
@@ -20,7 +21,6 @@ from wm.library.exact import count as count
 from wm.library.exact import model_boundary as model_boundary
 from wm.library.exact import recovery as recovery
 from wm.library.film import film as film
-from wm.library.loading import Loaded as Loaded
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor
 from wm.library.loading import make as make

@@ -12,6 +12,7 @@ import wm
 from wm import core
 from wm.core import accept, capabilities, registry
 from wm.data import text
+from wm.evaluation.scoring import Loaded
 from wm.models.serving import stateless
 from wm.options.reconstruction import Reconstruction
 from wm.recon import run, sampling
@@ -103,14 +104,11 @@ def test_runs_repeat_and_folders_belong_to_one_run(world, samples, tmp_path):
 def test_a_true_model_needs_no_new_edge(world, tmp_path):
   predictor = registry.make('model', 'oracle()').predictor(world, 0)
   summary = run.from_model(
-    world,
-    predictor,
+    Loaded(predictor, world, 'oracle', {'checkpoint': 'none'}),
     tmp_path,
     Reconstruction(shuffles=1),
-    name='oracle',
     num=60,
     accept=accept.epsilon(0.01),
-    about={'checkpoint': 'none'},
   )
   assert summary['sequences'] == 60
   assert summary['failed'] == summary['new_edges'] == 0
@@ -134,16 +132,13 @@ def test_routes_are_kept_as_long_as_their_model_is_the_same(
     """The summary, what was said and how many chunks were sampled."""
     said.clear()
     calls.clear()
+    predictor = registry.make('model', model).predictor(world, 0)
     summary = run.from_model(
-      world,
-      registry.make('model', model).predictor(world, 0),
+      Loaded(predictor, world, 'mine', {}, origin),
       tmp_path,
       Reconstruction(),
-      name='mine',
       num=40,
       accept=accept.epsilon(0.01),
-      about={},
-      origin=origin,
       log=said.append,
     )
     return summary, list(said), len(calls)

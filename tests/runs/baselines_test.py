@@ -7,6 +7,7 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
+from wm.options.calls import Stages
 from wm.runs import baselines, study
 from wm.runs import rows as rows_lib
 
@@ -24,7 +25,7 @@ def added(
   """Name -> specs of model and world, but for replanning."""
   more, _ = study.baselines_of(
     rows_lib.rows_of(rows, world),
-    wm.Training(**training),
+    Stages(training=wm.Training(**training)),
     [registry.make('metric', one) for one in metrics],
   )
   return {

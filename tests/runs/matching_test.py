@@ -8,6 +8,7 @@ import pytest
 import wm
 from wm import core
 from wm.data import exposure
+from wm.options.calls import Stages
 from wm.runs import rows, study
 
 RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
@@ -31,9 +32,8 @@ def resolved(
   asked: list[str] = []
   told: list[str] = []
   made = rows.rows_of(texts, WALKS)
-  final = rows.resolve(
-    made, (sampling, SHORT), counted, told.append, only, draw=draw
-  )
+  stages = Stages(sampling, SHORT)
+  final = rows.resolve(made, stages, counted, told.append, only, draw=draw)
   return {row.name: dict(row.settings) for row in final} | {
     'asked': asked,
     'told': told,

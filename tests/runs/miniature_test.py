@@ -11,6 +11,7 @@ import wm
 from tests.launch import binaries
 from tests.reporting.units_made_up import WALKS, finding, record
 from wm import core
+from wm.options.calls import Stages
 from wm.reporting import units
 from wm.runs import miniature as miniature_lib
 from wm.runs.rows import Row
@@ -88,14 +89,20 @@ def trained() -> miniature_lib.Unit:
   return miniature_lib.Unit(
     Row('a', 'transformer(layers=1)', WORLD, WORLD),
     0,
-    FEW,
-    wm.Training(),
-    wm.Reconstruction(),
-    10,
+    Stages(FEW, num_samples=10),
     tuple(METRICS),
     'out',
     'results/tiny',
   )
+
+
+def changed(unit: miniature_lib.Unit, **change) -> miniature_lib.Unit:
+  """A unit with other fields, or with others of its stages."""
+  names = {field.name for field in dataclasses.fields(Stages)}
+  stages = {k: x for k, x in change.items() if k in names}
+  fields = {k: x for k, x in change.items() if k not in names}
+  new = dataclasses.replace(unit.stages, **stages)
+  return dataclasses.replace(unit, stages=new, **fields)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ def trained() -> miniature_lib.Unit:
   ],
 )
 def test_a_unit_stands_for_its_own_key_alone(trained, change):
-  other = dataclasses.replace(trained, **change)
+  other = changed(trained, **change)
   assert miniature_lib.stands(trained.key, trained.key)
   assert not miniature_lib.stands(trained.key, other.key)
   assert not miniature_lib.stands(other.key, trained.key)
@@ -124,7 +131,7 @@ def test_a_unit_stands_for_its_own_key_alone(trained, change):
 
 
 def test_speed_and_later_fields_leave_a_result_as_it_is(trained):
-  faster = dataclasses.replace(trained, training=wm.Training(save_every=7))
+  faster = changed(trained, training=wm.Training(save_every=7))
   assert miniature_lib.stands(trained.key, faster.key)
   for place in ('training', 'model', 'scored_in', 'sampling'):
     old = copy.deepcopy(trained.key)
@@ -140,7 +147,7 @@ def test_speed_and_later_fields_leave_a_result_as_it_is(trained):
 
 def test_data_that_are_not_at_hand_are_not_compared(trained, tmp_path):
   given = {'data': str(tmp_path)}
-  one = dataclasses.replace(trained, training=wm.Training(**given))
+  one = changed(trained, training=wm.Training(**given))
   assert one.key['data'] is None
   here = []
   for text in ('{}', '[]'):
@@ -156,9 +163,9 @@ def test_data_that_are_not_at_hand_are_not_compared(trained, tmp_path):
 
 def test_rows_that_train_on_the_same_share_their_data(trained):
   row = Row('b', 'transformer(layers=2)', WORLD, WORLD)
-  other = dataclasses.replace(trained, row=row, training=wm.Training(lr=1.0))
+  other = changed(trained, row=row, training=wm.Training(lr=1.0))
   assert trained.shared == other.shared
-  more = dataclasses.replace(trained, sampling=wm.Sampling(num=7))
+  more = changed(trained, sampling=wm.Sampling(num=7))
   assert trained.shared != more.shared
 
 

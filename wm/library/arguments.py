@@ -13,7 +13,11 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
+from wm import core
+from wm.core import registry
+from wm.core.accept import Accept
 from wm.options import Option, declared, refuse, typed, unmet
+from wm.options import calls as option_calls
 from wm.options.calls import Routes, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
@@ -35,6 +39,9 @@ def checked(call: F) -> F:
 
   @functools.wraps(call)
   def listed(*args: Any, **keywords: Any) -> Any:
+    for name in keywords.keys() - signature.parameters.keys():
+      available = registry.suggest(name, [*signature.parameters])
+      refuse(f'{call.__name__} takes no {name!r}', f'; {available}')
     arguments = signature.bind(*args, **keywords).arguments
     for name, value in arguments.items():
       _check(call.__name__, signature.parameters[name], value, hints.get(name))
@@ -71,7 +78,9 @@ def _hints(call: Callable[..., Any]) -> dict[str, Any]:
   """Types of the arguments; those of results may not be imported."""
   written = {k: x for k, x in call.__annotations__.items() if k != 'return'}
   holder = type('Arguments', (), {'__annotations__': written})
-  return typing.get_type_hints(holder, call.__globals__, include_extras=True)
+  names = {**vars(option_calls), 'core': core, 'Accept': Accept}
+  names |= inspect.unwrap(call).__globals__
+  return typing.get_type_hints(holder, names, include_extras=True)
 
 
 @functools.cache

@@ -21,11 +21,12 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.data import exposure, pgn_ingest, published, sampling
 from wm.data import store as stores
-from wm.evaluation import comparisons, results, scoring
-from wm.library import loading
+from wm.evaluation import comparisons, results
+from wm.evaluation import scoring as scoring_lib
+from wm.library import loading as loading_lib
 from wm.library.loading import Run, Source
 from wm.options import check, takes
-from wm.options.calls import Amount, Path, Routes, Scoring
+from wm.options.calls import Amount, Loading, Path, Routes, Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -200,21 +201,14 @@ def metrics_of(
   ]
 
 
-@takes(Scoring)
+@takes(scoring=Scoring)
 def score(
   source: Source,
   metrics: core.Metric | str | Sequence[core.Metric | str],
   world: core.World | str | None = Scoring.world,
   *,
   out: Path | None = None,
-  seed: int = Scoring.seed,
-  name: str | None = None,
-  accept: Accept | str | None = Scoring.accept,
-  loop: str | None = Scoring.loop,
-  fields: str | None = Scoring.fields,
-  checkpoint: str = Scoring.checkpoint,
-  model: str | None = None,
-  max_calls: int = Scoring.max_calls,
+  scoring: Scoring,
   log: Log = silent,
 ) -> list[dict[str, Any]]:
   """Scores a predictor by metrics, against the world's rules.
@@ -225,8 +219,7 @@ def score(
     world: the truth; None is the world that a run was trained on.
     out: folder for scores.json, rows.csv (every trial) and breakdown.json;
       None is the run's folder, or keeps no files where there is no run.
-    name: of the model in tables; None is the model's own.
-    model: see `load_predictor`.
+    scoring: fields of metrics; and which predictor, see `load_predictor`.
     log: gets what is kept from before, the table and the files.
 
   Returns:
@@ -236,22 +229,20 @@ def score(
   Raises:
     InputError: bad specs, or `out` holds scores of another run.
   """
-  asked = metrics_of(metrics, accept, loop, fields)
-  loaded = loading.load_predictor(
-    source, world, checkpoint=checkpoint, model=model, seed=seed
-  )
+  asked = metrics_of(metrics, scoring.accept, scoring.loop, scoring.fields)
+  loaded = loading_lib.load_predictor(source, world, loading=scoring)
   if out is None and isinstance(source, Run):
     out = source.folder
   with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
-    entries = scoring.run(
-      dataclasses.replace(loaded, name=name or loaded.name),
+    entries = scoring_lib.run(
+      loaded,
       asked,
-      seed=seed,
+      seed=scoring.seed,
       out=temporary if out is None else out,
-      max_calls=max_calls,
+      max_calls=scoring.max_calls,
       log=log,
     )
-  log(scoring.table(entries))
+  log(scoring_lib.table(entries))
   for line in loaded.predictor.diagnostics():
     log(line)
   if out is not None:
@@ -260,8 +251,9 @@ def score(
   return entries
 
 
-def unsampled(source: str, num: int, pairs: str) -> None:
+def unsampled(source: str, routes: Routes) -> None:
   """Raises InputError for how routes are sampled where none are."""
+  num, pairs = routes.num, routes.pairs
   if (num, pairs) != (Routes.num, Routes.pairs):
     raise core.InputError(
       f'{source} and num={num}, pairs={pairs!r} were given: expected no number '
@@ -269,20 +261,16 @@ def unsampled(source: str, num: int, pairs: str) -> None:
     )
 
 
-@takes(Routes)
+@takes(routes=Routes, loading=(Loading, 'checkpoint', 'model', 'name'))
 def reconstruct(
   source: Source | None,
   out: Path,
   world: core.World | str | None = None,
   options: Reconstruction | None = None,
   *,
-  samples: Path | None = Routes.samples,
-  num: int = Routes.num,
-  pairs: str = Routes.pairs,
-  name: str | None = None,
   accept: Accept | str = 'epsilon(0.01)',
-  checkpoint: str = Scoring.checkpoint,
-  model: str | None = None,
+  routes: Routes,
+  loading: Loading,
   log: Log = silent,
 ) -> dict[str, Any]:
   """Reconstructs the street map that routes imply, and draws it into `out`.
@@ -292,41 +280,34 @@ def reconstruct(
     out: folder for summary.json, edges.csv, map.html, map_*.png and .svg.
     world: the true map.
     options: of the algorithm, its control and its seed.
-    name: of the model, for titles.
     accept: rule that routes are sampled under.
-    checkpoint, model: see `load_predictor`.
+    routes: a file of them, or how many to sample and between which places.
+    loading: which predictor, see `load_predictor`; its seed is of `options`.
+      name is also for titles.
     log: gets the counts and the files.
 
   Returns:
     What OUT/summary.json holds.
   """
   options = options or Reconstruction()
-  check(Routes(num=num, pairs=pairs))
-  if samples is not None:
-    unsampled(f'samples={samples}', num, pairs)
+  check(routes)
+  if routes.samples is not None:
+    unsampled(f'samples={routes.samples}', routes)
     if world is None:
       raise core.InputError('world is needed to read samples of')
     world = registry.resolve('world', world)
-    summary = recon.from_file(world, samples, out, options, name)
+    summary = recon.from_file(world, routes.samples, out, options, loading.name)
   else:
     if source is None:
       raise core.InputError('source or samples is needed')
-    loaded = loading.load_predictor(
-      source, world, checkpoint=checkpoint, model=model, seed=options.seed
-    )
-    if not isinstance(loaded.predictor, core.Predictor):
-      raise core.InputError(f'{loaded.name} names states, and no next tokens')
+    loading = dataclasses.replace(loading, seed=options.seed)
     summary = recon.from_model(
-      loaded.world,
-      loaded.predictor,
+      loading_lib.load_predictor(source, world, loading=loading),
       out,
       options,
-      name=name or loaded.name,
-      num=num,
+      num=routes.num,
       accept=registry.resolve('accept', accept),
-      pairs=pairs,
-      about=loaded.about,
-      origin=loaded.origin,
+      pairs=routes.pairs,
       log=log,
     )
   for fact, value in recon.facts(summary):

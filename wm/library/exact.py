@@ -13,9 +13,9 @@ from wm import core
 from wm.core import registry, resources
 from wm.core.accept import Accept
 from wm.evaluation import exhaustive, membership
-from wm.library import loading
-from wm.library.loading import Source
-from wm.options.calls import Count, Path, Scoring
+from wm.library.loading import Source, loaded_predictor
+from wm.options import takes
+from wm.options.calls import Count, Loading, Path
 from wm.runtime import files
 from wm.worlds.base import exact, svg
 
@@ -101,6 +101,7 @@ def boundary(
   return Apart(truth, state, other, depth, sizes)
 
 
+@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
 def model_boundary(
   source: Source,
   world: core.World | str,
@@ -110,9 +111,7 @@ def model_boundary(
   *,
   accept: Accept | str = exhaustive.ACCEPT,
   most: Count = exhaustive.MOST,
-  checkpoint: str = Scoring.checkpoint,
-  model: str | None = None,
-  seed: int = Scoring.seed,
+  loading: Loading,
 ) -> exhaustive.BoundaryComparison:
   """The boundary that a model implies between two states, beside the world's.
 
@@ -128,29 +127,26 @@ def model_boundary(
     depth: longest suffix, in tokens.
     accept: the rule by which the model accepts a token.
     most: continuations of one length that are followed.
-    checkpoint, model: see `wm.load_predictor`.
-    seed: of the sequences that are drawn.
+    loading: checkpoint, model, see `wm.load_predictor`; and the seed of the
+      sequences that are drawn.
 
   Raises:
     InputError: no sequence leads to a state, the sequences leave no room for
       `depth` tokens, or the model accepts more than `most`.
   """
   truth = _enumerable(world, depth)
-  loaded = loading.load_predictor(
-    source, truth, checkpoint=checkpoint, model=model, seed=seed
-  )
-  if not isinstance(loaded.predictor, core.Predictor):
-    raise core.InputError(f'{loaded.name} names states, and no next tokens')
+  _, predictor = loaded_predictor(source, truth, loading)
   rule = registry.resolve('accept', accept)
   texts = (first, second)
   states = np.stack([exact.locate(truth, text) for text in texts])
   return exhaustive.compare_boundaries(
-    *(truth, loaded.predictor, texts, states, depth, rule),
-    seed=seed,
+    *(truth, predictor, texts, states, depth, rule),
+    seed=loading.seed,
     most=most,
   )
 
 
+@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
 def recovery(
   source: Source,
   world: core.World | str | None = None,
@@ -158,9 +154,7 @@ def recovery(
   *,
   accept: Accept | str = exhaustive.ACCEPT,
   most: Count = exhaustive.MOST,
-  checkpoint: str = Scoring.checkpoint,
-  model: str | None = None,
-  seed: int = Scoring.seed,
+  loading: Loading,
 ) -> exhaustive.Recovery:
   """Does a model recover the world's language? Every short sequence is asked.
 
@@ -173,22 +167,15 @@ def recovery(
     depth: longest sequence, in tokens.
     accept: the rule by which the model accepts a token.
     most: sequences of one length that are followed.
-    checkpoint, model: see `wm.load_predictor`.
-    seed: of untrained weights.
+    loading: checkpoint, model and seed, see `wm.load_predictor`.
 
   Raises:
     InputError: sequences cannot have `depth` tokens, or there are more than
       `most`.
   """
-  loaded = loading.load_predictor(
-    source, world, checkpoint=checkpoint, model=model, seed=seed
-  )
-  if not isinstance(loaded.predictor, core.Predictor):
-    raise core.InputError(f'{loaded.name} names states, and no next tokens')
-  rule = membership.rule(loaded.predictor, registry.resolve('accept', accept))
-  return exhaustive.recovery(
-    loaded.world, loaded.predictor, depth, rule, most=most
-  )
+  loaded, predictor = loaded_predictor(source, world, loading)
+  rule = membership.rule(predictor, registry.resolve('accept', accept))
+  return exhaustive.recovery(loaded.world, predictor, depth, rule, most=most)
 
 
 def count(

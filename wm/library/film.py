@@ -10,10 +10,10 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.evaluation import force_tasks, membership, paths
-from wm.library import loading
-from wm.library.loading import Loaded, Source
+from wm.library.loading import Loaded, Source, load_predictor
 from wm.metrics import force_law
-from wm.options.calls import Amount, Count, Path, Scoring
+from wm.options import takes
+from wm.options.calls import Amount, Count, Loading, Path
 from wm.reporting import film as films
 from wm.runtime import files, partial_results, provenance
 
@@ -21,6 +21,7 @@ from wm.runtime import files, partial_results, provenance
 GRAVITY = 4 * np.pi**2
 
 
+@takes(loading=(Loading, 'checkpoint', 'model', 'seed'))
 def film(
   source: Source,
   out: Path,
@@ -29,9 +30,7 @@ def film(
   systems: Count = 6,
   prefix: Amount = 0,
   forces: core.Metric | str | None = None,
-  checkpoint: str = Scoring.checkpoint,
-  model: str | None = None,
-  seed: int = Scoring.seed,
+  loading: Loading,
 ) -> pathlib.Path:
   """Writes OUT/film.html: true paths of bodies, and those that a model says.
 
@@ -46,8 +45,8 @@ def film(
     forces: also show what the model says of the force on each planet, once it
       is tuned to: 'acceleration_vector', 'force_vector', or a spec of force_law
       with one of these as its target and num=1. What it says is kept in OUT.
-    checkpoint, model: see `wm.load_predictor`.
-    seed: of the systems, and of untrained weights.
+    loading: checkpoint and model, see `wm.load_predictor`; and the seed of
+      the systems, and of untrained weights.
 
   Returns:
     Path of the page, which needs no network.
@@ -57,10 +56,8 @@ def film(
       tokens, is too short or cannot be tuned, or a prefix that is not within
       the sequences.
   """
-  loaded = loading.load_predictor(
-    source, world, checkpoint=checkpoint, model=model, seed=seed
-  )
-  place, predictor = loaded.world, loaded.predictor
+  loaded = load_predictor(source, world, loading=loading)
+  place, predictor, seed = loaded.world, loaded.predictor, loading.seed
   if not core.can(place, core.Latent.trajectory):
     raise core.InputError(f'{place.name} has no moving bodies to film')
   if not isinstance(predictor, core.Predictor):

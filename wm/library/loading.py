@@ -15,7 +15,8 @@ from wm import core
 from wm.core import registry
 from wm.evaluation.scoring import Loaded
 from wm.models import user
-from wm.options.calls import Scoring
+from wm.options import takes
+from wm.options.calls import Loading
 from wm.options.training import Training
 from wm.runtime import compute, provenance
 
@@ -44,13 +45,12 @@ UNTRAINED = 'best', 'last', 'none'
 Source = str | os.PathLike | Run | Loaded | core.Model | core.TokenReader
 
 
+@takes(loading=Loading)
 def load_predictor(
   source: Source,
   world: core.World | str | None = None,
   *,
-  checkpoint: str = Scoring.checkpoint,
-  model: str | None = None,
-  seed: int = Scoring.seed,
+  loading: Loading,
 ) -> Loaded:
   """The predictor that a training run left, or that a model is untrained.
 
@@ -59,9 +59,9 @@ def load_predictor(
       taken as it is before training ('uniform()', 'oracle()', 'user(...)'); or
       a predictor of your own. A text that is an existing folder names a run.
     world: to use it in; None is the one that a run was trained on.
-    checkpoint: of a run, 'best' by held-out loss after the prompt, or 'last'.
-    model: spec that a run must be of; None is any.
-    seed: of untrained weights.
+    loading: checkpoint of a run, 'best' by held-out loss after the prompt, or
+      'last'; model, the spec that a run must be of, None is any; seed of
+      untrained weights; name in tables, None is the model's own.
 
   Returns:
     Loaded; a second call with it gives it back.
@@ -70,6 +70,15 @@ def load_predictor(
     InputError: no such run or model, a damaged checkpoint, another
       vocabulary, or no world given where it takes one.
   """
+  loaded = _loaded(source, world, loading)
+  if loading.name is None:
+    return loaded
+  return dataclasses.replace(loaded, name=loading.name)
+
+
+def _loaded(
+  source: Source, world: core.World | str | None, loading: Loading
+) -> Loaded:
   if isinstance(source, Loaded):
     return source
   if isinstance(source, Run):
@@ -78,19 +87,29 @@ def load_predictor(
   if isinstance(source, os.PathLike) or (
     isinstance(source, str) and os.path.isdir(source)
   ):
-    return _trained(pathlib.Path(source), used_in, checkpoint, model)
+    return _trained(pathlib.Path(source), used_in, loading)
   if used_in is None:
     raise core.InputError(f'world is needed to use {source!r} in')
   if isinstance(source, core.TokenReader):
     label = type(source).__name__
     unknown = provenance.UNKNOWN
     return Loaded(source, used_in, label, {'model_spec': label}, unknown)
-  if checkpoint not in UNTRAINED:
+  if loading.checkpoint not in UNTRAINED:
     raise core.InputError(
-      f'checkpoint={checkpoint!r} of an untrained model; expected none'
+      f'checkpoint={loading.checkpoint!r} of an untrained model; expected none'
     )
   resolved: core.Model = registry.resolve('model', source)
-  return _untrained(resolved, used_in, seed)
+  return _untrained(resolved, used_in, loading.seed)
+
+
+def loaded_predictor(
+  source: Source, world: core.World | str | None, loading: Loading
+) -> tuple[Loaded, core.Predictor]:
+  """As `load_predictor`; InputError for a model that gives no next tokens."""
+  loaded = load_predictor(source, world, loading=loading)
+  if not isinstance(loaded.predictor, core.Predictor):
+    raise core.InputError(f'{loaded.name} names states, and no next tokens')
+  return loaded, loaded.predictor
 
 
 def is_trained(model: core.Model | str) -> bool:
@@ -126,7 +145,7 @@ def _know_providers() -> None:
 
 
 def _trained(
-  folder: pathlib.Path, world: core.World | None, which: str, model: str | None
+  folder: pathlib.Path, world: core.World | None, loading: Loading
 ) -> Loaded:
   # Deferred: Orbax and Flax, which only a trained model needs.
   from wm.training import checkpoints
@@ -135,11 +154,13 @@ def _trained(
   reader = provenance.Reader()
   world = world or checkpoints.world_of(folder)
   code = reader.of(world, checkpoints.__name__)  # Hashed before it is read.
-  predictor, info = checkpoints.load(folder, which, world, model)
+  predictor, info = checkpoints.load(
+    folder, loading.checkpoint, world, loading.model
+  )
   run = info['run']
   about = {
     'model_spec': run['model'],
-    'checkpoint': which,
+    'checkpoint': loading.checkpoint,
     'step': info['step'],
     'training': _mark(run),
     'recipe': _mark({k: x for k, x in run.items() if k != 'seed'}),

@@ -12,7 +12,9 @@ Nothing here imports NumPy, so that `--help` is quick.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Collection
 from dataclasses import MISSING
@@ -22,7 +24,7 @@ from wm.options import typed
 
 _KEY = 'option'
 T = TypeVar('T')
-F = TypeVar('F', bound=Callable[..., Any])
+R = TypeVar('R')
 
 
 class Option(NamedTuple):
@@ -66,13 +68,14 @@ def details(field: dataclasses.Field) -> Option:
 
 
 def _lines(cls: type, names: Collection[str] | None = None) -> list[str]:
-  """A line for each option, or for those that are named."""
+  """A line for each option, or for the fields that are named."""
+  about = declared(cls)
   return [
     f'  {name}: {field.type}'
     + ('' if field.default is MISSING else f', default {field.default!r}')
-    + f'. {about.help}'
-    for name, (field, about) in declared(cls).items()
-    if names is None or name in names
+    + (f'. {about[name][1].help}' if name in about else '.')
+    for name, field in _fields(cls).items()
+    if name in (about if names is None else names)
   ]
 
 
@@ -82,16 +85,82 @@ def documented(cls: type[T]) -> type[T]:
   return cls
 
 
-def takes(cls: type) -> Callable[[F], F]:
-  """Decorator: a call's docstring lists the options that are its keywords."""
+def takes(
+  **groups: type | tuple[Any, ...],
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+  """Decorator: a call takes the fields of option classes as keywords.
 
-  def listed(call: F) -> F:
-    lines = _lines(cls, inspect.getfullargspec(call).kwonlyargs)
+  Within the call each group is one argument, an instance of its class, which
+  may also be given whole. Arguments of the call itself that are fields of the
+  class fill it as well. The call's signature and docstring list the keywords.
+
+  groups: argument -> its class, or (class, names of the fields that it takes).
+  """
+  classes = {k: x[0] if isinstance(x, tuple) else x for k, x in groups.items()}
+  fields = {name: _fields(cls) for name, cls in classes.items()}
+  taken = {
+    name: {k: fields[name][k] for k in x[1:]}
+    if isinstance(x := groups[name], tuple)
+    else fields[name]
+    for name in groups
+  }
+
+  def decorate(call: Callable[..., R]) -> Callable[..., R]:
+    signature = inspect.signature(call)
+
+    @functools.wraps(call)
+    def grouped(*args: Any, **keywords: Any) -> R:
+      direct = {k: x for k, x in keywords.items() if k in signature.parameters}
+      passed = signature.bind_partial(*args, **direct).arguments
+      for group in groups.keys() - passed.keys():
+        values = {k: x for k, x in passed.items() if k in fields[group]}
+        for name in taken[group].keys() & keywords.keys() - passed.keys():
+          value = keywords.pop(name)
+          if value is not None or fields[group][name].default is not MISSING:
+            values[name] = value
+        keywords[group] = classes[group](**values)
+      return call(*args, **keywords)
+
+    others = [
+      p for name, p in signature.parameters.items() if name not in groups
+    ]
+    new = {
+      name: _parameter(field)
+      for group in taken.values()
+      for name, field in group.items()
+      if name not in signature.parameters
+    }
+    undeclared: Any = grouped  # Functions have no declared signature.
+    undeclared.__signature__ = signature.replace(
+      parameters=[*others, *new.values()]
+    )
+    grouped.__annotations__ = {
+      **call.__annotations__,
+      **{name: parameter.annotation for name, parameter in new.items()},
+    }
+    listed = [_lines(cls, taken[k].keys() & new) for k, cls in classes.items()]
     head = inspect.cleandoc(call.__doc__ or ''), '', 'Options:'
-    call.__doc__ = '\n'.join([*head, *lines])
-    return call
+    grouped.__doc__ = '\n'.join([*head, *itertools.chain(*listed)])
+    return grouped
 
-  return listed
+  return decorate
+
+
+def _fields(cls: Any) -> dict[str, dataclasses.Field]:
+  return {field.name: field for field in dataclasses.fields(cls)}
+
+
+def _parameter(field: dataclasses.Field) -> inspect.Parameter:
+  """A field as a keyword; None stands for what its factory makes."""
+  default, kind = field.default, str(field.type)
+  if field.default_factory is not MISSING:
+    default, kind = None, f'{kind} | None'
+  elif default is MISSING:
+    default = inspect.Parameter.empty
+  keyword = inspect.Parameter.KEYWORD_ONLY
+  return inspect.Parameter(
+    field.name, keyword, default=default, annotation=kind
+  )
 
 
 def check(options: Any) -> None:

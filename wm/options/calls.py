@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from wm.options import Option, documented, option
+from wm.options.reconstruction import Reconstruction
+from wm.options.sampling import Sampling
+from wm.options.training import Training
 
 if TYPE_CHECKING:
   from wm import core
@@ -24,8 +27,33 @@ Amount = Annotated[int, Option('How many.', least=0)]
 
 
 @documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loading:
+  """Which predictor of a run or model: keywords of `wm.load_predictor`."""
+
+  checkpoint: str = option(
+    'best',
+    "'best' or 'last' of the training run in --out, 'none' for untrained, or "
+    'a training run folder.',
+  )
+  # Of untrained weights, and of all that is drawn for them.
+  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
+  model: str | None = None  # Spec that a run must be of; None is any.
+  name: str | None = None  # In tables; None is the model's own.
+
+
+@documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Jobs:
+  """How many runs are made at a time."""
+
+  jobs: int = option(1, 'Runs at a time.', least=1, most=1000)
+  dry_run: bool = option(False, 'List the runs and do nothing.')
+
+
+@documented
 @dataclasses.dataclass(frozen=True)
-class Scoring:
+class Scoring(Loading):
   """How models are scored: keywords of `wm.score`, and what sweeps take."""
 
   # Objects or specs.
@@ -59,12 +87,6 @@ class Scoring:
     'Fields of all metrics that have them, e.g. "prefix_filter=\'model\'"; '
     'default: as --metric says.',
   )
-  checkpoint: str = option(
-    'best',
-    "'best' or 'last' of the training run in --out, 'none' for untrained, or "
-    'a training run folder.',
-  )
-  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
   max_calls: int = option(
     0,
     'Most calls of a language model by a metric; of one that asks more, fewer '
@@ -89,7 +111,7 @@ class Planning:
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Sweeping:
+class Sweeping(Jobs):
   """How the runs of a grid are done: keywords of `wm.sweep`."""
 
   per: Sequence[str] = option(
@@ -97,7 +119,6 @@ class Sweeping:
     'Axis of the grid, each value of which has its best run; repeat.',
     many=True,
   )
-  jobs: int = option(1, 'Runs at a time.', least=1, most=1000)
   devices: Sequence[str] = option(
     (),
     'CUDA_VISIBLE_DEVICES of the jobs, in turn; repeat.',
@@ -117,7 +138,6 @@ class Sweeping:
     flag='runs',
     many=True,
   )
-  dry_run: bool = option(False, 'List the runs and do nothing.')
 
 
 @documented
@@ -144,7 +164,7 @@ class Routes:
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Units:
+class Units(Jobs):
   """Which units of a miniature are made: keywords of `wm.miniature`."""
 
   # Its name is the miniature's.
@@ -180,15 +200,35 @@ class Units:
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Baselines:
-  """What stands beside the rows of a study: keywords of `wm.study`."""
+class Stages:
+  """What is done with the rows of a study: options of each of its stages."""
 
+  sampling: Sampling = dataclasses.field(default_factory=Sampling)
+  training: Training = dataclasses.field(default_factory=Training)
+  reconstruction: Reconstruction = dataclasses.field(
+    default_factory=Reconstruction
+  )
+  num_samples: int = Routes.num  # Routes sampled for a map.
   # See `wm.runs.baselines`; those that rows name are not made twice.
   baselines: bool = option(
     True,
     'Score untrained models, a uniform guesser, the oracle and the Bayes '
     'predictors of the samplers beside the rows.',
   )
+
+  def seeded(self, seed: int) -> Stages:
+    """All stages with this seed."""
+    return self.replaced({'seed': seed})
+
+  def replaced(self, settings: Mapping[str, Any]) -> Stages:
+    """Stages with other values of their fields; names of no field are left."""
+    parts = {}
+    for stage in ('sampling', 'training', 'reconstruction'):
+      options = getattr(self, stage)
+      fields = {field.name for field in dataclasses.fields(options)}
+      changed = {k: x for k, x in settings.items() if k in fields}
+      parts[stage] = dataclasses.replace(options, **changed)
+    return dataclasses.replace(self, **parts)
 
 
 @documented

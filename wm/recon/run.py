@@ -12,6 +12,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.data import text
+from wm.evaluation import scoring
 from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, reconstruct, sampling
 from wm.recon import routes as routes_lib
@@ -55,17 +56,13 @@ def from_file(
 
 @files.locked_stage(STAGE)
 def from_model(
-  world: core.World,
-  predictor: core.Predictor,
+  loaded: scoring.Loaded,
   out: str | Path,
   options: Reconstruction,
   *,
-  name: str,
   num: int,
   accept: Any,
-  about: dict[str, Any],
   pairs: str = 'uniform',
-  origin: provenance.Origin = provenance.UNKNOWN,
   log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
   """Reconstructs the map implied by `num` sequences sampled from a predictor.
@@ -74,23 +71,25 @@ def from_model(
   they were sampled from is the same.
 
   Args:
-    world: a street map.
-    predictor: the model.
+    loaded: the model, and a street map.
     out: folder.
     options: of the reconstruction.
-    name: of the model, for titles.
     num: sequences to sample.
     accept: rule from `wm.core.accept` that they are sampled under.
-    about: what else identifies the model (checkpoint, step).
     pairs: origins and destinations, see `sampling.prompts`.
-    origin: what the predictor is made from; without it nothing is kept.
     log: gets a line where sequences are sampled anew.
 
   Returns:
     See `from_file`.
+
+  Raises:
+    InputError: as `from_file`, or the model gives no next tokens.
   """
+  predictor, world, name = loaded.predictor, loaded.world, loaded.name
+  if not isinstance(predictor, core.Predictor):
+    raise core.InputError(f'{name} names states, and no next tokens')
   rule = registry.spec(accept)
-  about = {'model': name, 'num_samples': num, 'accept': rule, **about}
+  about = {'model': name, 'num_samples': num, 'accept': rule, **loaded.about}
   if pairs != 'uniform':  # Descriptions of earlier versions lack it.
     about['pairs'] = pairs
   routes_lib.street_graph(world)
@@ -98,7 +97,7 @@ def from_model(
   drawn = {'num': num, 'seed': options.seed, 'accept': accept, 'pairs': pairs}
   with files.given_back(out, STAGE, 'samples.origin.json'):
     _claim(world, out, options, about)
-    if why := sampling.forget(samples, world, origin):
+    if why := sampling.forget(samples, world, loaded.origin):
       log(f'{samples}: sampled anew: {why}')
       (Path(out) / 'summary.json').unlink(missing_ok=True)
     sampling.write(predictor, world, samples, **drawn)

@@ -14,6 +14,7 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.library import calls
 from wm.library.calls import Log
+from wm.options import takes
 from wm.options.calls import Path, Routes
 from wm.options.reconstruction import Reconstruction
 from wm.reporting import collect, paper_comparison
@@ -35,6 +36,7 @@ def parse_limits(text: str) -> tuple[int, float]:
   return int(match[1]), float(match[2])
 
 
+@takes(routes=(Routes, 'num', 'pairs'))
 def atlas(
   rows: Sequence[Row | str],
   world: core.World | str,
@@ -42,8 +44,7 @@ def atlas(
   options: Reconstruction | None = None,
   *,
   limits: Sequence[tuple[int, float]] = LIMITS,
-  num: int = Routes.num,
-  pairs: str = Routes.pairs,
+  routes: Routes,
   accept: Accept | str = 'top_k(50)',
   log: Log = calls.silent,
 ) -> pathlib.Path:
@@ -59,7 +60,7 @@ def atlas(
     out: folder; OUT/4_0.5mi/NAME is as `reconstruct` makes it.
     options: of the algorithm, but for the limits.
     limits: most edges out of a node, and miles of the longest added edge.
-    num, pairs, accept: of routes that are sampled; see `reconstruct`.
+    routes, accept: num and pairs of routes that are sampled; see `reconstruct`.
     log: gets a title for each map, and its counts.
 
   Returns:
@@ -79,8 +80,8 @@ def atlas(
   for row in parsed:  # What is bad of a row shows before the first is done.
     registry.resolve('world', row.trained_on or world)
   if all(['samples' in _source(row) for row in parsed]):
-    calls.unsampled('rows of files alone', num, pairs)
-  sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'log': log}
+    calls.unsampled('rows of files alone', routes)
+  sampled = {'routes': routes, 'accept': accept, 'log': log}
   with files.stage_lock(place, 'atlas'):
     runs: list[collect.Run] = []
     for row in parsed:

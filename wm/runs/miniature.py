@@ -28,14 +28,7 @@ from wm.data.exposure import FILE as EXPOSURE_FILE
 from wm.library import calls
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import (
-  Baselines,
-  Path,
-  Routes,
-  Scoring,
-  Sweeping,
-  Units,
-)
+from wm.options.calls import Path, Scoring, Stages, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -78,8 +71,7 @@ class Unit:
   Attributes:
     row: of specs, without settings.
     seed: of everything.
-    sampling, training, reconstruction: options, with the row's settings.
-    num_samples: routes of a map.
+    stages: options of each, with the row's settings.
     metrics: specs.
     out: folder of data and runs.
     results: folder of result files; its name is the miniature's.
@@ -93,10 +85,7 @@ class Unit:
 
   row: Row
   seed: int
-  sampling: Sampling
-  training: Training
-  reconstruction: Reconstruction
-  num_samples: int
+  stages: Stages
   metrics: tuple[str, ...]
   out: str
   results: str
@@ -108,13 +97,13 @@ class Unit:
   @classmethod
   def of(cls, order: dict[str, Any]) -> Unit:
     """The unit that `dataclasses.asdict` has written."""
-    parts: dict[str, Any] = {
-      'row': Row(**order['row']),
-      'sampling': Sampling(**order['sampling']),
-      'training': Training(**order['training']),
-      'reconstruction': Reconstruction(**order['reconstruction']),
+    stages = order['stages'] | {
+      'sampling': Sampling(**order['stages']['sampling']),
+      'training': Training(**order['stages']['training']),
+      'reconstruction': Reconstruction(**order['stages']['reconstruction']),
     }
-    return cls(**{**order, **parts})
+    parts = {'row': Row(**order['row']), 'stages': Stages(**stages)}
+    return cls(**order | parts)
 
   @property
   def name(self) -> str:
@@ -129,7 +118,7 @@ class Unit:
   @functools.cached_property
   def key(self) -> units.Key:
     """All that decides the result."""
-    row = self.row
+    row, stages = self.row, self.stages
     asked = calls.metrics_of(self.metrics)
     key: units.Key = {
       'seed': self.seed,
@@ -139,14 +128,14 @@ class Unit:
     }
     if row.trained_on is not None:
       key['trained_on'] = _described('world', row.trained_on)
-      key['training'] = self.training.run()
-      if self.training.data is None:
-        key['sampling'] = dataclasses.asdict(self.sampling)
+      key['training'] = stages.training.run()
+      if stages.training.data is None:
+        key['sampling'] = dataclasses.asdict(stages.sampling)
       else:
-        key['data'] = _hash_of(self.training.data)
+        key['data'] = _hash_of(stages.training.data)
     if study.is_mapped(row):
-      map_of = dataclasses.asdict(self.reconstruction)
-      key['reconstruction'] = {**map_of, 'num_samples': self.num_samples}
+      map_of = dataclasses.asdict(stages.reconstruction)
+      key['reconstruction'] = {**map_of, 'num_samples': stages.num_samples}
     for stage, setting in _MATCHED:
       if stage in key and setting in self.left_open:
         key[stage] = {**key[stage], setting: None}
@@ -338,8 +327,7 @@ def make_unit(unit: Unit, log: Log) -> None:
       row,
       calls.metrics_of(unit.metrics),
       unit.folder,
-      (unit.sampling, unit.training, unit.reconstruction),
-      unit.num_samples,
+      unit.stages,
       log,
       unit.shared,
     )
@@ -464,52 +452,43 @@ def _text(thing: Any) -> str:
 def _units(
   rows: Sequence[Row | str],
   world: core.World | str,
-  seeds: range,
-  only: Sequence[str],
-  options: tuple[Sampling | None, Training | None, Reconstruction | None],
-  baselines: bool,
-  dry_run: bool,
+  stages: Stages,
+  options: Units,
   log: Log,
   **same: Any,
 ) -> list[Unit]:
   """All units, the first seed of each row first; raises InputError.
 
-  seeds: those of each row that has no number of its own.
-  dry_run: sample nothing.
+  same: fields that all units have.
   """
-  sampling, training, reconstruction = options
-  usual = (
-    sampling or Sampling(),
-    training or Training(),
-    reconstruction or Reconstruction(),
-  )
   every = [Row.parse(row) if isinstance(row, str) else row for row in rows]
   # What is bad of one shows before the first.
   checked = rows_of(every, world)
-  if baselines:
+  if stages.baselines:
     asked = calls.metrics_of(same['metrics'])
-    more, _ = study.baselines_of(checked, usual[1], asked)
+    more, _ = study.baselines_of(checked, stages, asked)
     checked += (more := _possible(more))
     every += more
   names = [row.name for row in every]
-  if unknown := [name for name in only if name not in names]:
+  if unknown := [name for name in options.only if name not in names]:
     available = registry.suggest(unknown[0], names)
     raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
   plain = {row.name: _plain(row, world) for row in every}
-  number = {row.name: row.settings.get('seeds', len(seeds)) for row in every}
+  number = {row.name: row.settings.get('seeds', options.seeds) for row in every}
   todo: list[Unit] = []
   for place in range(max(number.values())):
-    seed = seeds.start + place
-    asked_for = [name for name in only or names if place < number[name]]
-    stages = [dataclasses.replace(stage, seed=seed) for stage in usual]
-    todo += _of_seed(checked, asked_for, stages, plain, dry_run, log, same)
+    asked_for = [name for name in options.only or names if place < number[name]]
+    seeded = stages.seeded(options.first_seed + place)
+    todo += _of_seed(
+      *(checked, asked_for, seeded, plain, options.dry_run, log, same)
+    )
   return todo
 
 
 def _of_seed(
   rows: Sequence[Row],
   only: Sequence[str],
-  stages: Sequence[Any],
+  stages: Stages,
   plain: Mapping[str, Row],
   dry_run: bool,
   log: Log,
@@ -523,12 +502,12 @@ def _of_seed(
   }
 
   def unit(row: Row) -> Unit:
-    mine = [row.own(stage) for stage in stages]
+    mine = row.stages(stages)
     more = same | {
       'matched': matched.get(row.name, {}),
       'left_open': open_settings(row),
     }
-    return Unit(plain[row.name], mine[0].seed, *mine, **more)
+    return Unit(plain[row.name], mine.sampling.seed, mine, **more)
 
   def counts(row: Row) -> exposure.Counts | None:
     return _at_hand(unit(row)) if dry_run else _counts(unit(row), row)
@@ -565,13 +544,15 @@ def _plain(row: Row, world: core.World | str) -> Row:
 
 def _counts(unit: Unit, row: Row) -> exposure.Counts:
   """Counts the training sequences of a unit, sampled unless they are there."""
-  stages = unit.sampling, unit.training, unit.reconstruction
-  return study.counts(row, unit.folder, stages, calls.silent, unit.shared)
+  return study.counts(
+    *(row, unit.folder, unit.stages, calls.silent, unit.shared)
+  )
 
 
 def _at_hand(unit: Unit) -> exposure.Counts | None:
   """Counts the training sequences of a unit; None where they are not there."""
-  place = pathlib.Path(unit.training.data or unit.shared / 'data', 'train')
+  data = unit.stages.training.data or unit.shared / 'data'
+  place = pathlib.Path(data, 'train')
   if not (place / 'manifest.json').is_file():
     return None
   return exposure.counts(stores.open(place))
@@ -584,28 +565,16 @@ def _possible(rows: Sequence[Row]) -> list[Row]:
   return [row for row, *pair in pairs if not baselines_lib.refused(*pair)]
 
 
-@takes(Units)
+@takes(options=Units, stages=Stages, scoring=(Scoring, 'accept', 'fields'))
 def miniature(
   rows: Sequence[Row | str],
   world: core.World | str,
   metrics: core.Metric | str | Sequence[core.Metric | str],
   out: Path,
   *,
-  results: Path | None = Units.results,
-  seeds: int = Units.seeds,
-  first_seed: int = Units.first_seed,
-  only: Sequence[str] = Units.only,
-  fresh: bool = Units.fresh,
-  allow_dirty: bool = Units.allow_dirty,
-  jobs: int = Sweeping.jobs,
-  dry_run: bool = Sweeping.dry_run,
-  accept: Accept | str | None = Scoring.accept,
-  fields: str | None = Scoring.fields,
-  sampling: Sampling | None = None,
-  training: Training | None = None,
-  reconstruction: Reconstruction | None = None,
-  num_samples: int = Routes.num,
-  baselines: bool = Baselines.baselines,
+  options: Units,
+  stages: Stages,
+  scoring: Scoring,
   log: Log = calls.silent,
 ) -> list[str]:
   """Makes the units of a study that are missing: a row and a seed each.
@@ -627,14 +596,13 @@ def miniature(
     world: that rows are scored in which name none.
     metrics: what to measure.
     out: folder of data and runs.
-    jobs: units at a time.
-    dry_run: say how each unit stands, and do nothing. Numbers of matched rows
+    options: seeds and rows, and jobs, how many units are made at a time. A dry
+      run says how each unit stands, and does nothing; numbers of matched rows
       that follow from data which are not there are not compared.
-    accept: rule for all metrics that have one; None leaves theirs.
-    fields: other fields of all metrics that have them, as in a spec.
-    sampling, training, reconstruction: options of these stages.
-    num_samples: routes sampled for a map.
-    baselines: are rows as well, see `wm.study`.
+    stages: options of sampling, training and reconstruction, and num_samples,
+      routes sampled for a map; baselines are rows as well, see `wm.study`.
+    scoring: accept, the rule for all metrics that have one, None leaves theirs;
+      and other fields of all metrics that have them, as in a spec.
     log: gets a line on each unit that ends.
 
   Returns:
@@ -645,26 +613,20 @@ def miniature(
       not committed.
     Stopped: a signal came; what is done is kept.
   """
-  place = pathlib.Path(results or pathlib.Path(out, 'results'))
-  if not (dry_run or allow_dirty):  # Before anything is sampled.
-    _check_committed(place, _code(rows, world, _texts(metrics, accept, fields)))
+  place = pathlib.Path(options.results or pathlib.Path(out, 'results'))
+  dry_run = options.dry_run
+  specs = _texts(metrics, scoring.accept, scoring.fields)
+  if not (dry_run or options.allow_dirty):  # Before anything is sampled.
+    _check_committed(place, _code(rows, world, specs))
   todo = _units(
-    rows,
-    world,
-    range(first_seed, first_seed + seeds),
-    only,
-    (sampling, training, reconstruction),
-    baselines,
-    dry_run,
-    log,
-    num_samples=num_samples,
-    metrics=_texts(metrics, accept, fields),
+    *(rows, world, stages, options, log),
+    metrics=specs,
     out=str(out),
     results=str(place),
-    first_seed=first_seed,
-    allow_dirty=allow_dirty,
+    first_seed=options.first_seed,
+    allow_dirty=options.allow_dirty,
   )
-  if fresh and not dry_run:
+  if options.fresh and not dry_run:
     for unit in todo:
       if unit.folder.exists() or unit.path.exists():
         unit.clear()
@@ -679,7 +641,9 @@ def miniature(
   for unit in standing:
     unit.renew()
   jobs_of = [_job(unit) for unit in todo]
-  pools.Pool().work(jobs_of, jobs, lambda job: by_name[job.name].said(), log)
+  pools.Pool().work(
+    jobs_of, options.jobs, lambda job: by_name[job.name].said(), log
+  )
   return [unit.said() for unit in todo if not unit.stands()]
 
 

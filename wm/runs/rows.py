@@ -26,7 +26,7 @@ from wm import core, options
 from wm.core import registry
 from wm.data import exposure, sampling
 from wm.library import loading
-from wm.options.calls import Matching, Units
+from wm.options.calls import Matching, Stages, Units
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.runtime import compute
@@ -104,11 +104,9 @@ class Row:
       )
     return cls(name, model, trained_on, used_in or after, values)
 
-  def own(self, stage: Any) -> Any:
-    """Options of a stage, with this row's settings."""
-    field_names = {field.name for field in dataclasses.fields(stage)}
-    mine = {k: x for k, x in self.settings.items() if k in field_names}
-    return dataclasses.replace(stage, **mine)
+  def stages(self, stages: Stages) -> Stages:
+    """Options of all stages, with this row's settings."""
+    return stages.replaced(self.settings)
 
 
 def rows_of(
@@ -269,7 +267,7 @@ def open_settings(row: Row) -> list[str]:
 
 def resolve(
   rows: Sequence[Row],
-  stages: Sequence[Any],
+  stages: Stages,
   data: Data,
   log: Callable[[str], None],
   only: Sequence[str] | None = None,
@@ -280,7 +278,7 @@ def resolve(
 
   Args:
     rows: as `rows.rows_of` makes them.
-    stages: options of sampling and training, of one seed.
+    stages: options of one seed.
     data: called for rows whose data a match depends on, in the order in which
       their numbers are resolved. A row keeps the part of its match for which
       this gives None.
@@ -333,7 +331,7 @@ def _log(
 def _resolved(
   row: Row,
   other: Row,
-  stages: Sequence[Any],
+  stages: Stages,
   data: Data,
   draw: bool,
 ) -> Row:
@@ -355,15 +353,15 @@ def _resolved(
   if 'sequences' in kinds and (theirs := counted()):
     settings['num'] = theirs.distinct
   if 'tokens' in kinds and draw and (theirs := counted()):
-    settings['num'] = _num_of(row, theirs.tokens, stages[0].seed)
-  steps = None if 'steps' in left else other.own(stages[1]).steps
+    settings['num'] = _num_of(row, theirs.tokens, stages.sampling.seed)
+  steps = None if 'steps' in left else other.stages(stages).training.steps
   if 'steps' in kinds and steps:
     settings['steps'] = steps
   if 'compute' in kinds and steps and (theirs := counted()):
     num_is_open = len(kinds) > 1 and 'num' not in settings
     if mine := None if num_is_open else data(now()):
       flops = [
-        step_flops(member, member.own(stages[1]), counts)
+        step_flops(member, member.stages(stages).training, counts)
         for member, counts in ((other, theirs), (now(), mine))
       ]
       settings['steps'] = max(round(steps * flops[0] / flops[1]), 1)

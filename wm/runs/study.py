@@ -10,15 +10,12 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.core.accept import Accept
 from wm.data import exposure
 from wm.data import store as stores
 from wm.library import calls, report
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import Baselines, Path, Routes, Scoring, Sweeping
-from wm.options.reconstruction import Reconstruction
-from wm.options.sampling import Sampling
+from wm.options.calls import Jobs, Path, Scoring, Stages
 from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runs import baselines as baselines_lib
@@ -32,22 +29,16 @@ _MAPPED = 'uniform', 'bayes'
 _REPORT = 'report'  # OUT/report is no row.
 
 
-@takes(Baselines)
+@takes(stages=Stages, scoring=(Scoring, 'seed', 'accept', 'fields'))
 def study(
   rows: Sequence[Row | str],
   world: core.World | str,
   metrics: core.Metric | str | Sequence[core.Metric | str],
   out: Path,
   *,
-  seed: int = Scoring.seed,
-  accept: Accept | str | None = Scoring.accept,
-  fields: str | None = Scoring.fields,
-  sampling: Sampling | None = None,
-  training: Training | None = None,
-  reconstruction: Reconstruction | None = None,
-  num_samples: int = Routes.num,
-  jobs: int = Sweeping.jobs,
-  baselines: bool = Baselines.baselines,
+  scoring: Scoring,
+  stages: Stages,
+  jobs: int = Jobs.jobs,
   log: Log = calls.silent,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
@@ -62,11 +53,11 @@ def study(
     world: that rows are scored in which name none.
     metrics: what to measure.
     out: folder; each row is a run in OUT/NAME.
-    seed: of every stage, whatever the options say.
-    accept: rule for all metrics that have one; None leaves theirs.
-    fields: other fields of all metrics that have them, as in a spec.
-    sampling, training, reconstruction: options of these stages.
-    num_samples: routes sampled for a map.
+    scoring: seed of every stage, whatever its options say; accept, the rule for
+      all metrics that have one, None leaves theirs; and other fields of all
+      metrics that have them, as in a spec.
+    stages: options of sampling, training and reconstruction, and num_samples,
+      routes sampled for a map.
     jobs: rows that are trained at a time, in processes of their own; those of
       one job are trained in this process. Several are of plug-ins.
     log: gets a title for each stage, and what the stages say.
@@ -83,31 +74,26 @@ def study(
       f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
     )
   partners(resolved)  # What is bad shows before a folder is made.
-  asked = calls.metrics_of(metrics, accept, fields=fields)
-  options: tuple[Any, ...] = (
-    sampling or Sampling(),
-    training or Training(),
-    reconstruction or Reconstruction(),
-  )
-  stages = [dataclasses.replace(stage, seed=seed) for stage in options]
+  asked = calls.metrics_of(metrics, scoring.accept, fields=scoring.fields)
+  stages = stages.seeded(scoring.seed)
   with files.stage_lock(place, 'study'):
     resolved = resolve(
       resolved,
-      stages[:2],
+      stages,
       lambda row: counts(row, place / row.name, stages, log),
       log,
     )
     if jobs > 1:
       _train(resolved, place, stages, jobs, log)
     for row in resolved:
-      done(row, asked, place / row.name, stages, num_samples, log)
+      done(row, asked, place / row.name, stages, log)
     more: list[Row] = []
     notes: list[str] = []
-    if baselines:
-      more, notes = baselines_of(resolved, stages[1], asked)
+    if stages.baselines:
+      more, notes = baselines_of(resolved, stages, asked)
     for row in more:
       try:
-        done(row, asked, place / row.name, stages, num_samples, log)
+        done(row, asked, place / row.name, stages, log)
         resolved.append(row)
       except core.InputError as error:  # The rows are reported without it.
         notes.append(f'No {row.name}: {error}')
@@ -117,7 +103,7 @@ def study(
 
 
 def baselines_of(
-  rows: Sequence[Row], training: Training, metrics: Sequence[core.Metric]
+  rows: Sequence[Row], stages: Stages, metrics: Sequence[core.Metric]
 ) -> tuple[list[Row], list[str]]:
   """Baselines of rows that `rows_of` has made, and why others are missing.
 
@@ -130,7 +116,7 @@ def baselines_of(
       run = files.read_record(pathlib.Path(model, 'train.run.json'), {})
       model, trained = registry.make('model', run['model']), True
     assert isinstance(row.scored_in, core.World)  # By `rows_of`.
-    names = row.own(training).objective == 'state'
+    names = row.stages(stages).training.objective == 'state'
     scored.append(
       baselines_lib.Scored(row.name, model, row.scored_in, trained, names)
     )
@@ -141,7 +127,7 @@ def baselines_of(
 def _train(
   rows: Sequence[Row],
   out: pathlib.Path,
-  stages: Sequence[Any],
+  stages: Stages,
   jobs: int,
   log: Log,
 ) -> None:
@@ -183,7 +169,7 @@ def _job(name: str, order: dict[str, Any], steps: int) -> pools.Job:
 def counts(
   row: Row,
   out: Path,
-  stages: Sequence[Any],
+  stages: Stages,
   log: Log,
   shared: Path | None = None,
 ) -> exposure.Counts:
@@ -196,19 +182,20 @@ def counts(
 def _sampled(
   row: Row,
   out: pathlib.Path,
-  stages: Sequence[Any],
+  stages: Stages,
   log: Log,
   shared: Path | None = None,
 ) -> Training:
   """Samples what a row is trained on; the options of its training."""
-  sampling, training, _ = [row.own(stage) for stage in stages]
+  options = row.stages(stages)
+  training = options.training
   if training.data is not None:
     return training
   assert isinstance(row.trained_on, core.World)  # By `rows_of`.
   place = pathlib.Path(shared or out)
   log(f'== {row.name}: sample')
   with files.stage_lock(place, 'share', wait=True):
-    calls.sample(row.trained_on, place, sampling, log=log)
+    calls.sample(row.trained_on, place, options.sampling, log=log)
   return dataclasses.replace(training, data=str(place / 'data'))
 
 
@@ -233,8 +220,7 @@ def done(
   row: Row,
   metrics: Sequence[core.Metric],
   out: Path,
-  stages: Sequence[Any],
-  num_samples: int,
+  stages: Stages,
   log: Log,
   shared: Path | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -244,8 +230,7 @@ def done(
     row: what to do; its settings are stronger than the stages'.
     metrics: what to measure.
     out: folder of the run.
-    stages: options of sampling, training and reconstruction, of one seed.
-    num_samples: routes sampled for a map.
+    stages: options of one seed.
     log: gets a title for each stage, and what the stages say.
     shared: folder of sampled data, where several rows have them; its other
       users are waited for. None is `out`.
@@ -253,7 +238,8 @@ def done(
   Returns:
     The entries of the scores, and the summary of the map, {} without one.
   """
-  _, training, reconstruction = [row.own(stage) for stage in stages]
+  options = row.stages(stages)
+  training = options.training
   # Before a row that is not trained starts JAX.
   compute.fix_threads(training.threads)
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
@@ -271,5 +257,7 @@ def done(
     return entries, {}
   log(f'== {row.name}: reconstruct')
   return entries, calls.reconstruct(
-    source, out, row.scored_in, reconstruction, num=num_samples, **where
+    *(source, out, row.scored_in, options.reconstruction),
+    num=options.num_samples,
+    **where,
   )

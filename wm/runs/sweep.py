@@ -216,8 +216,7 @@ def runs_of(
   grid: Grid | Sequence[grids.Axis],
   out: Path,
   given: Mapping[str, Any],
-  winners_of: Path | None = Sweeping.winners_of,
-  top: int = Sweeping.top,
+  options: Sweeping,
 ) -> list[grids.Run]:
   """The runs that `sweep` does; see there."""
   if isinstance(grid, Mapping):
@@ -231,7 +230,11 @@ def runs_of(
         + registry.suggest(name, [*defaults])
       )
   trust.allow(*registry.files([dict(given), *map(_values, grid)]))
-  before = grids.winners(winners_of, top) if winners_of else None
+  before = (
+    grids.winners(options.winners_of, options.top)
+    if options.winners_of
+    else None
+  )
   for run in before or ():
     for kind in ('world', 'model'):
       registry.make(kind, str(run.flags[kind]))
@@ -243,21 +246,14 @@ def _values(axis: grids.Axis) -> list[Any]:
   return [{**choice.weak, **choice.strong} for choice in axis.choices]
 
 
-@takes(Sweeping)
+@takes(options=Sweeping)
 def sweep(
   grid: Grid | Sequence[grids.Axis],
   out: Path,
   given: Mapping[str, Any],
   *,
-  per: Sequence[str] = Sweeping.per,
-  jobs: int = Sweeping.jobs,
-  devices: Sequence[str] = Sweeping.devices,
-  keep: int = Sweeping.keep,
-  winners_of: Path | None = Sweeping.winners_of,
-  top: int = Sweeping.top,
+  options: Sweeping,
   scoring: Scoring | None = None,
-  beside: Sequence[Path] = Sweeping.beside,
-  dry_run: bool = Sweeping.dry_run,
   log: Log = calls.silent,
 ) -> list[grids.Standing]:
   """Trains every run of a grid, each in a process of its own, and tables them.
@@ -267,6 +263,8 @@ def sweep(
       Settings are 'world', 'model', and the fields of `Training`.
     out: folder; OUT/sweep.md fills as runs end, OUT/runs/NAME is a run.
     given: settings of every run; its data are by default in OUT/data.
+    options: axes that each have a best run, jobs, devices, and where to start
+      from.
     scoring: what is then done to the runs that kept their checkpoints; they
       are reported together in OUT/report.
     log: gets a line on each run that ends.
@@ -279,12 +277,14 @@ def sweep(
     Stopped: a signal came; what is done is kept.
   """
   place = pathlib.Path(out)
-  todo = runs_of(grid, place, given, winners_of, top)
+  todo = runs_of(grid, place, given, options)
   if not todo:
     raise core.InputError(
       'there is no run: the grid, or --winners_of, has none'
     )
-  sweeping = Sweep(place, todo, per, _train, keep, devices)
+  sweeping = Sweep(
+    *(place, todo, options.per, _train, options.keep, options.devices)
+  )
   sweeping.check()
   _check(todo)
   if scoring:  # What is bad of it shows here, not after the training.
@@ -292,19 +292,19 @@ def sweep(
       scoring.metrics, scoring.accept, scoring.loop, scoring.fields
     )
     registry.make('world', _asked(scoring, todo[0])['world'])
-  if dry_run:
+  if options.dry_run:
     for line in (*(run.name for run in todo), f'{len(todo)} runs'):
       log(line)
     return grids.read(place, todo)
-  log(f'{out}/sweep.md: {len(sweeping.work(jobs, log))} runs')
+  log(f'{out}/sweep.md: {len(sweeping.work(options.jobs, log))} runs')
   if scoring:
     scored = sweeping.score(
       lambda run, folder: _score(_asked(scoring, run), folder),
       _marked(scoring, place),
-      jobs,
+      options.jobs,
       log,
     )
-    if folders := [*scored, *beside]:
+    if folders := [*scored, *options.beside]:
       # Another process that shares the sweep may be writing the report.
       report.report(folders, place, wait=True, log=log)
   return sweeping.table()
