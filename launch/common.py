@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
   Planning,
-  Routes,
+  RouteSource,
   Scoring,
   Stages,
   Sweeping,
@@ -87,7 +87,7 @@ flags.DEFINE_multi_string(
 )
 
 for cls in (
-  *(Sampling, Training, Reconstruction, Routes, Scoring),
+  *(Sampling, Training, Reconstruction, RouteSource, Scoring),
   *(Sweeping, Units, Planning, Stages),
 ):
   declare(cls)

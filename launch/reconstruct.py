@@ -40,7 +40,7 @@ def main() -> None:
     return
   wm.reconstruct(
     **given,
-    **common.keywords(common.Routes),
+    **common.keywords(common.RouteSource),
     name=FLAGS.name,
     accept=FLAGS.accept or 'epsilon(0.01)',
     **({'source': None} if FLAGS.samples else common.source()),

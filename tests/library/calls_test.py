@@ -20,7 +20,7 @@ from wm.core import registry
 from wm.library import calls
 from wm.models.serving import oracles
 from wm.options import declared
-from wm.options.calls import Routes, Scoring, Stages, Sweeping, Units
+from wm.options.calls import RouteSource, Scoring, Stages, Sweeping, Units
 from wm.runtime import provenance
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -54,7 +54,7 @@ def test_importing_wm_imports_nothing_else(root):
   [
     (wm.score, Scoring, {}),
     (wm.sweep, Sweeping, {}),
-    (wm.reconstruct, Routes, {}),
+    (wm.reconstruct, RouteSource, {}),
     (wm.miniature, Units, {}),
     (wm.study, Stages, {}),
     (wm.study, Scoring, {'world', 'loop', 'checkpoint', 'max_calls'}),

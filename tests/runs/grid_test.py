@@ -136,7 +136,7 @@ def test_two_values_of_one_name_are_refused(lines):
 def test_where_and_how_to_run_is_not_what_a_run_is():
   flags = {'world': 'w()', 'model': 'm()', 'lr': 1.0, 'data': 'x'}
   one, other = (
-    grid.Run({}, {**flags, 'save_every': n}, {}).identity for n in (1, 2)
+    grid.GridRun({}, {**flags, 'save_every': n}, {}).identity for n in (1, 2)
   )
   assert one == other
   assert one['lr'] == 1.0

@@ -85,8 +85,8 @@ def test_a_result_that_stands_gets_the_fields_that_came_since(done):
 
 
 @pytest.fixture(scope='module')
-def trained() -> miniature_lib.Unit:
-  return miniature_lib.Unit(
+def trained() -> miniature_lib.UnitSpec:
+  return miniature_lib.UnitSpec(
     Row('a', 'transformer(layers=1)', WORLD, WORLD),
     0,
     Stages(FEW, num_samples=10),
@@ -96,7 +96,7 @@ def trained() -> miniature_lib.Unit:
   )
 
 
-def changed(unit: miniature_lib.Unit, **change) -> miniature_lib.Unit:
+def changed(unit: miniature_lib.UnitSpec, **change) -> miniature_lib.UnitSpec:
   """A unit with other fields, or with others of its stages."""
   names = {field.name for field in dataclasses.fields(Stages)}
   stages = {k: x for k, x in change.items() if k in names}
@@ -180,7 +180,7 @@ def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
       left = {path.name for path in job.folder.iterdir()} - {'.lock'}
       seen.append((job.done(), left))
 
-  monkeypatch.setattr('wm.runs.jobs.Pool.work', work)
+  monkeypatch.setattr('wm.runs.jobs.JobPool.work', work)
   failed, _ = made(out, GOOD, fresh=True)
   assert seen == [(False, {'started.json'})]
   assert failed == ['tiny/guess-0: not made']
@@ -220,7 +220,7 @@ def test_a_unit_records_the_rules_of_its_start(tmp_path):
 
 
 @pytest.fixture
-def begun(trained, tmp_path, monkeypatch) -> miniature_lib.Unit:
+def begun(trained, tmp_path, monkeypatch) -> miniature_lib.UnitSpec:
   """A unit in a clean checkout, whose results a finding is judged by."""
   (tmp_path / 'results').mkdir()
   write_findings(tmp_path)
@@ -249,7 +249,7 @@ def test_a_unit_that_goes_on_keeps_its_first_record(
   assert miniature_lib._started(other)['commit'] == 'def-dirty'
 
 
-def result_of(unit: miniature_lib.Unit, code: str, **rules: str) -> None:
+def result_of(unit: miniature_lib.UnitSpec, code: str, **rules: str) -> None:
   """Writes a result of a unit, of a commit and with rules."""
   about = {'commit': code}
   cost = {'cpu_seconds': 60, 'wall_seconds': 90, 'peak_mb': 700}
@@ -335,7 +335,7 @@ def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
   def work(self, jobs, *rest):
     asked.extend(job.name for job in jobs if not job.done())
 
-  monkeypatch.setattr('wm.runs.jobs.Pool.work', work)
+  monkeypatch.setattr('wm.runs.jobs.JobPool.work', work)
   failed, told = made(tmp_path, GOOD, results=results)
   assert (failed, told, asked) == (
     *([line], [f'{results}: {count}']),
@@ -374,7 +374,7 @@ def test_results_of_changed_files_are_refused_for_findings(
     return ['wm/a.py', 'wm/b.py']
 
   monkeypatch.setattr(provenance, 'uncommitted', changed)
-  monkeypatch.setattr('wm.runs.jobs.Pool.work', lambda *given: None)
+  monkeypatch.setattr('wm.runs.jobs.JobPool.work', lambda *given: None)
   flags = [f'--world={WORLD}', f'--metric={METRICS[0]}', f'--row={GOOD}']
   flags += ['--nobaselines', f'--out={tmp_path}/out', '--seeds=1']
   flags.append(f'--results={tmp_path}/results/tiny')

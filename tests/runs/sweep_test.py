@@ -40,7 +40,7 @@ def command(run, folder) -> list[str]:
   return [*script, str(folder), str(flags['lr']), str(flags['seed'])]
 
 
-def runs(*texts: str) -> list[grid.Run]:
+def runs(*texts: str) -> list[grid.GridRun]:
   def value(name: str, text: str) -> int | float:
     return int(text) if name == 'seed' else float(text)
 
@@ -279,7 +279,7 @@ def test_a_run_without_a_world_is_refused(tmp_path):
 def test_another_sweep_under_the_same_names_is_refused(tmp_path):
   work(tmp_path, runs('lr=1|2'))
   changed = [
-    grid.Run(run.labels, {**run.flags, 'steps': 7}, run.chosen)
+    grid.GridRun(run.labels, {**run.flags, 'steps': 7}, run.chosen)
     for run in runs('lr=2|3')
   ]
   with pytest.raises(core.InputError, match='its steps is 1000, not 7'):

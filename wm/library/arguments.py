@@ -18,7 +18,7 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.options import Option, declared, refuse, typed, unmet
 from wm.options import calls as option_calls
-from wm.options.calls import Routes, Scoring, Sweeping, Units
+from wm.options.calls import RouteSource, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -86,7 +86,10 @@ def _hints(call: Callable[..., Any]) -> dict[str, Any]:
 @functools.cache
 def _options() -> dict[str, Option]:
   """Name -> what is said of it, for the options that calls take."""
-  kinds = Sampling, Reconstruction, Training, Scoring, Sweeping, Routes, Units
+  kinds = (
+    *(Sampling, Reconstruction, Training, Scoring, Sweeping),
+    *(RouteSource, Units),
+  )
   return {
     called: about
     for kind in kinds

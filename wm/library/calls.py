@@ -26,7 +26,7 @@ from wm.evaluation import scoring as scoring_lib
 from wm.library import loading as loading_lib
 from wm.library.loading import Run, Source
 from wm.options import check, takes
-from wm.options.calls import Amount, Loading, Path, Routes, Scoring
+from wm.options.calls import Amount, Loading, Path, RouteSource, Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -219,7 +219,8 @@ def score(
     world: the truth; None is the world that a run was trained on.
     out: folder for scores.json, rows.csv (every trial) and breakdown.json;
       None is the run's folder, or keeps no files where there is no run.
-    scoring: fields of metrics; and which predictor, see `load_predictor`.
+    scoring: fields of metrics; and which predictor, `model` being the spec that
+      a run must be of and `name` what tables call it, see `load_predictor`.
     log: gets what is kept from before, the table and the files.
 
   Returns:
@@ -251,17 +252,17 @@ def score(
   return entries
 
 
-def unsampled(source: str, routes: Routes) -> None:
+def unsampled(source: str, routes: RouteSource) -> None:
   """Raises InputError for how routes are sampled where none are."""
   num, pairs = routes.num, routes.pairs
-  if (num, pairs) != (Routes.num, Routes.pairs):
+  if (num, pairs) != (RouteSource.num, RouteSource.pairs):
     raise core.InputError(
       f'{source} and num={num}, pairs={pairs!r} were given: expected no number '
       'or pairs, which are of routes sampled from a model'
     )
 
 
-@takes(routes=Routes, loading=(Loading, 'checkpoint', 'model', 'name'))
+@takes(routes=RouteSource, loading=(Loading, 'checkpoint', 'model', 'name'))
 def reconstruct(
   source: Source | None,
   out: Path,
@@ -269,7 +270,7 @@ def reconstruct(
   options: Reconstruction | None = None,
   *,
   accept: Accept | str = 'epsilon(0.01)',
-  routes: Routes,
+  routes: RouteSource,
   loading: Loading,
   log: Log = silent,
 ) -> dict[str, Any]:

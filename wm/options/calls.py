@@ -142,7 +142,7 @@ class Sweeping(Jobs):
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Routes:
+class RouteSource:
   """Where a map's routes are from: keywords of `wm.reconstruct`."""
 
   samples: Path | None = option(
@@ -208,7 +208,7 @@ class Stages:
   reconstruction: Reconstruction = dataclasses.field(
     default_factory=Reconstruction
   )
-  num_samples: int = Routes.num  # Routes sampled for a map.
+  num_samples: int = RouteSource.num  # Routes sampled for a map.
   # See `wm.runs.baselines`; those that rows name are not made twice.
   baselines: bool = option(
     True,

@@ -15,7 +15,7 @@ from wm.core.accept import Accept
 from wm.library import calls
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import Path, Routes
+from wm.options.calls import Path, RouteSource
 from wm.options.reconstruction import Reconstruction
 from wm.reporting import collect, paper_comparison
 from wm.runs.rows import Row
@@ -36,7 +36,7 @@ def parse_limits(text: str) -> tuple[int, float]:
   return int(match[1]), float(match[2])
 
 
-@takes(routes=(Routes, 'num', 'pairs'))
+@takes(routes=(RouteSource, 'num', 'pairs'))
 def atlas(
   rows: Sequence[Row | str],
   world: core.World | str,
@@ -44,7 +44,7 @@ def atlas(
   options: Reconstruction | None = None,
   *,
   limits: Sequence[tuple[int, float]] = LIMITS,
-  routes: Routes,
+  routes: RouteSource,
   accept: Accept | str = 'top_k(50)',
   log: Log = calls.silent,
 ) -> pathlib.Path:

@@ -63,7 +63,7 @@ class Axis:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class GridRun:
   """A training run of a sweep.
 
   Attributes:
@@ -183,8 +183,8 @@ def runs(
   axes: Sequence[Axis],
   settings: Flags,
   defaults: Flags,
-  winners: Sequence[Run] | None = None,
-) -> list[Run]:
+  winners: Sequence[GridRun] | None = None,
+) -> list[GridRun]:
   """Every run of the grid, the first axis slowest.
 
   Args:
@@ -198,7 +198,7 @@ def runs(
       than MOST runs.
   """
   axes = joined(axes)
-  starts = [Run({}, defaults, {})] if winners is None else winners
+  starts = [GridRun({}, defaults, {})] if winners is None else winners
   sizes = [len(starts), *(len(axis.choices) for axis in axes)]
   if math.prod(sizes) > MOST:
     raise core.InputError(
@@ -213,18 +213,20 @@ def runs(
 
 
 def _run(
-  start: Run,
+  start: GridRun,
   axes: Sequence[Axis],
   choices: tuple[Choice, ...],
   settings: Flags,
-) -> Run:
+) -> GridRun:
   weak, strong = dict(start.flags), {}
   for choice in choices:
     weak.update(choice.weak)
     strong.update(choice.strong)
   chosen = {**start.chosen, **strong}
   labels = {a.name: c.label for a, c in zip(axes, choices, strict=True)}
-  return Run({**start.labels, **labels}, {**weak, **settings, **chosen}, chosen)
+  return GridRun(
+    {**start.labels, **labels}, {**weak, **settings, **chosen}, chosen
+  )
 
 
 FOLDER = 'runs'  # OUT/runs/NAME is a run's.
@@ -248,7 +250,7 @@ class Standing:
     error: one line on why it failed, else ''.
   """
 
-  run: Run
+  run: GridRun
   status: str
   found: dict[str, Any]
   error: str = ''
@@ -286,13 +288,13 @@ class Candidate:
     return all(member.status in (DONE, FAILED) for member in self.members)
 
 
-def folder(out: pathlib.Path, run: Run) -> pathlib.Path:
+def folder(out: pathlib.Path, run: GridRun) -> pathlib.Path:
   """Folder of a run."""
   return out / FOLDER / run.name
 
 
 def read(
-  out: pathlib.Path, runs: Sequence[Run], running: Collection[str] = ()
+  out: pathlib.Path, runs: Sequence[GridRun], running: Collection[str] = ()
 ) -> list[Standing]:
   """Reads how each run stands; `running` names those under way here."""
   rows = []
@@ -360,7 +362,7 @@ def write(
   files.write_text(out / 'sweep.md', _page(standings, per))
 
 
-def winners(path: str | pathlib.Path, top: int) -> list[Run]:
+def winners(path: str | pathlib.Path, top: int) -> list[GridRun]:
   """The `top` best candidates of each group of a sweep that has ended.
 
   Each comes as a run: its first seed's, without the seed.
@@ -394,14 +396,14 @@ def _standing(row: Any, where: str) -> Standing:
   """A row of the table; raises InputError."""
   kinds = {'labels': dict, 'flags': dict, 'chosen': dict, 'status': str}
   files.record(row, where, kinds, dict.fromkeys(_KEPT, int | float | None))
-  run = Run(row['labels'], row['flags'], row['chosen'])
+  run = GridRun(row['labels'], row['flags'], row['chosen'])
   return Standing(run, row['status'], _kept(row))
 
 
-def _without_seed(candidate: Candidate) -> Run:
+def _without_seed(candidate: Candidate) -> GridRun:
   run = candidate.members[0].run
   chosen = {key: x for key, x in run.chosen.items() if key != SEED}
-  return Run(candidate.labels, run.flags, chosen)
+  return GridRun(candidate.labels, run.flags, chosen)
 
 
 def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ class Job(NamedTuple):
   end: Callable[[], None] = lambda: None
 
 
-class Pool:
+class JobPool:
   """Runs jobs.
 
   Attributes:

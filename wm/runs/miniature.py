@@ -1,7 +1,7 @@
 """Miniatures: small-scale replications, a result file for each row and seed.
 
 A unit is one row and seed, from its data to its result. It is made again only
-where something that decides the result has changed (`Unit.key`).
+where something that decides the result has changed (`UnitSpec.key`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SEEN = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Unit:
+class UnitSpec:
   """A unit to be made: JSON values, as its process is told them.
 
   Attributes:
@@ -95,7 +95,7 @@ class Unit:
   left_open: Sequence[str] = ()
 
   @classmethod
-  def of(cls, order: dict[str, Any]) -> Unit:
+  def of(cls, order: dict[str, Any]) -> UnitSpec:
     """The unit that `dataclasses.asdict` has written."""
     stages = order['stages'] | {
       'sampling': Sampling(**order['stages']['sampling']),
@@ -317,7 +317,7 @@ def _hash_of(data: str) -> str | None:
   return _mark([files.sha256(path) for path in paths])
 
 
-def make_unit(unit: Unit, log: Log) -> None:
+def make_unit(unit: UnitSpec, log: Log) -> None:
   """Makes a unit, in a process of its own; it goes on where one was stopped."""
   assert unit.row.scored_in is not None  # By `wm.miniature`.
   started = _started(unit)
@@ -361,7 +361,7 @@ def make_unit(unit: Unit, log: Log) -> None:
   )
 
 
-def _started(unit: Unit) -> dict[str, Any]:
+def _started(unit: UnitSpec) -> dict[str, Any]:
   """The commit of a unit, and the rules of findings when it was begun.
 
   A run that goes on keeps its first record, and so a changed rule shows. It is
@@ -379,7 +379,7 @@ def _started(unit: Unit) -> dict[str, Any]:
   return record
 
 
-def _record(unit: Unit) -> dict[str, Any]:
+def _record(unit: UnitSpec) -> dict[str, Any]:
   """What is known of the start of a unit; of one to be begun, no commit.
 
   Its rules are those under which the first data of its row and seed were begun,
@@ -456,7 +456,7 @@ def _units(
   options: Units,
   log: Log,
   **same: Any,
-) -> list[Unit]:
+) -> list[UnitSpec]:
   """All units, the first seed of each row first; raises InputError.
 
   same: fields that all units have.
@@ -475,7 +475,7 @@ def _units(
     raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
   plain = {row.name: _plain(row, world) for row in every}
   number = {row.name: row.settings.get('seeds', options.seeds) for row in every}
-  todo: list[Unit] = []
+  todo: list[UnitSpec] = []
   for place in range(max(number.values())):
     asked_for = [name for name in options.only or names if place < number[name]]
     seeded = stages.seeded(options.first_seed + place)
@@ -493,7 +493,7 @@ def _of_seed(
   dry_run: bool,
   log: Log,
   same: dict[str, Any],
-) -> list[Unit]:
+) -> list[UnitSpec]:
   """Units of one seed, of the rows that are named; see `_units`."""
   by_name = {row.name: row for row in rows}
   matched = {
@@ -501,13 +501,13 @@ def _of_seed(
     for name, other in partners(rows).items()
   }
 
-  def unit(row: Row) -> Unit:
+  def unit(row: Row) -> UnitSpec:
     mine = row.stages(stages)
     more = same | {
       'matched': matched.get(row.name, {}),
       'left_open': open_settings(row),
     }
-    return Unit(plain[row.name], mine.sampling.seed, mine, **more)
+    return UnitSpec(plain[row.name], mine.sampling.seed, mine, **more)
 
   def counts(row: Row) -> exposure.Counts | None:
     return _at_hand(unit(row)) if dry_run else _counts(unit(row), row)
@@ -542,14 +542,14 @@ def _plain(row: Row, world: core.World | str) -> Row:
   return Row(row.name, _text(row.model), trained_on, _text(scored_in))
 
 
-def _counts(unit: Unit, row: Row) -> exposure.Counts:
+def _counts(unit: UnitSpec, row: Row) -> exposure.Counts:
   """Counts the training sequences of a unit, sampled unless they are there."""
   return study.counts(
     *(row, unit.folder, unit.stages, calls.silent, unit.shared)
   )
 
 
-def _at_hand(unit: Unit) -> exposure.Counts | None:
+def _at_hand(unit: UnitSpec) -> exposure.Counts | None:
   """Counts the training sequences of a unit; None where they are not there."""
   data = unit.stages.training.data or unit.shared / 'data'
   place = pathlib.Path(data, 'train')
@@ -641,13 +641,13 @@ def miniature(
   for unit in standing:
     unit.renew()
   jobs_of = [_job(unit) for unit in todo]
-  pools.Pool().work(
+  pools.JobPool().work(
     jobs_of, options.jobs, lambda job: by_name[job.name].said(), log
   )
   return [unit.said() for unit in todo if not unit.stands()]
 
 
-def _refused(units: Sequence[Unit]) -> str:
+def _refused(units: Sequence[UnitSpec]) -> str:
   """Says how many units have results that no finding is judged by."""
   num = sum(unit.is_refused() for unit in units)
   return f', {num} of code that was not committed do not' if num else ''
@@ -686,7 +686,7 @@ def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:
   )
 
 
-def _job(unit: Unit) -> pools.Job:
+def _job(unit: UnitSpec) -> pools.Job:
   order = dataclasses.asdict(unit)
   return pools.Job(
     unit.name,

@@ -148,7 +148,7 @@ def _train(
     }
     waiting.append(_job(row.name, order, training.steps))
   log(f'== train {jobs} at a time; each says how far it is in train.log')
-  pools.Pool().work(waiting, jobs, lambda job: str(job.folder), log)
+  pools.JobPool().work(waiting, jobs, lambda job: str(job.folder), log)
 
 
 def _job(name: str, order: dict[str, Any], steps: int) -> pools.Job:

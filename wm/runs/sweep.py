@@ -35,7 +35,7 @@ from wm.runs import grid as grids
 from wm.runs import jobs as pools
 from wm.runtime import files, provenance
 
-Command = Callable[[grids.Run, pathlib.Path], list[str]]
+Command = Callable[[grids.GridRun, pathlib.Path], list[str]]
 
 
 class _Stage(NamedTuple):
@@ -50,20 +50,20 @@ class _Stage(NamedTuple):
 
   name: str
   command: Command
-  mark: Callable[[grids.Run], Any] | None = None
+  mark: Callable[[grids.GridRun], Any] | None = None
 
   def path(self, place: pathlib.Path) -> pathlib.Path:
     """The file that says it is done."""
     return place / ('sweep.scored.json' if self.mark else 'train.json')
 
-  def done(self, run: grids.Run, place: pathlib.Path) -> bool:
+  def done(self, run: grids.GridRun, place: pathlib.Path) -> bool:
     """Whether it has been done, and with the same mark."""
     path = self.path(place)
     if not (self.mark and path.exists()):
       return path.exists()
     return files.read_json(path) == self.mark(run)
 
-  def end(self, run: grids.Run, place: pathlib.Path) -> None:
+  def end(self, run: grids.GridRun, place: pathlib.Path) -> None:
     """Says that it is done, where the process itself does not."""
     if self.mark:
       files.write_json(self.path(place), self.mark(run))
@@ -84,7 +84,7 @@ class Sweep:
   def __init__(
     self,
     out: pathlib.Path,
-    runs: Sequence[grids.Run],
+    runs: Sequence[grids.GridRun],
     per: Sequence[str],
     command: Command,
     keep: int = 0,
@@ -92,7 +92,7 @@ class Sweep:
   ) -> None:
     self.out, self.runs, self.per = out, runs, per
     self.command, self.keep = command, keep
-    self._pool = pools.Pool(devices)
+    self._pool = pools.JobPool(devices)
 
   def check(self) -> None:
     """Raises InputError where a run lacks a setting or a folder is taken."""
@@ -123,7 +123,7 @@ class Sweep:
   def score(
     self,
     command: Command,
-    mark: Callable[[grids.Run], Any],
+    mark: Callable[[grids.GridRun], Any],
     jobs: int,
     log: Log,
   ) -> list[pathlib.Path]:
@@ -154,7 +154,7 @@ class Sweep:
     return {member.run.name for member in members if member.found}
 
   def _all(
-    self, stage: _Stage, runs: Sequence[grids.Run], jobs: int, log: Log
+    self, stage: _Stage, runs: Sequence[grids.GridRun], jobs: int, log: Log
   ) -> None:
     self.table()
     by_name = {run.name: run for run in runs}
@@ -165,7 +165,7 @@ class Sweep:
       log,
     )
 
-  def _job(self, stage: _Stage, run: grids.Run) -> pools.Job:
+  def _job(self, stage: _Stage, run: grids.GridRun) -> pools.Job:
     place, usual = grids.folder(self.out, run), grids.USUAL
     return pools.Job(
       run.name,
@@ -191,7 +191,7 @@ class Sweep:
             shutil.rmtree(place / 'checkpoints', ignore_errors=True)
     return now
 
-  def _line(self, stage: _Stage, run: grids.Run) -> str:
+  def _line(self, stage: _Stage, run: grids.GridRun) -> str:
     row = next(s for s in self.table() if s.run.name == run.name)
     if row.error:
       return f'{run.name}: {row.status}, {row.error}'
@@ -217,7 +217,7 @@ def runs_of(
   out: Path,
   given: Mapping[str, Any],
   options: Sweeping,
-) -> list[grids.Run]:
+) -> list[grids.GridRun]:
   """The runs that `sweep` does; see there."""
   if isinstance(grid, Mapping):
     grid = [grids.axis(name, values) for name, values in grid.items()]
@@ -310,7 +310,7 @@ def sweep(
   return sweeping.table()
 
 
-def _check(runs: Sequence[grids.Run]) -> None:
+def _check(runs: Sequence[grids.GridRun]) -> None:
   """Raises InputError where a run's settings are no options or no specs."""
   for kind in ('world', 'model'):
     for text in dict.fromkeys(run.flags[kind] for run in runs):
@@ -319,7 +319,7 @@ def _check(runs: Sequence[grids.Run]) -> None:
     check(run.training)
 
 
-def _train(run: grids.Run, folder: pathlib.Path) -> list[str]:
+def _train(run: grids.GridRun, folder: pathlib.Path) -> list[str]:
   return pools.command(
     'train',
     world=run.flags['world'],
@@ -329,7 +329,7 @@ def _train(run: grids.Run, folder: pathlib.Path) -> list[str]:
   )
 
 
-def _asked(scoring: Scoring, run: grids.Run) -> dict[str, Any]:
+def _asked(scoring: Scoring, run: grids.GridRun) -> dict[str, Any]:
   """What a run is scored by, as JSON values; kept in sweep.scored.json."""
 
   def text(thing: Any) -> str | None:
@@ -357,7 +357,7 @@ def _score(asked: dict[str, Any], folder: pathlib.Path) -> list[str]:
 
 def _marked(
   scoring: Scoring, out: pathlib.Path
-) -> Callable[[grids.Run], dict[str, Any]]:
+) -> Callable[[grids.GridRun], dict[str, Any]]:
   """(run) -> what it is scored by, and the hash of all that this depends on.
 
   What its training said at its end stands for its checkpoint.
@@ -365,7 +365,7 @@ def _marked(
   reader, alone = provenance.Reader(), threading.Lock()
   code = 'wm.evaluation.scoring', 'wm.training.checkpoints'
 
-  def mark(run: grids.Run) -> dict[str, Any]:
+  def mark(run: grids.GridRun) -> dict[str, Any]:
     """JSON values that are the same as long as the run's scores stand."""
     asked, path = (
       _asked(scoring, run),

@@ -28,7 +28,7 @@ def run(order: dict[str, Any]) -> None:
   elif call == 'unit':
     from wm.runs import miniature
 
-    miniature.make_unit(miniature.Unit.of(order), print)
+    miniature.make_unit(miniature.UnitSpec.of(order), print)
   else:
     calls.score(**order, log=print)
 
