@@ -267,7 +267,7 @@ def test_what_is_made_again_keeps_the_rules_of_its_first_data(
   first = miniature_lib._started(begun)['rules']
   result_of(begun, 'abc', **first)
   write_findings(tmp_path, margin=0.1)
-  again = dataclasses.replace(begun, **change)
+  again = changed(begun, **change)
   if not change:
     (begun.folder / 'params').mkdir()
     (begun.folder / 'unit.log').write_text('text')
