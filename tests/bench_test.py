@@ -66,7 +66,7 @@ def test_the_peer_is_the_same_function(name):
   labels = world.sequence_labels(games, lengths)
 
   def loss(params):
-    judged = aim.judge(state.merge(shape, params), None, games, labels)
+    judged = aim.per_token_loss(state.merge(shape, params), None, games, labels)
     return aim.mean(judged, lengths)
 
   value, slopes = jax.jit(jax.value_and_grad(loss))(params)

@@ -113,9 +113,9 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
   rng = np.random.default_rng(0)
   tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)
   lengths = np.array([9, 4, 0], np.int32)
-  aim = loss_lib.NextToken(tiny.World())
+  aim = loss_lib.NextTokenLoss(tiny.World())
   aim.prompt_len = 2
-  judged = aim.judge(net, None, jnp.asarray(tokens))
+  judged = aim.per_token_loss(net, None, jnp.asarray(tokens))
   losses = np.asarray(judged.loss)
   sums = np.asarray(aim.sums(judged, jnp.asarray(lengths)))
   expected = [
@@ -126,7 +126,7 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
   ]
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
   tokens[1, 4:], tokens[2] = 0, 0  # What stands at pads makes no difference.
-  again = aim.judge(net, None, jnp.asarray(tokens))
+  again = aim.per_token_loss(net, None, jnp.asarray(tokens))
   again = aim.sums(again, jnp.asarray(lengths))
   np.testing.assert_allclose(again, sums, rtol=1e-6)
 
@@ -204,14 +204,14 @@ def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
 
 def spoilt(monkeypatch, bad) -> None:
   """Makes the loss NaN on batches for which bad([B, L] tokens) is true."""
-  honest = loss_lib.NextToken.judge
+  honest = loss_lib.NextTokenLoss.per_token_loss
 
   def judge(self, net, key, tokens, *rest):
     judged = honest(self, net, key, tokens, *rest)
     factor = jnp.where(bad(tokens), jnp.nan, 1)
     return judged._replace(loss=judged.loss * factor)
 
-  monkeypatch.setattr(loss_lib.NextToken, 'judge', judge)
+  monkeypatch.setattr(loss_lib.NextTokenLoss, 'per_token_loss', judge)
 
 
 def test_steps_without_a_finite_loss_are_left_out_and_counted(

@@ -56,7 +56,7 @@ def batch(world, num=6):
 
 
 def judged(aim, logits, tokens, labels=()):
-  act = jax.jit(lambda x, *batch: aim.judge(Fixed(x), None, *batch))
+  act = jax.jit(lambda x, *batch: aim.per_token_loss(Fixed(x), None, *batch))
   return act(logits, jnp.asarray(tokens), *labels)
 
 
@@ -64,7 +64,7 @@ def test_zero_logits_cost_what_the_paper_says():
   world = chess()
   tokens, lengths, labels = batch(world)
   for loss in ('token', 'sequence'):
-    aim = loss_lib.State(world, loss)
+    aim = loss_lib.StateLoss(world, loss)
     assert aim.outputs == 1878
     zeros = np.zeros((*tokens.shape, aim.outputs))
     found = judged(aim, zeros, tokens, (jnp.asarray(labels),))
@@ -83,7 +83,7 @@ def test_losses_by_hand():
   """Against one softmax after the other, in double precision."""
   world = chess(8)
   tokens, lengths, labels = batch(world, 3)
-  aim = loss_lib.State(world)
+  aim = loss_lib.StateLoss(world)
   logits = RNG.normal(0, 2, (*tokens.shape, aim.outputs)).astype(np.float32)
   want = np.zeros(labels.shape)
   named = np.zeros(labels.shape, np.int64)
@@ -125,11 +125,11 @@ def test_losses_by_hand():
   )
 
 
-@pytest.mark.parametrize('kind', [loss_lib.NextToken, loss_lib.State])
+@pytest.mark.parametrize('kind', [loss_lib.NextTokenLoss, loss_lib.StateLoss])
 def test_by_token_and_by_sequence(kind):
   world = tiny.World()
   tokens, lengths, labels = batch(world, 5)
-  extra = (jnp.asarray(labels),) if kind is loss_lib.State else ()
+  extra = (jnp.asarray(labels),) if kind is loss_lib.StateLoss else ()
   size = 5 if extra else len(tiny.VOCAB)
   logits = RNG.normal(size=(*tokens.shape, size))
   found = {}
@@ -160,7 +160,7 @@ def test_pads_make_no_difference():
   logits = RNG.normal(size=(*tokens.shape, 5))
   pads = np.arange(tokens.shape[1]) >= lengths[:, None]
   for loss in ('token', 'sequence'):
-    aim = loss_lib.State(world, loss)
+    aim = loss_lib.StateLoss(world, loss)
     found = []
     for wild in (0, 1e4):
       some = np.where(pads[..., None], wild, logits)
@@ -303,7 +303,7 @@ def test_bad_objectives_are_named(trained, fields, message):
 
 def test_a_world_without_labels_is_named():
   with pytest.raises(core.InputError, match='no labels'):
-    loss_lib.State(tiny.Plain())
+    loss_lib.StateLoss(tiny.Plain())
   shape = network.NetworkSpec(toy.Model(), 8, 12, 5)
   params = network.init(shape, 0)
   with pytest.raises(core.InputError, match='no labels'):

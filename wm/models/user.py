@@ -101,6 +101,8 @@ def check(
     raise core.InputError(
       f'{label}: tolerance={tolerance} was given; expected nats, above 0'
     )
+  # Two lengths, the shortest and the longest that scoring pads to: a model that
+  # reads padding may do so only where there is much of it.
   longest, rows = min(predictor.max_len, world.max_len), ROWS
   sizes = {min(user_objects.MULTIPLE, longest), longest}
   ask = functools.partial(_by_log_probs, predictor, tolerance)
@@ -116,6 +118,7 @@ def _by_logits(
   predictor: user_objects.FromCallable, tolerance: float, question: CheckInput
 ) -> CheckOutput:
   logits = predictor.logits(question.tokens)
+  # [N, L, V] -> [N, P, V]: a few positions of a row, as V may be large.
   logits = np.take_along_axis(logits, question.at[..., None], 1)
   log_probs = predictor.normal(logits)
   # Numbers of few bits are further apart the larger they are.
@@ -163,13 +166,14 @@ class _Checks:
     rng = np.random.default_rng(0)
     questions = [_cut(sequences.take(sequence), size) for size in self.sizes]
     answers = [self._ask(question) for question in questions]
+    # The cheapest check comes first: a model that is random fails all others,
+    # with hints that would mislead.
     hint = 'switch off dropout and all else that is random'
     again = self._ask(questions[0])
     self._agree('calling it again', hint, questions[0], answers[0], again)
     for question, seen in zip(questions, answers, strict=True):
-      self._other_rows(
-        question, seen, rng
-      )  # First: others change in what follows.
+      # First: the checks after it change other rows, too.
+      self._other_rows(question, seen, rng)
       for what, hint, tokens, places in self._changes(question, rng):
         again = self._ask(question._replace(tokens=tokens))
         self._agree(what, hint, question, seen, again, places)
@@ -182,6 +186,7 @@ class _Checks:
       self.ask(CheckInput(*(part[rows] for part in question)))
       for rows in core.predictor.chunks(len(question.tokens), 1, self.rows)
     ]
+    # Floored: two answers of -inf agree, but their difference is NaN.
     answer = CheckOutput(*map(np.concatenate, zip(*parts, strict=True)))
     return answer._replace(log_probs=np.maximum(answer.log_probs, FLOOR))
 
@@ -245,6 +250,9 @@ class _Checks:
     self, question: CheckInput, answer: CheckOutput, rng: np.random.Generator
   ) -> None:
     """Asks the first half of each batch in other slots, beside other rows."""
+    # slots    0 .. half - 1    half .. rows - 1
+    # before   the first half   the second half
+    # now      other tokens     the first half: its answers must not change
     half = self.rows // 2
     if not half:
       return
@@ -293,6 +301,7 @@ class _Checks:
     if last.used.sum() < LEAST_PLACES:
       return
     wrong = 'logits at position t must be of token t + 1'
+    # The first kind: it says again the token just read.
     sure = np.exp(last.read[last.used]).mean()
     often = last.again[last.used].mean()
     if not self.copies and sure >= SURE and often <= SURE / 2:
@@ -302,6 +311,7 @@ class _Checks:
         f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
         'untrained with tied embeddings, is given copies=True'
       )
+    # The second kind: a few sequences hint at it, and MANY decide.
     if last.gains().mean() <= 0 or not self._lags(question, world.prompt_len):
       return
     more = world.sample(-(-MANY // self.rows) * self.rows, 1)
@@ -309,6 +319,7 @@ class _Checks:
       return
     asked = _cut(more, question.tokens.shape[1], WHOLE, MANY_PLACES)
     gains = _last_tokens(world, more, asked, self._ask(asked)).gains()
+    # Sequences are independent: this is the standard error of their mean.
     error = gains.std() / np.sqrt(len(gains))
     if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
       raise core.InputError(
@@ -320,10 +331,12 @@ class _Checks:
   def _lags(self, question: CheckInput, prompt: int) -> bool:
     """True where predictions ignore the last token, but not the one before."""
     rng, rows = np.random.default_rng(1), np.arange(len(question.tokens))
+    # One position a row, of different ones in turn, as in `_changes`.
     last = question.at[rows, 1 + rows % (PLACES - 1)]
     at_last = question._replace(at=last[:, None])
     answer, other = self._ask(at_last), self._others(question.tokens, rng)
     differs = []
+    # Changed in turn: the token just read, then the one before it.
     for back in (0, 1):
       place = np.maximum(last - back, 0)
       tokens = question.tokens.copy()
@@ -365,6 +378,7 @@ def _last_tokens(
   num = len(sequences)  # Others come twice in `given`.
   at, log_probs = question.at[:num], answer.log_probs[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
+  # Prompts are given, not predicted, and the last token has no next one.
   used = (at >= world.prompt_len) & (at + 1 < sequences.lengths[:, None])
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]

@@ -106,14 +106,17 @@ def takes(
   }
 
   def decorate(call: Callable[..., R]) -> Callable[..., R]:
+    """The call, with the keywords of its groups."""
     signature = inspect.signature(call)
 
     @functools.wraps(call)
     def grouped(*args: Any, **keywords: Any) -> R:
+      """Puts keywords into their groups."""
       direct = {k: x for k, x in keywords.items() if k in signature.parameters}
       passed = signature.bind_partial(*args, **direct).arguments
       for group in groups.keys() - passed.keys():
         values = {k: x for k, x in passed.items() if k in fields[group]}
+        # None stands for "not given" where the class has a default.
         for name in taken[group].keys() & keywords.keys() - passed.keys():
           value = keywords.pop(name)
           if value is not None or fields[group][name].default is not MISSING:

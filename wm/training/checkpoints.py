@@ -188,13 +188,16 @@ class Checkpoints:
     """
     # Orbax turns it into text in a thread of its own, while training goes on.
     progress = copy.deepcopy(progress)
+    # Flat, by path: a restore does not depend on optax's classes.
     opt = state_lib.flatten(state.opt)
+    # Orbax deletes while it saves: what to keep must be known before.
     self._policy.best = (progress['best'] or {}).get('step')
     args = ocp.args.Composite(
       params=ocp.args.StandardSave(state.params),
       opt=ocp.args.StandardSave(opt),
       progress=ocp.args.JsonSave(progress),
     )
+    # One write at a time: room is asked for when the last one has its own.
     self.wait()
     self.need(state)
     self._saving = step
@@ -367,6 +370,8 @@ def load(
     )
   about = _about(run)
   chosen = None if model is None else registry.resolve('model', model)
+  # With the threads of the run: scores then have the bits that its evaluation
+  # had.
   compute.fix_threads(about.get('threads', Training.threads))
   trained = registry.make('model', about['model'])
   if chosen not in (None, trained):
@@ -380,6 +385,8 @@ def load(
       f'{run} was trained on the vocabulary of {about["world"]}; '
       f'{registry.spec(world)} has another'
     )
+  # A run that is still training deletes checkpoints while they are read: an
+  # error counts only where the list of them has not changed.
   while True:
     steps = _checkpoints(run)
     try:
@@ -480,6 +487,7 @@ def _predictor(
     max_len = network.max_supported_length(shape, world.max_len)
     heldout = store.progress(step).get('heldout')
     digest = store.digest(step)
+  # The record is of the latest evaluation, which may be of an earlier step.
   if heldout is not None and heldout['step'] != step:
     heldout = None
   predictor: core.TokenReader

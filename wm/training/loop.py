@@ -42,6 +42,35 @@ from wm.training import config, run_log
 from wm.training import loss as loss_lib
 from wm.training import state as state_lib
 
+Training = config.Training
+LossError = run_log.LossError
+AHEAD = 2  # Batches under way beyond the one that is asked for.
+MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
+CHUNK = 256  # Held-out rows that a fitted model is asked about at a time.
+
+
+def _updating(
+  optimizer: optax.GradientTransformation, schedule: optax.Schedule
+) -> Callable[..., tuple[state_lib.State, jax.Array]]:
+  """update(state, gradients, sums) -> (state, sums, norm and rate [6])."""
+
+  def update(
+    state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
+  ) -> tuple[state_lib.State, jax.Array]:
+    """The next state, and a step's report."""
+    # The loss goes along for `guarded`, which skips a step that is not finite.
+    updates, opt = optimizer.update(
+      grads, state.opt, state.params, loss=sums[0]
+    )
+    params = optax.apply_updates(state.params, updates)
+    rate = schedule(state_lib.num_updates(state.opt))
+    # One small array: reading it is one transfer from the device a step.
+    extra = jnp.stack([optax.tree.norm(grads), rate])
+    report = jnp.concatenate([sums, extra.astype(jnp.float32)])
+    return state_lib.State(params, opt), report
+
+  return update
+
 
 def make_train_step(
   shape: network.NetworkSpec,
@@ -54,11 +83,13 @@ def make_train_step(
   """step(state, step [], tokens [B, L], lengths [B]) -> (state, [6] float32).
 
   Labels [B, L, K] follow the lengths where the objective has them. The loss
-  is the objective's mean over the global batch. The state passed in is given
-  up. Dropout depends on (seed, step) alone. Gradient and update are programs
+  is the objective's mean over the global batch. The input state is donated.
+  Dropout depends on (seed, step) alone. Gradient and update are programs
   of their own: only the first compiles again for each L, and not for another
   seed.
   """
+  # Outputs stay where the state lives: no step moves parameters between
+  # devices. Sums are small and read by every process, so each has all of them.
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   everywhere = _everywhere(abstract)
   mesh = everywhere.mesh.abstract_mesh
@@ -76,29 +107,20 @@ def make_train_step(
 
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
       net = state_lib.merge(shape, params)
-      judged = objective.judge(net, key, tokens_BL, *labels_BLK)
-      mean = objective.mean(judged, lengths_B)
-      return mean, objective.sums(judged, lengths_B)
+      losses = objective.per_token_loss(net, key, tokens_BL, *labels_BLK)
+      mean = objective.mean(losses, lengths_B)
+      return mean, objective.sums(losses, lengths_B)
 
     with jax.sharding.use_abstract_mesh(mesh):
       return jax.grad(loss, has_aux=True)(params)
 
-  def _update(
-    state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
-  ) -> tuple[state_lib.State, jax.Array]:
-    updates, opt = optimizer.update(
-      grads, state.opt, state.params, loss=sums[0]
-    )
-    params = optax.apply_updates(state.params, updates)
-    rate = schedule(state_lib.num_updates(state.opt))
-    # One small array: reading it is one transfer from the device a step.
-    extra = jnp.stack([optax.tree.norm(grads), rate])
-    report = jnp.concatenate([sums, extra.astype(jnp.float32)])
-    return state_lib.State(params, opt), report
-
   gradient = jax.jit(_gradient, out_shardings=(shardings.params, everywhere))
+  # Donated: parameters and moments are overwritten in place, so that two copies
+  # of the state are never in memory at once.
   update = jax.jit(
-    _update, donate_argnums=0, out_shardings=(shardings, everywhere)
+    _updating(optimizer, schedule),
+    donate_argnums=0,
+    out_shardings=(shardings, everywhere),
   )
 
   def train_step(
@@ -106,6 +128,7 @@ def make_train_step(
   ) -> tuple[state_lib.State, jax.Array]:
     # With an average, gradients are taken at the latest parameters, not at it.
     params = state_lib.latest_params(*state)
+    # The seed is traced, not static: another one runs the same program.
     grads, sums = gradient(params, np.uint32(seed), step, *batch)
     return update(state, grads, sums)
 
@@ -132,8 +155,8 @@ def make_eval_step(
     with jax.sharding.use_abstract_mesh(everywhere.mesh.abstract_mesh):
       net = state_lib.merge(shape, params)
       # No key: no dropout.
-      judged = objective.judge(net, None, tokens_BL, *labels_BLK)
-      return objective.evaluation(judged, lengths_B)
+      losses = objective.per_token_loss(net, None, tokens_BL, *labels_BLK)
+      return objective.evaluation(losses, lengths_B)
 
   everywhere = _everywhere(abstract)
   return jax.jit(eval_step, out_shardings=everywhere)
@@ -142,10 +165,6 @@ def make_eval_step(
 def _everywhere(abstract: state_lib.State) -> jax.sharding.NamedSharding:
   mesh = jax.tree.leaves(abstract)[0].sharding.mesh
   return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-
-
-AHEAD = 2  # Batches under way beyond the one that is asked for.
-MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
 
 
 def place_batch(
@@ -166,10 +185,14 @@ def place_batch(
     Tokens, lengths, and with a world labels [B, L, K]. Each process makes the
     labels of its own rows only.
   """
+  # [B, ...] is cut into rows over 'data', and whole over 'model'.
   rows = NamedSharding(mesh, PartitionSpec('data'))
   cache: dict[tuple[int, int], np.ndarray] = {}
 
   def labels(index: tuple[slice, ...]) -> np.ndarray:
+    """[rows, L, K] of the rows that a device holds."""
+    # Devices along 'model' ask for the same rows: labels are made once for all
+    # of them.
     part = slice(*index[0].indices(len(tokens)))
     if (part.start, part.stop) not in cache:
       assert world is not None  # Only then does a batch have labels.
@@ -207,6 +230,8 @@ class Prefetch:
   ) -> None:
     self.source, self.world = source, world
     self._mesh, self._steps = mesh, steps
+    # One thread: batches are made in order, and a world's labels by one caller
+    # at a time.
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
 
   def digest(self, step: int) -> str:
@@ -216,6 +241,7 @@ class Prefetch:
     """
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
+    # Made anew, as batches are functions of the step: nothing is kept for this.
     for array in self.source.at(step):
       hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()[:16]
@@ -229,6 +255,8 @@ class Prefetch:
     ready: collections.deque = collections.deque()
     following = iter(range(first, self._steps))
     for step in range(first, self._steps):
+      # Few in advance: more would only hold memory, as a step takes longer than
+      # a batch.
       for ahead in itertools.islice(following, AHEAD + 1 - len(ready)):
         ready.append(self._pool.submit(self._make, ahead))
       yield step, ready.popleft().result()
@@ -259,11 +287,6 @@ def heldout_batches(
     padded = np.zeros(batch, np.int32)
     padded[: len(lengths)] = lengths
     yield full, padded
-
-
-Training = config.Training
-LossError = run_log.LossError
-CHUNK = 256  # Held-out rows that a fitted model is asked about at a time.
 
 
 def train(
@@ -307,6 +330,8 @@ def _train(
 ) -> dict[str, Any]:
   data = config.open_data(out, world, training.data)
   run = config.describe(training, world, model, data)
+  # Before JAX starts: the size of XLA's pool changes the order of sums, and so
+  # the bits of a run.
   run['threads'] = compute.fix_threads(training.threads)
   if run['threads'] != training.threads:
     progress.say(
@@ -324,6 +349,7 @@ def _train(
         f'model {run["model"]!r} has objective=next only, not '
         f'{training.objective!r}'
       )
+    # Counting has no checkpoints: where it is refused, nothing is left.
     with files.given_back(out, config.STAGE):
       files.claim(out, config.STAGE, run, Training.usual())
       summary = _fit(model, world, data, out)
@@ -331,9 +357,12 @@ def _train(
     model.check_world(world)
     config.check_batch(training, world, data[0])
     if training.start is not None:
+      # By content: a start that was trained on since begins another run.
       run['start_sha256'] = checkpoints_lib.digest(
         training.start, run['model'], run['vocab_sha256']
       )
+    # All that can be refused without JAX was refused above: its start takes
+    # seconds.
     _start_jax(training)
     trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)
@@ -418,7 +447,7 @@ class Trainer:
     objective: what the network is trained to give.
     shape: the network's structure.
     abstract: shapes and places of the whole state.
-    train_step, eval_step: see `step`.
+    train_step, eval_step: see `make_train_step`, `make_eval_step`.
   """
 
   def __init__(
@@ -482,6 +511,7 @@ class Trainer:
     )
 
     def blame(step: int) -> str:
+      # The newest save may still be under way in Orbax's thread.
       checkpoints.wait()
       last = checkpoints.last()
       good = str(checkpoints.folder / str(last)) if last else 'none'
@@ -505,12 +535,13 @@ class Trainer:
     step = checkpoints.last()
     if step is not None:
       return checkpoints.state(step, self.abstract), checkpoints.progress(step)
+    # A disk that cannot hold one checkpoint is refused before a step is made.
     checkpoints.need(self.abstract)
     if self.training.start is not None:
       params = checkpoints_lib.load_params(
         self.training.start, self.abstract.params
       )
-      state = state_lib.begun(params, self.optimizer, self.abstract)
+      state = state_lib.from_params(params, self.optimizer, self.abstract)
       return state, run_log.fresh()
     state = state_lib.create(
       self.shape, self.training.seed, self.optimizer, self.abstract
@@ -530,15 +561,19 @@ class Trainer:
         state, report = self.train_step(state, np.int32(step), *batch)
         if step == first:  # Compiled; from now on there is something to lose.
           stack.enter_context(_stops_between_steps())
+        # Not read yet: the device computes while the next batch is placed.
         log.dispatched(report)
         done = step + 1
         last = done == training.steps
         evaluate = last or done % training.eval_every == 0
+        # Asked at every step by all processes: the answer is agreed on.
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
         if evaluate or save:
-          # The loss of this step must be known before it is saved or judged.
+          # The loss of this step must be known before it is saved or losses.
           log.settle()
+          # A best step is saved at once, also between two regular saves:
+          # training goes on from its parameters, and it could not be had again.
           better = evaluate and log.evaluated(self.evaluate(state.params))
           if save or better:
             checkpoints.save(done, state, log.record)
@@ -567,11 +602,13 @@ def _fit(
 ) -> dict[str, Any]:
   """Fits a model by counting the training sequences, and keeps it."""
   start, path = time.perf_counter(), config.fitted(out)
+  # A run that was killed after counting goes on here.
   if path.exists():
     predictor = model.load(path, world)
   else:
     predictor = model.fit(data[0].chunks(), world)
     model.save(predictor, path)
+  # Of each sequence all tokens but the first are predicted.
   tokens = int(data[0].manifest['tokens']) - len(data[0])
   seconds = time.perf_counter() - start
   heldout = run_log.means(_fitted_sums(predictor, world, data[1]))
@@ -604,11 +641,13 @@ def _fitted_sums(
   """[4] float64 held-out sums, see `loss.SUMS`."""
   total = np.zeros(4)
   for rows in store.chunks(CHUNK):
+    # [R, L - 1, V]: entry t is of the token at t + 1.
     log_probs = predictor.log_probs(rows.tokens[:, :-1], rows.lengths - 1)
     target = rows.tokens[:, 1:]
     loss = -np.take_along_axis(log_probs, target[..., None], -1)[..., 0]
     place = np.arange(1, rows.tokens.shape[1])
     real = place < rows.lengths[:, None]
+    # `place` is the target's position: 1 to L - 1.
     for k, mask in enumerate((real, real & (place >= world.prompt_len))):
       # See SUMS: of all real tokens, then of those after the prompt.
       total[2 * k] += loss[mask].sum(dtype=np.float64)

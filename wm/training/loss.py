@@ -5,7 +5,8 @@
           of `Labelled.heads`, one softmax for each of the K labels
 
 Whatever loss the gradient is of, what is reported is the mean per token, in
-nats. Shapes: B batch, L length, T judged positions, V vocabulary, K labels.
+nats. Shapes: B batch, L length, T positions that have a loss, V vocabulary,
+K labels.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ SUMS = ('loss', 'tokens', 'loss_moves', 'tokens_moves')
 STEP = (*SUMS, 'grad_norm', 'lr')
 
 
-class Judged(NamedTuple):
+class TokenLosses(NamedTuple):
   """What a network gave at T positions of each sequence.
 
   Attributes:
     loss: [B, T] float32, nats.
-    place: [T] int32, the token that each position is about.
+    position: [T] int32, the token that each position is about.
     more: [B, T, M] float32, further numbers for evaluation.
   """
 
   loss: jax.Array
-  place: jax.Array
+  position: jax.Array
   more: jax.Array
 
   def real(self, lengths_B: jax.Array) -> jax.Array:
     """[B, T] bool: not about a pad."""
-    return self.place[None, :] < lengths_B[:, None]
+    return self.position[None, :] < lengths_B[:, None]
 
 
 class Objective(abc.ABC):
@@ -68,21 +69,21 @@ class Objective(abc.ABC):
     self.prompt_len, self.by_sequence = world.prompt_len, loss == 'sequence'
 
   @abc.abstractmethod
-  def judge(
+  def per_token_loss(
     self,
     net: network.Network,
     key: jax.Array | None,
     tokens_BL: jax.Array,
     *labels_BLK: jax.Array,
-  ) -> Judged:
+  ) -> TokenLosses:
     """What the network gives; dropout only with a key."""
 
-  def mean(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
+  def mean(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
     """[] the loss whose gradient is taken; pads count nothing."""
-    real_BT = judged.real(lengths_B)
+    real_BT = losses.real(lengths_B)
     # Masked by `where`, not by a product: the loss of a pad may be infinite,
     # and 0 * inf is NaN.
-    loss_B = jnp.where(real_BT, judged.loss, 0).sum(-1)
+    loss_B = jnp.where(real_BT, losses.loss, 0).sum(-1)
     count_B = real_BT.sum(-1)
     # By sequence: each weighs the same, however long it is. By token: long ones
     # weigh more.
@@ -90,31 +91,33 @@ class Objective(abc.ABC):
       total = (loss_B / jnp.maximum(count_B, 1)).sum()
       # Rows of length 0 fill up a batch: they are no sequences.
       return total / jnp.maximum((count_B > 0).sum(), 1)
+    # Over the global batch, not a mean of the devices' means: those would weigh
+    # tokens of short parts more.
     return loss_B.sum() / jnp.maximum(count_B.sum(), 1)
 
-  def sums(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
+  def sums(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
     """[4] float32, see SUMS; 'moves' are the tokens after the prompt."""
-    real_BT = judged.real(lengths_B)
+    real_BT = losses.real(lengths_B)
     # A prompt is drawn, not predicted: its loss says nothing of the world.
-    move_BT = real_BT & (judged.place >= self.prompt_len)[None, :]
+    move_BT = real_BT & (losses.position >= self.prompt_len)[None, :]
     totals = []
     for mask_BT in (real_BT, move_BT):
-      totals += [jnp.where(mask_BT, judged.loss, 0).sum(), mask_BT.sum()]
+      totals += [jnp.where(mask_BT, losses.loss, 0).sum(), mask_BT.sum()]
     return jnp.stack([value.astype(jnp.float32) for value in totals])
 
-  def evaluation(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
+  def evaluation(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
     """[4 + M + W + 1] float32: `sums`, those of `more` over all tokens and of
     `whole` over all sequences, and the number of sequences.
     """
-    real_BT1 = judged.real(lengths_B)[..., None]
+    real_BT1 = losses.real(lengths_B)[..., None]
     there_B1 = real_BT1.any(1)
     places = [self.more.index(name) for name in self.whole]
     # 1 at pads, so that the minimum over T is that of real tokens.
-    whole_BTW = jnp.where(real_BT1, judged.more[..., places], 1)
+    whole_BTW = jnp.where(real_BT1, losses.more[..., places], 1)
     return jnp.concatenate(
       [
-        self.sums(judged, lengths_B),
-        jnp.where(real_BT1, judged.more, 0).sum((0, 1)),
+        self.sums(losses, lengths_B),
+        jnp.where(real_BT1, losses.more, 0).sum((0, 1)),
         jnp.where(there_B1, whole_BTW.min(1), 0).sum(0),
         there_B1.sum(0, dtype=jnp.float32),
       ]
@@ -128,21 +131,22 @@ class Objective(abc.ABC):
   def means(self, sums: np.ndarray) -> dict[str, float]:
     """Value of each of `names`, of float64 sums as `evaluation` gives them."""
     # sums: [loss, tokens, loss_moves, tokens_moves, *more, *whole, sequences]
+    # `more` are over tokens, `whole` over sequences.
     counts = np.repeat(sums[[1, -1]], [len(self.more), len(self.whole)])
     values = sums[len(SUMS) : -1] / np.maximum(counts, 1)
     return dict(zip(self.names, values.tolist(), strict=True))
 
 
-class NextToken(Objective):
+class NextTokenLoss(Objective):
   """-log p(tokens[:, t + 1] | tokens[:, :t + 1])."""
 
-  def judge(
+  def per_token_loss(
     self,
     net: network.Network,
     key: jax.Array | None,
     tokens_BL: jax.Array,
     *labels_BLK: jax.Array,
-  ) -> Judged:
+  ) -> TokenLosses:
     """See Objective; T is L - 1."""
     logits_BTV = net(tokens_BL[:, :-1], key)
     loss_BT = optax.softmax_cross_entropy_with_integer_labels(
@@ -150,10 +154,10 @@ class NextToken(Objective):
     )
     # Logits at t are about token t + 1: place_T = 1, .., L - 1.
     place_T = jnp.arange(1, tokens_BL.shape[1])
-    return Judged(loss_BT, place_T, jnp.zeros((*loss_BT.shape, 0)))
+    return TokenLosses(loss_BT, place_T, jnp.zeros((*loss_BT.shape, 0)))
 
 
-class State(Objective):
+class StateLoss(Objective):
   """Mean over the K labels of -log p(label | tokens[:, :t + 1]).
 
   Walker and Lyons 2026, section 3; all labels weigh the same. Evaluated too:
@@ -176,28 +180,29 @@ class State(Objective):
     parts = (f'loss_{name}' for name in self.groups)
     self.more = (*parts, 'exact', 'labelwise')
 
-  def judge(
+  def per_token_loss(
     self,
     net: network.Network,
     key: jax.Array | None,
     tokens_BL: jax.Array,
     *labels_BLK: jax.Array,
-  ) -> Judged:
+  ) -> TokenLosses:
     """See Objective; T is L."""
     (truth_BLK,) = labels_BLK
     # Logits stay in parts of equal heads: one array of all C would be copied.
     logits_BLC = net.parts(tokens_BL, key, layers.state_widths(self.heads))
     loss_BLK = layers.state_losses(logits_BLC, truth_BLK, self.heads)
+    # The likeliest class of each label, for `exact` and `labelwise`.
     named_BLK = layers.state_classes(logits_BLC, self.heads)
     right_BLK = (named_BLK == truth_BLK).astype(jnp.float32)
     # more [B, L, M]: a loss for each group, then `exact` and `labelwise`.
     parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
     place_L = jnp.arange(tokens_BL.shape[1])
     more_BLM = jnp.stack([*parts, right_BLK.min(-1), right_BLK.mean(-1)], -1)
-    return Judged(loss_BLK.mean(-1), place_L, more_BLM)
+    return TokenLosses(loss_BLK.mean(-1), place_L, more_BLM)
 
 
 def make(training: Training, world: core.World) -> Objective:
   """The objective of a run; raises InputError where the world has none such."""
-  kind = State if training.objective == 'state' else NextToken
+  kind = StateLoss if training.objective == 'state' else NextTokenLoss
   return kind(world, training.loss)

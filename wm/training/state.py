@@ -95,6 +95,8 @@ def mesh(data: int, model: int) -> Mesh:
       f'a mesh of {data or "all"} x {model} devices does not fit the '
       f'{devices} there are'
     )
+  # A process without a part in the mesh would wait for ever in the first
+  # collective operation.
   if jax.process_count() > 1 and num_devices != devices:
     raise core.InputError(
       f'a mesh of {num_devices // model} x {model} devices leaves out some of '
@@ -173,12 +175,14 @@ def create(
   return jax.jit(init, out_shardings=shardings)(np.uint32(seed))
 
 
-def begun(
+def from_params(
   params: Arrays, optimizer: optax.GradientTransformation, abstract: State
 ) -> State:
-  """A new state with parameters that there are already."""
+  """A new state with parameters from elsewhere."""
 
   def init(params: Arrays) -> State:
+    # Within jit: each device makes the moments of the parameters that it holds,
+    # and no array of the size of the model is made on the host.
     return State(params, optimizer.init(params))
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
@@ -197,6 +201,8 @@ def schedule(training: Training) -> optax.Schedule:
     raise core.InputError(
       f'--horizon={training.horizon} is not after the warm-up of {warmup} steps'
     )
+  # `join_schedules` counts `after` from the end of the warm-up, so its length
+  # is what remains.
   # From the end of the warm-up to the horizon; the rate is constant after it.
   rest = max((training.horizon or training.steps) - warmup, 1)
   low = training.lr * training.floor
@@ -244,6 +250,8 @@ def matrix_axes(
   for path, module in nnx.iter_graph(shape.network):
     if not isinstance(module, layers.Linear) or path[-1] == 'head':
       continue
+    # [..., inputs, (maps,) outputs]: of three output axes the first counts
+    # maps, which is left to stand before the matrix.
     outputs = min(len(module.outputs), 2)
     last = len(module.outputs)
     axes['.'.join(map(str, (*path, 'kernel')))] = contrib.MuonDimensionNumbers(
@@ -299,6 +307,8 @@ def make_optimizer(
     )
   # Clipped by the norm over all parameters, before the rule sees the gradient.
   clip = [optax.clip_by_global_norm(training.clip)] if training.clip else []
+  # From inside out: clip, rule, average, guard. A step that is skipped thus
+  # leaves the average alone, too.
   whole = optax.chain(*clip, rule)
   if training.average:
     whole = averaged(whole, training.average)
@@ -398,6 +408,8 @@ def latest_params(params: Any, state: Any) -> Any:
 
 def num_updates(state: Any) -> jax.Array:
   """[] int32: updates made so far, by an optimizer's state."""
+  # Each rule that has a schedule counts for itself, and all count alike: a
+  # skipped step adds to none.
   counts = jax.tree.leaves(
     state, is_leaf=lambda x: isinstance(x, optax.ScaleByScheduleState)
   )

@@ -96,6 +96,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       label='the language model',
     )
     self.world, self.telling, self._backend = world, telling, backend
+    # Rendered once: it heads every prompt, and providers cache equal heads.
     self._told = verbal.render_description(world, telling, most, before)
     self._most, self._before = most, before
     # Answers name tokens as the prompt does.
@@ -179,6 +180,8 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
         out[row] = np.nan
       elif answer.value:
         out[row, list(answer.value)] = -math.log(len(answer.value))
+    # A hair below: the most likely token is one of the world's wherever it
+    # lists any.
     out[:, core.PAD] -= _HAIR
     return out
 
@@ -218,6 +221,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       raise core.InputError(
         f'a language model is asked for one label a place, not {kind.heads}'
       )
+    # A call a data set, all in one batch: many are under way at a time.
     questions = [
       self._labels(sets, asked, kind, d) for d in range(len(sets.tokens))
     ]
@@ -248,6 +252,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   ) -> Query:
     """The question of data set d."""
     examples = []
+    # Row by row: answers are read back in the order of the prompt.
     for n, p in np.argwhere(sets.places[d] != core.DEAD):
       words = self._words(_upto(sets.tokens[d, n], sets.places[d, n, p]))
       numbers = [f'{number:.6g}' for number in sets.labels[d, n, p].tolist()]
@@ -258,6 +263,8 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       for m, p in np.argwhere(asked.places[d] != core.DEAD)
     ]
     text = prompt(self._told, examples, unlabelled, kind)
+    # Estimated before anything is sent: a provider would cut the prompt, or
+    # charge for the refusal.
     tokens = verbal.text_tokens(text)
     if tokens > self._most:
       raise core.InputError(

@@ -37,9 +37,8 @@ class FromCallable(stateless.Stateless):
 
   The callable must be causal: position t may depend on tokens[:, :t + 1]
   only, as rows are padded at the end. It is always called with exactly
-  `rows` rows, each padded to a multiple of
-  `MULTIPLE` tokens that depends on its own
-  length only, so that results do not depend on how trials were batched.
+  `rows` rows, each padded to a multiple of `MULTIPLE` tokens that depends on
+  its own length only, so that results do not depend on how trials were batched.
   """
 
   def __init__(
@@ -70,11 +69,14 @@ class FromCallable(stateless.Stateless):
       plugins.user_code(self.label, self._function),
       np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
     ):
+      # A copy: a callable that writes into its input would change our trials.
       logits = self._function(tokens.copy())
       # 'bfloat16' of NumPy and JAX, 'torch.bfloat16' of PyTorch.
       width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
       self.spacing = _NARROW.get(width, 2**-23)
       logits = as_array(logits)
+    # Checked at every call, not at the first alone: a shape may depend on the
+    # tokens.
     expected = (*tokens.shape, self.vocab_size)
     if logits.shape != expected or logits.dtype.kind not in 'fiu':
       raise core.InputError(
@@ -87,6 +89,7 @@ class FromCallable(stateless.Stateless):
   def padded(self, longest: int) -> int:
     """Length of the input that a row of `longest` tokens is padded to."""
     # By a row's own length: its shape does not depend on other rows.
+    # Few lengths: a callable that compiles does so for each shape.
     up = -(-longest // MULTIPLE) * MULTIPLE
     return max(longest, min(up, self.max_len))
 
@@ -98,6 +101,8 @@ class FromCallable(stateless.Stateless):
     padded = np.array([self.padded(int(n)) for n in lengths], int)
     for size in np.unique(padded):
       of_size = np.flatnonzero(padded == size)
+      # Logits of what was padded here, beyond the caller's own width, are cut
+      # off.
       width = min(int(size), tokens.shape[1])
       for part in core.predictor.chunks(len(of_size), 1, self.rows):
         rows = of_size[part]
@@ -108,6 +113,8 @@ class FromCallable(stateless.Stateless):
 
   def normal(self, logits: np.ndarray) -> np.ndarray:
     """[P, V] float32 log-probabilities, in nats, from logits of P positions."""
+    # The greatest logit of a position is NaN where any is, and -inf where all
+    # are: one test for both.
     if not np.isfinite(logits.max(-1)).all():
       raise core.InputError(
         f'{self._place}{self.label} gave NaN, or no finite logit, at some '
@@ -221,6 +228,8 @@ def predictor(
   size: dict[str, Any] = dict(
     vocab_size=vocab_size, end=end, max_len=max_len, label=label
   )
+  # Protocols are checked by the methods that are there, so that a user's class
+  # need not inherit from ours.
   hidden = isinstance(thing, HasHidden)
   # The class that can do most: metrics ask by type what it can do.
   if hidden and callable(thing) and isinstance(thing, HasPatched):
@@ -273,6 +282,7 @@ class WithHidden(FromCallable, core.HiddenStates):
       shape: of its tokens, padded at the end.
       values: that it gave.
     """
+    # One length for all rows: activations [N, L, D] of a call are one array.
     length = self.padded(arrays[0].shape[1])
     for rows in core.predictor.chunks(len(lengths), 1, self.rows):
       tokens, *more = (
@@ -298,6 +308,7 @@ class WithPatched(WithHidden, core.HiddenStates):
     hidden: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
+    # Of no rows at all there is still an array to join.
     parts = [np.zeros((0, tokens.shape[1], self.vocab_size), np.float32)]
     arrays = tokens, hidden
     for num, shape, logits in self._calls(
