@@ -89,7 +89,7 @@ def test_every_flag_is_one_that_the_program_reads():
       given = {w[2:].split('=')[0] for w in words[1:] if w.startswith('--')}
       assert given <= {*known, 'flagfile'}, (binary, given - known)
       seen |= given
-  assert {'world', 'flagfile', 'samples', 'place'} <= seen
+  assert {'world', 'flagfile', 'samples', 'osm_place'} <= seen
 
 
 def test_every_spec_means_something(monkeypatch):

@@ -164,7 +164,5 @@ def test_the_text_tells_all_pairs():
     for name in registry.names(kind):
       assert any(line.split()[:1] == [name] for line in lines)
   (row,) = [line for line in lines if line.split()[:1] == ['chess']][:1]
-  assert row.split()[1:3] == [
-    '+',
-    'Verbal.questions',
-  ]  # acceptance, capability.
+  # acceptance, belief, capability.
+  assert row.split()[1:4] == ['+', 'Latent', 'Verbal.questions']

@@ -42,9 +42,7 @@ def test_edits_reach_what_they_can_change(tmp_path):
   said, first, rows = score(copy)
   assert said == []
 
-  edit(
-    engine / 'prefixes' / 'exhaustive.py'
-  )  # Of compression, not of next_token.
+  edit(engine / 'exhaustive.py')  # Of compression, not of next_token.
   edit(metrics / 'capability.py')  # Another plug-in.
   edit(copy / 'launch' / 'common.py')
   said, again, same_rows = score(copy)
