@@ -225,7 +225,7 @@ def score(
 
   Returns:
     An entry for each quantity, a flat dict: `pandas.DataFrame(entries)`. What
-    it holds is in `wm.evaluation.summaries`.
+    it holds is in `wm.evaluation.results`.
 
   Raises:
     InputError: bad specs, or `out` holds scores of another run.
