@@ -282,6 +282,7 @@ def against(
   number = {game.game: getattr(game, variable) for game in numbers}
 
   def draw(axis: Any, part: pd.DataFrame, **style: Any) -> None:
+    """A point for each game, and the line of least squares."""
     success = part.groupby('game').success.mean()
     x = np.array([number[game] for game in success.index], float)
     y = success.to_numpy(float)
