@@ -1,0 +1,452 @@
+"""Charts: Vega-Lite specifications that hold the numbers which they draw.
+
+A chart is one or several `Panel`s of rows: mappings with the keys
+
+  model          named in the legend; it has one `Look` in all charts of a page
+  x, value       place and height; in `dots`, x is a category
+  low, high      the interval, None where there is none
+  text           the value as tables show it, for tooltips; optional
+  series         lines of one model that are not one line, as seeds; optional
+
+A page holds the specification itself, and draws it with a script that lies
+beside the page (`runtime`). The same specification becomes SVG or PDF without
+a browser (`render`). Altair and vl-convert are imported on first use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wm.runtime import compute, files
+
+Spec = dict[str, Any]
+Row = Mapping[str, Any]
+
+# Okabe and Ito 2008 without black, which is text, and yellow, which is too
+# pale. The numbers of colours and of marks have no common divisor, so that 56
+# models have a pair of their own.
+COLOURS = (
+  *('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9'),
+  '#8C6D31',
+)
+BASELINE = '#767676'  # 4.5 : 1 on white, 4.6 : 1 on black.
+MARKS = (
+  *('circle', 'square', 'triangle-up', 'diamond', 'triangle-down', 'cross'),
+  *('triangle-right', 'triangle-left'),
+)
+DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3))
+
+
+class Look(NamedTuple):
+  """How a model is drawn in every chart.
+
+  Attributes:
+    colour: '#rrggbb'.
+    mark: a shape of Vega.
+    dash: lengths of dashes and gaps, in pixels.
+  """
+
+  colour: str
+  mark: str
+  dash: tuple[int, ...] = DASHES[0]
+
+
+def palette(
+  names: Iterable[str], baselines: Iterable[str] = ()
+) -> dict[str, Look]:
+  """Returns the look of each name.
+
+  If names are 'MODEL,VARIANT' with a few variants, each model has a colour and
+  each variant a kind of dashes. A setting, as in 'MODEL,lr=1e-2,VARIANT', is a
+  variant only if names differ in nothing else.
+
+  Args:
+    names: in the order of tables; a name may repeat.
+    baselines: names that are grey, as the oracle and uniform guessing.
+  """
+  grey = set(baselines)
+  parts = {
+    name: (name, '') if name in grey else name.partition(',')[::2]
+    for name in names
+  }
+  bare = {
+    name: (model, ','.join(x for x in variant.split(',') if '=' not in x))
+    for name, (model, variant) in parts.items()
+  }
+  if len(set(bare.values())) == len(bare):
+    parts = bare
+  models = list(
+    dict.fromkeys(m for n, (m, _) in parts.items() if n not in grey)
+  )
+  variants = list(dict.fromkeys(variant for _, variant in parts.values()))
+  if not (len(models) > 1 and 1 < len(variants) <= len(DASHES)):
+    models, variants = [name for name in parts if name not in grey], ['']
+    parts = {name: (name, '') for name in parts}
+  looks, greys = {}, [name for name in parts if name in grey]
+  for name, (model, variant) in parts.items():
+    if name in grey:
+      number = greys.index(name)
+      looks[name] = Look(BASELINE, MARKS[number % len(MARKS)], (2, 2))
+      continue
+    number = models.index(model)
+    looks[name] = Look(
+      COLOURS[number % len(COLOURS)],
+      MARKS[number % len(MARKS)],
+      DASHES[variants.index(variant)],
+    )
+  return looks
+
+
+class Panel(NamedTuple):
+  """One pair of axes.
+
+  Attributes:
+    x, y: titles of the axes; of `dots` y is the title of the categories.
+    rows: see the module; those with `joined` False are marks without a line.
+    title: above the panel; a list is several lines.
+    guides: rows of lines without a model, as a diagonal; `model` is a label.
+    x_scale, y_scale: arguments of `altair.Scale`.
+    width, height: in pixels.
+  """
+
+  x: str
+  y: str
+  rows: Sequence[Row]
+  title: str | Sequence[str] = ''
+  guides: Sequence[Row] = ()
+  x_scale: Mapping[str, Any] = {}
+  y_scale: Mapping[str, Any] = {}
+  width: int = 270
+  height: int = 200
+
+
+_WRAP = 44  # Characters of a line of a title.
+_MANY = 30  # Points of a line from which its marks are small.
+_PALE = 0.45
+_THIN = 1.2
+
+
+def lines(
+  panels: Sequence[Panel],
+  looks: Mapping[str, Look],
+  *,
+  intervals: str = 'band',
+  columns: int = 3,
+) -> Spec:
+  """Returns a chart of lines and marks over a number.
+
+  Args:
+    panels: in order.
+    looks: model -> look; see `palette`.
+    intervals: 'band', 'bar', or '' of none.
+    columns: panels in a row, at most; a page has fewer where it is narrow.
+  """
+  drawn = [_lines(panel, looks, intervals) for panel in panels]
+  return _chart(drawn, looks, columns)
+
+
+def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
+  import altair as alt
+
+  rows = _clean(panel.rows)
+  models = [name for name in looks if any(r['model'] == name for r in rows)]
+  x = alt.X('x:Q', title=_wrapped(panel.x), scale=alt.Scale(**panel.x_scale))
+  axis = {'title': panel.y, 'scale': alt.Scale(**panel.y_scale)}
+  color, shape, dash = _legend(looks)
+  base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=color)
+  layers = []
+  if intervals and any(row.get('low') is not None for row in rows):
+    span = base.encode(alt.Y('low:Q', **axis), alt.Y2('high:Q'))
+    layers.append(
+      span.mark_area(opacity=0.15)
+      if intervals == 'band'
+      else span.mark_rule(strokeWidth=_THIN)
+    )
+  pale = alt.condition('datum.pale', alt.value(_PALE), alt.value(1))
+  drawn = base.encode(y=alt.Y('value:Q', **axis), opacity=pale)
+  if any(row.get('joined', True) for row in rows):
+    joined = drawn.transform_filter('datum.joined !== false')
+    several = joined.encode(strokeDash=dash, detail=['series:N', 'pale:N'])
+    layers.append(several.mark_line(strokeWidth=1.6))
+  marks = drawn.transform_filter('datum.marked !== false').encode(
+    shape=shape,
+    fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
+    tooltip=_tips(rows, panel.x, panel.y),
+  )
+  size = 45 if len(rows) <= _MANY * len(models) else 12
+  layers.append(marks.mark_point(filled=True, size=size, strokeWidth=_THIN))
+  if panel.guides:
+    base = alt.Chart(alt.InlineData(values=_clean(panel.guides)))
+    guide = base.encode(x, alt.Y('value:Q', **axis), detail='model:N')
+    look = {'color': 'currentColor', 'strokeDash': [5, 4], 'opacity': 0.7}
+    layers.append(guide.mark_line(strokeWidth=1, **look))
+    last = guide.transform_filter('datum.label').encode(text='model:N')
+    look = {'align': 'right', 'dx': -4, 'dy': 10, 'color': 'currentColor'}
+    layers.append(last.mark_text(fontSize=9, **look))
+  return alt.layer(*layers).properties(**_frame(panel))
+
+
+def dots(
+  panels: Sequence[Panel],
+  looks: Mapping[str, Look],
+  *,
+  columns: int = 3,
+  values: bool = False,
+) -> Spec:
+  """Returns a chart of a mark and its interval for each category and model.
+
+  Categories go from top to bottom in the order of rows, and the models of one
+  stand below each other. Guides are vertical lines at `value`.
+
+  Args:
+    panels: in order; the height of each is by its rows.
+    looks: model -> look; see `palette`.
+    columns: panels in a row, at most; a page has fewer where it is narrow.
+    values: write the number beside each mark.
+  """
+  drawn = [_dots(panel, looks, values) for panel in panels]
+  return _chart(drawn, looks, columns)
+
+
+def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
+  import altair as alt
+
+  rows = _clean(panel.rows)
+  models = [name for name in looks if any(r['model'] == name for r in rows)]
+  categories = list(dict.fromkeys(row['x'] for row in rows))
+  single = {r['x'] for r in rows} == {r['model'] for r in rows}
+  step = 22 if single else max(14, 12 * len(models) + 8)
+  y = alt.Y('x:N', title=panel.y or None, sort=categories)
+  axis = {'title': _wrapped(panel.x), 'scale': alt.Scale(**panel.x_scale)}
+  color, shape, _ = _legend(looks, shown=not single)
+  base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=color)
+  if not single:
+    base = base.encode(yOffset=alt.YOffset('model:N', sort=models))
+  pale = alt.condition('datum.pale', alt.value(_PALE), alt.value(1))
+  span = base.encode(alt.X('low:Q', **axis), alt.X2('high:Q'))
+  mark = base.encode(alt.X('value:Q', **axis), shape=shape, opacity=pale)
+  mark = mark.encode(
+    fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
+    tooltip=_tips(rows, panel.y, panel.x),
+  )
+  layers = [
+    span.mark_rule(strokeWidth=1.6),
+    mark.mark_point(filled=True, size=60, strokeWidth=_THIN),
+  ]
+  if values:
+    text = base.encode(alt.X('value:Q', **axis), text='short:N')
+    layers.append(text.mark_text(dy=-9, fontSize=10))
+  if panel.guides:
+    base = alt.Chart(alt.InlineData(values=_clean(panel.guides)))
+    guide = base.encode(alt.X('value:Q', **axis), tooltip='model:N')
+    look = {'color': 'currentColor', 'opacity': 0.7}
+    layers.append(guide.mark_rule(strokeDash=[5, 4], strokeWidth=1, **look))
+    text = guide.encode(text='model:N', y=alt.value(-4))
+    layers.append(text.mark_text(fontSize=9, **look))
+  frame = _frame(panel) | {'height': step * len(categories)}
+  return alt.layer(*layers).properties(**frame)
+
+
+def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
+  """Returns a chart of fields: a row for each model, a column for each x, the
+  value written and as a shade from 0 to 1.
+  """
+  import altair as alt
+
+  drawn = []
+  for panel in panels:
+    rows = _clean(panel.rows)
+    x = alt.X('x:O', title=_wrapped(panel.x))
+    names = list(dict.fromkeys(row['model'] for row in rows))
+    y = alt.Y('model:N', title=panel.y or None, sort=names)
+    base = alt.Chart(alt.InlineData(values=rows)).encode(x, y)
+    shade = alt.Scale(domain=[0, 1], scheme='viridis')
+    field = base.mark_rect().encode(
+      color=alt.Color('value:Q', scale=shade, legend=None),
+      tooltip=_tips(rows, panel.x, 'value'),
+    )
+    ink = alt.condition(
+      'datum.value > .6', alt.value('#000'), alt.value('#fff')
+    )
+    number = base.mark_text(fontSize=10).encode(
+      text=alt.Text('value:Q', format='.2f'), color=ink
+    )
+    frame = _frame(panel) | {'height': 22 * len(names)}
+    drawn.append(alt.layer(field, number).properties(**frame))
+  return _chart(drawn, {}, columns)
+
+
+def _clean(rows: Iterable[Row]) -> list[dict[str, Any]]:
+  """Returns rows of plain values; what JSON has no number for is None."""
+  result = []
+  for row in rows:
+    clean = dict(row)
+    for key, value in row.items():
+      if isinstance(value, bool | str) or value is None:
+        continue
+      number = float(value)
+      clean[key] = number if math.isfinite(number) else None
+    result.append(clean)
+  return result
+
+
+def _tips(rows: Sequence[Row], x: str, y: str) -> list[Any]:
+  import altair as alt
+
+  exact = any('text' in row for row in rows)
+  shown = alt.Tooltip('text:N' if exact else 'value:Q', title=y or 'value')
+  kind = 'N' if any(isinstance(row['x'], str) for row in rows) else 'Q'
+  tips = [
+    alt.Tooltip('model:N', title='model'),
+    alt.Tooltip(f'x:{kind}', title=x or 'x'),
+    shown,
+  ]
+  if any('about' in row for row in rows):
+    tips.append(alt.Tooltip('about:N', title='of'))
+  return tips
+
+
+def _legend(looks: Mapping[str, Look], *, shown: bool = True) -> list[Any]:
+  """Returns the encodings of colour, mark and dashes, with one legend."""
+  import altair as alt
+
+  names = list(looks)
+  legend = alt.Legend(title=None) if shown else None
+  ranges = {
+    alt.Color: [look.colour for look in looks.values()],
+    alt.Shape: [look.mark for look in looks.values()],
+    alt.StrokeDash: [list(look.dash) for look in looks.values()],
+  }
+  return [
+    kind('model:N', legend=legend, scale=alt.Scale(domain=names, range=span))
+    for kind, span in ranges.items()
+  ]
+
+
+def _wrapped(text: str) -> Any:
+  """Returns an axis' title in lines; None of ''."""
+  return textwrap.wrap(text, _WRAP) or None
+
+
+def _frame(panel: Panel) -> dict[str, Any]:
+  import altair as alt
+
+  title = panel.title
+  text = textwrap.wrap(title, _WRAP) if isinstance(title, str) else [*title]
+  more = {'title': alt.Title(text)} if text else {}
+  return {'width': panel.width, 'height': panel.height, **more}
+
+
+def _chart(
+  drawn: Sequence[Any], looks: Mapping[str, Look], columns: int
+) -> Spec:
+  """Returns the specification of panels side by side."""
+  import altair as alt
+
+  whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
+  spec: Spec = whole.to_dict()
+  spec.pop('config')
+  spec['usermeta'] = {'longest': max(map(len, looks), default=0)}
+  return spec
+
+
+# Styles, files and the script.
+
+_GREY = '#88888855'
+
+
+def _styled(spec: Spec, *, paper: bool) -> Spec:
+  """Returns the specification with a style.
+
+  On a page text has the colour of the page's text, also in the dark. A paper
+  has black text of 8 points, thin black axes and no grid.
+  """
+  text = '#000' if paper else 'currentColor'
+  axis = {
+    **{'labelColor': text, 'titleColor': text, 'titleFontWeight': 'normal'},
+    'domainColor': text if paper else _GREY,
+    'tickColor': text if paper else _GREY,
+    **{'grid': not paper, 'gridColor': _GREY, 'labelLimit': 260},
+    **{
+      'labelFontSize': 8 if paper else 11,
+      'titleFontSize': 9 if paper else 12,
+    },
+  }
+  longest = spec.get('usermeta', {}).get('longest', 0)
+  config = {
+    'background': '#fff' if paper else None,
+    'font': 'Helvetica, Arial, sans-serif'
+    if paper
+    else 'system-ui, sans-serif',
+    'axis': axis,
+    'view': {'stroke': None},
+    'title': {
+      **{'color': text, 'fontWeight': 'normal', 'anchor': 'start'},
+      'fontSize': 9 if paper else 12,
+    },
+    'legend': {
+      **{'orient': 'bottom', 'labelColor': text, 'labelLimit': 0},
+      **{'columns': max(1, 600 // (7 * longest + 50)), 'symbolSize': 60},
+      'labelFontSize': 8 if paper else 11,
+    },
+    'concat': {'spacing': 24},
+  }
+  result = spec | {'config': config}
+  return _blackened(result) if paper else result
+
+
+def _blackened(value: Any) -> Any:
+  """Returns a specification in which text of the page's colour is black."""
+  if isinstance(value, dict):
+    return {
+      key: each if key == 'datasets' else _blackened(each)
+      for key, each in value.items()
+    }
+  if isinstance(value, list):
+    return [_blackened(each) for each in value]
+  return '#000' if value == 'currentColor' else value
+
+
+def on_page(spec: Spec) -> Spec:
+  """Returns a specification in the style of a page, for `charts.js`."""
+  return _styled(spec, paper=False)
+
+
+FORMATS = 'svg', 'pdf'
+
+
+def render(spec: Spec, form: str = 'svg') -> bytes:
+  """Returns a chart as a file in a style that journals take.
+
+  form: one of `FORMATS`.
+  """
+  import vl_convert
+
+  styled = _styled(spec, paper=True)
+  if form == 'pdf':
+    return vl_convert.vegalite_to_pdf(styled)
+  return vl_convert.vegalite_to_svg(styled).encode()
+
+
+@functools.cache
+def runtime() -> str:
+  """Returns the script that draws charts, without any network.
+
+  It is bundled once and lies in the user's cache folder after that, as
+  bundling takes ten seconds.
+  """
+  import vl_convert
+
+  name = f'vega-{vl_convert.__version__}.js'
+  path = compute.cache_folder().parent / name
+  if path.is_file():
+    return path.read_text(encoding='utf-8')
+  script = vl_convert.javascript_bundle()
+  with contextlib.suppress(OSError):  # A home that cannot be written.
+    files.write_text(path, script)
+  return script
