@@ -49,11 +49,13 @@ setuptools.setup(
     'networkx>=3.6',
     'scipy>=1.13',
     'absl-py>=2.3.1',
+    'altair>=6.1',
     'jinja2>=3.1',
     'matplotlib>=3.10',
     'pandas>=2.2',
     'tensorboardX>=2.6.5',
     'tqdm>=4.66',
+    'vl-convert-python>=1.9',
   ],
   extras_require={
     'automata': ['automata-lib>=9.2', 'pydot>=4.0'],

@@ -42,6 +42,21 @@ MARKS = (
 DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3))
 
 
+@functools.cache
+def _altair() -> Any:
+  """Altair, which takes a second to import."""
+  import altair
+
+  return altair
+
+
+@functools.cache
+def _vl_convert() -> Any:
+  import vl_convert
+
+  return vl_convert
+
+
 class Look(NamedTuple):
   """How a model is drawn in every chart.
 
@@ -151,8 +166,7 @@ def lines(
 
 
 def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
-  import altair as alt
-
+  alt = _altair()
   rows = _clean(panel.rows)
   models = [name for name in looks if any(r['model'] == name for r in rows)]
   x = alt.X('x:Q', title=_wrapped(panel.x), scale=alt.Scale(**panel.x_scale))
@@ -214,8 +228,7 @@ def dots(
 
 
 def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
-  import altair as alt
-
+  alt = _altair()
   rows = _clean(panel.rows)
   models = [name for name in looks if any(r['model'] == name for r in rows)]
   categories = list(dict.fromkeys(row['x'] for row in rows))
@@ -256,8 +269,7 @@ def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
   """Returns a chart of fields: a row for each model, a column for each x, the
   value written and as a shade from 0 to 1.
   """
-  import altair as alt
-
+  alt = _altair()
   drawn = []
   for panel in panels:
     rows = _clean(panel.rows)
@@ -296,8 +308,7 @@ def _clean(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _tips(rows: Sequence[Row], x: str, y: str) -> list[Any]:
-  import altair as alt
-
+  alt = _altair()
   exact = any('text' in row for row in rows)
   shown = alt.Tooltip('text:N' if exact else 'value:Q', title=y or 'value')
   kind = 'N' if any(isinstance(row['x'], str) for row in rows) else 'Q'
@@ -313,10 +324,9 @@ def _tips(rows: Sequence[Row], x: str, y: str) -> list[Any]:
 
 def _legend(looks: Mapping[str, Look], *, shown: bool = True) -> list[Any]:
   """Returns the encodings of colour, mark and dashes, with one legend."""
-  import altair as alt
-
+  alt = _altair()
   names = list(looks)
-  legend = alt.Legend(title=None) if shown else None
+  legend = alt.Legend(title=None, symbolOpacity=1) if shown else None
   ranges = {
     alt.Color: [look.colour for look in looks.values()],
     alt.Shape: [look.mark for look in looks.values()],
@@ -334,8 +344,7 @@ def _wrapped(text: str) -> Any:
 
 
 def _frame(panel: Panel) -> dict[str, Any]:
-  import altair as alt
-
+  alt = _altair()
   title = panel.title
   text = textwrap.wrap(title, _WRAP) if isinstance(title, str) else [*title]
   more = {'title': alt.Title(text)} if text else {}
@@ -346,8 +355,7 @@ def _chart(
   drawn: Sequence[Any], looks: Mapping[str, Look], columns: int
 ) -> Spec:
   """Returns the specification of panels side by side."""
-  import altair as alt
-
+  alt = _altair()
   whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
   spec: Spec = whole.to_dict()
   spec.pop('config')
@@ -386,7 +394,12 @@ def _styled(spec: Spec, *, paper: bool) -> Spec:
     'axis': axis,
     'view': {'stroke': None},
     'title': {
-      **{'color': text, 'fontWeight': 'normal', 'anchor': 'start'},
+      **{
+        'color': text,
+        'fontWeight': 'normal',
+        'anchor': 'start',
+        'frame': 'group',
+      },
       'fontSize': 9 if paper else 12,
     },
     'legend': {
@@ -425,8 +438,7 @@ def render(spec: Spec, form: str = 'svg') -> bytes:
 
   form: one of `FORMATS`.
   """
-  import vl_convert
-
+  vl_convert = _vl_convert()
   styled = _styled(spec, paper=True)
   if form == 'pdf':
     return vl_convert.vegalite_to_pdf(styled)
@@ -440,8 +452,7 @@ def runtime() -> str:
   It is bundled once and lies in the user's cache folder after that, as
   bundling takes ten seconds.
   """
-  import vl_convert
-
+  vl_convert = _vl_convert()
   name = f'vega-{vl_convert.__version__}.js'
   path = compute.cache_folder().parent / name
   if path.is_file():
