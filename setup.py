@@ -68,6 +68,7 @@ setuptools.setup(
     ],
     'local': ['xllamacpp>=2026.10'],
     'maps': ['osmnx>=2.0', 'pyarrow>=17'],
+    'tables': ['pyarrow>=17'],
     'operon': ['pyoperon>=0.6'],
     'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],

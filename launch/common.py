@@ -142,6 +142,9 @@ flags.DEFINE_string(
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'
 )
+flags.DEFINE_list(
+  'compare', [], 'Two runs to compare on the trials that they share: A,B.'
+)
 
 # recorded.
 flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")
@@ -250,7 +253,7 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
 
 def axis(text: str, names: Sequence[str]) -> Any:
   """An axis of --grid, over flags that are some of these; InputError."""
-  from wm.runs import grid
+  from wm.studies import grid
 
   return grid.parse_axis(
     text,

@@ -1,8 +1,9 @@
-"""Lists worlds, models, metrics and acceptance rules, or one of them in full.
+"""Lists worlds, models, metrics and acceptance rules, one in full, or runs.
 
   python launch/list.py
   python launch/list.py --model=slice
   python launch/list.py --world='othello(size=6)' --out=runs/othello
+  python launch/list.py --runs=runs
 
 Without a name: everything there is, with its fields and defaults, and which
 metric can be run on which world and model, and what is missing where it cannot.
@@ -11,7 +12,8 @@ has. --model, --metric and --accept say what each field of one means. --world
 shows one world besides: its tokens with their ids, sequences, states, and what
 a language model is told of it, and the memory and time that it takes at least,
 as do the model and the metrics in it; with --out, states are pictured in
-OUT/world.html.
+OUT/world.html. --runs tables all runs under a folder instead: state, model,
+world, step, loss, age, size and scores.
 """
 
 import common
@@ -21,6 +23,13 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call for each name."""
+  if FLAGS.runs:
+    import wm
+    from wm.library import report
+
+    for folder in FLAGS.runs:
+      print(report.runs_text(wm.runs(folder)))
+    return
   from wm.core import registry, resources
   from wm.evaluation import needs
   from wm.reporting import catalog
@@ -52,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'model', 'metric', 'accept')
+  common.run(main, 'world', 'model', 'metric', 'accept', 'runs')

@@ -50,7 +50,7 @@ def main() -> None:
 def several() -> Callable[..., Any]:
   """The call for --routes, with its limits and rule where they are given."""
   import wm
-  from wm.runs import atlas
+  from wm.studies import atlas
 
   more: dict[str, Any] = {'accept': FLAGS.accept} if FLAGS.accept else {}
   if FLAGS.limits:

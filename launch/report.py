@@ -3,6 +3,7 @@
   python launch/report.py --out=runs/manhattan_random
   python launch/report.py --runs=runs/a --runs=runs/b --out=runs/both
   python launch/report.py --runs=logs --out=runs/papers
+  python launch/report.py --compare=runs/a,runs/b --out=runs/both
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
 The report is in OUT/report: report.md, report.html (one page, no network
@@ -10,6 +11,8 @@ needed), scores.json and rows.csv (every trial). What a paper prints stands
 beside runs of its settings; the counts that launch/count.py --coverage wrote to
 OUT, or to a run's folder, are tabled too. Runs may be logs of Inspect, or
 folders of them: the tables of papers are made from any log of their tasks. With
+--compare it is of two runs on the trials that they share: differences with
+intervals, and the trials that changed most (report/compare.html). With
 --miniatures it is of the findings of papers and of the results of units, and
 says for each finding whether they show it.
 """
@@ -23,12 +26,21 @@ def main() -> None:
   """Flags in, one library call."""
   common.need('out')
   import wm
+  from wm import core
 
   if FLAGS.miniatures:
     wm.findings(FLAGS.miniatures, FLAGS.out, log=print)
+    return
+  if FLAGS.compare:
+    common.apart('compare', 'runs')
+    if len(FLAGS.compare) != 2:
+      raise core.InputError(
+        f'--compare={",".join(FLAGS.compare)}: expected two folders, as in A,B'
+      )
+    wm.compare(*FLAGS.compare, out=FLAGS.out, log=print)
     return
   wm.report(FLAGS.runs or [FLAGS.out], FLAGS.out, log=print)
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs', 'miniatures')
+  common.run(main, 'runs', 'compare', 'miniatures')

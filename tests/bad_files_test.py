@@ -23,7 +23,7 @@ from wm.papers.cogeval import recorded as cogeval_recorded
 from wm.papers.forces import questions
 from wm.papers.forces import score as scoring
 from wm.papers.mango import recorded as mango_recorded
-from wm.runs import grid
+from wm.studies import grid
 from wm.training import run_log
 from wm.worlds import maps
 from wm.worlds.automaton import readers

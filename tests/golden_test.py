@@ -10,7 +10,7 @@ import pytest
 from tests.launch import binaries
 from wm.reporting import collect
 from wm.reporting import write as reports
-from wm.runs import grid
+from wm.studies import grid
 
 FOLDER = pathlib.Path(__file__).parent / 'golden'
 KINDS = ('sampled', 'trained', 'half', 'scored', 'reconstructed')

@@ -264,7 +264,7 @@ SNIFFED = {
     'value',
   },
   'wm/runtime/compute.py': {'sched_getaffinity'},  # Linux has it.
-  'wm/runs/jobs.py': {'sched_setaffinity'},  # Linux has it.
+  'wm/studies/jobs.py': {'sched_setaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.
 }
 

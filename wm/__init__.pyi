@@ -24,19 +24,23 @@ from wm.library.film import film as film
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor
 from wm.library.loading import make as make
+from wm.library.report import RunComparison as RunComparison
+from wm.library.report import compare as compare
 from wm.library.report import findings as findings
 from wm.library.report import recorded as recorded
 from wm.library.report import report as report
+from wm.library.report import rows as rows
+from wm.library.report import runs as runs
 from wm.library.report import wrong_keys as wrong_keys
 from wm.options.calls import Scoring as Scoring
 from wm.options.reconstruction import Reconstruction as Reconstruction
 from wm.options.sampling import Sampling as Sampling
 from wm.options.training import Training as Training
-from wm.runs.atlas import atlas as atlas
-from wm.runs.miniature import miniature as miniature
-from wm.runs.rows import Row as Row
-from wm.runs.study import study as study
-from wm.runs.sweep import sweep as sweep
+from wm.studies.atlas import atlas as atlas
+from wm.studies.miniature import miniature as miniature
+from wm.studies.rows import Row as Row
+from wm.studies.study import study as study
+from wm.studies.sweep import sweep as sweep
 from wm.training.import_checkpoint import import_gpt2 as import_gpt2
 
 __version__: str

@@ -53,11 +53,12 @@ table[['metric', 'quantity', 'value', 'low', 'high', 'n', 'clusters']].round(3)
 # %% [markdown]
 # ## Trials and clusters
 #
-# Each row of `rows.csv` is a trial. Trials that share a state are not
-# independent. They share a `group`, and intervals count groups, not trials.
+# Each row of `rows.csv`, and of `wm.rows`, is a trial. Trials that share a
+# state are not independent. They share a `group`, and intervals count groups,
+# not trials.
 
 # %%
-rows = pd.read_csv(folder / 'rows.csv', dtype={'reason': str})
+rows = wm.rows(folder)
 one = rows[(rows.metric == 'compression') & (rows.quantity == 'precision')]
 print(len(one), 'trials of', one.group.nunique(), 'states')
 one[['value', 'reason', 'group', 'weight']].head()
@@ -70,7 +71,7 @@ one[['value', 'reason', 'group', 'weight']].head()
 # model accepts the same after both prefixes.
 
 # %%
-reasons = rows.fillna({'reason': 'measured'})
+reasons = rows.replace({'reason': {'': 'measured'}})
 reasons.groupby(['metric', 'quantity']).reason.value_counts().unstack(
   fill_value=0
 )
@@ -126,17 +127,15 @@ pd.DataFrame(found).loc[['value', 'low', 'high', 'n', 'clusters']]
 # %%
 other = folder / 'other'
 wm.score('noisy_oracle(illegal=0.05, wrong=0.3)', METRICS, WORLD, out=other)
-keys = ['metric', 'quantity', 'trial']
-both = rows.merge(pd.read_csv(other / 'rows.csv'), on=keys)
-both = both[(both.metric == 'distinction') & (both.quantity == 'recall')]
-measured = both.dropna(subset=['value_x', 'value_y'])
-difference = core.scores(
-  'difference',
-  measured.value_x - measured.value_y,
-  group=measured.group_x.to_numpy(),
-  bounds=None,
-)
-pd.Series(statistics.summarize(difference))
+compared = wm.compare(folder, other)
+compared.differences.drop(columns=['metric', 'spec']).round(3)
+
+# %% [markdown]
+# These trials changed most. `trial_key` is the same in both models, and finds
+# them in `wm.rows`.
+
+# %%
+compared.trials[['quantity', 'state', 'other_state', 'a', 'b', 'change']].head()
 
 # %% [markdown]
 # ## The report

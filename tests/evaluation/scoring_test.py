@@ -75,7 +75,7 @@ def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
   )
   entries = _run(tmp_path, *metrics, predictor=noisy)
   rows = pd.read_csv(tmp_path / 'rows.csv')
-  assert list(rows.columns[:8]) == list(results.COLUMNS)
+  assert tuple(rows.columns[: len(results.COLUMNS)]) == results.COLUMNS
   assert {'state', 'moves', 'even', 'elements', 'kind'} <= set(rows.columns)
   for entry in entries:
     mine = rows[

@@ -10,7 +10,7 @@ import pytest
 
 from tests.launch import binaries
 from wm.core import registry
-from wm.runs.rows import Row
+from wm.studies.rows import Row
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'

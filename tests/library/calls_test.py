@@ -81,7 +81,7 @@ def test_no_result_depends_on_the_calls():
   found = provenance.Reader().of(registry.make('world', 'lattice()')).inputs
   assert 'wm/__init__.py' in found
   assert not [name for name in found if name.startswith('wm/library')]
-  assert not [name for name in found if name.startswith('wm/runs')]
+  assert not [name for name in found if name.startswith('wm/studies')]
 
 
 def test_type_checkers_are_told_of_every_name(root):

@@ -12,7 +12,7 @@ from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct
 from wm.recon import routes as routes_lib
 from wm.recon.routes import Routes
-from wm.runs import rows, study
+from wm.studies import rows, study
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
 SHARE = {'value', 'low', 'high', 'n'}

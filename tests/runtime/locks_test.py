@@ -139,7 +139,7 @@ def test_systems_without_locks_import_all_the_same(root):
   code = """
 import sys
 sys.modules['fcntl'] = sys.modules['resource'] = None
-import wm.runtime.files, wm.data.pgn_ingest, wm.runs.sweep
+import wm.runtime.files, wm.data.pgn_ingest, wm.studies.sweep
 """
   subprocess.run([sys.executable, '-c', code], cwd=root, check=True)
 

@@ -4,7 +4,8 @@
     scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
                             and hashes of both files
     scores.json             an entry for each quantity of all parts
-    rows.csv                all rows of all parts
+    rows.csv                all rows of all parts, and rows.parquet where there
+                            is pyarrow
     breakdown.json          entries of subsets of rows
 
 Of a part the rows are written first, and the JSON file says that they are
@@ -16,19 +17,21 @@ from __future__ import annotations
 import csv
 import dataclasses
 import hashlib
+import importlib.util
 import io
 import json
 import math
 import pathlib
 import re
+import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 import wm
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.evaluation import context, statistics
 from wm.runtime import files
 
@@ -39,12 +42,18 @@ Entry = dict[str, Any]
 
 # A side column is broken down only where it takes no more values than this.
 MOST_VALUES = 128
-# Columns of rows.csv that every metric has; side columns follow.
 _ARRAYS = ('value', 'reason', 'group', 'weight')  # Of each core.Scores.
-COLUMNS = ('metric', 'spec', 'quantity', 'row', *_ARRAYS)
+# Fields of an entry that each of its rows repeats.
+_FIXED = ('model', 'world', 'seed', 'metric', 'spec', 'quantity')
+# Columns of trials that other quantities of the metric have too.
+_SHARED = ('state', 'prefix', 'other_state', 'other_prefix')
+# Columns of rows.csv that every metric has; side columns follow.
+COLUMNS = (*_FIXED, 'trial_key', 'row', *_ARRAYS, 'state', 'prefix')
+# What two results must share for their trials to be the same.
+SAME = ('world', 'seed', 'spec', 'metric_version', 'world_version')
 # Least and greatest value that a quantity may have; None is no bound.
 BOUNDS = 'least', 'most'
-JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
+JOINED = ('scores.json', 'rows.csv', 'rows.parquet', 'breakdown.json')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,11 +304,57 @@ def summed_up(
   return entries, parts
 
 
+def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
+  """[T] str: equal for two models exactly where they have the same trial.
+
+  World, metric, their versions, seed and row say what was drawn, except where
+  it depends on the model (`prefix_filter='model'`): there the drawn prefixes
+  are part of the key. No key comes twice in a run.
+
+  Args:
+    entry: of these rows.
+    scores: the rows.
+    shared: side columns of the trials, see `shared_columns`.
+  """
+  claim = [entry['quantity'], *(entry.get(name) for name in SAME)]
+  start = int(_hash(claim)[:15], 16)
+  drawn: list[Any] = []
+  # A prefix alone may be what the model was read up to, not what was drawn.
+  if 'other_prefix' in shared:
+    drawn = [
+      np.array([zlib.crc32(text.encode()) for text in shared[name].tolist()])
+      for name in ('prefix', 'other_prefix')
+    ]
+  rows = np.arange(len(scores.value))
+  keys = basics.hash64(start, rows, np.asarray(scores.group), *drawn)
+  return np.array([f'{key:016x}' for key in keys.tolist()], dtype=str)
+
+
+def shared_columns(part: Part, scores: core.Scores) -> dict[str, np.ndarray]:
+  """States and prefixes of the trials of one quantity.
+
+  A metric writes them once, with one quantity; others of the same trials have
+  equal groups.
+  """
+  shared: dict[str, np.ndarray] = {}
+  for other in (scores, *part.scores):
+    if np.array_equal(other.group, scores.group):
+      columns = {k: x for k, x in other.columns.items() if k in _SHARED}
+      shared = {**columns, **shared}
+  return shared
+
+
 def _rows(part: Part) -> Iterator[Entry]:
   for scores, entry in zip(part.scores, part.entries, strict=True):
-    fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
-    arrays = {name: getattr(scores, name) for name in _ARRAYS}
-    columns = {**scores.columns, 'row': np.arange(len(scores.value)), **arrays}
+    fixed = {key: entry[key] for key in _FIXED}
+    shared = shared_columns(part, scores)
+    columns = {
+      **shared,
+      **scores.columns,
+      'row': np.arange(len(scores.value)),
+      **{name: getattr(scores, name) for name in _ARRAYS},
+      'trial_key': trial_keys(entry, scores, shared),
+    }
     values = [np.asarray(column).tolist() for column in columns.values()]
     for row in zip(*values, strict=True):
       # Fixed columns come last: no side column can replace the metric's name.
@@ -307,20 +362,62 @@ def _rows(part: Part) -> Iterator[Entry]:
       yield {**cells, 'value': ''} if cells['reason'] else cells
 
 
-def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
-  """Writes the three files from parts."""
+def write_rows(parts: Sequence[Part], file: TextIO) -> None:
+  """Writes all rows of parts as CSV, with the union of their columns."""
   # Metrics have different side columns; a row is blank in those of others.
   side = (n for part in parts for scores in part.scores for n in scores.columns)
+  # In the order in which they come up.
+  names = list(dict.fromkeys([*COLUMNS, *side]))
+  writer = csv.DictWriter(file, names, lineterminator='\n')
+  writer.writeheader()
+  for part in parts:
+    writer.writerows(_rows(part))
+
+
+# Columns that are text even where all of their cells look like numbers.
+TEXTS = (
+  *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'trial_key'),
+  *('reason', *_SHARED, 'suffix', 'outcome'),
+)
+
+
+def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
+  """Writes a CSV of rows as Parquet; False, and no file, without pyarrow.
+
+  Types are taken from all rows. Text that is blank in the CSV is ''; other
+  blanks are null.
+  """
+  if importlib.util.find_spec('pyarrow') is None:
+    target.unlink(missing_ok=True)  # Of a run with it.
+    return False
+  arrow, csvs, parquet = (
+    importlib.import_module(f'pyarrow{part}')
+    for part in ('', '.csv', '.parquet')
+  )
+  table = csvs.read_csv(
+    source,
+    # One block, from which types are inferred; 2 GiB is the most.
+    read_options=csvs.ReadOptions(
+      block_size=min(max(source.stat().st_size, 1), 2**31 - 1)
+    ),
+    parse_options=csvs.ParseOptions(newlines_in_values=True),
+    convert_options=csvs.ConvertOptions(
+      column_types={name: arrow.string() for name in TEXTS}
+    ),
+  )
+  with files.replacing(target) as temporary:
+    parquet.write_table(table, temporary)
+  return True
+
+
+def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
+  """Writes the joined files from parts."""
   with (
     files.replacing(folder / 'rows.csv') as temporary,
     open(temporary, 'w', encoding='utf-8', newline='') as file,
   ):
-    # The union of all columns, in the order in which they come up.
-    names = list(dict.fromkeys([*COLUMNS, *side]))
-    writer = csv.DictWriter(file, names, lineterminator='\n')
-    writer.writeheader()
-    for part in parts:
-      writer.writerows(_rows(part))
+    write_rows(parts, file)
+  write_parquet(folder / 'rows.csv', folder / 'rows.parquet')
   # scores.json is last: where it is, the others are.
   entries = [e for part in parts for e in part.entries]
   files.write_json(

@@ -33,6 +33,10 @@ class Run:
   folder: pathlib.Path
   summary: dict[str, Any]
 
+  def __fspath__(self) -> str:
+    """The folder: a run is a path wherever one is expected."""
+    return os.fspath(self.folder)
+
   def log(self) -> list[dict[str, float]]:
     """Rows of the run log: step, losses, learning rate; for a data frame."""
     from wm.training import run_log

@@ -1,15 +1,25 @@
-"""Reports: the call that needs neither models nor training, and loads none."""
+"""Reports, and results as data frames: calls that load no model."""
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import os
 import pathlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from wm import core
+from wm.core import inputs, registry
+from wm.evaluation import comparisons, results
 from wm.language import logs
-from wm.options.calls import Path
-from wm.reporting import write
+from wm.options.calls import Amount, Path
+from wm.reporting import collect, tables, write
+from wm.runtime import files, pages
 
 if TYPE_CHECKING:
   from wm.reporting.verdicts import Judged
@@ -180,3 +190,400 @@ def _eval_logs() -> Any:
       f'({error})'
     ) from error
   return eval_logs
+
+
+# Results as data frames.
+
+Scored = str | os.PathLike  # A wm.Run is one.
+
+
+def _folder(run: Scored) -> pathlib.Path:
+  """The folder of a run; InputError where there are no results in it."""
+  folder = pathlib.Path(run)
+  if not folder.is_dir():
+    raise core.InputError(f'{folder}: there is no such run')
+  if not (folder / 'scores.json').is_file():
+    raise core.InputError(
+      f'{folder} has no results; run wm.score or launch/score.py first'
+    )
+  return folder
+
+
+def _parts(folder: pathlib.Path) -> list[results.Part]:
+  """The trials of a run's metrics, in the order of its results."""
+  parts = {}
+  for path in results.paths(folder):
+    try:
+      part = results.read(path)
+    except results.Unusable as error:
+      raise core.InputError(f'{folder}: {error}') from error
+    parts[part.spec] = part
+  order = [entry.get('spec', '') for entry in collect.load(folder).entries]
+  return [parts[spec] for spec in dict.fromkeys(order) if spec in parts]
+
+
+def rows(runs: Scored | Sequence[Scored]) -> pd.DataFrame:
+  """Every trial of scored runs, a row each: what rows.csv holds, and the run.
+
+  Args:
+    runs: a run, or the folder of one; or several.
+
+  Returns:
+    Columns run (the folder), model, world, seed, metric, spec, quantity,
+    trial_key, row, value (NaN where not measured), reason (why not, else ''),
+    group (trials that share it depend on each other), weight, state, prefix,
+    and the metric's own. `trial_key` is equal for two models exactly where they
+    have the same trial: `a.merge(b, on='trial_key')` pairs them.
+
+  Raises:
+    InputError: no such run, or one without results.
+  """
+  several = [runs] if isinstance(runs, Scored) else runs
+  frames = []
+  for folder in map(_folder, several):
+    with inputs.reading(folder, 'a folder of results'):
+      text = io.StringIO()
+      if parts := _parts(folder):
+        results.write_rows(parts, text)
+        text.seek(0)
+      else:  # Results that were written by something else.
+        text.write((folder / 'rows.csv').read_text(encoding='utf-8'))
+        text.seek(0)
+      frame = pd.read_csv(text, dtype=dict.fromkeys(results.TEXTS, str))
+    columns = [name for name in results.TEXTS if name in frame]
+    frame[columns] = frame[columns].fillna('')
+    frame.insert(0, 'run', str(folder))
+    frames.append(frame)
+  return pd.concat(frames, ignore_index=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunComparison:
+  """Two runs on the trials that they share; a notebook shows both tables.
+
+  Attributes:
+    a, b: names of the models.
+    differences: a row for each quantity that both have: its value in each over
+      the shared trials, `difference` (a - b) with its 95 % interval `low` to
+      `high`, `p` of no difference, `p_holm` adjusted for all rows, `n` shared
+      trials, `clusters`, and `note`, why there is no difference or interval.
+    trials: of these quantities the shared trials whose values differ most.
+  """
+
+  a: str
+  b: str
+  differences: pd.DataFrame
+  trials: pd.DataFrame
+
+  def __str__(self) -> str:
+    head = f'{self.a} (a) less {self.b} (b), on the trials that both have'
+    if self.differences.empty:
+      return f'{head}: none'
+    shown = self.differences.drop(columns='metric').round(4)
+    return f'{head}\n{shown.to_string(index=False)}'
+
+  def _repr_html_(self) -> str:
+    parts = [self.differences, self.trials]
+    return ''.join(part.round(4).to_html(index=False) for part in parts)
+
+
+_NUMBERS = ('value_a', 'value_b', 'difference', 'low', 'high', 'p', 'p_holm')
+_DIFFERENCES = ('metric', 'spec', 'quantity', *_NUMBERS)
+DIFFERENCES = (*_DIFFERENCES, 'n', 'clusters', 'note')
+_TRIAL = ('trial_key', 'state', 'prefix', 'other_state', 'other_prefix')
+TRIALS = ('spec', 'quantity', *_TRIAL, 'a', 'b', 'change')
+
+
+def compare(
+  a: Scored,
+  b: Scored,
+  *,
+  all_quantities: bool = False,
+  trials: Amount = 10,
+  out: Path | None = None,
+  log: Callable[[str], None] = lambda line: None,
+) -> RunComparison:
+  """Compares two runs trial by trial: differences, and where they arise.
+
+  Differences are of the trials that both have and both measured, in the same
+  world with the same seed and settings. They are about these two models, not
+  about how they were trained: that takes several training seeds.
+
+  Args:
+    a, b: scored runs, or their folders.
+    all_quantities: not only the headline quantities of metrics.
+    trials: trials to list for each quantity, those that changed most.
+    out: folder in which to make report/compare.html, and both tables as CSV.
+    log: gets the table, and the files.
+
+  Raises:
+    InputError: no such run, or one without results.
+  """
+  folders = _folder(a), _folder(b)
+  names = [collect.load(folder).name for folder in folders]
+  by_quantity = [
+    {(entry['spec'], entry['quantity']): (entry, *rest) for entry, *rest in of}
+    for of in map(_quantities, folders)
+  ]
+  lines: list[dict[str, Any]] = []
+  changed: list[dict[str, Any]] = []
+  for key, first in by_quantity[0].items():
+    second = by_quantity[1].get(key)
+    if second is None or not (all_quantities or _is_headline(*key)):
+      continue
+    line, pairs = _paired(first, second)
+    lines.append(line)
+    changed += _changed(first, second, pairs, trials)
+  tested = [line for line in lines if line['p'] is not None]
+  adjusted = comparisons.holm([line['p'] for line in tested])
+  for line, p in zip(tested, adjusted, strict=True):
+    line['p_holm'] = p
+  table = pd.DataFrame(lines, columns=list(DIFFERENCES))
+  table[list(_NUMBERS)] = table[list(_NUMBERS)].astype(float)
+  most = pd.DataFrame(changed, columns=list(TRIALS))
+  comparison = RunComparison(names[0], names[1], table, most)
+  log(str(comparison))
+  if out is not None:
+    log(f'report: {_write(comparison, pathlib.Path(out) / "report")}')
+  return comparison
+
+
+_OF_DIFFERENCES = (
+  'Values are means over the trials that both models have; difference is a - b '
+  'with its 95 % interval (Student, paired by trial, clustered by state or '
+  'task); p_holm is adjusted for all rows of this table. The interval is about '
+  'these two models only, not about other training seeds of the same recipe.'
+)
+_OF_TRIALS = (
+  'For each quantity the shared trials whose values differ most. trial_key '
+  'finds them in rows.csv; state and prefix are as the world writes them.'
+)
+
+
+def _write(comparison: RunComparison, folder: pathlib.Path) -> pathlib.Path:
+  """Writes the page of a comparison and its tables."""
+  frames = {
+    'differences': ('Differences', _OF_DIFFERENCES, comparison.differences),
+    'changed_trials': ('Trials that changed', _OF_TRIALS, comparison.trials),
+  }
+  shown = []
+  for name, (title, note, frame) in frames.items():
+    with files.replacing(folder / f'compare_{name}.csv') as temporary:
+      frame.to_csv(temporary, index=False)
+    cells = frame.astype(object).where(frame.notna(), '')
+    rows = [[_cell(cell) for cell in row] for row in cells.to_numpy().tolist()]
+    shown.append((title, note, list(frame.columns), rows))
+  page = pages.render(
+    *('wm.reporting', 'compare.html'),
+    title=f'{comparison.a} and {comparison.b}',
+    lead=f'a is {comparison.a}, b is {comparison.b}',
+    tables=shown,
+  )
+  path = folder / 'compare.html'
+  files.write_text(path, page)
+  return path
+
+
+def _cell(value: Any) -> str:
+  return f'{value:.4g}' if isinstance(value, float) else str(value)
+
+
+def _quantities(folder: pathlib.Path) -> Iterator[Any]:
+  """Entry, rows, side columns of trials and trial keys of each quantity."""
+  for part in _parts(folder):
+    for entry, scores in zip(part.entries, part.scores, strict=True):
+      shared = results.shared_columns(part, scores)
+      yield entry, scores, shared, results.trial_keys(entry, scores, shared)
+
+
+def _is_headline(spec: str, quantity: str) -> bool:
+  return bool(tables.headline(registry.parse(spec)[0], quantity)[0])
+
+
+def _paired(
+  first: Any, second: Any
+) -> tuple[dict[str, Any], tuple[np.ndarray, np.ndarray]]:
+  """A row of differences, and places [P] of the shared trials in a and b."""
+  entry, scores, _, keys = first
+  _, other, _, other_keys = second
+  _, mine, theirs = np.intersect1d(keys, other_keys, return_indices=True)
+  order = np.argsort(mine)
+  pairs = mine[order], theirs[order]
+  line = {name: entry[name] for name in ('metric', 'spec', 'quantity')}
+  line |= dict.fromkeys((*_NUMBERS, 'note')) | {'n': 0, 'clusters': 0}
+  if not len(mine):
+    unlike = [k for k in results.SAME if entry.get(k) != second[0].get(k)]
+    why = (
+      f'scored with another {", ".join(unlike)}' if unlike else 'none shared'
+    )
+    return line | {'note': why}, pairs
+  score_a, score_b = _take(scores, pairs[0]), _take(other, pairs[1])
+  difference = comparisons.paired(score_a, score_b)._asdict()
+  both = score_a.measured & score_b.measured
+  both &= (score_a.weight > 0) & (score_b.weight > 0)
+  for name, side in (('value_a', score_a), ('value_b', score_b)):
+    if both.any():
+      line[name] = np.average(side.value[both], weights=side.weight[both])
+  line['difference'] = difference.pop('value')
+  line |= {k: x for k, x in difference.items() if k in line}
+  if not both.any():
+    line['note'] = 'no shared trial is measured in both'
+  elif line['low'] is None:
+    few = line['clusters'] < comparisons.FEWEST_PAIRED
+    line['note'] = 'too few clusters' if few else 'the same in all clusters'
+  return line, pairs
+
+
+def _take(scores: core.Scores, at: np.ndarray) -> core.Scores:
+  arrays = {k: getattr(scores, k)[at] for k in ('value', 'reason', 'group')}
+  weight = scores.weight[at]
+  return dataclasses.replace(scores, **arrays, weight=weight, columns={})
+
+
+def _changed(
+  first: Any, second: Any, pairs: tuple[np.ndarray, np.ndarray], most: int
+) -> Iterator[dict[str, Any]]:
+  """Rows of the trials whose values are furthest apart."""
+  entry, scores, shared, keys = first
+  mine, theirs = pairs
+  values = scores.value[mine], second[1].value[theirs]
+  change = values[0] - values[1]
+  # NaN, where one is not measured, sorts last.
+  for at in np.argsort(-np.abs(change), kind='stable')[:most]:
+    if not abs(change[at]) > 0:
+      break
+    yield {
+      'spec': entry['spec'],
+      'quantity': entry['quantity'],
+      'trial_key': keys[mine[at]],
+      **{k: shared[k][mine[at]] if k in shared else '' for k in _TRIAL[1:]},
+      'a': values[0][at],
+      'b': values[1][at],
+      'change': change[at],
+    }
+
+
+# What tells that a folder is a run, and which of its files its age is of.
+_MARKS = ('scores.json', 'train.run.json', 'sample.run.json', 'failed.json')
+RUN_COLUMNS = ('run', 'state', 'model', 'world', 'step', 'loss', 'age', 'size')
+DAY = 86400.0
+
+
+def runs(folder: Path, *, depth: Amount = 4) -> pd.DataFrame:
+  """Tables all runs under a folder.
+
+  Args:
+    folder: that holds run folders, at any depth up to `depth`.
+    depth: levels of folders that are looked into.
+
+  Returns:
+    A row for each run: run (its path below `folder`), state (sampled,
+    training, trained, scored or failed), model, world, step and loss of
+    training (NaN where there was none), age in days of its newest file, size in
+    bytes, and a column 'SPEC: QUANTITY' for each headline score.
+
+  Raises:
+    InputError: there is no such folder, or no run in it.
+  """
+  root = pathlib.Path(folder)
+  if not root.is_dir():
+    raise core.InputError(f'{root}: there is no such folder')
+  places = [
+    pathlib.Path(place)
+    for place, inner, names in os.walk(root)
+    if not _prune(root, pathlib.Path(place), inner, depth)
+    and any(mark in names for mark in _MARKS)
+    and pathlib.Path(place).name != 'report'
+  ]
+  if not places:
+    raise core.InputError(
+      f'{root} has no runs; expected folders that launch/sample.py, '
+      'launch/train.py or launch/score.py wrote'
+    )
+  rows = [_run_row(root, place) for place in sorted(places)]
+  names = dict.fromkeys([*RUN_COLUMNS, *(name for row in rows for name in row)])
+  return pd.DataFrame(rows, columns=[*names])
+
+
+def runs_text(table: pd.DataFrame) -> str:
+  """The table of `runs` for a terminal: a score of each metric, the first."""
+  chosen: dict[str, str] = {}
+  for name in table.columns[len(RUN_COLUMNS) :]:
+    chosen.setdefault(registry.parse(name.partition(': ')[0])[0], name)
+  shown = table[[*RUN_COLUMNS, *chosen.values()]].set_axis(
+    [*RUN_COLUMNS, *chosen], axis=1
+  )
+  shown['age'] = [_ago(days * DAY) for days in table['age']]
+  shown['size'] = [f'{size / 1e6:,.1f} MB' for size in table['size']]
+  shown['step'] = shown['step'].astype(object).where(table['step'].notna(), '')
+  blank = shown.map(lambda x: f'{x:.3f}' if isinstance(x, float) else str(x))
+  for name in ('model', 'world', 'state'):
+    blank[name] = blank[name].str.slice(0, 36)
+  lines = [blank.replace('nan', '').to_string(index=False)]
+  lines += [f'{metric}: {name}' for metric, name in chosen.items()]
+  return '\n'.join(lines)
+
+
+def _ago(seconds: float) -> str:
+  """How long ago, in the largest unit of which there is one."""
+  for unit, size in (('d', DAY), ('h', 3600.0), ('min', 60.0)):
+    if seconds >= size:
+      return f'{seconds / size:.0f} {unit}'
+  return f'{seconds:.0f} s'
+
+
+def _prune(
+  root: pathlib.Path, place: pathlib.Path, inner: list[str], depth: int
+) -> bool:
+  """Keeps os.walk out of what no run is in; False always."""
+  deep = len(place.relative_to(root).parts) >= depth
+  skipped = {'data', 'checkpoints', 'scores', 'tensorboard', 'report'}
+  inner[:] = [] if deep else sorted({*inner} - skipped)
+  return False
+
+
+def _json(path: pathlib.Path) -> Any:
+  return files.read_record(path, {}) if path.is_file() else {}
+
+
+def _run_row(root: pathlib.Path, place: pathlib.Path) -> dict[str, Any]:
+  """One row of `runs`; a damaged file is the run's state, not an error."""
+  inside = [path for path in place.rglob('*') if path.is_file()]
+  newest = max((path.stat().st_mtime for path in inside), default=time.time())
+  row: dict[str, Any] = {
+    'run': str(place.relative_to(root)),
+    'age': max(time.time() - newest, 0.0) / DAY,
+    'size': sum(path.stat().st_size for path in inside),
+  }
+  try:
+    trained = _json(place / 'train.json')
+    about = _json(place / 'train.run.json') or _json(place / 'sample.run.json')
+    log = collect.curve(place)
+    scored = (place / 'scores.json').is_file()
+    entries = collect.load(place).entries if scored else []
+    row['state'] = _state(place, bool(trained), bool(log), scored)
+    row['model'] = about.get('model', entries[0]['model'] if entries else '')
+    row['world'] = about.get('world', entries[0]['world'] if entries else '')
+    last: dict[str, Any] = log[-1] if log else {}
+    row['step'] = trained.get('step', last.get('step'))
+    losses = [line['heldout_loss'] for line in log if 'heldout_loss' in line]
+    row['loss'] = trained.get('best_loss', min(losses, default=None))
+    for entry in entries:
+      if tables.headline(entry['metric'], entry['quantity'])[0]:
+        spec = entry.get('spec', entry['metric'])
+        row[f'{spec}: {entry["quantity"]}'] = entry['value']
+  except core.InputError as error:
+    row['state'] = f'damaged: {error}'
+  return row
+
+
+def _state(
+  place: pathlib.Path, trained: bool, begun: bool, scored: bool
+) -> str:
+  if (place / 'failed.json').is_file():
+    return 'failed'
+  if scored:
+    return 'scored'
+  if trained:
+    return 'trained'
+  return 'training' if begun else 'sampled'

@@ -181,15 +181,19 @@ def _add(
 def _pictured(
   world: core.World, sequences: core.Sequences, judged: _JudgedSequences
 ) -> dict[str, np.ndarray]:
-  """Side columns of each sequence's first mistake; '' where there is none.
+  """Side columns of each sequence's first mistake.
 
   `prefix` up to it, the `state` there, as `suffix` the token named, which is
-  `wrong_at` 1.
+  `wrong_at` 1. Without a mistake: the whole sequence, its last state, '' and 0.
   """
   wrong = (judged.first > 0).astype(np.int64)
+  start = world.init(len(sequences))
+  _, last = world.walk(start, sequences.tokens, sequences.lengths)
+  states = np.where(wrong[:, None] > 0, judged.states, last)
+  lengths = np.where(wrong, judged.first, sequences.lengths)
   return {
-    'prefix': context.token_texts(world, sequences.tokens, judged.first),
-    'state': np.where(wrong, capabilities.written(world, judged.states), ''),
+    'prefix': context.token_texts(world, sequences.tokens, lengths),
+    'state': capabilities.written(world, states),
     'suffix': context.token_texts(world, judged.named[:, None], wrong),
     'wrong_at': wrong,
   }

@@ -209,7 +209,7 @@ class Stages:
     default_factory=Reconstruction
   )
   num_samples: int = RouteSource.num  # Routes sampled for a map.
-  # See `wm.runs.baselines`; those that rows name are not made twice.
+  # See `wm.studies.baselines`; those that rows name are not made twice.
   baselines: bool = option(
     True,
     'Score untrained models, a uniform guesser, the oracle and the Bayes '
@@ -236,7 +236,7 @@ class Stages:
 class Matching:
   """How a row of a study is matched to another: settings of the row."""
 
-  # Each decides num or steps, see `wm.runs.rows`.
+  # Each decides num or steps, see `wm.studies.rows`.
   match: str = option(
     '',
     'What the row has as much of as another: sequences (distinct ones) or '

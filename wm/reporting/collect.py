@@ -171,6 +171,12 @@ def _lines(path: pathlib.Path) -> list[dict[str, float]]:
   return rows
 
 
+def curve(folder: pathlib.Path) -> list[dict[str, float]]:
+  """Rows of a run's training log; [] where there is none."""
+  path = folder / 'metrics.jsonl'
+  return _lines(path) if path.is_file() else []
+
+
 @contextlib.contextmanager
 def reading(path: pathlib.Path) -> Iterator[TextIO]:
   """Opens a text or CSV file; turns errors in its content into InputError."""

@@ -31,8 +31,6 @@ MOST_PAIRED = 4  # Trained models of which each pair is compared.
 _OTHER = 'not the same trials'
 _MISSING = 'no trials kept'
 _FEW, _ALIKE = 'too few clusters', 'the same in each of'
-# What two results must share for their trials to be the same.
-_SAME = 'world', 'seed', 'spec', 'metric_version', 'world_version'
 _SHOWN = 0.001  # Smaller p values are shown as smaller than this.
 
 
@@ -132,7 +130,7 @@ def _difference(
   second_scores: Mapping[str, core.Scores],
 ) -> comparisons.Difference | str:
   """The difference of two results on their trials, or why there is none."""
-  if any(first.get(key) != second.get(key) for key in _SAME):
+  if any(first.get(key) != second.get(key) for key in results.SAME):
     return _OTHER
   one = first_scores.get(first['quantity'])
   two = second_scores.get(first['quantity'])

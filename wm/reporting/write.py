@@ -24,7 +24,7 @@ import pandas as pd
 
 from wm import core
 from wm.core import inputs, registry
-from wm.evaluation import needs
+from wm.evaluation import needs, results
 from wm.reporting import (
   catalog,
   ceilings,
@@ -103,9 +103,8 @@ def _write(
   """
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(unfinished / 'scores.json', entries)
-  _merge_rows(
-    [run.folder / 'rows.csv' for run in runs], unfinished / 'rows.csv'
-  )
+  _merge_rows(runs, unfinished / 'rows.csv')
+  results.write_parquet(unfinished / 'rows.csv', unfinished / 'rows.parquet')
   measured = _measured(ceilings.ordered(runs))
   together = measured.together
   groups = worst.groups(together)
@@ -380,12 +379,15 @@ def _file_name(stem: str, suffix: str, taken: set[str]) -> str:
   return name + suffix
 
 
-def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-  """Writes one CSV with the union of the sources' columns."""
-  present = [source for source in sources if source.is_file()]
-  heads: dict[str, None] = {}
-  for source in present:
-    with collect.reading(source) as file:
+def _merge_rows(runs: Sequence[collect.Run], target: pathlib.Path) -> None:
+  """Writes one CSV of all runs with the union of their columns, and `run`.
+
+  Files of earlier versions have no model, world and seed: their entries do.
+  """
+  present = [run for run in runs if (run.folder / 'rows.csv').is_file()]
+  heads: dict[str, None] = dict.fromkeys(('run', 'model', 'world', 'seed'))
+  for run in present:
+    with collect.reading(run.folder / 'rows.csv') as file:
       heads.update(dict.fromkeys(next(csv.reader(file), [])))
   with (
     files.replacing(target) as name,
@@ -394,11 +396,15 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     writer = csv.writer(merged, lineterminator='\n')
     writer.writerow(heads)
     value = [*heads].index('value') if present else 0
-    for source in present:
+    for run in present:
+      source = run.folder / 'rows.csv'
+      entry = run.entries[0] if run.entries else {}
+      first = [str(run.folder), *map(entry.get, ('model', 'world', 'seed'))]
       with inputs.reading(source, 'a table of trials'):
         for row in collect.rows(source, [*heads]):
           float(row[value] or 0)  # Raises where it is no number.
-          writer.writerow(row)
+          pairs = zip(row, first, strict=False)
+          writer.writerow([*(a or b for a, b in pairs), *row[len(first) :]])
 
 
 _FIELD = re.compile(r'{(\w+)}')  # Of a rule's text.

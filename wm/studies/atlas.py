@@ -18,8 +18,8 @@ from wm.options import takes
 from wm.options.calls import Path, RouteSource
 from wm.options.reconstruction import Reconstruction
 from wm.reporting import collect, paper_comparison
-from wm.runs.rows import Row
 from wm.runtime import files
+from wm.studies.rows import Row
 
 # Vafa et al. 2024, figures 13 to 24: most edges out of a node, and miles.
 LIMITS = (4, 0.5), (8, 0.5), (4, 1.0), (8, 1.0)

@@ -8,8 +8,8 @@ import wm
 from wm import core
 from wm.core import registry
 from wm.options.calls import Stages
-from wm.runs import baselines, study
-from wm.runs import rows as rows_lib
+from wm.studies import baselines, study
+from wm.studies import rows as rows_lib
 
 RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
 WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"

@@ -8,7 +8,7 @@ import wm
 from tests.launch import binaries
 from wm import core
 from wm.recon import sampling
-from wm.runs import atlas
+from wm.studies import atlas
 
 CITY = "maps(rows=4, columns=4, traversal='shortest')"
 LIMITS = [(4, 0.5), (2, 1.0)]

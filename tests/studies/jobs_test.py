@@ -5,7 +5,7 @@ import signal
 import sys
 
 import wm
-from wm.runs import jobs as pools
+from wm.studies import jobs as pools
 from wm.training import run_log
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'

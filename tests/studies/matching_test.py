@@ -9,7 +9,7 @@ import wm
 from wm import core
 from wm.data import exposure
 from wm.options.calls import Stages
-from wm.runs import rows, study
+from wm.studies import rows, study
 
 RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
 WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"

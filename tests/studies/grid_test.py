@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import pytest
 
 from wm import core
-from wm.runs import grid
+from wm.studies import grid
 
 DEFAULTS = {'lr': 1e-3, 'steps': 10, 'model': None, 'seed': 0, 'warmup': 5}
 FILES = {

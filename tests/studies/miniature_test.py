@@ -13,9 +13,9 @@ from tests.reporting.units_made_up import WALKS, finding, record
 from wm import core
 from wm.options.calls import Stages
 from wm.reporting import units
-from wm.runs import miniature as miniature_lib
-from wm.runs.rows import Row
 from wm.runtime import files, provenance
+from wm.studies import miniature as miniature_lib
+from wm.studies.rows import Row
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
 METRICS = ['next_token(num=20)', 'compression(trials=8, samples=2)']
@@ -180,7 +180,7 @@ def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
       left = {path.name for path in job.folder.iterdir()} - {'.lock'}
       seen.append((job.done(), left))
 
-  monkeypatch.setattr('wm.runs.jobs.JobPool.work', work)
+  monkeypatch.setattr('wm.studies.jobs.JobPool.work', work)
   failed, _ = made(out, GOOD, fresh=True)
   assert seen == [(False, {'started.json'})]
   assert failed == ['tiny/guess-0: not made']
@@ -335,7 +335,7 @@ def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
   def work(self, jobs, *rest):
     asked.extend(job.name for job in jobs if not job.done())
 
-  monkeypatch.setattr('wm.runs.jobs.JobPool.work', work)
+  monkeypatch.setattr('wm.studies.jobs.JobPool.work', work)
   failed, told = made(tmp_path, GOOD, results=results)
   assert (failed, told, asked) == (
     *([line], [f'{results}: {count}']),
@@ -374,7 +374,7 @@ def test_results_of_changed_files_are_refused_for_findings(
     return ['wm/a.py', 'wm/b.py']
 
   monkeypatch.setattr(provenance, 'uncommitted', changed)
-  monkeypatch.setattr('wm.runs.jobs.JobPool.work', lambda *given: None)
+  monkeypatch.setattr('wm.studies.jobs.JobPool.work', lambda *given: None)
   flags = [f'--world={WORLD}', f'--metric={METRICS[0]}', f'--row={GOOD}']
   flags += ['--nobaselines', f'--out={tmp_path}/out', '--seeds=1']
   flags.append(f'--results={tmp_path}/results/tiny')

@@ -1,6 +1,6 @@
 """One call in a process of its own, as `jobs.command` starts it.
 
-  python -m wm.runs.worker '{"call": "train", "out": "runs/a", ...}'
+  python -m wm.studies.worker '{"call": "train", "out": "runs/a", ...}'
 
 It ends as a binary does: one line on stderr and an exit code, see
 `wm.runtime.exit_codes`. Signals stop it where it can go on.
@@ -26,7 +26,7 @@ def run(order: dict[str, Any]) -> None:
     order['training'] = Training(**order['training'])
     calls.train(**order, log=print)
   elif call == 'unit':
-    from wm.runs import miniature
+    from wm.studies import miniature
 
     miniature.make_unit(miniature.UnitSpec.of(order), print)
   else:

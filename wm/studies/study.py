@@ -18,10 +18,10 @@ from wm.options import takes
 from wm.options.calls import Jobs, Path, Scoring, Stages
 from wm.options.training import Training
 from wm.recon.routes import has_streets
-from wm.runs import baselines as baselines_lib
-from wm.runs import jobs as pools
-from wm.runs.rows import Row, partners, resolve, rows_of
 from wm.runtime import compute, files
+from wm.studies import baselines as baselines_lib
+from wm.studies import jobs as pools
+from wm.studies.rows import Row, partners, resolve, rows_of
 
 # Names of models that generate routes untrained; language models would be asked
 # for each token.
@@ -49,7 +49,7 @@ def study(
       samples as many sequences as row a has distinct ones, and is trained for
       as many steps. match is 'sequences' or 'tokens' of the training data,
       'steps' or 'compute' (FLOPs) of training, or one of each; to is by default
-      the first other trained row without a match (`wm.runs.rows`).
+      the first other trained row without a match (`wm.studies.rows`).
     world: that rows are scored in which name none.
     metrics: what to measure.
     out: folder; each row is a run in OUT/NAME.

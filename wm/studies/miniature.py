@@ -33,11 +33,18 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.reporting import findings, units
-from wm.runs import baselines as baselines_lib
-from wm.runs import jobs as pools
-from wm.runs import study
-from wm.runs.rows import Row, decided, open_settings, partners, resolve, rows_of
 from wm.runtime import files, provenance
+from wm.studies import baselines as baselines_lib
+from wm.studies import jobs as pools
+from wm.studies import study
+from wm.studies.rows import (
+  Row,
+  decided,
+  open_settings,
+  partners,
+  resolve,
+  rows_of,
+)
 
 STAGE = 'unit'
 MINUTES = 20  # In which a unit should end.

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from wm import core
-from wm.runs import grid, sweep
 from wm.runtime import files, stopping
+from wm.studies import grid, sweep
 
 FLAGS = {'world': 'w()', 'model': 'm()', 'seed': 0, 'lr': 1.0}
 # A run: notes that it began; fails, waits or reports as its lr says.
@@ -192,7 +192,7 @@ def test_nothing_to_score(tmp_path):
 # A process started in the background may have been told to ignore SIGINT.
 SWEEP = """
 import pathlib, signal, sys
-from tests.runs import sweep_test
+from tests.studies import sweep_test
 from wm.runtime import exit_codes, stopping
 signal.signal(signal.SIGINT, signal.default_int_handler)
 stopping.install(lambda: True)

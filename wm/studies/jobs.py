@@ -40,7 +40,7 @@ Log = Callable[[str], None]
 def command(call: str, **arguments: Any) -> list[str]:
   """The process that makes a library call; arguments are JSON values."""
   order = json.dumps({'call': call, **arguments})
-  return [sys.executable, '-m', 'wm.runs.worker', order]
+  return [sys.executable, '-m', 'wm.studies.worker', order]
 
 
 class Job(NamedTuple):

@@ -11,7 +11,7 @@ Every run is trained and, where that is asked for, scored.
       .lock                     held by the process that works on it
 
 A sweep that was stopped is started again, and several sweeps share the work,
-see `wm.runs.jobs`.
+see `wm.studies.jobs`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from wm.library.calls import Log
 from wm.options import check, takes
 from wm.options.calls import Path, Scoring, Sweeping
 from wm.options.training import Training
-from wm.runs import grid as grids
-from wm.runs import jobs as pools
 from wm.runtime import files, provenance
+from wm.studies import grid as grids
+from wm.studies import jobs as pools
 
 Command = Callable[[grids.GridRun, pathlib.Path], list[str]]
 

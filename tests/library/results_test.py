@@ -1,0 +1,182 @@
+"""Rows, comparisons and lists of runs as data frames."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wm
+from tests.launch import binaries
+from wm import core
+
+WORLD = 'maps(rows=4, columns=4, max_moves=8)'
+METRICS = ['next_token(num=20)', 'compression(trials=12, samples=4)']
+NOISY = "noisy_oracle(wrong=0.02, by='prefix')"
+
+
+@pytest.fixture(scope='module')
+def scored(tmp_path_factory):
+  """Folders of an oracle and of a noisy one, scored on the same trials."""
+  root = tmp_path_factory.mktemp('scored')
+  for name, model in {'oracle': 'oracle()', 'noisy': NOISY}.items():
+    wm.score(model, METRICS, WORLD, out=root / name)
+  return root
+
+
+def test_each_row_says_what_it_is_of(scored):
+  rows = wm.rows(scored / 'noisy')
+  assert set(rows.run) == {str(scored / 'noisy')}
+  assert set(rows.model) == {'noisy_oracle'}
+  assert set(rows.seed) == {0}
+  assert rows.world.nunique() == 1
+  assert rows.world[0].startswith('maps(')
+  assert rows.trial_key.is_unique
+  assert (rows.state != '').all()
+  assert (rows.prefix != '').all()
+
+
+def test_trials_pair_by_key(scored):
+  pair = [wm.rows(scored / name) for name in ('oracle', 'noisy')]
+  both = pair[0].merge(pair[1], on='trial_key', suffixes=('', '_b'))
+  assert len(both) == len(pair[0]) == len(pair[1])
+  drawn = both[both.metric == 'compression']
+  for name in ('state', 'prefix', 'other_prefix', 'quantity', 'row'):
+    assert (drawn[name] == drawn[f'{name}_b']).all()
+
+
+def test_other_trials_have_other_keys(scored, tmp_path):
+  base = set(wm.rows(scored / 'oracle').trial_key)
+  for name, change in {
+    'seed': {'seed': 1},
+    'world': {'world': 'maps(rows=4, columns=5, max_moves=8)'},
+    'fields': {'fields': "accept='top_k(2)'"},
+  }.items():
+    settings = {'world': WORLD} | change
+    wm.score('oracle()', METRICS[:1], out=tmp_path / name, **settings)
+    assert not base & set(wm.rows(tmp_path / name).trial_key), name
+
+
+def test_keys_depend_on_prefixes_that_a_model_chose(tmp_path):
+  metric = "compression(trials=12, samples=4, prefix_filter='model')"
+  noisy = "noisy_oracle(wrong=0.2, illegal=0.1, by='prefix')"
+  for name, model in {'oracle': 'oracle()', 'noisy': noisy}.items():
+    wm.score(model, metric, WORLD, out=tmp_path / name)
+  one, two = (
+    wm.rows(tmp_path / name).query('quantity == "precision"')
+    for name in ('oracle', 'noisy')
+  )
+  same = (one.prefix == two.prefix) & (one.other_prefix == two.other_prefix)
+  assert 0 < same.sum() < len(same), 'the case has both'
+  np.testing.assert_array_equal(one.trial_key == two.trial_key, same)
+
+
+def test_report_rows_have_their_run_and_parquet_is_the_same(scored, tmp_path):
+  folders = [scored / 'oracle', scored / 'noisy']
+  wm.report(folders, tmp_path)
+  table = pd.read_csv(tmp_path / 'report' / 'rows.csv', dtype={'prefix': str})
+  assert set(table.run) == set(map(str, folders))
+  assert (
+    not table[['run', 'model', 'world', 'seed', 'trial_key']]
+    .isna()
+    .any(axis=None)
+  )
+  pytest.importorskip('pyarrow')
+  packed = pd.read_parquet(tmp_path / 'report' / 'rows.parquet')
+  assert list(packed.columns) == list(table.columns)
+  assert len(packed) == len(table)
+  pd.testing.assert_series_equal(packed.value, table.value)
+  assert list(packed.trial_key) == list(table.trial_key)
+  own = pd.read_parquet(scored / 'oracle' / 'rows.parquet')
+  assert list(own.trial_key) == list(wm.rows(scored / 'oracle').trial_key)
+
+
+def test_comparison_is_of_shared_trials(scored, tmp_path):
+  lines = []
+  compared = wm.compare(
+    scored / 'oracle', scored / 'noisy', out=tmp_path, log=lines.append
+  )
+  table = compared.differences.set_index(['metric', 'quantity'])
+  row = table.loc['compression', 'precision']
+  rows = [wm.rows(scored / name) for name in ('oracle', 'noisy')]
+  rows = [
+    r[(r.metric == 'compression') & (r.quantity == 'precision')] for r in rows
+  ]
+  both = (
+    rows[0].merge(rows[1], on='trial_key').dropna(subset=['value_x', 'value_y'])
+  )
+  assert row.n == len(both)
+  assert row.difference == pytest.approx((both.value_x - both.value_y).mean())
+  assert row.low < row.difference < row.high
+  assert row.p <= row.p_holm
+  assert row.value_a - row.value_b == pytest.approx(row.difference)
+  trials = compared.trials
+  assert set(trials.trial_key) <= set(wm.rows(scored / 'oracle').trial_key)
+  assert (trials.change.abs() > 0).all()
+  assert 'oracle (a) less noisy_oracle (b)' in lines[0]
+  page = (tmp_path / 'report' / 'compare.html').read_text()
+  assert trials.state.iloc[0] in page
+  csv = pd.read_csv(tmp_path / 'report' / 'compare_differences.csv')
+  assert list(csv.columns) == list(compared.differences.columns)
+
+
+def test_a_model_does_not_differ_from_itself(scored):
+  compared = wm.compare(scored / 'oracle', scored / 'oracle')
+  assert (compared.differences.difference == 0).all()
+  assert compared.trials.empty
+
+
+def test_other_settings_are_named(scored, tmp_path):
+  wm.score('oracle()', METRICS[:1], WORLD, out=tmp_path, seed=3)
+  compared = wm.compare(scored / 'oracle', tmp_path)
+  assert set(compared.differences.note) == {'scored with another seed'}
+  assert set(compared.differences.n) == {0}
+
+
+@pytest.mark.parametrize('call', [wm.rows, lambda f: wm.compare(f, f)])
+def test_no_run_and_no_results(call, tmp_path):
+  with pytest.raises(core.InputError, match='there is no such run'):
+    call(tmp_path / 'missing')
+  with pytest.raises(core.InputError, match='has no results; run wm'):
+    call(tmp_path)
+
+
+def test_runs_of_a_folder(scored, tmp_path):
+  wm.sample(WORLD, tmp_path / 'new', wm.Sampling(num=20, num_heldout=5))
+  (tmp_path / 'bad').mkdir()
+  (tmp_path / 'bad' / 'scores.json').write_text('[')
+  (tmp_path / 'scored').symlink_to(scored / 'noisy')
+  table = wm.runs(tmp_path).set_index('run')
+  assert table.state['new'] == 'sampled'
+  assert table.world['new'] == WORLD
+  assert table.state['bad'].startswith('damaged')
+  table = wm.runs(scored).set_index('run')
+  assert set(table.state) == {'scored'}
+  entries = json.loads((scored / 'noisy' / 'scores.json').read_text())
+  entry = next(e for e in entries if e['quantity'] == 'validity')
+  column = f'{entry["spec"]}: validity'
+  assert table[column]['noisy'] == entry['value']
+  assert (table['size'] > 1000).all()
+  assert (table.age < 1).all()
+  with pytest.raises(core.InputError, match='has no runs; expected'):
+    wm.runs(scored / 'noisy' / 'scores')
+
+
+def test_binaries_list_and_compare(scored, tmp_path):
+  code, out, _ = binaries.run('list', f'--runs={scored}')
+  assert code == 0
+  assert 'noisy_oracle' in out
+  assert 'next_token' in out
+  pair = f'--compare={scored}/oracle,{scored}/noisy'
+  code, out, _ = binaries.run('report', pair, f'--out={tmp_path}')
+  assert code == 0
+  assert f'report: {tmp_path}/report/compare.html' in out
+  line = binaries.refused('report', '--compare=a', f'--out={tmp_path}')
+  assert '--compare=a: expected two folders, as in A,B' in line
+
+
+def test_a_run_is_its_folder(scored):
+  run = wm.Run(scored / 'oracle', {})
+  assert len(wm.rows(run)) == len(wm.rows(scored / 'oracle'))
+  both = wm.rows([run, scored / 'noisy'])
+  assert both.run.nunique() == 2
