@@ -146,6 +146,8 @@ class Metric(Bounded, abc.ABC):
       must have, such as `core.Labelled.edited`; a pair that lacks one gives a
       row with the reason.
     headline: quantities of the main table, and of the worst trials pictured.
+    ideal: quantity -> its best value and what a model with it does, in about
+      five words: '1: tells all states apart'. Values are judged by it.
     glossary: quantity, or side column that results are broken down by -> what
       it means, in two sentences; NAME also stands for NAME_of_it. Read from
       below 'Glossary:' in the docstring, where a metric declares none.
@@ -179,6 +181,7 @@ class Metric(Bounded, abc.ABC):
   version: ClassVar[str]
   needs: ClassVar[tuple[Need, ...]] = (Predictor,)
   headline: ClassVar[tuple[str, ...]] = ()
+  ideal: ClassVar[Mapping[str, str]] = {}
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()

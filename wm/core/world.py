@@ -25,6 +25,8 @@ class World(Bounded, abc.ABC):
   """
 
   version: ClassVar[str]
+  # In questions of reports: 'Does it have a world model of this city?'
+  noun: ClassVar[str] = 'this world'
 
   @property
   def name(self) -> str:

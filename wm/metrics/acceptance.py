@@ -8,6 +8,7 @@ positions of the next-token test (section 3.1), from one run of the model.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,6 +92,10 @@ class Metric(core.Metric):
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact_least', 'exact_greatest')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'exact_least': '1: accepts exactly the legal',
+    'exact_greatest': '1: accepts exactly the legal',
+  }
   panels: ClassVar[tuple[str, ...]] = (
     'exact_by_epsilon',
     'exact_by_k',

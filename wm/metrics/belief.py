@@ -79,6 +79,9 @@ class Metric(core.Metric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
   headline: ClassVar[tuple[str, ...]] = ('r_squared',)
+  ideal: ClassVar[Mapping[str, str]] = {
+    'r_squared': '1: holds the true belief',
+  }
   less_is_better: ClassVar[tuple[str, ...]] = ('mse', 'distance')
 
   num: int = field(4000, 'training sequences', least=1)

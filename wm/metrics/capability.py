@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -45,6 +46,9 @@ class Metric(core.Metric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
+  ideal: ClassVar[Mapping[str, str]] = {
+    'accuracy': '1: completes every task',
+  }
 
   num: int = field(60, least=1)
   decoding: str = field('greedy', choices=('greedy', 'sampled'))

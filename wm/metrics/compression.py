@@ -88,6 +88,9 @@ class Metric(prefix_pairs.Settings):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
   headline: ClassVar[tuple[str, ...]] = ('precision',)
+  ideal: ClassVar[Mapping[str, str]] = {
+    'precision': '1: merges all equal states',
+  }
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other'
   }

@@ -7,7 +7,7 @@ the model's token is replaced by another legal one.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -70,6 +70,9 @@ class Metric(core.Metric):
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid',)
+  ideal: ClassVar[Mapping[str, str]] = {
+    'valid': '1: recovers from every detour',
+  }
 
   kind: str = field('random', choices=('random', 'adversarial', 'second'))
   probabilities: tuple[float, ...] = field(

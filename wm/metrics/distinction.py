@@ -117,6 +117,10 @@ class Metric(prefix_pairs.Settings):
     core.Enumerable,
   )
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'precision': '1: separates only different states',
+    'recall': '1: tells all states apart',
+  }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'precision',

@@ -6,6 +6,7 @@ Walker and Lyons 2026, section 5 and appendix, and what tells failures apart.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -63,6 +64,11 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled, core.StatePredictor)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'exact': '1: whole state is right',
+    'labelwise': '1: each label is right',
+    'trajectory': '1: right at every step',
+  }
   scaling_quantities: ClassVar[tuple[str, ...]] = ('exact',)
   breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 

@@ -8,7 +8,7 @@ a model's expected loss has beyond it is the divergence of Kullback and Leibler
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -59,6 +59,9 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Generative)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('excess_loss',)
+  ideal: ClassVar[Mapping[str, str]] = {
+    'excess_loss': '0: predicts like the sampler',
+  }
   less_is_better: ClassVar[tuple[str, ...]] = (*OF_MODEL, 'impossible')
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -105,6 +105,10 @@ class Metric(fewshot.FewShotMetric):
     'num tried',
   )
   headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'error_linear': '0: extrapolates by the state',
+    'slope_linear': '1: extrapolates by the state',
+  }
   less_is_better: ClassVar[tuple[str, ...]] = ('error_linear',)
 
   num: int = field(100, least=4)

@@ -7,6 +7,7 @@ given few planets' forces, and a law is sought in what it says of others.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -121,6 +122,9 @@ class Metric(fewshot.FewShotMetric):
     'num systems',
   )
   headline: ClassVar[tuple[str, ...]] = ('newton',)
+  ideal: ClassVar[Mapping[str, str]] = {
+    'newton': "1: its law is Newton's",
+  }
   breakdown: ClassVar[tuple[str, ...]] = ('target',)
 
   num: int = field(10, least=1)

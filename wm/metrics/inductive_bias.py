@@ -127,6 +127,10 @@ class Metric(fewshot.FewShotMetric):
     'states prefixes',
   )
   headline: ClassVar[tuple[str, ...]] = ('r_ib', 'd_ib_normalised')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'r_ib': '1: one answer a state',
+    'd_ib_normalised': '1: states get different answers',
+  }
   derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
     'd_ib': lambda by: by['d_ib'],
     # What the published program correlates with transfer.

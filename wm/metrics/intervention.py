@@ -8,7 +8,7 @@ expects is compared with what is legal there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -103,6 +103,11 @@ class Metric(core.Metric):
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   repeats: ClassVar[tuple[str, ...]] = ('epochs', 'randoms')
   headline: ClassVar[tuple[str, ...]] = ('edited', 'changed', 'changed_random')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'edited': '1: edits change its moves',
+    'changed': '1: edits change its moves',
+    'changed_random': '0: random edits change nothing',
+  }
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
 
   num: int = field(2000, least=1)

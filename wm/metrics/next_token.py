@@ -6,6 +6,7 @@ Vafa et al. 2024, section 3.1 and table 1, with the sharper variants.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -57,6 +58,10 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('validity', 'valid_mass')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'validity': '1: picks legal tokens only',
+    'valid_mass': '1: nothing on illegal tokens',
+  }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'valid_mass',

@@ -7,7 +7,7 @@ the activation after a token to the state that the sequence is then in.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -78,6 +78,9 @@ class Metric(core.Metric):
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'num control')
   repeats: ClassVar[tuple[str, ...]] = ('epochs',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'accuracy': '1: its state is readable',
+  }
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
 
   num: int = field(25_000, least=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -75,6 +76,10 @@ class Metric(fewshot.FewShotMetric):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
   headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'exact': '1: whole state is right',
+    'legal_equal': '1: legal moves are right',
+  }
 
   num: int = field(128, least=1)
   tested: int = field(100, least=1)

@@ -7,6 +7,7 @@ are measured against positions that are not rounded to bins.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -92,6 +93,10 @@ class Metric(core.Metric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'one_step': '0: next position is exact',
+    'ahead': '0: later positions are exact',
+  }
   less_is_better: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   breakdown: ClassVar[tuple[str, ...]] = ('years',)
 

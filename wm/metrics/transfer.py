@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -69,6 +70,9 @@ class Metric(fewshot.FewShotMetric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested', 'clock')
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'accuracy': '1: learns functions of states',
+  }
   less_is_better: ClassVar[tuple[str, ...]] = ('loss',)
   correlated_quantities: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
 

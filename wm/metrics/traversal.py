@@ -7,6 +7,7 @@ completed greedily; the share of legal completions, and of optimal ones.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -69,6 +70,10 @@ class Metric(core.Metric):
   version: ClassVar[str] = '3'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid', 'sampled_legal')
+  ideal: ClassVar[Mapping[str, str]] = {
+    'valid': '1: completes every task',
+    'sampled_legal': '1: draws no illegal token',
+  }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'dest_fail',

@@ -39,6 +39,7 @@ class World(
   """A board that fills up."""
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'Connect-4'
   wordings: ClassVar[tuple[str, ...]] = ('board', 'tubes')
 
   rows: int = field(6, 'discs that a column holds', least=1)

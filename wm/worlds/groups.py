@@ -47,6 +47,7 @@ class World(table.NamedTableWorld, core.Labelled):
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this group'
 
   group: str = 's3'
   tokens: str = field('all', choices=('all', 'generators'))

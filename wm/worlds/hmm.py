@@ -236,6 +236,7 @@ class World(sampling.UniformPlay, core.Latent):
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this hidden Markov process'
 
   preset: str = field('', choices=tuple(PRESETS), also=('',))
   file: str = field('', 'JSON file of the matrices, see the module')

@@ -40,6 +40,7 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this line'
   wordings: ClassVar[tuple[str, ...]] = ('line', 'places')
 
   size: int = field(5, 'number of states, S', least=2)

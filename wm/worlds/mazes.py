@@ -65,6 +65,7 @@ class World(text_game.MazeWorld):
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this maze'
 
   places: int = field(
     12, 'number of places, those of named passages included', least=2

@@ -89,6 +89,7 @@ class World(
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this automaton'
   wordings: ClassVar[tuple[str, ...]] = ('machine', 'rooms')
 
   file: str = field('', 'automaton as .json, .csv, .graphml, .dot or .gv')

@@ -98,6 +98,7 @@ class World(
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'chess'
   boundary_depth: ClassVar[int] = 2
   position_words: ClassVar[int] = WORDS
   history_item: ClassVar[type[np.unsignedinteger]] = np.uint16

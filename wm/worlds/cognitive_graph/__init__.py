@@ -59,6 +59,7 @@ class World(
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this graph'
   wordings: ClassVar[tuple[str, ...]] = ('places', 'pairs')
 
   name: str = 'n7line'

@@ -103,6 +103,7 @@ class World(
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this city'
   wordings: ClassVar[tuple[str, ...]] = ('streets', 'places')
 
   nodes: str = ''

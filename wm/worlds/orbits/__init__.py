@@ -81,6 +81,7 @@ class World(
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'planetary orbits'
 
   systems: str = field(
     'binaries', 'kind of systems, see `systems`', choices=random_systems.KINDS

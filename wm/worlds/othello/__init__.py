@@ -65,6 +65,7 @@ class World(
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'Othello'
   boundary_depth: ClassVar[int] = 4
   position_words: ClassVar[int] = 5
   wordings: ClassVar[tuple[str, ...]] = ('othello', 'discs')

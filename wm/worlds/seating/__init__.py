@@ -79,6 +79,7 @@ class World(
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this seating puzzle'
   boundary_depth: ClassVar[int] = 1
   wordings: ClassVar[tuple[str, ...]] = ('seats', 'places')
 

@@ -215,6 +215,7 @@ class World(MazeWorld):
   """
 
   version: ClassVar[str] = '1'
+  noun: ClassVar[str] = 'this text game'
 
   folder: str = ''
   game: str = field('', 'name of a game of the folder')

@@ -1,0 +1,160 @@
+"""The first picture of a page: headline measures of all models, as panels.
+
+A panel has a row for each model: a dot, its interval, the ceiling of its data
+as a bar, and both as text. Panels are drawn by the page's template as SVG, so
+that they follow its width, its colours and dark mode without a script.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from wm.reporting import ceilings, charts, sentences, tables
+from wm.reporting.collect import Run
+
+MOST = 16  # Models of a panel; the table has the others.
+_REFERENCES = ceilings.UNTRAINED, ceilings.UNIFORM, ceilings.ORACLE
+_DECADES = 30  # Greatest value over the least, from which an axis is in logs.
+
+
+class Mark(NamedTuple):
+  """A row of a panel; places are parts of its width, None is nothing there.
+
+  Attributes:
+    label: of the model.
+    look: its colour and mark, see `charts.palette`.
+    reference: whether it is untrained, a uniform guesser or the oracle.
+    text: value and interval.
+    at, low, high: places of these.
+    ceiling, ceiling_text: of the Bayes predictor of its data; None, ''.
+  """
+
+  label: str
+  look: charts.Look
+  reference: bool
+  text: str
+  at: float | None
+  low: float | None
+  high: float | None
+  ceiling: float | None
+  ceiling_text: str
+
+
+class Panel(NamedTuple):
+  """One headline measure.
+
+  Attributes:
+    metric, title: its metric, and its quantity in words.
+    good: what is good, in about five words.
+    marks: a row for each model, those of references last.
+    ticks: (place, text) at its axis.
+    more: models that are left out.
+  """
+
+  metric: str
+  title: str
+  good: str
+  marks: Sequence[Mark]
+  ticks: Sequence[tuple[float, str]]
+  more: int
+
+
+def looks(frame: pd.DataFrame) -> dict[str, charts.Look]:
+  """Model -> how every picture of the page draws it."""
+  known = frame.role != ceilings.TRAINED
+  return charts.palette(frame.model, set(frame.model[known]))
+
+
+def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[Panel]:
+  """Returns a panel for each headline measure in its plainest setting, and for
+  a series its last place.
+
+  Args:
+    runs: all of the report.
+    frame: their `tables.results`.
+  """
+  against, colours = ceilings.Against(runs), looks(frame)
+  shown = frame[(frame.headline != '') & frame.plain.astype(bool)]
+  last = shown.groupby(['metric', 'headline'])['at'].transform('max')
+  shown = shown[shown['at'].isna() | (shown['at'] == last)]
+  result = []
+  for (metric, quantity), rows in shown.groupby(
+    ['metric', 'quantity'], sort=False
+  ):
+    rows = rows[rows.value.notna() & ~rows.role.isin([*ceilings.NAMES])]
+    models = rows[~rows.role.isin(_REFERENCES)]
+    references = rows[rows.role.isin(_REFERENCES)]
+    drawn = pd.concat([models[:MOST], references.drop_duplicates('role')])
+    if len(drawn):
+      above = [
+        against.ceiling(row.run, row.entry) for row in drawn.itertuples()
+      ]
+      at = drawn['at'].iloc[0]
+      head = drawn.headline.iloc[0] if at == at else str(quantity)
+      title = head.replace('_', ' ') + (f' at {at:g}' if at == at else '')
+      result.append(
+        _panel((str(metric), title, head), drawn, above, colours)._replace(
+          more=max(len(models) - MOST, 0)
+        )
+      )
+  return result
+
+
+def _panel(
+  names: tuple[str, str, str],
+  rows: pd.DataFrame,
+  above: Sequence[tuple[str, Mapping[str, Any]] | None],
+  colours: Mapping[str, charts.Look],
+) -> Panel:
+  """names: of the metric, the panel and the headline quantity."""
+  tops = [top[1]['value'] if top else None for top in above]
+  ends = [ceilings.ends(entry) for entry in rows.entry]
+  numbers = [*rows.value, *(x for pair in ends for x in pair)]
+  numbers += [top for top in tops if top is not None]
+  place, ticks = _axis(numbers)
+  marks = []
+  for row, (low, high), top in zip(rows.itertuples(), ends, tops, strict=True):
+    reference = row.role in _REFERENCES
+    ceiling = None if reference or top is None else place(top)
+    marks.append(
+      Mark(
+        row.model,
+        colours[row.model],
+        reference,
+        sentences.value(row.entry),
+        *map(place, (row.value, low, high)),
+        ceiling,
+        '' if ceiling is None else f'{top:.2f}',
+      )
+    )
+  metric, title, quantity = names
+  good = sentences.ideal(metric, quantity)[1]
+  return Panel(metric, title, good, marks, ticks, 0)
+
+
+def _axis(
+  numbers: Sequence[float],
+) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
+  """Returns value -> place on an axis, and its ticks; shares have all of 0 to
+  1.
+  """
+  least, most = min(*numbers, 0.0), max(numbers)
+  positive = [x for x in numbers if x > 0]
+  if min(numbers) >= 0 and most <= 1 and most > 0.1:
+    return (lambda x: x), [(0, '0'), (0.5, '0.5'), (1, '1')]
+  if len(positive) == len(numbers) and most > _DECADES * min(positive):
+    low, high = math.log10(min(positive)), math.log10(most)
+    powers = range(math.ceil(low), math.floor(high) + 1)
+    step = max(1, math.ceil(len(powers) / 4))
+    ticks = [((n - low) / (high - low), f'{10.0**n:g}') for n in powers[::step]]
+    return (lambda x: (math.log10(x) - low) / (high - low)), ticks
+  most = max(most, least + 1e-9)
+  texts = [least, (least + most) / 2, most]
+  return (
+    lambda x: (x - least) / (most - least),
+    [((x - least) / (most - least), tables.number(x, 2)) for x in texts],
+  )

@@ -1,0 +1,464 @@
+"""One sentence for each model: has it a world model, and how is that known?
+
+Sentences are made by fixed rules (`RULES`) from headline quantities in their
+plainest setting and their 95 % intervals. The answer is yes only if the whole
+interval of every quantity is near its ideal and the quantities that together
+define a world model were all measured: a model that accepts everything passes
+compression, one that leaks probability passes distinction.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from wm import core
+from wm.core import registry
+from wm.reporting import catalog, ceilings
+from wm.reporting.collect import Entry, Run
+
+# The part of the way to the ideal that an interval must reach.
+NEAR = 0.9
+# No model is called partly right whose interval reaches below this.
+FLOOR = 0.1
+HOLDS, CEILING, FAILS, OPEN = ('holds', 'at its ceiling', 'fails', 'open')
+YES, PART, NO, UNKNOWN, UNSHOWN = ANSWERS = (
+  *('Yes', 'In part', 'No', 'Cannot tell', 'Not shown'),
+)
+RULES = (
+  'Judged are the headline measures that state an ideal value, in their '
+  'plainest setting, by their 95 % intervals',
+  'a measure holds if its whole interval has come nine tenths of the way to '
+  'the ideal: for a share with the ideal 1, at least 0.9; for an error, from '
+  'the untrained model or else uniform guessing to 0',
+  'it is at its ceiling if it does not hold, but its whole interval reaches '
+  'nine tenths of what the Bayes predictor has; it fails if no part of its '
+  'interval reaches that; it is open otherwise',
+  '"Yes": all measures hold, among them next_token valid_mass, traversal '
+  'valid, compression precision, distinction precision and recall',
+  '"Cannot tell": no measure fails, and some are open',
+  '"Not shown": no measure fails or is open, but one of these five was not '
+  'measured, or is only at its ceiling',
+  '"No": a measure fails, and distinction recall (where not measured, every '
+  'failing measure but compression, which a model passes that accepts '
+  'everything) is neither clear of the untrained model nor above 0.1',
+  '"In part": every other model of which a measure fails',
+)
+_APART = ('distinction', 'recall')
+_SAME = ('compression', 'precision')
+_LEGAL = ('next_token', 'validity')
+_MASS = ('next_token', 'valid_mass')
+_NEEDED = (
+  *(_SAME, _APART, ('distinction', 'precision'), _MASS, ('traversal', 'valid')),
+)
+_WORDS = {
+  _SAME: 'it continues two sequences that reach the same state alike in '
+  '{value} of pairs',
+  _APART: 'it notices {value} of the differences between two states',
+  _NEEDED[2]: 'of the differences that it makes {value} are real',
+  _MASS: 'it puts {value} of its probability on legal tokens',
+  _LEGAL: 'its next token is legal in {value} of cases',
+  _NEEDED[4]: 'it completes {value} of its tasks',
+}
+_CLAUSES = 3  # Measures that a sentence spells out.
+_MOST = 4  # Models of which each pair is compared in words.
+
+
+class Judged(NamedTuple):
+  """A headline quantity of a model, and whether it is near its ideal.
+
+  Attributes:
+    key: (metric, quantity).
+    verdict: HOLDS, CEILING, FAILS or OPEN.
+    entry: value and interval.
+    clear: whether it is clear of the untrained model or uniform guessing.
+  """
+
+  key: tuple[str, str]
+  verdict: str
+  entry: Entry
+  clear: bool
+
+
+class Answer(NamedTuple):
+  """What a page says of a model.
+
+  Attributes:
+    label: of the model.
+    role: one of `ceilings.ROLES`.
+    word: one of ANSWERS.
+    text: the sentence that follows the word.
+    judged: what it was made from.
+  """
+
+  label: str
+  role: str
+  word: str
+  text: str
+  judged: tuple[Judged, ...]
+
+  def __str__(self) -> str:
+    """As a line of a page."""
+    return f'{self.label}: {self.word}. {self.text}'
+
+
+def plain(frame: pd.DataFrame) -> pd.DataFrame:
+  """Headline rows of `tables.results` in their plainest setting, no series."""
+  mask = (frame.headline != '') & frame['at'].isna() & frame.plain.astype(bool)
+  return frame[mask]
+
+
+def ideal(metric: str, quantity: str) -> tuple[float | None, str]:
+  """The ideal value of a quantity, None of none, and what it means."""
+  text = catalog.metric_class(metric).ideal.get(quantity, '')
+  number = re.match(r'(-?[\d.]+):', text)
+  return (float(number[1]) if number else None), text
+
+
+def answers(frame: pd.DataFrame) -> list[Answer]:
+  """An answer for each run of `tables.results` that has headline results."""
+  shown, result = plain(frame), []
+  for _, rows in shown.groupby('run', sort=False):
+    judged = tuple(_judged_rows(shown, rows))
+    first = rows.iloc[0]
+    word = _word(judged)
+    text = _sentence(word, judged, noun(first.world))
+    result.append(Answer(first.model, first.role, word, text, judged))
+  return result
+
+
+def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Judged]:
+  """Judges the rows of one run; those without an ideal or a value are left
+  out, and so are errors without a limit or a baseline that give a scale.
+  """
+  for row in rows.itertuples():
+    entry, key = row.entry, (row.metric, row.quantity)
+    best = ideal(*key)[0]
+    if best is None or entry['value'] is None:
+      continue
+    same = shown[(shown.spec == row.spec) & (shown.quantity == row.quantity)]
+    by_role = {
+      other.role: other.entry
+      for other in same.itertuples()
+      if _kind(other.world) == _kind(row.world)
+      and other.entry['value'] is not None
+      and (other.role not in ceilings.NAMES or other.world == row.world)
+    }
+    floor = next(
+      (
+        by_role[role]
+        for role in (ceilings.UNTRAINED, ceilings.UNIFORM)
+        if role in by_role and role != row.role
+      ),
+      None,
+    )
+    scale = _scale(entry, best, floor)
+    if scale:
+      top = next(
+        (by_role[name] for name in ceilings.NAMES if name in by_role), None
+      )
+      yield _judge(key, entry, best, scale, floor, top)
+
+
+def _kind(world: str) -> str:
+  return world.partition('(')[0]
+
+
+def _scale(
+  entry: Entry, best: float, floor: Mapping[str, Any] | None
+) -> float | None:
+  """How far from the ideal nothing is learned; None where that is unknown."""
+  least, most = entry.get('least'), entry.get('most')
+  if least is not None and most is not None and most > least:
+    return float(max(abs(best - least), abs(most - best)))
+  if floor is None:
+    # Shares of results that do not state their limits.
+    return 1.0 if best == 1 and 0 <= entry['value'] <= 1 else None
+  return abs(best - floor['value']) or None
+
+
+def _reach(
+  entry: Mapping[str, Any], best: float, scale: float
+) -> tuple[float, float]:
+  """Parts of the way to the ideal that the ends of an interval have come."""
+  ends = [1 - abs(best - end) / scale for end in ceilings.ends(entry)]
+  return min(ends), max(ends)
+
+
+def _judge(
+  key: tuple[str, str],
+  entry: Entry,
+  best: float,
+  scale: float,
+  floor: Entry | None,
+  top: Entry | None,
+) -> Judged:
+  worst, nearest = _reach(entry, best, scale)
+  reached = 1 - abs(best - top['value']) / scale if top else 1.0
+  limit = NEAR * min(reached, 1.0)
+  low = max(FLOOR, _reach(floor, best, scale)[1] if floor else 0.0)
+  if entry['low'] is None and nearest >= limit:
+    verdict = OPEN  # One value says nothing of how far others may be off.
+  elif worst >= NEAR:
+    verdict = HOLDS
+  elif nearest < limit:
+    verdict = FAILS
+  else:
+    verdict = CEILING if worst >= limit else OPEN
+  return Judged(key, verdict, entry, worst > low)
+
+
+def _word(judged: Sequence[Judged]) -> str:
+  """One of ANSWERS, by RULES."""
+  verdicts = {each.verdict for each in judged}
+  if FAILS not in verdicts:
+    if OPEN in verdicts:
+      return UNKNOWN
+    held = {each.key for each in judged if each.verdict == HOLDS}
+    return YES if verdicts == {HOLDS} and held.issuperset(_NEEDED) else UNSHOWN
+  tested = [each for each in judged if each.key == _APART] or [
+    each for each in judged if each.verdict == FAILS and each.key != _SAME
+  ]
+  if any(each.clear for each in tested):
+    return PART
+  return UNKNOWN if any(each.verdict == OPEN for each in tested) else NO
+
+
+def _sentence(word: str, judged: Sequence[Judged], of: str) -> str:
+  by_verdict: dict[str, list[Judged]] = {}
+  for each in judged:
+    by_verdict.setdefault(each.verdict, []).append(each)
+  order = {key: n for n, key in enumerate(_NEEDED)}
+  for several in by_verdict.values():
+    several.sort(key=lambda each: order.get(each.key, len(order)))
+  holds, fails = by_verdict.get(HOLDS, []), by_verdict.get(FAILS, [])
+  if word == YES:
+    worst = min(judged, key=lambda each: ceilings.ends(each.entry)[0])
+    return (
+      f'It behaves as one that knows {of}: all {len(judged)} measures are '
+      f'near their ideals; in the least certain, {_clause(worst)}.'
+    )
+  if word == UNKNOWN and not fails:
+    several = by_verdict[OPEN]
+    return (
+      f'With n = {min(each.entry["n"] for each in several)} trials, '
+      f'{_clauses(several)}: the intervals allow a world model of {of}, and '
+      'one with errors.'
+    )
+  if word == UNKNOWN:
+    (apart,) = (each for each in judged if each.key == _APART)
+    return (
+      f'{_capital(_clauses(fails))}; with n = {apart.entry["n"]} trials, '
+      f'{_clause(apart)}, which may be little or much.'
+    )
+  if word == UNSHOWN:
+    return _unshown(judged, by_verdict)
+  start = '' if word == PART else f'Nothing shows that it knows {of}: '
+  text = f'{start}{_clauses(fails, "only ")}'
+  but = [each for each in holds if each.key == _LEGAL] or holds
+  if but:
+    text += f'; yet {_clause(but[0])}'
+  return f'{_capital(text)}.'
+
+
+def _unshown(
+  judged: Sequence[Judged], by_verdict: Mapping[str, Sequence[Judged]]
+) -> str:
+  if not judged:
+    return 'No measure with an ideal value was taken.'
+  measured = {each.key for each in judged}
+  missing = list(dict.fromkeys(m for m, q in _NEEDED if (m, q) not in measured))
+  text = f'No measure fails: {_clauses(judged)}'
+  if at_ceiling := by_verdict.get(CEILING):
+    text += (
+      f'; {len(at_ceiling)} of {len(judged)} measures are as good as the Bayes '
+      'predictor of the data, which does not reach the ideal'
+    )
+  if missing:
+    text += f'; not measured: {", ".join(missing)}'
+  return f'{text}.'
+
+
+def _clauses(several: Sequence[Judged], only: str = '') -> str:
+  shown = [_clause(each, only) for each in several[:_CLAUSES]]
+  more = len(several) - len(shown)
+  beside = f' (and {more} more measure{"s" * (more > 1)})' if more else ''
+  return _and(shown) + beside
+
+
+def _clause(each: Judged, only: str = '') -> str:
+  words = _WORDS.get(each.key)
+  if words is None:
+    metric, quantity = each.key
+    return f'{metric} {quantity} is {only}{value(each.entry)}'
+  return words.format(value=f'{only}{_percent(each.entry)}')
+
+
+def _percent(entry: Mapping[str, Any]) -> str:
+  """'45 % [41, 50]'."""
+  low, high = (100 * end for end in ceilings.ends(entry))
+  text = f'{100 * entry["value"]:.0f} %'
+  return text if entry['low'] is None else f'{text} [{low:.0f}, {high:.0f}]'
+
+
+def value(entry: Mapping[str, Any]) -> str:
+  """'0.45 [0.41, 0.50]', as pictures and sentences show a result."""
+  text = f'{entry["value"]:.3g}'
+  if abs(entry['value']) < 10:
+    text = f'{entry["value"]:.2f}'
+  if entry['low'] is None:
+    return text
+  digits = '.2f' if abs(entry['value']) < 10 else '.3g'
+  return f'{text} [{entry["low"]:{digits}}, {entry["high"]:{digits}}]'
+
+
+def _capital(text: str) -> str:
+  return text[:1].upper() + text[1:]
+
+
+def noun(world: str) -> str:
+  """What questions call a world: 'this city'; 'this world' if not known."""
+  kind = _kind(world)
+  if not kind or not catalog.is_known(kind):
+    return core.World.noun
+  return registry.find('world', kind).noun
+
+
+def question(frame: pd.DataFrame) -> str:
+  """The title: 'Does random_walks have a world model of this city?'"""
+  subjects = _subjects(frame)
+  names = list(dict.fromkeys(subjects.model))
+  nouns = list(dict.fromkeys(map(noun, subjects.world)))
+  if not names:
+    return 'World models, measured'
+  of = nouns[0] if len(nouns) == 1 else 'its world'
+  if len(names) == 1:
+    return f'Does {names[0]} have a world model of {of}?'
+  return f'Which of these models has a world model of {of}?'
+
+
+def _subjects(frame: pd.DataFrame) -> pd.DataFrame:
+  """Rows of trained models; of all where there is none."""
+  trained = frame[frame.role == ceilings.TRAINED]
+  return trained if len(trained) else frame
+
+
+# Where measures disagree.
+
+_EVERYTHING = (
+  'a model passes compression more easily the more it accepts, and distinction '
+  'the less, so the two are read together'
+)
+_ONE_TOKEN = (
+  'the next-token test asks for one legal token a place, which takes no map: '
+  'compression and distinction ask for all that may follow'
+)
+
+
+def disagreements(
+  runs: Sequence[Run], frame: pd.DataFrame, several: Sequence[Answer]
+) -> list[str]:
+  """Sentences on measures that point different ways, with the reason where a
+  known one applies.
+
+  Args:
+    runs: all of the report, whose place is the column `run`.
+    frame: their `tables.results`.
+    several: their `answers`.
+  """
+  trained = [each for each in several if each.role == ceilings.TRAINED]
+  lines, tempted = [], []
+  for each in trained[: 2 * _MOST]:
+    verdicts = {judged.key: judged.verdict for judged in each.judged}
+    if verdicts.get(_LEGAL) == HOLDS and FAILS in (
+      verdicts.get(_SAME),
+      verdicts.get(_APART),
+    ):
+      tempted.append(each.label)
+    if verdicts.get(_SAME) == HOLDS and verdicts.get(_APART) == FAILS:
+      lines.append(
+        f'{each.label} passes compression and not distinction: {_EVERYTHING}.'
+      )
+  if tempted:
+    lines.insert(
+      0,
+      f'The next-token test calls {_and(tempted)} near perfect, and the '
+      f'structure of what follows does not: {_ONE_TOKEN}.',
+    )
+  if len(trained) <= _MOST:
+    pairs = itertools.combinations(trained, 2)
+    lines += filter(None, itertools.starmap(_opposed, pairs))
+  return [*lines, *_false_streets(runs, frame)]
+
+
+def _and(names: Sequence[str]) -> str:
+  return ', '.join(names[:-1]) + (' and ' if names[1:] else '') + names[-1]
+
+
+def _opposed(one: Answer, other: Answer) -> str:
+  """On two models of which each is clearly better by some measure; ''."""
+  theirs = {each.key: each for each in other.judged}
+  better: dict[bool, dict[tuple[str, str], str]] = {True: {}, False: {}}
+  for mine in one.judged:
+    if mine.key not in theirs or mine.key not in _WORDS:
+      continue
+    best = ideal(*mine.key)[0] or 0.0
+    (near, far), (their_near, their_far) = (
+      sorted(abs(best - end) for end in ceilings.ends(each.entry))
+      for each in (mine, theirs[mine.key])
+    )
+    if far < their_near or their_far < near:
+      a, b = (each.entry['value'] for each in (mine, theirs[mine.key]))
+      shown = f'{" ".join(mine.key)} ({a:.2f} against {b:.2f})'
+      better[far < their_near][mine.key] = shown
+  if not (better[True] and better[False]):
+    return ''
+  shown = [_and([*by_key.values()]) for by_key in better.values()]
+  text = (
+    f'{one.label} is better than {other.label} in {shown[0]}, and worse in '
+  )
+  text += shown[1]
+  if any(
+    _SAME in of and _APART in better[not is_] for is_, of in better.items()
+  ):
+    text += f': {_EVERYTHING}'
+  return f'{text}.'
+
+
+def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
+  """On maps where the model with more false streets has the better measures."""
+  rows = plain(frame)
+  rows = rows[rows.role == ceilings.TRAINED]
+  values = {
+    run: dict(
+      zip(zip(part.metric, part.quantity, strict=True), part.value, strict=True)
+    )
+    for run, part in rows.groupby('run', sort=False)
+  }
+  labels = dict(zip(rows.run, rows.model, strict=True))
+  mapped = [
+    run
+    for run in values
+    if (runs[run].summary or {}).get('illegal_directions', {}).get('value')
+    and 'new_edges' in (runs[run].summary or {})
+  ]
+  for a, b in itertools.permutations(mapped, 2):
+    first, second = (runs[run].summary or {} for run in (a, b))
+    if first['new_edges'] <= second['new_edges'] or not all(
+      (values[a].get(key) or 0) > (values[b].get(key) or 0)
+      for key in (_SAME, _APART)
+    ):
+      continue
+    rates = [each['illegal_directions'] for each in (first, second)]
+    yield (
+      f'{labels[a]} has the better compression and distinction than '
+      f'{labels[b]}, but {first["new_edges"]} false streets against '
+      f'{second["new_edges"]}: {100 * rates[0]["value"]:.1f} % against '
+      f'{100 * rates[1]["value"]:.1f} % of the directions that its routes take '
+      f'are illegal, of {rates[0]["n"]:,} against {rates[1]["n"]:,} directions '
+      'drawn, and every illegal one may add a street.'
+    )
