@@ -8,7 +8,7 @@ import pytest
 import wm
 from tests.reporting.ceilings_test import REPLAN, run
 from wm.models import adversary
-from wm.reporting import collect, tables, write
+from wm.reporting import cautions, collect, tables, write
 
 WORLD = 'maps(rows=6, columns=7, max_moves=20)'  # 51 tokens.
 METRICS = [
@@ -72,7 +72,7 @@ def test_baselines_are_one_sentence_and_the_rest_is_at_the_end(page):
   assert '- uniform puts 0.94 of its probability on illegal tokens' in tail
   assert '; accepts the same continuations after any two prefixes, so' in tail
   alone = [run for run in runs if run.name == 'uniform']
-  (line,), folded = write.cautions_of_runs(alone)
+  (line,), folded = cautions.cautions_of_runs(alone)
   assert (line.label, folded) == ('uniform', [])
 
 
@@ -104,7 +104,7 @@ def test_the_first_table_has_mass_samples_and_rules(page):
 
 def test_rules_are_in_the_footnote(page):
   text, runs = page
-  rules = write.caution_rules(runs)
+  rules = cautions.caution_rules(runs)
   assert len(rules) == 7
   assert 'next_token: valid_mass below 0.95' in rules[0]
   tail = text[-2500:].replace('\\', '')
@@ -125,7 +125,7 @@ def lines(*entries: dict, best: float | None = None) -> list[str]:
       {**runs[1].entries[0], **entries[0], 'model': 'best', 'value': best}
       | {'model_spec': 'bayes()', 'training': None, 'low': best, 'high': best}
     ]
-  return [str(line) for line in write.cautions_of_runs(runs)[0]]
+  return [str(line) for line in cautions.cautions_of_runs(runs)[0]]
 
 
 def test_the_whole_interval_is_judged():
@@ -149,7 +149,7 @@ def test_results_that_lack_a_quantity_are_warned_of_without_it():
   (line,) = lines(old)
   assert '–' in line
   assert '{' not in line + ''.join(
-    write.caution_rules([run('net', 'transformer()', 0.5)])
+    cautions.caution_rules([run('net', 'transformer()', 0.5)])
   )
 
 
@@ -183,7 +183,7 @@ def several(*ends: tuple[float, float, float]) -> list[str]:
     one.entries[:] = [one.entries[0] | entry(value, low, high) | more]
     runs.append(one)
   (pooled,) = collect.pooled(runs)
-  return [str(line) for line in write.cautions_of_runs([pooled])[0]]
+  return [str(line) for line in cautions.cautions_of_runs([pooled])[0]]
 
 
 def test_each_seed_is_judged_by_its_own_interval():
@@ -208,7 +208,7 @@ def test_trained_models_come_first():
   ]
   for one in runs:
     one.entries[:] = [one.entries[0] | low]
-  warned, folded = write.cautions_of_runs(runs)
+  warned, folded = cautions.cautions_of_runs(runs)
   assert [line.label for line in warned] == ['net', 'filter']
   assert [line.label for line in folded] == ['guess', 'before']
 
@@ -221,7 +221,7 @@ def test_what_was_not_measured_is_named():
     [],
     None,
   )
-  (line,) = write.unchecked_cautions([one])
+  (line,) = cautions.unchecked_cautions([one])
   words = 'Cautions not checked, because these metrics were not measured: '
   assert line.startswith(words)
   for name in ('acceptance', 'distinction', 'traversal'):

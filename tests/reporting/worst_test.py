@@ -245,7 +245,7 @@ def drawings(page: str) -> list[ElementTree.Element]:
 
 def page_of(run, tmp_path) -> str:
   """The page of a report of one run."""
-  write.report([run.folder], tmp_path / 'report')
+  write.report([run.folder], tmp_path / 'report', single_file=True)
   return (tmp_path / 'report' / 'report.html').read_text()
 
 
@@ -321,7 +321,7 @@ def test_every_world_is_pictured(name, tmp_path):
   metrics = [registry.make('metric', text) for text in METRICS]
   loaded = scoring.Loaded(bad, world, 'bad')
   scoring.run(loaded, metrics, seed=1, out=tmp_path / 'a')
-  write.report([tmp_path / 'a'], tmp_path / 'report')
+  write.report([tmp_path / 'a'], tmp_path / 'report', single_file=True)
   page = (tmp_path / 'report' / 'report.html').read_text()
   found = drawings(page)
   if world.legal(world.sample_states(50, 0))[:, 1:].all():

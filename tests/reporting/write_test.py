@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import urllib.parse
 
 import numpy as np
 import pytest
@@ -101,9 +102,18 @@ def test_rows_are_merged_with_the_union_of_columns(runs, tmp_path):
 
 def test_page_needs_no_network(runs, tmp_path):
   write.report(runs, tmp_path / 'report')
-  page = (tmp_path / 'report' / 'report.html').read_text()
+  out = tmp_path / 'report'
+  page = (out / 'report.html').read_text()
   assert not re.search(r'(src|href)="(?:https?:)?//', page)
-  assert page.count('data:image/png;base64,') == 2, 'a curve and an ablation'
+  beside = re.findall(r'src="([^"]+)"', page)
+  assert len(beside) == 3, 'a curve, an ablation and a map'
+  assert all((out / urllib.parse.unquote(name)).is_file() for name in beside)
+  assert 'data:' not in page
+  write.report(runs, out, single_file=True)
+  page = (out / 'report.html').read_text()
+  assert page.count('data:image/png;base64,') == 2
+  assert '<iframe' in page
+  assert not re.search(r'src="(?!data:)', page), 'nothing lies beside it'
 
 
 def test_ablation_takes_the_base_as_one_of_its_points(runs):

@@ -125,22 +125,12 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     'tables': page.tables,
     'pictures': page.pictures,
     'words': page.words,
-    'notes': (),
-    'cautions': (),
-    'baselines': (),
-    'rules': (),
   }
   with files.stage_lock(place, write.STAGE):
-    plain = pages.render(
-      *('wm.reporting', 'report.md'), failures=False, **values
-    )
+    plain = pages.render(*('wm.reporting', 'answers.md'), **values)
     files.write_text(place / 'report.md', plain)
     text = pages.render(
-      *('wm.reporting', 'report.html'),
-      galleries=(),
-      most=0,
-      seeds=False,
-      number=tables.number,
+      *('wm.reporting', 'answers.html'),
       lines=tables.lines,
       breakable=write.breakable,
       **values,

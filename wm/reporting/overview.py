@@ -17,7 +17,7 @@ from wm.reporting import ceilings, charts, sentences, tables
 from wm.reporting.collect import Run
 
 MOST = 16  # Models of a panel; the table has the others.
-_REFERENCES = ceilings.UNTRAINED, ceilings.UNIFORM, ceilings.ORACLE
+REFERENCES = ceilings.UNTRAINED, ceilings.UNIFORM, ceilings.ORACLE
 _DECADES = 30  # Greatest value over the least, from which an axis is in logs.
 
 
@@ -79,15 +79,19 @@ def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[Panel]:
   """
   against, colours = ceilings.Against(runs), looks(frame)
   shown = frame[(frame.headline != '') & frame.plain.astype(bool)]
+  shown = shown.assign(at=shown['at'].astype(float))
   last = shown.groupby(['metric', 'headline'])['at'].transform('max')
   shown = shown[shown['at'].isna() | (shown['at'] == last)]
+  order = [*dict.fromkeys(metric for metric, _ in sentences.NEEDED)]
+  keys = [*dict.fromkeys(zip(shown.metric, shown.quantity, strict=True))]
+  # The measures that sentences name first come first.
+  keys.sort(key=lambda key: [*order, key[0]].index(key[0]))
   result = []
-  for (metric, quantity), rows in shown.groupby(
-    ['metric', 'quantity'], sort=False
-  ):
+  for metric, quantity in keys:
+    rows = shown[(shown.metric == metric) & (shown.quantity == quantity)]
     rows = rows[rows.value.notna() & ~rows.role.isin([*ceilings.NAMES])]
-    models = rows[~rows.role.isin(_REFERENCES)]
-    references = rows[rows.role.isin(_REFERENCES)]
+    models = rows[~rows.role.isin(REFERENCES)]
+    references = rows[rows.role.isin(REFERENCES)]
     drawn = pd.concat([models[:MOST], references.drop_duplicates('role')])
     if len(drawn):
       above = [
@@ -97,7 +101,7 @@ def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[Panel]:
       head = drawn.headline.iloc[0] if at == at else str(quantity)
       title = head.replace('_', ' ') + (f' at {at:g}' if at == at else '')
       result.append(
-        _panel((str(metric), title, head), drawn, above, colours)._replace(
+        _panel((metric, title, head), drawn, above, colours)._replace(
           more=max(len(models) - MOST, 0)
         )
       )
@@ -118,7 +122,7 @@ def _panel(
   place, ticks = _axis(numbers)
   marks = []
   for row, (low, high), top in zip(rows.itertuples(), ends, tops, strict=True):
-    reference = row.role in _REFERENCES
+    reference = row.role in REFERENCES
     ceiling = None if reference or top is None else place(top)
     marks.append(
       Mark(

@@ -52,17 +52,17 @@ _APART = ('distinction', 'recall')
 _SAME = ('compression', 'precision')
 _LEGAL = ('next_token', 'validity')
 _MASS = ('next_token', 'valid_mass')
-_NEEDED = (
+NEEDED = (
   *(_SAME, _APART, ('distinction', 'precision'), _MASS, ('traversal', 'valid')),
 )
 _WORDS = {
   _SAME: 'it continues two sequences that reach the same state alike in '
   '{value} of pairs',
   _APART: 'it notices {value} of the differences between two states',
-  _NEEDED[2]: 'of the differences that it makes {value} are real',
+  NEEDED[2]: 'of the differences that it makes {value} are real',
   _MASS: 'it puts {value} of its probability on legal tokens',
   _LEGAL: 'its next token is legal in {value} of cases',
-  _NEEDED[4]: 'it completes {value} of its tasks',
+  NEEDED[4]: 'it completes {value} of its tasks',
 }
 _CLAUSES = 3  # Measures that a sentence spells out.
 _MOST = 4  # Models of which each pair is compared in words.
@@ -219,7 +219,7 @@ def _word(judged: Sequence[Judged]) -> str:
     if OPEN in verdicts:
       return UNKNOWN
     held = {each.key for each in judged if each.verdict == HOLDS}
-    return YES if verdicts == {HOLDS} and held.issuperset(_NEEDED) else UNSHOWN
+    return YES if verdicts == {HOLDS} and held.issuperset(NEEDED) else UNSHOWN
   tested = [each for each in judged if each.key == _APART] or [
     each for each in judged if each.verdict == FAILS and each.key != _SAME
   ]
@@ -232,7 +232,7 @@ def _sentence(word: str, judged: Sequence[Judged], of: str) -> str:
   by_verdict: dict[str, list[Judged]] = {}
   for each in judged:
     by_verdict.setdefault(each.verdict, []).append(each)
-  order = {key: n for n, key in enumerate(_NEEDED)}
+  order = {key: n for n, key in enumerate(NEEDED)}
   for several in by_verdict.values():
     several.sort(key=lambda each: order.get(each.key, len(order)))
   holds, fails = by_verdict.get(HOLDS, []), by_verdict.get(FAILS, [])
@@ -271,7 +271,7 @@ def _unshown(
   if not judged:
     return 'No measure with an ideal value was taken.'
   measured = {each.key for each in judged}
-  missing = list(dict.fromkeys(m for m, q in _NEEDED if (m, q) not in measured))
+  missing = list(dict.fromkeys(m for m, q in NEEDED if (m, q) not in measured))
   text = f'No measure fails: {_clauses(judged)}'
   if at_ceiling := by_verdict.get(CEILING):
     text += (

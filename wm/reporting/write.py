@@ -1,48 +1,51 @@
 """Writes a report of one or several runs: Markdown, HTML and the numbers.
 
-Cautions stand before the first table, by rules of the metrics. A rule judges
-the interval of one quantity, in the plainest setting of its metric
-(`core.Caution`). A model has one line, with all that holds of it. Of several
-seeds each is judged by its own interval: an interval over two or three seeds is
-so wide that it would hide what is clear of each of them.
+The page begins with the question, an answer for each model (`sentences`) and
+one picture of all headline measures (`overview`); the worlds in pictures, the
+worst trials and a section for each metric follow. Heavy pictures are files
+beside the page, or parts of it where it is to be a single file.
 """
 
 from __future__ import annotations
 
 import csv
+import functools
+import hashlib
 import inspect
 import itertools
 import pathlib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import markupsafe
 import pandas as pd
 
 from wm import core
-from wm.core import inputs, registry
-from wm.evaluation import needs, results
+from wm.core import inputs
+from wm.evaluation import results
 from wm.reporting import (
   catalog,
+  cautions,
   ceilings,
   collect,
   curves,
   figures,
   model_comparison,
+  overview,
   paper_comparison,
   scaling,
+  sentences,
   tables,
   worst,
 )
-from wm.reporting.collect import Entry, Run
 from wm.runtime import files, pages
 
 STAGE = 'report'
-TITLE = 'World models, measured'
 _UNFINISHED = '.unfinished-'
+TRIALS = 'trials'  # Folder of the pictures of trials, beside the page.
 
 
 def report(
@@ -51,6 +54,7 @@ def report(
   *,
   wait: bool = False,
   notes: Sequence[str] = (),
+  single_file: bool = False,
 ) -> dict[str, Any]:
   """Writes report.md, report.html, scores.json and rows.csv into `out`.
 
@@ -61,6 +65,8 @@ def report(
     out: folder of the report; made if need be.
     wait: for another process that writes there, instead of refusing.
     notes: lines on what is missing, below the first table.
+    single_file: whether pictures are part of the page, which can then be
+      mailed, and not files beside it.
 
   Returns:
     The paths written, by kind, the number of results, and lines on what is
@@ -78,9 +84,14 @@ def report(
     # A file of a run may turn out damaged late: a report is whole or absent.
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
-      summary = _write(runs, out, unfinished, notes)
-      for path in sorted(unfinished.iterdir()):
-        files.rename(path, out / path.name)
+      summary = _write(runs, out, unfinished, notes, single_file)
+      (out / TRIALS).mkdir(exist_ok=True)
+      written = [path.relative_to(unfinished) for path in _files(unfinished)]
+      for path in written:
+        files.rename(unfinished / path, out / path)
+    for path in _files(out / TRIALS):  # Of an earlier report.
+      if path.relative_to(out) not in written:
+        path.unlink()
   paths = {
     'markdown': 'report.md',
     'html': 'report.html',
@@ -95,6 +106,7 @@ def _write(
   out: pathlib.Path,
   unfinished: pathlib.Path,
   notes: Sequence[str],
+  single_file: bool,
 ) -> dict[str, Any]:
   """Writes all files into the folder `unfinished`; `out` has counts to table.
 
@@ -106,18 +118,32 @@ def _write(
   _merge_rows(runs, unfinished / 'rows.csv')
   results.write_parquet(unfinished / 'rows.csv', unfinished / 'rows.parquet')
   measured = _measured(ceilings.ordered(runs))
-  together = measured.together
-  groups = worst.groups(together)
-  warned, of_baselines = cautions_of_runs(together)
+  together, frame = measured.together, measured.frame
+  subjects = [
+    run
+    for run, role in zip(together, ceilings.roles(together), strict=True)
+    if role == ceilings.TRAINED
+  ] or together
+  groups = worst.groups(subjects)
+  galleries = worst.galleries(subjects, groups)
+  answers = sentences.answers(frame)
+  shown = {ceilings.TRAINED} & {each.role for each in answers}
+  warned, of_baselines = cautions.cautions_of_runs(together)
   values: dict[str, Any] = {
-    'title': TITLE,
+    'title': sentences.question(frame),
     'lead': _lead(entries),
-    'cautions': [*map(str, warned), *unchecked_cautions(together)],
+    'answers': [each for each in answers if not shown or each.role in shown],
+    'references': [
+      each for each in answers if shown and each.role in overview.REFERENCES
+    ],
+    'disagreements': sentences.disagreements(together, frame, answers),
+    'answer_rules': sentences.RULES,
+    'cautions': [*map(str, warned), *cautions.unchecked_cautions(together)],
     'baselines': of_baselines,
-    'rules': caution_rules(together),
-    'tables': _tables(measured, out),
+    'rules': cautions.caution_rules(together),
+    'sections': _sections(measured, out, unfinished, galleries),
+    'maps': _maps(measured, unfinished),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
-    'pictures': _pictures(measured, unfinished),
     'words': catalog.glossary(entries),
   }
   text = pages.render(
@@ -126,14 +152,18 @@ def _write(
     **values,
   )
   files.write_text(unfinished / 'report.md', text)
+  (unfinished / TRIALS).mkdir()
   page = pages.render(
     *('wm.reporting', 'report.html'),
-    galleries=worst.galleries(together, groups),
+    panels=overview.panels(together, frame),
+    galleries=galleries,
     most=worst.MOST,
     seeds=any(run.seeds for run in together),
     number=tables.number,
     lines=tables.lines,
     breakable=breakable,
+    embed=single_file,
+    beside=functools.partial(_beside, unfinished),
     **values,
   )
   files.write_text(unfinished / 'report.html', page)
@@ -141,6 +171,21 @@ def _write(
     'results': len(entries),
     'left_out': catalog.left_out(entries),
   }
+
+
+def _files(folder: pathlib.Path) -> list[pathlib.Path]:
+  """All files of a folder and of those in it."""
+  return sorted(filter(pathlib.Path.is_file, folder.rglob('*')))
+
+
+def _beside(out: pathlib.Path, drawing: str) -> str:
+  """Writes a drawing of a state beside the page; returns its address there.
+
+  It is named by its content: many trials show the same state.
+  """
+  name = f'{TRIALS}/{hashlib.sha256(drawing.encode()).hexdigest()[:16]}.svg'
+  files.write_text(out / name, drawing)
+  return name
 
 
 class _Measured(NamedTuple):
@@ -175,30 +220,92 @@ def _measured(runs: Sequence[collect.Run]) -> _Measured:
   return _Measured(runs, together, single, frame, parts, by_place, sized)
 
 
-def _tables(measured: _Measured, out: pathlib.Path) -> list[tables.Table]:
-  """Returns all tables in order; `out` may have counts to table."""
+class Section(NamedTuple):
+  """A part of the page.
+
+  Attributes:
+    key: its anchor.
+    title: in the contents and above it.
+    about: sentences on it.
+    tables, pictures: in order.
+    metric: that it is about, or ''.
+    folded: whether it is long, and shown on demand.
+  """
+
+  key: str
+  title: str
+  about: Sequence[str] = ()
+  tables: Sequence[tables.Table] = ()
+  pictures: Sequence[Picture] = ()
+  metric: str = ''
+  folded: bool = False
+
+
+def _sections(
+  measured: _Measured,
+  out: pathlib.Path,
+  unfinished: pathlib.Path,
+  galleries: Sequence[worst.Gallery],
+) -> list[Section]:
+  """Returns the parts of the page that have tables or pictures, in order.
+
+  Pictures are written to `unfinished`; `out` may have counts to table.
+  """
   runs, together, frame = measured.runs, measured.together, measured.frame
   folders = [out.parent, out, *(run.folder for run in runs)]
-  result = [
-    tables.main_table(together, frame),
-    model_comparison.paired_table(together, frame),
-    tables.training_table(runs),
-    *paper_comparison.value_tables(together),
-    *paper_comparison.search_tables(runs),
-    paper_comparison.coverage_table(folders),
-    *tables.settings_tables(frame),
-    *tables.series_tables(frame),
-    *map(scaling.pareto_table, measured.sized),
-    *map(scaling.ablation_table, measured.sized),
-    model_comparison.correlation_table(frame),
-    model_comparison.wording_table(measured.single),
-    paper_comparison.map_table(runs),
-    *tables.quantity_tables(frame),
-    *curves.curve_tables(measured.by_place),
-    curves.breakdown_table(measured.parts, measured.by_place),
-    tables.full_table(measured.single),
+  pictures = [*_pictures(measured, unfinished)]
+
+  def part(key: str, title: str, *several: tables.Table | None) -> Section:
+    shown = [table for table in several if table is not None]
+    mine = [picture for picture in pictures if picture.part == key]
+    return Section(key, title, (), shown, mine)
+
+  sections = [
+    part(
+      'table',
+      'The table',
+      tables.main_table(together, frame),
+      model_comparison.paired_table(together, frame),
+    ),
+    part('maps', 'Maps', paper_comparison.map_table(runs)),
   ]
-  return [table for table in result if table is not None]
+  for metric in dict.fromkeys(frame.metric):
+    mine = frame[frame.metric == metric]
+    by_place = [each for each in measured.by_place if each.metric == metric]
+    parts = measured.parts[measured.parts.metric == metric]
+    section = part(
+      f'metric-{metric}',
+      metric.replace('_', ' '),
+      *tables.settings_tables(mine),
+      *tables.series_tables(mine),
+      *tables.quantity_tables(mine),
+      *curves.curve_tables(by_place),
+      curves.breakdown_table(parts, by_place),
+    )
+    about = catalog.glossary([entry for entry in mine.entry][:1]).get(metric)
+    sections.append(
+      section._replace(about=[about] if about else (), metric=metric)
+    )
+  sections += [
+    part(
+      'sizes',
+      'Sizes, models and wordings',
+      *map(scaling.pareto_table, measured.sized),
+      *map(scaling.ablation_table, measured.sized),
+      model_comparison.correlation_table(frame),
+      model_comparison.wording_table(measured.single),
+    ),
+    part(
+      'papers',
+      'Beside the paper',
+      *paper_comparison.value_tables(together),
+      *paper_comparison.search_tables(runs),
+      paper_comparison.coverage_table(folders),
+    ),
+    part('training', 'Training', tables.training_table(runs)),
+    part('results', 'All results', tables.full_table(measured.single)),
+  ]
+  return [each for each in sections if each.tables or each.pictures]
 
 
 def breakable(head: str) -> markupsafe.Markup:
@@ -230,13 +337,13 @@ class Picture(NamedTuple):
     name: of its file in the report's folder.
     caption: below it.
     png: its content.
-    link: name of an interactive page, or ''.
+    part: key of the `Section` that shows it.
   """
 
   name: str
   caption: str
   png: bytes
-  link: str = ''
+  part: str = ''
 
   @property
   def wide(self) -> bool:
@@ -252,7 +359,7 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   if curve := figures.training(runs):
     lines = ', a line for each seed' if together != runs else ''
     caption = f'By step of training{lines}'
-    pictures.append(Picture('training.png', caption, curve))
+    pictures.append(Picture('training.png', caption, curve, 'training'))
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
@@ -262,31 +369,28 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
     caption += f'; {bands}' if curves.banded(line) else ''
     if line.correlations and curves.banded(line):
       caption += f'; above is the correlation, {curves.CORRELATION}'
-    pictures.append(Picture(name, caption, curves.draw_curves(line)))
+    drawn = curves.draw_curves(line)
+    pictures.append(Picture(name, caption, drawn, f'metric-{line.metric}'))
   for several in curves.panel_curves(measured.parts):
     metric = several[0].metric
     caption = f'{metric}: {", ".join(line.quantity for line in several)}'
     drawn = curves.draw_panels(several)
-    pictures.append(Picture(f'{metric}_rules.png', caption, drawn))
+    part = f'metric-{metric}'
+    pictures.append(Picture(f'{metric}_rules.png', caption, drawn, part))
   for calibrated in curves.calibrations(measured.frame):
     metric = calibrated[0].metric
     caption = f'{metric}: model over oracle, by bins of pairs; {bands}'
     drawn = curves.draw_calibrations(calibrated)
-    pictures.append(Picture(f'{metric}_calibration.png', caption, drawn))
+    name, part = f'{metric}_calibration.png', f'metric-{metric}'
+    pictures.append(Picture(name, caption, drawn, part))
   pictures += _of_metrics(together)
   for panels in measured.sized:
     pictures += _scaled(panels)
   for field, points in curves.ablations(measured.frame).items():
     caption = f'Ablation over {field}; {bands}'
     drawn = curves.draw_ablation(field, points)
-    pictures.append(Picture(f'ablation_{field}.png', caption, drawn))
+    pictures.append(Picture(f'ablation_{field}.png', caption, drawn, 'sizes'))
   taken: set[str] = set()
-  roles = ceilings.roles(runs)
-  for run, label, role in zip(runs, tables.labels(runs), roles, strict=True):
-    # Beside trained models, the maps of baselines are lines of a table: a page
-    # is too heavy with all of them.
-    if role == ceilings.TRAINED or ceilings.TRAINED not in roles:
-      pictures += _map_pictures(run, label, out, taken)
   written = []
   for picture in pictures:
     name = _file_name(picture.name.removesuffix('.png'), '.png', taken)
@@ -317,7 +421,7 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
     if draw({label: x for label, x in rows.items() if x}, figure):
       words = ' '.join((inspect.getdoc(draw) or '').split())
       png = figures.to_png(figure)
-      yield Picture(f'{spec}.png', f'{spec}: {words}', png)
+      yield Picture(f'{spec}.png', f'{spec}: {words}', png, f'metric-{metric}')
 
 
 def _rows(path: pathlib.Path, spec: str) -> list[dict[str, str]]:
@@ -336,30 +440,42 @@ def _scaled(panels: Sequence[scaling.ScalingPanel]) -> list[Picture]:
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
   caption = f'{words} against parameters{hollow}'
   drawn = scaling.draw_pareto(panels)
-  pictures = [Picture(f'{what}_by_parameters.png', caption, drawn)]
+  pictures = [Picture(f'{what}_by_parameters.png', caption, drawn, 'sizes')]
   if lost := scaling.draw_variants(panels):
     caption = f'{words} of less expressive variants{hollow}'
-    pictures.append(Picture(f'{what}_of_variants.png', caption, lost))
+    pictures.append(Picture(f'{what}_of_variants.png', caption, lost, 'sizes'))
   return pictures
 
 
-def _map_pictures(
-  run: collect.Run, label: str, out: pathlib.Path, taken: set[str]
-) -> list[Picture]:
-  """Returns the maps of a reconstruction; copies its interactive page."""
-  pictures: list[Picture] = []
-  interactive, link = run.folder / 'map.html', ''
-  if interactive.is_file():
-    link = _file_name(f'map_{run.name}', '.html', taken)
-    shutil.copyfile(interactive, out / link)
-  for source in sorted(
-    filter(pathlib.Path.is_file, run.folder.glob('map*.png'))
-  ):
-    view = source.stem.removeprefix('map').strip('_') or 'whole'
-    caption = f'Map implied by {label}, {view} view'
-    name = f'{source.stem}_{run.name}.png'
-    pictures.append(Picture(name, caption, source.read_bytes(), link))
-  return pictures
+class MapPage(NamedTuple):
+  """The interactive map of a reconstruction, a page of its own.
+
+  Attributes:
+    label: of the model whose routes imply the map.
+    name: of its file beside the report.
+    page: its content.
+  """
+
+  label: str
+  name: str
+  page: str
+
+
+def _maps(measured: _Measured, out: pathlib.Path) -> list[MapPage]:
+  """Copies the interactive maps; beside trained models only theirs, as those
+  of baselines are lines of a table.
+  """
+  runs = measured.runs
+  roles, taken, result = ceilings.roles(runs), set[str](), []
+  for run, label, role in zip(runs, tables.labels(runs), roles, strict=True):
+    source = run.folder / 'map.html'
+    shown = role == ceilings.TRAINED or ceilings.TRAINED not in roles
+    if shown and source.is_file():
+      name = _file_name(f'map_{run.name}', '.html', taken)
+      shutil.copyfile(source, out / name)
+      page = source.read_text('utf-8', 'replace')
+      result.append(MapPage(label, name, page))
+  return result
 
 
 _LONGEST = 120  # Characters of a file's name.
@@ -405,185 +521,3 @@ def _merge_rows(runs: Sequence[collect.Run], target: pathlib.Path) -> None:
           float(row[value] or 0)  # Raises where it is no number.
           pairs = zip(row, first, strict=False)
           writer.writerow([*(a or b for a, b in pairs), *row[len(first) :]])
-
-
-_FIELD = re.compile(r'{(\w+)}')  # Of a rule's text.
-_BASELINES = ceilings.UNTRAINED, ceilings.UNIFORM
-# The one reason of this form that is the model's own.
-_SILENT = 'no_answer'
-
-
-class Warned(NamedTuple):
-  """What rules say of one model.
-
-  Attributes:
-    label: of the model.
-    text: that goes on from the label.
-    role: one of `ceilings.ROLES`.
-  """
-
-  label: str
-  text: str
-  role: str
-
-  def __str__(self) -> str:
-    """As a report shows it."""
-    return f'{self.label} {self.text}.'
-
-
-def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
-  """Lines on models, trained ones first, and lines on baselines.
-
-  What must be bad, such as a uniform guesser, hides nobody whom a reader has to
-  be warned of. Where nothing but baselines is reported they are models.
-  """
-  against, every = ceilings.Against(runs), []
-  labels = tables.labels(runs)
-  for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
-    clauses = [
-      text
-      for seeds in _plain(run)
-      for rule in _rules(seeds)
-      if (text := _clause(rule, seeds, against, place))
-    ]
-    if clauses:
-      text = '; '.join(dict.fromkeys(clauses))
-      every.append(Warned(label, text, against.roles[place]))
-  every.sort(key=lambda line: line.role != ceilings.TRAINED)
-  if all(role in _BASELINES for role in against.roles):
-    return every, []
-  return (
-    [line for line in every if line.role not in _BASELINES],
-    [line for line in every if line.role in _BASELINES],
-  )
-
-
-def caution_rules(runs: Sequence[Run]) -> list[str]:
-  """Returns each rule of what was measured, in words."""
-  metrics = dict.fromkeys(e['metric'] for run in runs for e in run.entries)
-  return [
-    f'{name}: {rule.quantity} {_limit(rule)}: "{_FIELD.sub("…", rule.text)}"'
-    for name in metrics
-    for rule in catalog.metric_class(name).cautions
-  ]
-
-
-def _limit(rule: core.Caution) -> str:
-  if rule.unmeasured:
-    return f'not measured in any trial, as {rule.unmeasured}'
-  limit = f'below {rule.below}' if rule.above is None else f'above {rule.above}'
-  more = ' of that of the Bayes predictor' if rule.of_best else ''
-  return f'{limit}{more}'
-
-
-def _plain(run: Run) -> Iterator[list[Mapping[str, Entry]]]:
-  """Yields quantity -> entry of each seed, for the plainest setting of each
-  metric.
-  """
-  for metric, spec in tables.plainest(run.entries).items():
-    yield [
-      {
-        entry['quantity']: entry
-        for entry in each.entries
-        if entry['metric'] == metric and tables.spec(entry) == spec
-      }
-      for each in run.each or (run,)
-    ]
-
-
-def _rules(seeds: Sequence[Mapping[str, Entry]]) -> tuple[core.Caution, ...]:
-  metrics = [entry['metric'] for values in seeds for entry in values.values()]
-  return catalog.metric_class(metrics[0]).cautions
-
-
-def _clause(
-  rule: core.Caution,
-  seeds: Sequence[Mapping[str, Entry]],
-  against: ceilings.Against,
-  place: int,
-) -> str:
-  """Returns the rule's text with values, means over the seeds that it holds of;
-  '' where there are none.
-  """
-  best = _best_value(rule, seeds, against, place)
-  held = [values for values in seeds if _holds(rule, values, best)]
-  if not held:
-    return ''
-  # Results of older versions may lack a quantity.
-  numbers: dict[str, float | None] = {
-    name: _mean_value([values.get(name) for values in held]) for name in held[0]
-  }
-  value = numbers[rule.quantity]
-  rest = None if value is None else 1 - value
-  numbers |= {'value': value, 'rest': rest, 'best': best}
-  shown = {name: tables.number(number, 2) for name, number in numbers.items()}
-  text = _FIELD.sub(lambda field: shown.get(field[1], '–'), rule.text)
-  if len(seeds) == 1:
-    return text
-  every = 'each' if len(held) == len(seeds) else str(len(held))
-  return f'{text}, in {every} of {len(seeds)} seeds'
-
-
-def _mean_value(entries: Sequence[Entry | None]) -> float | None:
-  values = [e['value'] for e in entries if e and e['value'] is not None]
-  return sum(values) / len(values) if values else None
-
-
-def _best_value(
-  rule: core.Caution,
-  seeds: Sequence[Mapping[str, Entry]],
-  against: ceilings.Against,
-  place: int,
-) -> float | None:
-  """What a limit is a share of; None where that is not measured."""
-  if not rule.of_best:
-    return 1.0
-  for values in seeds:
-    if entry := values.get(rule.quantity):
-      ceiling = against.ceiling(place, entry)
-      return ceiling[1]['value'] if ceiling else None
-  return None
-
-
-def _holds(
-  rule: core.Caution, values: Mapping[str, Entry], best: float | None
-) -> bool:
-  """Does a rule hold of one seed?"""
-  entry = values.get(rule.quantity)
-  if entry is None or best is None:
-    return False  # The best predictor there is may have less than 1.
-  if entry['value'] is None:
-    causes = [
-      cause
-      for cause in entry['unmeasured']
-      if not cause.startswith('no_') or cause == _SILENT
-    ]
-    return bool(rule.unmeasured) and causes == [rule.unmeasured]
-  low, high = ceilings.ends(entry)
-  below = rule.below is not None and high < rule.below * best
-  return below or (rule.above is not None and low > rule.above)
-
-
-def unchecked_cautions(runs: Sequence[Run]) -> list[str]:
-  """Returns a line on metrics that have rules and were not measured."""
-  measured = {entry['metric'] for run in runs for entry in run.entries}
-  worlds = [
-    registry.find('world', kind)
-    for kind in dict.fromkeys(run.world.partition('(')[0] for run in runs)
-    if kind and catalog.is_known(kind)
-  ]
-  if not any(catalog.metric_class(name).cautions for name in measured):
-    return []
-  names = [
-    name
-    for name in registry.names('metric')
-    if name not in measured
-    and (cls := registry.find('metric', name)).cautions
-    and any(not needs.lacks(cls, world) for world in worlds)
-  ]
-  if not names:
-    return []
-  return [
-    'Cautions not checked, because these metrics were not measured: '
-    f'{", ".join(names)}.'
-  ]

@@ -1,0 +1,200 @@
+"""Cautions: what a report warns of, by rules that metrics declare.
+
+A rule judges the interval of one quantity, in the plainest setting of its
+metric (`core.Caution`). A model has one line, with all that holds of it. Of
+several seeds each is judged by its own interval: an interval over two or three
+seeds is so wide that it would hide what is clear of each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from wm import core
+from wm.core import registry
+from wm.evaluation import needs
+from wm.reporting import catalog, ceilings, tables
+from wm.reporting.collect import Entry, Run
+
+_FIELD = re.compile(r'{(\w+)}')  # Of a rule's text.
+_BASELINES = ceilings.UNTRAINED, ceilings.UNIFORM
+# The one reason of this form that is the model's own.
+_SILENT = 'no_answer'
+
+
+class Warned(NamedTuple):
+  """What rules say of one model.
+
+  Attributes:
+    label: of the model.
+    text: that goes on from the label.
+    role: one of `ceilings.ROLES`.
+  """
+
+  label: str
+  text: str
+  role: str
+
+  def __str__(self) -> str:
+    """As a report shows it."""
+    return f'{self.label} {self.text}.'
+
+
+def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
+  """Lines on models, trained ones first, and lines on baselines.
+
+  What must be bad, such as a uniform guesser, hides nobody whom a reader has to
+  be warned of. Where nothing but baselines is reported they are models.
+  """
+  against, every = ceilings.Against(runs), []
+  labels = tables.labels(runs)
+  for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
+    clauses = [
+      text
+      for seeds in _plain(run)
+      for rule in _rules(seeds)
+      if (text := _clause(rule, seeds, against, place))
+    ]
+    if clauses:
+      text = '; '.join(dict.fromkeys(clauses))
+      every.append(Warned(label, text, against.roles[place]))
+  every.sort(key=lambda line: line.role != ceilings.TRAINED)
+  if all(role in _BASELINES for role in against.roles):
+    return every, []
+  return (
+    [line for line in every if line.role not in _BASELINES],
+    [line for line in every if line.role in _BASELINES],
+  )
+
+
+def caution_rules(runs: Sequence[Run]) -> list[str]:
+  """Returns each rule of what was measured, in words."""
+  metrics = dict.fromkeys(e['metric'] for run in runs for e in run.entries)
+  return [
+    f'{name}: {rule.quantity} {_limit(rule)}: "{_FIELD.sub("…", rule.text)}"'
+    for name in metrics
+    for rule in catalog.metric_class(name).cautions
+  ]
+
+
+def _limit(rule: core.Caution) -> str:
+  if rule.unmeasured:
+    return f'not measured in any trial, as {rule.unmeasured}'
+  limit = f'below {rule.below}' if rule.above is None else f'above {rule.above}'
+  more = ' of that of the Bayes predictor' if rule.of_best else ''
+  return f'{limit}{more}'
+
+
+def _plain(run: Run) -> Iterator[list[Mapping[str, Entry]]]:
+  """Yields quantity -> entry of each seed, for the plainest setting of each
+  metric.
+  """
+  for metric, spec in tables.plainest(run.entries).items():
+    yield [
+      {
+        entry['quantity']: entry
+        for entry in each.entries
+        if entry['metric'] == metric and tables.spec(entry) == spec
+      }
+      for each in run.each or (run,)
+    ]
+
+
+def _rules(seeds: Sequence[Mapping[str, Entry]]) -> tuple[core.Caution, ...]:
+  metrics = [entry['metric'] for values in seeds for entry in values.values()]
+  return catalog.metric_class(metrics[0]).cautions
+
+
+def _clause(
+  rule: core.Caution,
+  seeds: Sequence[Mapping[str, Entry]],
+  against: ceilings.Against,
+  place: int,
+) -> str:
+  """Returns the rule's text with values, means over the seeds that it holds of;
+  '' where there are none.
+  """
+  best = _best_value(rule, seeds, against, place)
+  held = [values for values in seeds if _holds(rule, values, best)]
+  if not held:
+    return ''
+  # Results of older versions may lack a quantity.
+  numbers: dict[str, float | None] = {
+    name: _mean_value([values.get(name) for values in held]) for name in held[0]
+  }
+  value = numbers[rule.quantity]
+  rest = None if value is None else 1 - value
+  numbers |= {'value': value, 'rest': rest, 'best': best}
+  shown = {name: tables.number(number, 2) for name, number in numbers.items()}
+  text = _FIELD.sub(lambda field: shown.get(field[1], '–'), rule.text)
+  if len(seeds) == 1:
+    return text
+  every = 'each' if len(held) == len(seeds) else str(len(held))
+  return f'{text}, in {every} of {len(seeds)} seeds'
+
+
+def _mean_value(entries: Sequence[Entry | None]) -> float | None:
+  values = [e['value'] for e in entries if e and e['value'] is not None]
+  return sum(values) / len(values) if values else None
+
+
+def _best_value(
+  rule: core.Caution,
+  seeds: Sequence[Mapping[str, Entry]],
+  against: ceilings.Against,
+  place: int,
+) -> float | None:
+  """What a limit is a share of; None where that is not measured."""
+  if not rule.of_best:
+    return 1.0
+  for values in seeds:
+    if entry := values.get(rule.quantity):
+      ceiling = against.ceiling(place, entry)
+      return ceiling[1]['value'] if ceiling else None
+  return None
+
+
+def _holds(
+  rule: core.Caution, values: Mapping[str, Entry], best: float | None
+) -> bool:
+  """Does a rule hold of one seed?"""
+  entry = values.get(rule.quantity)
+  if entry is None or best is None:
+    return False  # The best predictor there is may have less than 1.
+  if entry['value'] is None:
+    causes = [
+      cause
+      for cause in entry['unmeasured']
+      if not cause.startswith('no_') or cause == _SILENT
+    ]
+    return bool(rule.unmeasured) and causes == [rule.unmeasured]
+  low, high = ceilings.ends(entry)
+  below = rule.below is not None and high < rule.below * best
+  return below or (rule.above is not None and low > rule.above)
+
+
+def unchecked_cautions(runs: Sequence[Run]) -> list[str]:
+  """Returns a line on metrics that have rules and were not measured."""
+  measured = {entry['metric'] for run in runs for entry in run.entries}
+  worlds = [
+    registry.find('world', kind)
+    for kind in dict.fromkeys(run.world.partition('(')[0] for run in runs)
+    if kind and catalog.is_known(kind)
+  ]
+  if not any(catalog.metric_class(name).cautions for name in measured):
+    return []
+  names = [
+    name
+    for name in registry.names('metric')
+    if name not in measured
+    and (cls := registry.find('metric', name)).cautions
+    and any(not needs.lacks(cls, world) for world in worlds)
+  ]
+  if not names:
+    return []
+  return [
+    'Cautions not checked, because these metrics were not measured: '
+    f'{", ".join(names)}.'
+  ]
