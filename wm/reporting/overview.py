@@ -130,7 +130,9 @@ def _panel(
         colours[row.model],
         reference,
         sentences.value(row.entry),
-        *map(place, (row.value, low, high)),
+        place(row.value),
+        place(low),
+        place(high),
         ceiling,
         '' if ceiling is None else f'{top:.2f}',
       )

@@ -417,11 +417,10 @@ def _opposed(one: Answer, other: Answer) -> str:
       better[far < their_near][mine.key] = shown
   if not (better[True] and better[False]):
     return ''
-  shown = [_and([*by_key.values()]) for by_key in better.values()]
+  above, below = (_and([*by_key.values()]) for by_key in better.values())
   text = (
-    f'{one.label} is better than {other.label} in {shown[0]}, and worse in '
+    f'{one.label} is better than {other.label} in {above}, and worse in {below}'
   )
-  text += shown[1]
   if any(
     _SAME in of and _APART in better[not is_] for is_, of in better.items()
   ):
