@@ -33,10 +33,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from IPython.display import SVG, Image
+from IPython.display import SVG
 
 import wm
-from wm.reporting import collect, figures
+from wm.reporting import charts, collect, curves
 
 out = Path(tempfile.mkdtemp()) / 'city'
 world = wm.make('world', 'maps(rows=4, columns=4, max_moves=12)')
@@ -130,4 +130,4 @@ axes.legend()
 # %%
 page = wm.report(out)
 print(page.name, page.stat().st_size // 1000, 'kB')
-Image(figures.training([collect.load(out)]))
+SVG(charts.render(curves.draw_training([collect.load(out)])))

@@ -103,7 +103,9 @@ def test_page_needs_no_network(runs, tmp_path):
   write.report(runs, tmp_path / 'report')
   page = (tmp_path / 'report' / 'report.html').read_text()
   assert not re.search(r'(src|href)="(?:https?:)?//', page)
-  assert page.count('data:image/png;base64,') == 2, 'a curve and an ablation'
+  assert page.count('<figure class="chart') == 2, 'a curve and an ablation'
+  assert '<script defer src="vega.js">' in page
+  assert (tmp_path / 'report' / 'vega.js').stat().st_size > 500_000
 
 
 def test_ablation_takes_the_base_as_one_of_its_points(runs):

@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.metadata
 import math
+import pathlib
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import markupsafe
 
 from wm.runtime import compute, files
 
@@ -161,6 +165,7 @@ def lines(
     intervals: 'band', 'bar', or '' of none.
     columns: panels in a row, at most; a page has fewer where it is narrow.
   """
+  looks = _present(panels, looks)
   drawn = [_lines(panel, looks, intervals) for panel in panels]
   return _chart(drawn, looks, columns)
 
@@ -169,13 +174,23 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
   alt = _altair()
   rows = _clean(panel.rows)
   models = [name for name in looks if any(r['model'] == name for r in rows)]
-  x = alt.X('x:Q', title=_wrapped(panel.x), scale=alt.Scale(**panel.x_scale))
+  ticks = {'tickMinStep': 1} if all(r['x'] % 1 == 0 for r in rows) else {}
+  if panel.x_scale.get('type'):
+    ticks['tickCount'] = 4
+  scale = alt.Scale(**panel.x_scale)
+  label = {'title': _wrapped(panel.x), 'axis': alt.Axis(**ticks)}
+  x = alt.X('x:Q', scale=scale, **label)
   axis = {'title': panel.y, 'scale': alt.Scale(**panel.y_scale)}
   color, shape, dash = _legend(looks)
   base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=color)
   layers = []
+  # Bands of baselines would be one haze.
+  clear = [name for name in models if looks[name].colour != BASELINE]
   if intervals and any(row.get('low') is not None for row in rows):
     span = base.encode(alt.Y('low:Q', **axis), alt.Y2('high:Q'))
+    if intervals == 'band':
+      few = alt.FieldOneOfPredicate('model', clear)
+      span = span.transform_filter(few)
     layers.append(
       span.mark_area(opacity=0.15)
       if intervals == 'band'
@@ -223,6 +238,7 @@ def dots(
     columns: panels in a row, at most; a page has fewer where it is narrow.
     values: write the number beside each mark.
   """
+  looks = _present(panels, looks)
   drawn = [_dots(panel, looks, values) for panel in panels]
   return _chart(drawn, looks, columns)
 
@@ -293,6 +309,34 @@ def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
   return _chart(drawn, {}, columns)
 
 
+def log_scale(values: Iterable[float], factor: float) -> dict[str, Any]:
+  """Returns arguments of `altair.Scale` for an axis in logs; {} of a plain one.
+
+  Where there is a 0 or less, which has no logarithm, the axis is plain from
+  there to the least positive value, so that no point is lost.
+
+  factor: greatest over least positive value, from which an axis is in logs.
+  """
+  numbers = list(values)
+  positive = [value for value in numbers if value > 0]
+  if not positive or max(positive) <= factor * min(positive):
+    return {}
+  if len(positive) == len(numbers):
+    return {'type': 'log', 'nice': False}
+  return {'type': 'symlog', 'constant': min(positive), 'nice': False}
+
+
+def _present(
+  panels: Sequence[Panel], looks: Mapping[str, Look]
+) -> dict[str, Look]:
+  """Returns the looks of the models that are drawn; those without one get the
+  next.
+  """
+  names = dict.fromkeys(str(r['model']) for p in panels for r in p.rows)
+  every = palette([name for name in names if name not in looks]) | {**looks}
+  return {name: every[name] for name in names}
+
+
 def _clean(rows: Iterable[Row]) -> list[dict[str, Any]]:
   """Returns rows of plain values; what JSON has no number for is None."""
   result = []
@@ -332,8 +376,13 @@ def _legend(looks: Mapping[str, Look], *, shown: bool = True) -> list[Any]:
     alt.Shape: [look.mark for look in looks.values()],
     alt.StrokeDash: [list(look.dash) for look in looks.values()],
   }
+  plain = len({x.dash for x in looks.values() if x.colour != BASELINE}) < 2
   return [
-    kind('model:N', legend=legend, scale=alt.Scale(domain=names, range=span))
+    kind(
+      'model:N',
+      legend=None if plain and kind is alt.StrokeDash else legend,
+      scale=alt.Scale(domain=names, range=span),
+    )
     for kind, span in ranges.items()
   ]
 
@@ -364,6 +413,43 @@ def _chart(
 
 
 # Styles, files and the script.
+
+
+class Picture(NamedTuple):
+  """A picture of a page.
+
+  Attributes:
+    name: of its file in the page's folder.
+    caption: below it.
+    image: its content, PNG or, of a chart, SVG.
+    link: name of an interactive page, or ''.
+    chart: the specification that a page draws instead of the image, if any.
+  """
+
+  name: str
+  caption: str
+  image: bytes
+  link: str = ''
+  chart: Spec | None = None
+
+  @property
+  def on_page(self) -> Spec:
+    """The chart in the style of a page, for `charts.js`."""
+    return _styled(self.chart or {}, paper=False)
+
+  @property
+  def wide(self) -> bool:
+    """Does it have several panels?"""
+    if self.chart is not None:
+      return 'concat' in self.chart
+    # A PNG begins with 16 bytes of signature, length and type.
+    return int.from_bytes(self.image[16:20], 'big') > 1000
+
+
+def picture(name: str, caption: str, spec: Spec) -> Picture:
+  """Returns a chart as a picture of the file NAME.svg."""
+  return Picture(f'{name}.svg', caption, render(spec), chart=spec)
+
 
 _GREY = '#88888855'
 
@@ -425,11 +511,6 @@ def _blackened(value: Any) -> Any:
   return '#000' if value == 'currentColor' else value
 
 
-def on_page(spec: Spec) -> Spec:
-  """Returns a specification in the style of a page, for `charts.js`."""
-  return _styled(spec, paper=False)
-
-
 FORMATS = 'svg', 'pdf'
 
 
@@ -452,12 +533,32 @@ def runtime() -> str:
   It is bundled once and lies in the user's cache folder after that, as
   bundling takes ten seconds.
   """
-  vl_convert = _vl_convert()
-  name = f'vega-{vl_convert.__version__}.js'
+  name = f'vega-{importlib.metadata.version("vl-convert-python")}.js'
   path = compute.cache_folder().parent / name
   if path.is_file():
     return path.read_text(encoding='utf-8')
-  script = vl_convert.javascript_bundle()
+  script: str = _vl_convert().javascript_bundle()
   with contextlib.suppress(OSError):  # A home that cannot be written.
     files.write_text(path, script)
   return script
+
+
+SCRIPT = 'vega.js'
+
+
+def script_tag(
+  pictures: Iterable[Picture], folder: pathlib.Path, *, embed: bool = False
+) -> markupsafe.Markup:
+  """Returns the tag of the script that draws a page's charts; '' of none.
+
+  The script lies beside the page, in `folder`, and is written there; with
+  `embed` it is part of the page.
+  """
+  if not any(picture.chart for picture in pictures):
+    return markupsafe.Markup('')
+  if embed:
+    # A page's script ends at the first tag that closes one.
+    inline = runtime().replace('</script', r'<\/script')
+    return markupsafe.Markup(f'<script>{inline}</script>')
+  files.write_text(folder / SCRIPT, runtime())
+  return markupsafe.Markup(f'<script defer src="{SCRIPT}"></script>')

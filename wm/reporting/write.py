@@ -28,6 +28,7 @@ from wm.evaluation import needs, results
 from wm.reporting import (
   catalog,
   ceilings,
+  charts,
   collect,
   curves,
   figures,
@@ -37,6 +38,7 @@ from wm.reporting import (
   tables,
   worst,
 )
+from wm.reporting.charts import Picture
 from wm.reporting.collect import Entry, Run
 from wm.runtime import files, pages
 
@@ -128,6 +130,7 @@ def _write(
   files.write_text(unfinished / 'report.md', text)
   page = pages.render(
     *('wm.reporting', 'report.html'),
+    script=charts.script_tag(values['pictures'], unfinished),
     galleries=worst.galleries(together, groups),
     most=worst.MOST,
     seeds=any(run.seeds for run in together),
@@ -223,63 +226,45 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
   return '; '.join(f'{key} {value}' for key, value in facts.items() if value)
 
 
-class Picture(NamedTuple):
-  """A picture of the report.
-
-  Attributes:
-    name: of its file in the report's folder.
-    caption: below it.
-    png: its content.
-    link: name of an interactive page, or ''.
-  """
-
-  name: str
-  caption: str
-  png: bytes
-  link: str = ''
-
-  @property
-  def wide(self) -> bool:
-    """Does it have several panels?"""
-    # A PNG begins with 16 bytes of signature, length and type.
-    return int.from_bytes(self.png[16:20], 'big') > 1000
-
-
 def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
   runs, together = measured.runs, measured.together
-  pictures: list[Picture] = []
-  if curve := figures.training(runs):
+  frame = measured.frame
+  baselines = frame.model[frame.role != ceilings.TRAINED]
+  looks = charts.palette(tables.labels(together), baselines)
+  drawn: list[tuple[str, str, charts.Spec]] = []
+  if curve := curves.draw_training(runs, looks):
     lines = ', a line for each seed' if together != runs else ''
-    caption = f'By step of training{lines}'
-    pictures.append(Picture('training.png', caption, curve))
+    caption = f'Loss by step of training{lines}; lower is better'
+    drawn.append(('training', caption, curve))
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
   for line in (curve for curve in measured.by_place if curve.measured):
-    name = f'{line.metric}_{line.quantity}_by_{line.column}.png'
+    name = f'{line.metric}_{line.quantity}_by_{line.column}'
     caption = f'{line.metric}: {line.quantity} by {line.axis}'
     caption += f'; {bands}' if curves.banded(line) else ''
     if line.correlations and curves.banded(line):
       caption += f'; above is the correlation, {curves.CORRELATION}'
-    pictures.append(Picture(name, caption, curves.draw_curves(line)))
+    drawn.append((name, caption, curves.draw_curves(line, looks)))
   for several in curves.panel_curves(measured.parts):
     metric = several[0].metric
     caption = f'{metric}: {", ".join(line.quantity for line in several)}'
-    drawn = curves.draw_panels(several)
-    pictures.append(Picture(f'{metric}_rules.png', caption, drawn))
-  for calibrated in curves.calibrations(measured.frame):
+    spec = curves.draw_panels(several, looks)
+    drawn.append((f'{metric}_rules', caption, spec))
+  for calibrated in curves.calibrations(frame):
     metric = calibrated[0].metric
     caption = f'{metric}: model over oracle, by bins of pairs; {bands}'
-    drawn = curves.draw_calibrations(calibrated)
-    pictures.append(Picture(f'{metric}_calibration.png', caption, drawn))
-  pictures += _of_metrics(together)
+    spec = curves.draw_calibrations(calibrated, looks)
+    drawn.append((f'{metric}_calibration', caption, spec))
   for panels in measured.sized:
-    pictures += _scaled(panels)
-  for field, points in curves.ablations(measured.frame).items():
+    drawn += _scaled(panels)
+  for field, points in curves.ablations(frame).items():
     caption = f'Ablation over {field}; {bands}'
-    drawn = curves.draw_ablation(field, points)
-    pictures.append(Picture(f'ablation_{field}.png', caption, drawn))
+    spec = curves.draw_ablation(field, points, looks)
+    drawn.append((f'ablation_{field}', caption, spec))
+  pictures = [charts.picture(*chart) for chart in drawn]
+  pictures += _of_metrics(together)
   taken: set[str] = set()
   roles = ceilings.roles(runs)
   for run, label, role in zip(runs, tables.labels(runs), roles, strict=True):
@@ -289,8 +274,9 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
       pictures += _map_pictures(run, label, out, taken)
   written = []
   for picture in pictures:
-    name = _file_name(picture.name.removesuffix('.png'), '.png', taken)
-    (out / name).write_bytes(picture.png)
+    stem, dot, ending = picture.name.rpartition('.')
+    name = _file_name(stem, dot + ending, taken)
+    (out / name).write_bytes(picture.image)
     written.append(picture._replace(name=name))
   return written
 
@@ -328,19 +314,22 @@ def _rows(path: pathlib.Path, spec: str) -> list[dict[str, str]]:
     return [row for row in csv.DictReader(file) if row['spec'] == spec]
 
 
-def _scaled(panels: Sequence[scaling.ScalingPanel]) -> list[Picture]:
-  """Returns a quantity over parameters, and what variants lose."""
+def _scaled(
+  panels: Sequence[scaling.ScalingPanel],
+) -> list[tuple[str, str, charts.Spec]]:
+  """Returns names, captions and charts of a quantity over parameters, and of
+  what variants lose.
+  """
   metric, quantity = panels[0][:2]
   what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
   theirs = any(panel.printed for panel in panels)
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
   caption = f'{words} against parameters{hollow}'
-  drawn = scaling.draw_pareto(panels)
-  pictures = [Picture(f'{what}_by_parameters.png', caption, drawn)]
+  pareto = f'{what}_by_parameters', caption, scaling.draw_pareto(panels)
   if lost := scaling.draw_variants(panels):
     caption = f'{words} of less expressive variants{hollow}'
-    pictures.append(Picture(f'{what}_of_variants.png', caption, lost))
-  return pictures
+    return [pareto, (f'{what}_of_variants', caption, lost)]
+  return [pareto]
 
 
 def _map_pictures(
