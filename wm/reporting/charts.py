@@ -131,6 +131,7 @@ class Panel(NamedTuple):
     guides: rows of lines without a model, as a diagonal; `model` is a label.
     x_scale, y_scale: arguments of `altair.Scale`.
     width, height: in pixels.
+    clip: lines end at the axes, where a scale leaves values out.
   """
 
   x: str
@@ -142,6 +143,7 @@ class Panel(NamedTuple):
   y_scale: Mapping[str, Any] = {}
   width: int = 270
   height: int = 200
+  clip: bool = False
 
 
 _WRAP = 44  # Characters of a line of a title.
@@ -201,7 +203,7 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
   if any(row.get('joined', True) for row in rows):
     joined = drawn.transform_filter('datum.joined !== false')
     several = joined.encode(strokeDash=dash, detail=['series:N', 'pale:N'])
-    layers.append(several.mark_line(strokeWidth=1.6))
+    layers.append(several.mark_line(strokeWidth=1.6, clip=panel.clip))
   marks = drawn.transform_filter('datum.marked !== false').encode(
     shape=shape,
     fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
@@ -225,36 +227,36 @@ def dots(
   looks: Mapping[str, Look],
   *,
   columns: int = 3,
-  values: bool = False,
+  apart: bool = True,
 ) -> Spec:
   """Returns a chart of a mark and its interval for each category and model.
 
-  Categories go from top to bottom in the order of rows, and the models of one
-  stand below each other. Guides are vertical lines at `value`.
+  Categories go from top to bottom in the order of rows. Guides are vertical
+  lines at `value`.
 
   Args:
     panels: in order; the height of each is by its rows.
     looks: model -> look; see `palette`.
     columns: panels in a row, at most; a page has fewer where it is narrow.
-    values: write the number beside each mark.
+    apart: the models of a category stand below each other, not on one line.
   """
   looks = _present(panels, looks)
-  drawn = [_dots(panel, looks, values) for panel in panels]
+  drawn = [_dots(panel, looks, apart) for panel in panels]
   return _chart(drawn, looks, columns)
 
 
-def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
+def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   alt = _altair()
   rows = _clean(panel.rows)
   models = [name for name in looks if any(r['model'] == name for r in rows)]
   categories = list(dict.fromkeys(row['x'] for row in rows))
   single = {r['x'] for r in rows} == {r['model'] for r in rows}
-  step = 22 if single else max(14, 12 * len(models) + 8)
+  step = 12 * len(models) + 8 if apart and not single else 20
   y = alt.Y('x:N', title=panel.y or None, sort=categories)
   axis = {'title': _wrapped(panel.x), 'scale': alt.Scale(**panel.x_scale)}
   color, shape, _ = _legend(looks, shown=not single)
   base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=color)
-  if not single:
+  if apart and not single:
     base = base.encode(yOffset=alt.YOffset('model:N', sort=models))
   pale = alt.condition('datum.pale', alt.value(_PALE), alt.value(1))
   span = base.encode(alt.X('low:Q', **axis), alt.X2('high:Q'))
@@ -267,9 +269,6 @@ def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
     span.mark_rule(strokeWidth=1.6),
     mark.mark_point(filled=True, size=60, strokeWidth=_THIN),
   ]
-  if values:
-    text = base.encode(alt.X('value:Q', **axis), text='short:N')
-    layers.append(text.mark_text(dy=-9, fontSize=10))
   if panel.guides:
     base = alt.Chart(alt.InlineData(values=_clean(panel.guides)))
     guide = base.encode(alt.X('value:Q', **axis), tooltip='model:N')
@@ -279,6 +278,29 @@ def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
     layers.append(text.mark_text(fontSize=9, **look))
   frame = _frame(panel) | {'height': step * len(categories)}
   return alt.layer(*layers).properties(**frame)
+
+
+def shares(panels: Sequence[Panel], names: Iterable[str]) -> Spec:
+  """Returns a chart of stacked bars from 0 to 1, one for each category x; the
+  `model` of a row is the part's name, one of `names`.
+  """
+  alt = _altair()
+  looks = palette(names)
+  color, *_ = _legend(looks)
+  drawn = []
+  for panel in panels:
+    rows = _clean(panel.rows)
+    categories = list(dict.fromkeys(row['x'] for row in rows))
+    length = {'title': _wrapped(panel.x), 'scale': alt.Scale(domain=[0, 1])}
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+      alt.X('sum(value):Q', **length),
+      alt.Y('x:N', title=panel.y or None, sort=categories),
+      color,
+      tooltip=_tips(rows, panel.y, panel.x),
+    )
+    frame = _frame(panel) | {'height': 20 * len(categories)}
+    drawn.append(base.mark_bar().properties(**frame))
+  return _chart(drawn, looks, 2)
 
 
 def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
@@ -407,7 +429,7 @@ def _chart(
   alt = _altair()
   whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
   spec: Spec = whole.to_dict()
-  spec.pop('config')
+  del spec['config'], spec['$schema']  # A page names no other host.
   spec['usermeta'] = {'longest': max(map(len, looks), default=0)}
   return spec
 

@@ -11,6 +11,7 @@ const drawChart = (figure) => {
   const mark = 7 * spec.usermeta.longest + 50;
   spec.config.legend.columns = Math.max(1, Math.min(6, room / mark | 0));
   vegaEmbed(figure.querySelector('div'), spec, {
+    mode: 'vega-lite',
     renderer: 'svg',
     actions: {export: true, source: false, compiled: false, editor: false},
     downloadFileName: figure.querySelector('figcaption').textContent

@@ -66,7 +66,7 @@ const equip = (table) => {
     row.hidden = !row.textContent.toLowerCase()
       .includes(filter.value.toLowerCase());
   });
-  if (rows.length > 5) bar.append(filter);
+  if (rows.length > 2) bar.append(filter);
   bar.append('Copy:', ...Object.entries(FORMATS).map(([name, format]) => {
     const button = document.createElement('button');
     button.textContent = name;
