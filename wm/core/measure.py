@@ -80,7 +80,6 @@ def scores(
   columns: dict[str, np.ndarray] | None = None,
   counts: dict[str, int] | None = None,
   bounds: tuple[float, float | None] | None = (0.0, 1.0),
-  outliers: bool = False,
 ) -> Scores:
   """Scores with defaults filled in: all measured, every row its own group."""
   value = np.asarray(value, np.float64)
@@ -95,7 +94,6 @@ def scores(
     columns=dict(columns or {}),
     counts=dict(counts or {}),
     bounds=bounds,
-    outliers=outliers,
   )
 
 
