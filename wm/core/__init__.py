@@ -27,7 +27,6 @@ from wm.core.basics import (
 )
 from wm.core.boundary import Boundary
 from wm.core.capabilities import (
-  Costed,
   Costs,
   Described,
   Enumerable,
