@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.dfa import ref
+from tests.kernels import dfa_ref as ref
 from wm import core
 from wm.kernels import dfa
 
