@@ -110,7 +110,7 @@ def palette(
   for name, (model, variant) in parts.items():
     if name in grey:
       number = greys.index(name)
-      looks[name] = Look(BASELINE, MARKS[number % len(MARKS)], (2, 2))
+      looks[name] = Look(BASELINE, MARKS[number % len(MARKS)])
       continue
     number = models.index(model)
     looks[name] = Look(
@@ -287,6 +287,8 @@ def shares(panels: Sequence[Panel], names: Iterable[str]) -> Spec:
   alt = _altair()
   looks = palette(names)
   color, *_ = _legend(looks)
+  if len(looks) > len(COLOURS):
+    color.scale = alt.Scale(domain=[*looks], scheme='tableau20')
   drawn = []
   for panel in panels:
     rows = _clean(panel.rows)
@@ -398,13 +400,8 @@ def _legend(looks: Mapping[str, Look], *, shown: bool = True) -> list[Any]:
     alt.Shape: [look.mark for look in looks.values()],
     alt.StrokeDash: [list(look.dash) for look in looks.values()],
   }
-  plain = len({x.dash for x in looks.values() if x.colour != BASELINE}) < 2
   return [
-    kind(
-      'model:N',
-      legend=None if plain and kind is alt.StrokeDash else legend,
-      scale=alt.Scale(domain=names, range=span),
-    )
+    kind('model:N', legend=legend, scale=alt.Scale(domain=names, range=span))
     for kind, span in ranges.items()
   ]
 
