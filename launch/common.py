@@ -142,6 +142,9 @@ flags.DEFINE_string(
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'
 )
+flags.DEFINE_enum(
+  'format', 'svg', ['svg', 'pdf'], "Of charts for papers; 'pdf' has both."
+)
 flags.DEFINE_list(
   'compare', [], 'Two runs to compare on the trials that they share: A,B.'
 )

@@ -533,16 +533,21 @@ def _blackened(value: Any) -> Any:
 FORMATS = 'svg', 'pdf'
 
 
-def render(spec: Spec, form: str = 'svg') -> bytes:
-  """Returns a chart as a file in a style that journals take.
+def render(spec: Spec) -> bytes:
+  """Returns a chart as SVG, in a style that journals take."""
+  image: str = _vl_convert().vegalite_to_svg(_styled(spec, paper=True))
+  return image.encode()
 
-  form: one of `FORMATS`.
-  """
-  vl_convert = _vl_convert()
-  styled = _styled(spec, paper=True)
-  if form == 'pdf':
-    return vl_convert.vegalite_to_pdf(styled)
-  return vl_convert.vegalite_to_svg(styled).encode()
+
+def write_pdf(folder: pathlib.Path) -> list[pathlib.Path]:
+  """Writes NAME.pdf beside each NAME.svg of a report; returns their paths."""
+  written = []
+  for path in sorted(folder.glob('*.svg')):
+    image = path.read_text(encoding='utf-8')
+    written.append(path.with_suffix('.pdf'))
+    with files.replacing(written[-1]) as name:
+      pathlib.Path(name).write_bytes(_vl_convert().svg_to_pdf(image))
+  return written
 
 
 @functools.cache
