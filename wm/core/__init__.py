@@ -62,6 +62,5 @@ from wm.core.predictor import (
 )
 from wm.core.queries import Answer, Query, QueryModel
 from wm.core.resources import Bounded, Cost
-from wm.core.sequences import Prefixes, Sequences
 from wm.core.verbal import PromptStyle, Verbal
-from wm.core.world import World
+from wm.core.world import Prefixes, Sequences, World

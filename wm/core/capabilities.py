@@ -42,8 +42,7 @@ import numpy as np
 from wm.core import boundary as boundaries
 from wm.core.basics import DEAD, can, optional
 from wm.core.boundary import Boundary
-from wm.core.sequences import Prefixes, Sequences
-from wm.core.world import World
+from wm.core.world import Prefixes, Sequences, World
 
 if TYPE_CHECKING:
   from wm.core.traced import Rules

@@ -13,8 +13,7 @@ import numpy as np
 from wm.core.basics import Need, optional, plug_in_name, section
 from wm.core.predictor import Predictor, TokenReader
 from wm.core.resources import Bounded, Cost
-from wm.core.sequences import Sequences
-from wm.core.world import World
+from wm.core.world import Sequences, World
 
 if TYPE_CHECKING:
   import pathlib
