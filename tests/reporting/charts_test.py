@@ -147,6 +147,21 @@ def test_hostile_names_stay_text_in_the_page(parts, tmp_path):
   assert charts.script_tag([], tmp_path) == ''
 
 
+def test_a_caption_says_how_many_trials_a_mark_is_of(parts):
+  looks = charts.palette(NAMES, ['oracle'])
+  spec = curves.draw_curves(parts[1], looks)
+  picture = charts.picture('a', 'What is drawn', spec)
+  assert picture.caption == (
+    'What is drawn; a mark is of n = 9 trials; baselines are grey'
+  )
+  rows = [{'model': 'm', 'x': n, 'value': n, 'n': 10**n} for n in (0, 3)]
+  rows += [{'model': 'm', 'x': 1, 'value': 0, 'pale': True, 'about': 'paper'}]
+  spec = charts.lines([Panel('x', 'y', rows)], {})
+  assert charts.picture('a', 'Drawn', spec).caption == (
+    'Drawn; a mark is of n = 1 to 1,000 trials; pale: paper'
+  )
+
+
 def test_numbers_that_json_lacks_are_left_out():
   rows = [
     {'model': 'm', 'x': n, 'value': [1.0, float('nan')][n]} for n in (0, 1)

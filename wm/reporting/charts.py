@@ -7,6 +7,8 @@ A chart is one or several `Panel`s of rows: mappings with the keys
   low, high      the interval, None where there is none
   text           the value as tables show it, for tooltips; optional
   series         lines of one model that are not one line, as seeds; optional
+  n, about       how many trials, and a word on them; optional
+  pale           a value of a paper, or of training data; optional
 
 A page holds the specification itself, and draws it with a script that lies
 beside the page (`runtime`). The same specification becomes SVG or PDF without
@@ -427,7 +429,10 @@ def _chart(
   whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
   spec: Spec = whole.to_dict()
   del spec['config'], spec['$schema']  # A page names no other host.
-  spec['usermeta'] = {'longest': max(map(len, looks), default=0)}
+  spec['usermeta'] = {
+    'longest': max(map(len, looks), default=0),
+    'grey': any(look.colour == BASELINE for look in looks.values()),
+  }
   return spec
 
 
@@ -466,8 +471,25 @@ class Picture(NamedTuple):
 
 
 def picture(name: str, caption: str, spec: Spec) -> Picture:
-  """Returns a chart as a picture of the file NAME.svg."""
-  return Picture(f'{name}.svg', caption, render(spec), chart=spec)
+  """Returns a chart as a picture of the file NAME.svg.
+
+  The caption goes on with the number of trials of a mark, and with what is
+  pale or grey.
+  """
+  rows = [row for part in spec['datasets'].values() for row in part]
+  counts = [int(row['n']) for row in rows if row.get('n') is not None]
+  pale = {row.get('about') for row in rows if row.get('pale')}
+  words = [caption]
+  if counts:
+    low, high = min(counts), max(counts)
+    most = f' to {high:,}' if high > low else ''
+    words.append(f'a mark is of n = {low:,}{most} trials')
+  if len(pale) == 1:
+    words.append(f'pale: {pale.pop()}')
+  if spec['usermeta']['grey']:
+    words.append('baselines are grey')
+  full = '; '.join(words)
+  return Picture(f'{name}.svg', full, render(spec), chart=spec)
 
 
 _GREY = '#88888855'

@@ -203,6 +203,7 @@ def _point(model: str, x: Any, entry: Entry, **more: Any) -> dict[str, Any]:
     **{'model': model, 'x': x, 'value': entry['value']},
     **{'low': entry['low'], 'high': entry['high']},
     **{'text': str(tables.interval(entry)), 'about': tables.trials(entry)},
+    'n': entry['n'],
     **more,
   }
 

@@ -199,7 +199,7 @@ def _newton(columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 _LOOKS = {
-  'true': charts.Look(charts.BASELINE, 'circle'),
+  'true': charts.Look('#777777', 'circle'),
   'said': charts.Look('#D55E00', 'square'),
   'told': charts.Look('#0072B2', 'circle'),
 }
