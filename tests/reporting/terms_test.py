@@ -102,7 +102,7 @@ def test_settings_that_coincide_stand_beside_each_other():
   assert [(row['model'], row['x']) for row in rows] == [
     *(('a', '1'), ('b', '1'), ('a', 'full'), ('b', 'full')),
   ]
-  assert 'first k tokens' in chart_specs.encoding(spec, 'y')['title']
+  assert 'first k tokens' in ' '.join(chart_specs.title(spec))
   assert len(set(chart_specs.encoding(spec, 'shape')['scale']['range'])) == 2
 
 

@@ -254,7 +254,7 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   categories = list(dict.fromkeys(row['x'] for row in rows))
   single = {r['x'] for r in rows} == {r['model'] for r in rows}
   step = 12 * len(models) + 8 if apart and not single else 20
-  y = alt.Y('x:N', title=panel.y or None, sort=categories)
+  y = alt.Y('x:N', title=None, sort=categories)
   axis = {'title': _wrapped(panel.x), 'scale': alt.Scale(**panel.x_scale)}
   color, shape, _ = _legend(looks, shown=not single)
   base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=color)
@@ -278,7 +278,10 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
     layers.append(guide.mark_rule(strokeDash=[5, 4], strokeWidth=1, **look))
     text = guide.encode(text='model:N', y=alt.value(-4))
     layers.append(text.mark_text(fontSize=9, **look))
-  frame = _frame(panel) | {'height': step * len(categories)}
+  # Beside a few categories a title would be longer than its axis.
+  above = [*_title(panel.title), *_title(panel.y)]
+  frame = _frame(panel._replace(title=above))
+  frame['height'] = step * len(categories)
   return alt.layer(*layers).properties(**frame)
 
 
@@ -413,10 +416,13 @@ def _wrapped(text: str) -> Any:
   return textwrap.wrap(text, _WRAP) or None
 
 
+def _title(text: str | Sequence[str]) -> list[str]:
+  return textwrap.wrap(text, _WRAP) if isinstance(text, str) else [*text]
+
+
 def _frame(panel: Panel) -> dict[str, Any]:
   alt = _altair()
-  title = panel.title
-  text = textwrap.wrap(title, _WRAP) if isinstance(title, str) else [*title]
+  text = _title(panel.title)
   more = {'title': alt.Title(text)} if text else {}
   return {'width': panel.width, 'height': panel.height, **more}
 
