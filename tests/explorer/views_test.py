@@ -38,9 +38,7 @@ def test_an_oracle_accepts_what_is_legal(city, walk):
   assert view['steps'] == 3
   assert not view['over']
   rows = view['models']['oracle()']['tokens']
-  assert (
-    [row[0] for row in rows if row[3]] == view['legal'] == sorted(view['legal'])
-  )
+  assert sorted(row[0] for row in rows if row[3]) == view['legal']
   assert view['models']['oracle()']['legal_mass'] == pytest.approx(1)
   # To a uniform guesser all tokens are as likely, most of them illegal.
   guesses = view['models']['uniform()']['tokens']
@@ -146,9 +144,7 @@ def test_a_probe_reads_and_an_edit_moves_what_it_reads():
     board.patch(SMALL, tokens, 36, 1)
 
 
-@pytest.mark.parametrize(
-  'world', ['lattice()', "automaton(preset='tomita3')", 'chess()', 'groups()']
-)
+@pytest.mark.parametrize('world', ['lattice()', 'groups()', 'connect4()'])
 def test_every_kind_of_world_is_walked(world):
   view = explorer(world, 'oracle()')
   tokens = view.world.sample(1, 0).tokens[0, :2]

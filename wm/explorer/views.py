@@ -474,14 +474,12 @@ class Explorer:
     assert isinstance(self.world, core.Labelled)
     heads = self.world.heads
     start = heads.probe.start if heads.probe is not None else 0
-    names = [f'label {k}' for k in range(num)]
+    names = [f'label {k}' for k in range(len(heads.sizes))]
     for group, part in heads.groups.items():
-      for k in range(part.start - start, part.stop - start):
-        if 0 <= k < num:
-          several = part.stop - part.start > 1
-          inside = k - part.start + start
-          names[k] = f'{group} {inside}' if several else group
-    return names
+      members = range(*part.indices(len(names)))
+      for n, k in enumerate(members):
+        names[k] = f'{group} {n}' if len(members) > 1 else group
+    return names[start : start + num]
 
   def _hidden(
     self, reader: core.HiddenStates, tokens: np.ndarray, layer: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
+import importlib
 import os
 import pathlib
 import threading
-from collections.abc import Sequence
 
 from wm import core
 from wm.core import registry
@@ -49,13 +49,12 @@ class Explorer:
 
   def _repr_html_(self) -> str:
     """The page in a cell; through Colab's proxy where that is the machine."""
-    try:
-      from google.colab import output  # type: ignore[import-not-found]
-    except ImportError:
+    if 'COLAB_RELEASE_TAG' not in os.environ:
       return (
         f'<iframe src="{html.escape(self.url)}" width="100%" height="820" '
         'style="border:0"></iframe>'
       )
+    output = importlib.import_module('google.colab').output
     path = self.url.split(f':{self._server.port}', 1)[1]
     output.serve_kernel_port_as_iframe(
       self._server.port, path=path, height='820'
@@ -65,7 +64,7 @@ class Explorer:
 
 @takes(loading=Loading)
 def explore(
-  run: Source | Sequence[Source],
+  run: Source | list[Source] | tuple[Source, ...],
   world: core.World | str | None = None,
   *,
   accept: Accept | str = 'epsilon(0.01)',
@@ -96,10 +95,7 @@ def explore(
     InputError: no such run or model, too many, other vocabularies, or the
       extra `explore` is not installed.
   """
-  alone = isinstance(run, str | os.PathLike | Loaded) or not isinstance(
-    run, Sequence
-  )
-  sources: list[Source] = [run] if alone else [*run]  # type: ignore[list-item]
+  sources = [*run] if isinstance(run, list | tuple) else [run]
   if not 1 <= len(sources) <= MOST_MODELS:
     raise core.InputError(
       f'{len(sources)} models; expected 1 to {MOST_MODELS} side by side'
