@@ -13,7 +13,7 @@ import hmac
 import json
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wm import core
@@ -82,72 +82,79 @@ def application(
   port: that Host must name; None lets any (tests).
   """
   # Deferred: starlette is an extra.
-  from starlette.applications import Starlette
-  from starlette.concurrency import run_in_threadpool
-  from starlette.responses import HTMLResponse, JSONResponse
-  from starlette.routing import Route
+  from starlette import applications, exceptions, responses, routing
 
   answers = _answers(explorer)
-  hosts = {HOST, 'localhost'}
-  hosts |= {f'{host}:{port}' for host in hosts} if port else set()
-  nonce = secrets.token_urlsafe(
-    16
-  )  # Scripts of a picture or a name do not run.
+  nonce = secrets.token_urlsafe(16)  # A script of a picture does not run.
   page = pages.render(
     *('wm.explorer', 'explorer.html'), about=explorer.about(), nonce=nonce
   )
-  shown = _HEADERS | {'Content-Security-Policy': _POLICY.format(nonce=nonce)}
+  policy = {'Content-Security-Policy': _POLICY.format(nonce=nonce)}
 
-  def refused(text: str, status: int) -> Response:
-    return JSONResponse({'error': text}, status, headers=_HEADERS)
-
-  def checked(
-    answer: Callable[[Request], Awaitable[Response]],
-  ) -> Callable[[Request], Awaitable[Response]]:
-    async def guarded(request: Request) -> Response:
-      host = request.headers.get('host', '')
-      origin = request.headers.get('origin')
-      if port and host not in hosts:
-        return refused('this host is not served', 403)
-      if origin and origin != f'http://{host}':
-        return refused('requests of other pages are not served', 403)
-      given = str(request.path_params['token'])
-      if not hmac.compare_digest(given.encode(), token.encode()):
-        return refused('this address is no longer valid', 403)
-      return await answer(request)
-
-    return guarded
-
-  async def show(_: Request) -> Response:
-    return HTMLResponse(page, headers=shown)
+  async def show(request: Request) -> Response:
+    _check(request, token, port)
+    return responses.HTMLResponse(page, headers=_HEADERS | policy)
 
   async def ask(request: Request) -> Response:
-    answer = answers.get(str(request.path_params['view']))
-    if answer is None:
-      return refused(f'no such view; available: {", ".join(answers)}', 404)
-    body = b''
-    async for chunk in request.stream():
-      body += chunk
-      if len(body) > MOST_BYTES:
-        return refused(f'more than {MOST_BYTES} bytes', 413)
-    try:
-      query = json.loads(body or b'{}')
-    except (ValueError, RecursionError):
-      return refused('expected JSON', 400)
-    if not isinstance(query, dict):
-      return refused('expected an object', 400)
-    try:
-      view = await run_in_threadpool(_locked, explorer, answer, query)
-    except core.InputError as error:
-      return refused(str(error), 422)
-    return JSONResponse(view, headers=_HEADERS)
+    _check(request, token, port)
+    view = await _answered(request, explorer, answers)
+    return responses.JSONResponse(view, headers=_HEADERS)
 
-  return Starlette(
+  async def refuse(_: Request, error: Any) -> Response:
+    line = {'error': error.detail}
+    return responses.JSONResponse(line, error.status_code, headers=_HEADERS)
+
+  return applications.Starlette(
     routes=[
-      Route('/{token}/', checked(show)),
-      Route('/{token}/{view}', checked(ask), methods=['POST']),
-    ]
+      routing.Route('/{token}/', show),
+      routing.Route('/{token}/{view}', ask, methods=['POST']),
+    ],
+    exception_handlers={exceptions.HTTPException: refuse},
   )
+
+
+def _check(request: Request, token: str, port: int | None) -> None:
+  """Raises HTTPException for a request that is not of our own page."""
+  from starlette.exceptions import HTTPException
+
+  host = request.headers.get('host', '')
+  origin = request.headers.get('origin')
+  if port and host not in (f'{HOST}:{port}', f'localhost:{port}'):
+    raise HTTPException(403, 'this host is not served')
+  if origin and origin != f'http://{host}':
+    raise HTTPException(403, 'requests of other pages are not served')
+  name = str(request.path_params['token'])
+  if not hmac.compare_digest(name.encode(), token.encode()):
+    raise HTTPException(403, 'this address is no longer valid')
+
+
+async def _answered(
+  request: Request,
+  explorer: Explorer,
+  answers: Mapping[str, Callable[[View], View]],
+) -> View:
+  """The view that a request asks for; HTTPException where it asks badly."""
+  from starlette.concurrency import run_in_threadpool
+  from starlette.exceptions import HTTPException
+
+  answer = answers.get(str(request.path_params['view']))
+  if answer is None:
+    raise HTTPException(404, f'no such view; available: {", ".join(answers)}')
+  body = b''
+  async for chunk in request.stream():
+    body += chunk
+    if len(body) > MOST_BYTES:
+      raise HTTPException(413, f'more than {MOST_BYTES} bytes')
+  try:
+    query = json.loads(body or b'{}')
+  except (ValueError, RecursionError) as error:
+    raise HTTPException(400, 'expected JSON') from error
+  if not isinstance(query, dict):
+    raise HTTPException(400, 'expected an object')
+  try:
+    return await run_in_threadpool(_locked, explorer, answer, query)
+  except core.InputError as error:
+    raise HTTPException(422, str(error)) from error
 
 
 def _locked(

@@ -90,20 +90,20 @@ class Explorer:
     except core.InputError:
       return 0
 
-  def tokens(self, given: Any) -> np.ndarray:
+  def tokens(self, listed: Any) -> np.ndarray:
     """[L] int32 of ids or of a text of tokens.
 
     Raises:
       InputError: no list of tokens of this world, or too many.
     """
-    if isinstance(given, str):
-      given = given.split()
-    if not isinstance(given, list) or len(given) > 4 * self.world.max_len:
+    if isinstance(listed, str):
+      listed = listed.split()
+    if not isinstance(listed, list) or len(listed) > 4 * self.world.max_len:
       raise core.InputError(
         f'tokens: expected a list of up to {4 * self.world.max_len}'
       )
     ids = {word: n for n, word in enumerate(self.world.vocab)}
-    values = [ids.get(token, token) for token in given]
+    values = [ids.get(token, token) for token in listed]
     for token in values:
       if type(token) is not int or not 0 < token < len(ids):
         raise core.InputError(
@@ -286,13 +286,14 @@ class Explorer:
   ) -> View:
     """Continuations of either prefix, and where the other refuses them."""
     rows: list[View] = []
-    for one, other in (pair, pair[::-1]):
-      for suffix in self._continuations(reader, one, seed):
+    for n, prefix in enumerate(pair):
+      other = pair[1 - n]
+      for suffix in self._continuations(reader, prefix, seed):
         refused = self._refused(reader, other, suffix)
         legal = self._refused_by_world(other, suffix)
         rows.append(
           {
-            'after': 0 if one is pair[0] else 1,
+            'after': n,
             'suffix': list(suffix),
             'refused_at': refused,
             'illegal_at': legal,

@@ -20,7 +20,7 @@ from wm.options.calls import Loading
 MOST_MODELS = 4  # Side by side.
 
 
-class Explorer:
+class ExplorerPage:
   """A page that is being served; a notebook shows it in the cell.
 
   Attributes:
@@ -45,7 +45,7 @@ class Explorer:
     self._thread.join()
 
   def __repr__(self) -> str:
-    return f'Explorer({self.url})'
+    return f'ExplorerPage({self.url})'
 
   def _repr_html_(self) -> str:
     """The page in a cell; through Colab's proxy where that is the machine."""
@@ -70,7 +70,7 @@ def explore(
   accept: Accept | str = 'epsilon(0.01)',
   port: int = 0,
   loading: Loading,
-) -> Explorer:
+) -> ExplorerPage:
   """Serves a page in which to walk a world beside what models say of it.
 
   Tokens are chosen on the world's picture or from the list of what is legal or
@@ -89,7 +89,7 @@ def explore(
     loading: checkpoint of a run, seed of all that is drawn, and name.
 
   Returns:
-    Explorer: `url`, `wait()` and `stop()`; in a notebook's cell, the page.
+    ExplorerPage: `url`, `wait()` and `stop()`; in a notebook's cell, the page.
 
   Raises:
     InputError: no such run or model, too many, other vocabularies, or the
@@ -114,7 +114,7 @@ def explore(
   assert place is not None  # There is one source at least.
   rule = registry.resolve('accept', accept)
   view = views.Explorer(place, loaded, rule, loading.seed, shown)
-  return Explorer(view, port)
+  return ExplorerPage(view, port)
 
 
 def _name(source: Source, each: Loaded, taken: dict[str, Loaded]) -> str:
