@@ -33,6 +33,7 @@ setuptools.setup(
   entry_points={'inspect_ai': ['wm = wm.language.registry']},
   package_data={
     'wm': ['py.typed', '*.pyi'],
+    'wm.explorer': ['templates/*'],
     'wm.papers': ['*/*.j2', '*/*.toml'],
     'wm.recon': ['templates/*'],
     'wm.reporting': ['templates/*'],
@@ -59,6 +60,7 @@ setuptools.setup(
   ],
   extras_require={
     'automata': ['automata-lib>=9.2', 'pydot>=4.0'],
+    'explore': ['starlette>=0.46', 'uvicorn>=0.34'],
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'language': [
       'inspect_ai>=0.3.285',
@@ -98,6 +100,10 @@ setuptools.setup(
       'openai>=3.54',
       'rapidfuzz>=3.14',
       'statsmodels>=0.15',
+      'starlette>=0.46',
+      'uvicorn>=0.34',
+      'httpx>=0.28',
+      'playwright>=1.50',
     ],
   },
 )

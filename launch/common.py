@@ -142,9 +142,23 @@ flags.DEFINE_string(
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'
 )
+flags.DEFINE_enum(
+  'format', 'svg', ['svg', 'pdf'], "Of charts for papers; 'pdf' has both."
+)
 flags.DEFINE_list(
   'compare', [], 'Two runs to compare on the trials that they share: A,B.'
 )
+
+# explore.
+flags.DEFINE_multi_string('run', [], 'Folder of a training run; repeat.')
+flags.DEFINE_integer(
+  'port',
+  0,
+  'Port of the page; 0 is any that is free.',
+  lower_bound=0,
+  upper_bound=65535,
+)
+flags.DEFINE_bool('browser', True, 'Open the page in a browser.')
 
 # recorded.
 flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")

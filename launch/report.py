@@ -14,7 +14,8 @@ folders of them: the tables of papers are made from any log of their tasks. With
 --compare it is of two runs on the trials that they share: differences with
 intervals, and the trials that changed most (report/compare.html). With
 --miniatures it is of the findings of papers and of the results of units, and
-says for each finding whether they show it.
+says for each finding whether they show it. Each chart of a report is an SVG
+file beside it, in a style that journals take; --format=pdf adds PDF files.
 """
 
 import common
@@ -39,8 +40,9 @@ def main() -> None:
       )
     wm.compare(*FLAGS.compare, out=FLAGS.out, log=print)
     return
-  wm.report(FLAGS.runs or [FLAGS.out], FLAGS.out, log=print)
+  runs = FLAGS.runs or [FLAGS.out]
+  wm.report(runs, FLAGS.out, chart_format=FLAGS.format, log=print)
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs', 'compare', 'miniatures')
+  common.run(main, 'runs', 'compare', 'miniatures', 'format')

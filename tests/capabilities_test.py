@@ -279,7 +279,7 @@ def test_tags_have_a_row_for_each_state(world):
     assert capabilities.tag_words(type(world))[name]
 
 
-@every_world.having(core.Costed)
+@every_world.having(core.Described.costs)
 def test_no_way_is_cheaper_than_the_least_cost(world):
   found = world.costs(world.sample(5, 1))
   assert found.cost.shape == found.least.shape

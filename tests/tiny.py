@@ -122,7 +122,6 @@ class World(
   core.Prefixed,
   core.Labelled,
   core.Written,
-  core.Costed,
   core.Enumerable,
   core.Described,
   words={'even': 'nodes with an even number'},

@@ -75,6 +75,7 @@ _CALLS = {
   'library.exact': (
     *('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
   ),
+  'library.explore': ('ExplorerPage', 'explore'),
   'library.film': ('film',),
   'library.loading': ('Run', 'load_predictor', 'make'),
   'library.report': (

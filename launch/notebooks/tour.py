@@ -31,12 +31,11 @@ if INSTALL:
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
-from IPython.display import SVG, Image
+from IPython.display import SVG
 
 import wm
-from wm.reporting import collect, figures
+from wm.reporting import charts, collect, curves
 
 out = Path(tempfile.mkdtemp()) / 'city'
 world = wm.make('world', 'maps(rows=4, columns=4, max_moves=12)')
@@ -95,31 +94,18 @@ SHOWN = [
   ('distinction', 'precision'),
   ('distinction', 'recall'),
 ]
-figure, axes = plt.subplots(figsize=(7, 3))
 sources: list[wm.Run | str] = [run, 'oracle()', 'uniform()']
-for shift, source in enumerate(sources):
-  found = {
-    (entry['metric'], entry['quantity']): entry
-    for entry in wm.score(source, METRICS, world)
-  }
-  for place, name in enumerate(SHOWN):
-    entry = found[name]
-    if entry['value'] is not None:
-      sides = [
-        [entry['value'] - entry['low']],
-        [entry['high'] - entry['value']],
-      ]
-      axes.errorbar(
-        place + 0.15 * (shift - 1),
-        entry['value'],
-        yerr=sides,
-        fmt='os^'[shift],
-        color=f'C{shift}',
-        label=entry['model'] if not place else None,
-      )
-axes.set_xticks(range(len(SHOWN)), [' '.join(name) for name in SHOWN])
-axes.set_ylim(-0.05, 1.05)
-axes.legend()
+rows = [
+  {**entry, 'x': f'{entry["metric"]} {entry["quantity"]}'}
+  for source in sources
+  for entry in wm.score(source, METRICS, world)
+  if (entry['metric'], entry['quantity']) in SHOWN
+]
+columns = ['model', 'x', 'value', 'low', 'high']
+values = pd.DataFrame(rows)[columns].to_dict('records')
+panel = charts.Panel('value', '', values, x_scale={'domain': [0, 1]})
+looks = charts.palette([row['model'] for row in rows], ['oracle', 'uniform'])
+SVG(charts.render(charts.dots([panel], looks)))
 
 # %% [markdown]
 # ## The report
@@ -130,4 +116,4 @@ axes.legend()
 # %%
 page = wm.report(out)
 print(page.name, page.stat().st_size // 1000, 'kB')
-Image(figures.training([collect.load(out)]))
+SVG(charts.render(curves.draw_training([collect.load(out)])))

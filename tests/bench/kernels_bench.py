@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
-from tests.kernels.dfa import ref as dfa_ref
+from tests.kernels import dfa_ref
 from tests.kernels.maps import ref as maps_ref
 from wm.kernels import dfa
 from wm.kernels.maps import paths

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
-from tests.kernels.othello import ref
+from tests.kernels import othello_ref as ref
 from wm import core
 from wm.core import basics, registry
 from wm.kernels import othello, othello_games

@@ -76,7 +76,9 @@ def _matrix(case: _Case, form: str) -> harness.Timing:
     given['late'] = np.abs(_normal(*weights))
 
   def scan(given: Any) -> Any:
-    return scan_ssd.ssd(**given, form=form)
+    rates = scan_ssd.Rates(given['a'], given['weight'], given.get('late'))
+    rest = {name: given[name] for name in ('x', 'b', 'c', 'start')}
+    return scan_ssd.ssd(rates, **rest, form=form)
 
   return harness.measure(_trained(scan, given), runs=3)
 

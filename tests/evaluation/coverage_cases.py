@@ -11,6 +11,7 @@ the intervals that each case was first measured with.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
 import pathlib
 import sys
@@ -82,7 +83,8 @@ def _outliers(rng: np.random.Generator, num: int) -> core.Scores:
   """Exponents about -2; one in twenty is above, by 1 on average."""
   off = (rng.random(num) < 0.05) * rng.exponential(size=num)
   value = -2 + 0.02 * rng.normal(size=num) + off
-  return core.scores('exponent_r', value, bounds=None, outliers=True)
+  scores = core.scores('exponent_r', value, bounds=None)
+  return dataclasses.replace(scores, outliers=True)
 
 
 def _exponent(rng: np.random.Generator, num: int) -> Interval:
@@ -106,9 +108,8 @@ def _median_truth() -> float:
 def _r2(rng: np.random.Generator, num: int, *, outliers: bool) -> Interval:
   """One less a lognormal share that is left, of sigma 1 and mean 0.1."""
   value = 1 - 0.1 * rng.lognormal(-0.5, 1, num)
-  return _mean(
-    core.scores('r2', value, bounds=(-np.inf, 1.0), outliers=outliers)
-  )
+  scores = core.scores('r2', value, bounds=(-np.inf, 1.0))
+  return _mean(dataclasses.replace(scores, outliers=outliers))
 
 
 def _models(rng: np.random.Generator, num: int, *, rho: float) -> Interval:

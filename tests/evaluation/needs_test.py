@@ -28,7 +28,10 @@ WORLDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Needy(Counted):
-  needs: ClassVar[tuple[core.Need, ...]] = (core.HiddenStates, core.Costed)
+  needs: ClassVar[tuple[core.Need, ...]] = (
+    core.HiddenStates,
+    core.Described.costs,
+  )
 
 
 class Seeing(oracles.Oracle, core.HiddenStates):
@@ -43,13 +46,13 @@ class Free(core.World):
 def test_needs_are_looked_for_by_type():
   assert needs.lacks(Needy(), oracles.Oracle, tiny.World) == [core.HiddenStates]
   assert needs.lacks(Needy(), Seeing, tiny.World) == []
-  assert needs.lacks(Needy(), Seeing, Free) == [core.Costed]
+  assert needs.lacks(Needy(), Seeing, Free) == [core.Described.costs]
   assert needs.lacks(Needy(), oracles.Oracle, Free) == [*Needy.needs]
   assert needs.lacks(Counted(), oracles.Oracle, Free) == []
 
 
 def test_of_one_kind_alone_only_its_needs_are_looked_for():
-  assert needs.lacks(Needy, Free) == [core.Costed]
+  assert needs.lacks(Needy, Free) == [core.Described.costs]
   assert needs.lacks(Needy, oracles.Oracle) == [core.HiddenStates]
 
 
@@ -57,7 +60,7 @@ def test_reasons_name_what_is_missing():
   assert needs.row([core.Verbal.questions]).reason.tolist() == [
     'needs_questions'
   ]
-  assert needs.row([core.Costed]).reason.tolist() == ['needs_costed']
+  assert needs.row([core.Described.costs]).reason.tolist() == ['needs_costs']
 
 
 def test_reasons_differ_where_what_is_missing_does():

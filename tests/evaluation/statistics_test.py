@@ -1,5 +1,7 @@
 """Intervals: known values, clustering, few clusters, never of zero width."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -171,7 +173,8 @@ def test_medians_and_outliers_by_hand():
 @pytest.mark.parametrize(('num', 'any_'), [(299, False), (300, True)])
 def test_outliers_refuse_an_interval_of_the_mean_of_few(num, any_):
   values = np.random.default_rng(0).normal(size=num)
-  scores = core.scores('q', values, bounds=None, outliers=True)
+  scores = core.scores('q', values, bounds=None)
+  scores = dataclasses.replace(scores, outliers=True)
   summary = statistics.summarize(scores)
   assert (summary['low'] is not None) == any_
   assert summary['median_low'] < summary['median'] < summary['median_high']

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import wm
-from wm import core
+from wm import core, options
 from wm.library import arguments
-from wm.options import Option, typed
+from wm.options import Option
 
 SHORT = {
   'world': 'lattice(size=3, length=6)',
@@ -45,7 +45,7 @@ SHORT = {
   ],
 )
 def test_what_fits_a_type(value, hint, fits):
-  assert typed.fits(value, hint) == fits
+  assert options.fits(value, hint) == fits
 
 
 @pytest.mark.parametrize(

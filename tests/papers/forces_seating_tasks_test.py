@@ -99,7 +99,7 @@ def test_recorded_answers_are_logs_too(folder, testdata, tmp_path):
   assert log.eval.model == 'recorded/o3'
   other = _run(tasks.forces('corrected', num=1, every=90), 'wm/yes', folder)
   page = reports.page([log, other])
-  assert [one.name for one in page.pictures] == ['1_forces.png', '2_forces.png']
+  assert [one.name for one in page.pictures] == ['1_forces.svg', '2_forces.svg']
   assert page.tables[0].title.endswith('(published prompts, 1)')
   assert {row['prompts'] for row in page.rows['forces']} == {
     'published prompts, 1',

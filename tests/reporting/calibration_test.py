@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from wm.reporting import collect, curves, figures, tables, write
+from tests.reporting import chart_specs
+from wm.reporting import collect, curves, tables, write
 
 BINS = 0.05, 0.5, 0.95
 
@@ -50,26 +51,33 @@ def test_bins_are_paired_in_order(runs, tmp_path):
   )
 
 
-def test_who_does_as_the_oracle_is_on_the_diagonal(runs, tmp_path, monkeypatch):
-  kept = []
-  monkeypatch.setattr(figures, 'to_png', lambda figure: kept.append(figure))
+def test_who_does_as_the_oracle_is_on_the_diagonal(runs, tmp_path):
   runs.append(run_of(tmp_path, 'net', 0.25, 'extrapolation(num=7)'))
   (given,) = curves.calibrations(tables.results(runs))
-  curves.draw_calibrations(given)
-  limits = {(*a.get_xlim(), *a.get_ylim()) for a in kept[0].axes}
-  ((left, right, low, high),) = limits
-  assert (left, right) == (low, high)
-  titles = [axis.get_title() for axis in kept[0].axes]
+  spec = curves.draw_calibrations(given, {})
+  num = len(chart_specs.panels(spec))
+  domains = [
+    chart_specs.encoding(spec, axis, n)['scale']['domain']
+    for axis in ('x', 'y')
+    for n in range(num)
+  ]
+  assert domains == [domains[0]] * 2 * num
+  titles = [' '.join(chart_specs.title(spec, n)) for n in range(num)]
   assert titles == ['default', 'default', 'num=7', 'num=7']
-  net, oracle, diagonal = kept[0].axes[1].get_lines()
-  assert [*oracle.get_xdata()] == [*oracle.get_ydata()]
-  assert [*diagonal.get_xdata()] == [*diagonal.get_ydata()] == [left, right]
-  assert [*net.get_ydata()] == [0.5 * x for x in net.get_xdata()]
+  lines = {'net': [], 'oracle': []}
+  for row in chart_specs.rows(spec, 1):
+    lines[row['model']].append((row['x'], row['value']))
+  assert lines['oracle'] == [(x, x) for x, _ in lines['oracle']]
+  assert lines['net'] == [(x, 0.5 * x) for x, _ in lines['net']]
+  guide = chart_specs.rows(spec, 1, -1)
+  assert [(row['x'], row['value']) for row in guide] == [
+    (end, end) for end in domains[0]
+  ]
 
 
 def test_a_report_has_the_picture(runs, tmp_path):
   (tmp_path / 'scores.json').write_text(json.dumps(runs[0].entries))
   write.report([tmp_path], tmp_path / 'out')
-  assert (tmp_path / 'out' / 'extrapolation_calibration.png').is_file()
+  assert (tmp_path / 'out' / 'extrapolation_calibration.svg').is_file()
   text = (tmp_path / 'out' / 'report.md').read_text()
   assert 'extrapolation: model over oracle, by bins of pairs' in text

@@ -44,7 +44,7 @@ def page(tmp_path_factory) -> tuple[str, list[collect.Run]]:
   folders = [folder / name for name in MODELS]
   write.report(folders, folder / 'report')
   text = (folder / 'report' / 'report.md').read_text()
-  assert (folder / 'report' / 'acceptance_rules.png').is_file()
+  assert (folder / 'report' / 'acceptance_rules.svg').is_file()
   html = (folder / 'report' / 'report.html').read_text()
   assert html.index('<h2>Cautions') < html.index('<table')
   return text, [collect.load(one) for one in folders]

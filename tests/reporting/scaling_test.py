@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wm.reporting import collect, figures, scaling, write
+from tests.reporting import chart_specs
+from wm.reporting import collect, scaling, write
 
 PEOPLE = "exactness(data='games', num=500)"
 RANDOM = 'exactness(num=200)'
@@ -157,26 +158,27 @@ def test_the_table_marks_the_front(panels):
   }
 
 
-def test_pictures_hold_ours_and_the_papers(panels, monkeypatch):
-  kept = []
-  monkeypatch.setattr(figures, 'to_png', lambda one: kept.append(one) or b'')
-  scaling.draw_pareto(panels)
-  scaling.draw_variants(panels)
-  first, second = (figure.axes for figure in kept)
-  assert [axis.get_xscale() for axis in first] == ['log'] * 2
-  labels = first[0].get_legend_handles_labels()[1]
-  assert {'naive', 'Pareto front', "the paper's Pareto front"} <= set(labels)
-  level = [line for line in first[0].lines if line.get_label() == 'naive']
-  assert list(level[0].get_ydata()) == [0.15625] * 2
-  ticks = [text.get_text() for text in second[0].get_xticklabels()]
-  assert ticks == [
-    'mamba3\n→ mamba2\n1 x 128',
-    'slice\n→ block_size=1\n1 x 128',
+def test_pictures_hold_ours_and_the_papers(panels):
+  first, second = scaling.draw_pareto(panels), scaling.draw_variants(panels)
+  scales = [chart_specs.encoding(first, 'x', n)['scale'] for n in (0, 1)]
+  assert [scale['type'] for scale in scales] == ['log'] * 2
+  guides = chart_specs.rows(first, 0, -1)
+  labels = {row['model'] for row in guides}
+  assert {'naive', 'Pareto front', "the paper's Pareto front"} <= labels
+  level = [row['value'] for row in guides if row['model'] == 'naive']
+  assert level == [0.15625] * 2
+  ours = chart_specs.rows(second)
+  assert list(dict.fromkeys(row['x'] for row in ours)) == [
+    'mamba3 → mamba2, 1 x 128',
+    'slice → block_size=1, 1 x 128',
   ]
-  ends = [(text.xyann[1], text.xy[1]) for text in second[1].texts]
-  assert ends == [
-    *((0.03125, 0.0), (0.0566, 0.0492)),
-    *((0.0625, 0.03125), (0.0414, 0.0209)),
+  values = [
+    (row['value'], row.get('pale', False))
+    for row in chart_specs.rows(second, 1)
+  ]
+  assert values == [
+    *((0.03125, False), (0.0, False), (0.0566, True), (0.0492, True)),
+    *((0.0625, False), (0.03125, False), (0.0414, True), (0.0209, True)),
   ]
 
 
@@ -204,6 +206,6 @@ def test_a_report_of_folders_has_them(tmp_path):
   assert '## exactness: exact against parameters' in text
   assert '## exactness: exact of less expressive variants' in text
   for name in ('by_parameters', 'of_variants'):
-    picture = tmp_path / f'report/exactness_exact_{name}.png'
+    picture = tmp_path / f'report/exactness_exact_{name}.svg'
     assert picture.stat().st_size > 9999
     assert f'({picture.name})' in text

@@ -1,15 +1,17 @@
 """Several seeds, settings and steps in one report: rows, columns and lines."""
 
+import csv
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.reporting import chart_specs
 from wm.core import registry
 from wm.evaluation import scoring
 from wm.metrics import exactness
-from wm.reporting import collect, curves, figures, tables, write
+from wm.reporting import charts, collect, curves, tables, write
 
 CASTLING = 'exactness(world="chess(policy=\'castling\')")'
 MODELS = ('slice', 'mamba', 'lstm')
@@ -288,41 +290,28 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
 
 def test_models_have_colours_and_their_variants_dashes():
   pairs = [f'{m},{data}' for m in MODELS for data in ('human', 'uniform')]
-  looks = figures.styles([*pairs, 'naive'])
-  assert looks['slice,human']['color'] == looks['slice,uniform']['color']
-  assert len({look['color'] for look in looks.values()}) == 4
-  assert (
-    looks['slice,human']['linestyle'] != looks['slice,uniform']['linestyle']
-  )
-  assert looks['slice,human']['linestyle'] == looks['lstm,human']['linestyle']
-  for num in (3, 15, 40):
-    apart = figures.styles([f'model{n}' for n in range(num)])
-    assert len({look['color'] for look in apart.values()}) == num
-    assert len({look['linestyle'] for look in apart.values()}) == 1
+  looks = charts.palette([*pairs, 'naive'])
+  assert looks['slice,human'].colour == looks['slice,uniform'].colour
+  assert len({look.colour for look in looks.values()}) == 4
+  assert looks['slice,human'].dash != looks['slice,uniform'].dash
+  assert looks['slice,human'].dash == looks['lstm,human'].dash
+  for num in (3, 15, 56):
+    apart = charts.palette([f'model{n}' for n in range(num)])
+    assert len({(look.colour, look.mark) for look in apart.values()}) == num
+    assert len({look.dash for look in apart.values()}) == 1
 
 
 def test_a_setting_of_a_model_is_no_variant_unless_names_differ_in_it():
   names = ['a,lr=1,human', 'a,lr=1,uniform', 'b,lr=2,human', 'b,lr=2,uniform']
-  looks = [figures.styles(names)[name] for name in names]
-  dashes = [look['linestyle'] for look in looks]
+  looks = charts.palette(names)
+  dashes = [looks[name].dash for name in names]
   assert dashes == [dashes[0], dashes[1]] * 2
-  rates = figures.styles(['a,lr=1', 'a,lr=2', 'b,lr=1', 'b,lr=2'])
-  assert rates['a,lr=1']['color'] == rates['a,lr=2']['color']
-  assert rates['a,lr=1']['linestyle'] != rates['a,lr=2']['linestyle']
+  rates = charts.palette(['a,lr=1', 'a,lr=2', 'b,lr=1', 'b,lr=2'])
+  assert rates['a,lr=1'].colour == rates['a,lr=2'].colour
+  assert rates['a,lr=1'].dash != rates['a,lr=2'].dash
 
 
-def axes_of(monkeypatch, draw) -> list:
-  """The axes of what a function draws."""
-  kept = []
-  monkeypatch.setattr(
-    figures, 'to_png', lambda figure: kept.append(figure) or b''
-  )
-  draw()
-  (figure,) = kept
-  return figure.axes
-
-
-def test_seeds_are_lines_alike_and_named_once(tmp_path, monkeypatch):
+def test_seeds_are_lines_alike_and_named_once(tmp_path):
   curve = [
     {'step': 1, 'loss': 3.0},
     {'step': 2, 'heldout_loss': 2.5, 'heldout_tokens': 9, 'heldout_exact': 0.1},
@@ -334,21 +323,26 @@ def test_seeds_are_lines_alike_and_named_once(tmp_path, monkeypatch):
     for name in MODELS
     for n in range(2)
   ]
-  loss, exact = axes_of(monkeypatch, lambda: figures.training(runs))
-  assert loss.get_ylabel() == 'nats per label'
-  assert loss.get_yscale() == 'log'
-  assert exact.get_ylabel() == 'exact, held out'
-  assert len(loss.lines) == len(exact.lines) == 6
-  assert len({line.get_color() for line in loss.lines}) == 3
-  (legend,) = loss.figure.legends
-  assert [text.get_text() for text in legend.texts] == list(MODELS)
+  spec = curves.draw_training(runs)
+  axes = [chart_specs.encoding(spec, 'y', n) for n in (0, 1)]
+  assert [axis['title'] for axis in axes] == [
+    'nats per label',
+    'exact, held out',
+  ]
+  assert axes[0]['scale']['type'] == 'log'
+  for number, values in enumerate(((2.5, 0.1), (0.1, 0.5))):
+    rows = chart_specs.rows(spec, number)
+    assert len({row['series'] for row in rows}) == 6
+    assert {(row['x'], row['value']) for row in rows} == {*enumerate(values, 2)}
+  assert chart_specs.encoding(spec, 'color')['scale']['domain'] == [*MODELS]
   few = run_of(tmp_path, entry(), curve=curve)
-  loss, _ = axes_of(monkeypatch, lambda: figures.training([few]))
-  assert loss.get_ylabel() == 'nats per token'
-  assert [line.get_label() for line in loss.lines] == ['m, training', 'm']
+  spec = curves.draw_training([few])
+  assert chart_specs.encoding(spec, 'y')['title'] == 'nats per token'
+  pale = [(row['x'], row['pale']) for row in chart_specs.rows(spec)]
+  assert pale == [(1, True), (2, False), (3, False)]
   mixed = [runs[0], few]
-  assert figures._unit(mixed) == 'nats'
-  assert figures.training([run_of(tmp_path)]) is None
+  assert curves._unit(mixed) == 'nats'
+  assert curves.draw_training([run_of(tmp_path)]) == {}
 
 
 @pytest.mark.parametrize(
@@ -360,7 +354,7 @@ def test_seeds_are_lines_alike_and_named_once(tmp_path, monkeypatch):
     ((0.0,), 'linear'),
   ],
 )
-def test_no_place_of_a_panel_is_lost(tmp_path, monkeypatch, places, scale):
+def test_no_place_of_a_panel_is_lost(tmp_path, places, scale):
   spec = {'metric': 'acceptance', 'spec': 'acceptance()', 'world': 'maps()'}
   parts = [
     entry(quantity='exact_by_epsilon', where={'epsilon': x}, **spec)
@@ -368,27 +362,24 @@ def test_no_place_of_a_panel_is_lost(tmp_path, monkeypatch, places, scale):
   ]
   run = run_of(tmp_path, entry(**spec), breakdown=parts)
   ((curve,),) = curves.panel_curves(tables.results([run], breakdown=True))
-  (axis,) = axes_of(monkeypatch, lambda: curves.draw_panels([curve]))
-  assert axis.get_xscale() == scale
-  (line,) = axis.lines
-  assert tuple(line.get_xdata()) == places
-  at = axis.transData.transform([(x, 0.5) for x in places])[:, 0]
-  left, right = axis.transAxes.transform([(0, 0), (1, 0)])[:, 0]
-  assert (np.diff(at) > 0.02 * (right - left)).all()
-  assert ((left <= at) & (at <= right)).all()
+  drawn = curves.draw_panels([curve], {})
+  axis = chart_specs.encoding(drawn, 'x')
+  assert axis['scale'].get('type', 'linear') == scale
+  assert tuple(row['x'] for row in chart_specs.rows(drawn)) == places
+  image = charts.render(drawn).decode()
+  assert image.count('aria-roledescription="point"') == len(places)
 
 
-def test_a_loss_of_0_is_drawn(tmp_path, monkeypatch):
+def test_a_loss_of_0_is_drawn(tmp_path):
   curve = [
     {'step': n, 'heldout_loss': loss} for n, loss in enumerate((3.0, 0.1, 0.0))
   ]
-  run = run_of(tmp_path, entry(), curve=curve)
-  (axis,) = axes_of(monkeypatch, lambda: figures.training([run]))
-  assert axis.get_yscale() == 'symlog'
-  assert np.isfinite(axis.transData.transform([(2, 0.0)])).all()
+  spec = curves.draw_training([run_of(tmp_path, entry(), curve=curve)])
+  assert chart_specs.encoding(spec, 'y')['scale']['type'] == 'symlog'
+  assert chart_specs.rows(spec)[2]['value'] == 0.0
 
 
-def test_curves_have_a_panel_for_each_setting(tmp_path, monkeypatch):
+def test_curves_have_a_panel_for_each_setting(tmp_path):
   runs = [
     run_of(
       tmp_path,
@@ -400,18 +391,26 @@ def test_curves_have_a_panel_for_each_setting(tmp_path, monkeypatch):
   runs[0].breakdown[3].update(value=None, low=None, high=None)
   (one,) = curves.curves(runs, tables.results(runs, breakdown=True))
   assert curves.banded(one)
-  default, castling = axes_of(monkeypatch, lambda: curves.draw_curves(one))
-  assert default.get_title() == 'default'
-  assert castling.get_title() == "world=chess(policy='castling')"
-  assert [len(line.get_xdata()) for line in default.lines] == [8, 9, 9]
-  assert default.get_xlim() == (0, 160)
-  assert default.get_ylim() == castling.get_ylim()
-  assert default.get_xlabel() == 'tokens of the sequence so far'
-  assert default.get_ylabel() == 'exact'
-  assert len(default.collections) == 3, 'bands'
+  spec = curves.draw_curves(one, {})
+  assert chart_specs.title(spec) == ['default']
+  assert chart_specs.title(spec, 1) == ["world=chess(policy='castling')"]
+  rows = chart_specs.rows(spec)
+  num = [sum(row['model'] == name for row in rows) for name in MODELS]
+  assert num == [8, 9, 9]
+  assert (rows[0]['x'], max(row['x'] for row in rows)) == (0, 160)
+  scales = [chart_specs.encoding(spec, 'y', n)['scale'] for n in (0, 1)]
+  assert scales[0] == scales[1]
+  assert chart_specs.encoding(spec, 'x')['title'] == [
+    'tokens of the sequence so far'
+  ]
+  assert chart_specs.encoding(spec, 'y')['title'] == 'exact'
+  band = chart_specs.panels(spec)[0]['layer'][0]
+  assert band['mark']['type'] == 'area'
+  (few,) = band['transform']
+  assert few['filter']['oneOf'] == [*MODELS]
 
 
-def test_figure_7_has_its_correlation(tmp_path, monkeypatch):
+def test_figure_7_has_its_correlation(tmp_path):
   """Of measured trials in rows.csv; a setting without rows has none."""
   place = [n % 5 for n in range(40)]
   value = [float(n % 7 > x) for n, x in enumerate(place)]
@@ -442,9 +441,9 @@ def test_figure_7_has_its_correlation(tmp_path, monkeypatch):
   assert whole.rows[0][-1] == said
   assert tables.lines(whole.rows[0][-1]) == tuple(said.split(' ', 1))
   assert first.heads[-1] == '4'
-  left, right = axes_of(monkeypatch, lambda: curves.draw_curves(one))
-  assert left.get_title() == f'default\nm: {said}'
-  assert right.get_title() == 'k=1'
+  spec = curves.draw_curves(one, {})
+  assert chart_specs.title(spec) == ['default', f'm: {said}']
+  assert chart_specs.title(spec, 1) == ['k=1']
 
 
 # All of it.
@@ -478,11 +477,16 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
   assert text.count('| naive,human |') == text.count('| copy_start,uniform |')
   assert '## exactness(num=4): exact' in text
   assert '![exactness: exact by tokens of the sequence so far; bands' in text
-  assert (out / 'exactness_exact_by_step.png').stat().st_size > 9999
+  assert (out / 'exactness_exact_by_step.svg').stat().st_size > 9999
   num = sum(len(json.loads((f / 'scores.json').read_text())) for f in folders)
   assert summary['results'] == num
   page = (out / 'report.html').read_text()
-  assert page.count('class="wide"') == 3
-  rows = (out / 'rows.csv').read_text().splitlines()
-  each = [(f / 'rows.csv').read_text().splitlines() for f in folders]
-  assert rows == each[0] + [line for lines in each[1:] for line in lines[1:]]
+  assert page.count('class="chart wide"') == 3
+  rows = [*csv.reader((out / 'rows.csv').read_text().splitlines())]
+  each = [
+    [*csv.reader((f / 'rows.csv').read_text().splitlines())] for f in folders
+  ]
+  assert rows[0] == ['run', *each[0][0]]
+  assert [row[1:] for row in rows[1:]] == [
+    row for of_run in each for row in of_run[1:]
+  ]

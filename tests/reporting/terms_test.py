@@ -4,13 +4,13 @@ import json
 import re
 import tarfile
 
-import numpy as np
 import pytest
 
 from tests import every_world
+from tests.reporting import chart_specs
 from wm import core
 from wm.core import registry
-from wm.reporting import catalog, collect, curves, figures, tables, write
+from wm.reporting import catalog, collect, curves, tables, write
 
 
 def entry(model='a', value=0.5, spec='compression()', **more) -> dict:
@@ -80,45 +80,30 @@ def test_two_way_streets_are_named_in_the_table(tmp_path):
   assert table.note == 'two_way: two-way streets at the current intersection'
 
 
-def drawn(monkeypatch, draw):
-  """The axes that a figure is drawn on."""
-  kept = []
-  usual = figures.new_axes
-  monkeypatch.setattr(
-    figures, 'new_axes', lambda *a, **k: kept.append(usual(*a, **k)) or kept[-1]
-  )
-  draw()
-  return kept[0][1]
-
-
-def test_curves_that_coincide_are_told_apart(tmp_path, monkeypatch):
+def test_curves_that_coincide_are_told_apart(tmp_path):
   runs = []
   for name in ('a', 'b', 'c'):
     parts = [entry(name, where={'two_way': n}) for n in range(20)]
     runs.append(collect.Run(tmp_path, [entry(name)], parts, [], None))
   (given,) = curves.curves(runs, tables.results(runs, breakdown=True))
-  (axis,) = drawn(monkeypatch, lambda: curves.draw_curves(given))
-  assert axis.get_xlabel() == 'two-way streets at the current intersection'
-  lines = axis.lines
-  assert len({line.get_marker() for line in lines}) == 3
-  widths = [line.get_linewidth() for line in lines]
-  assert widths == sorted(widths, reverse=True)
-  assert widths[0] > 2 * widths[-1]
-  marked = [
-    set(range(20)[slice(start, None, step)])
-    for start, step in (line.get_markevery() for line in lines)
-  ]
-  assert all(marked)
-  assert not marked[0] & marked[1] & marked[2]
+  spec = curves.draw_curves(given, {})
+  label = chart_specs.encoding(spec, 'x')['title']
+  assert ' '.join(label) == 'two-way streets at the current intersection'
+  shapes = chart_specs.encoding(spec, 'shape')['scale']
+  assert shapes['domain'] == ['a', 'b', 'c']
+  assert len(set(shapes['range'])) == 3
 
 
-def test_settings_that_coincide_stand_beside_each_other(monkeypatch):
+def test_settings_that_coincide_stand_beside_each_other():
   points = [entry(name, x=x) for name in 'ab' for x in (0, 1)]
-  (axis,) = drawn(monkeypatch, lambda: curves.draw_ablation('k', points))
-  first, second = (line.get_xdata() for line in axis.lines)
-  np.testing.assert_allclose(np.subtract(second, first), 0.12)
-  assert 'first k tokens' in axis.get_xlabel().replace('\n', ' ')
-  assert len({line.get_marker() for line in axis.lines}) == 2
+  spec = curves.draw_ablation('k', points, {})
+  assert chart_specs.encoding(spec, 'yOffset')['sort'] == ['a', 'b']
+  rows = chart_specs.rows(spec)
+  assert [(row['model'], row['x']) for row in rows] == [
+    *(('a', '1'), ('b', '1'), ('a', 'full'), ('b', 'full')),
+  ]
+  assert 'first k tokens' in ' '.join(chart_specs.title(spec))
+  assert len(set(chart_specs.encoding(spec, 'shape')['scale']['range'])) == 2
 
 
 def test_a_report_says_what_its_numbers_mean(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from tests import tiny
 from tests.evaluation import counted
 from wm.core import adapting, registry
-from wm.evaluation import scoring
+from wm.evaluation import results
 from wm.models.serving import adaptation
 from wm.runtime import partial_results, provenance
 
@@ -55,7 +55,7 @@ def test_a_killed_probe_goes_on_with_the_data_sets_it_has(
   process.start()
   process.join(120)
   assert process.exitcode == -signal.SIGKILL
-  folder = tmp_path / 'out' / scoring.UNFINISHED
+  folder = tmp_path / 'out' / results.UNFINISHED
   assert len([*folder.glob('*.npz')]) == 2
   made, whole = [], adaptation._AdaptRun.chunk
 
@@ -130,7 +130,7 @@ def test_hashes_tell_types_shapes_and_values_apart():
 def test_what_is_not_known_whole_keeps_nothing(tmp_path):
   """A user's model may be another one the next time."""
   world = tiny.World()
-  parts = scoring.ResultCache(
+  parts = results.ResultCache(
     *(tmp_path, {}, world, provenance.UNKNOWN, {}, lambda line: None)
   )
   with parts.unfinished(METRIC):

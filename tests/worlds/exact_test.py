@@ -9,8 +9,8 @@ import pytest
 
 import wm
 from tests import every_world
+from tests.kernels import dfa_ref as dfa
 from tests.kernels.base import product_ref
-from tests.kernels.dfa import ref as dfa
 from tests.launch import binaries
 from wm import core
 from wm.core import registry

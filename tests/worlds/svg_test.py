@@ -57,7 +57,7 @@ def test_like_pieces_are_drawn_once():
 
 def test_marks_of_a_board():
   drawn = svg.board(
-    8, 8, {5: svg.disc(svg.WHITE)}, legal=(5, 9), last=(1,), danger=(2, 3)
+    8, 8, {5: svg.disc(svg.WHITE)}, svg.Marks((5, 9), (1,), (2, 3))
   )
   assert drawn.count(svg.MARK) == 1
   assert drawn.count(svg.HERE) == 2
@@ -74,7 +74,7 @@ def test_every_chess_piece_has_a_shape_of_its_own():
 
 def test_a_board_is_small():
   pieces = {s: svg.chessman('PNBRQKpnbrqk'[s % 12]) for s in range(64)}
-  assert len(svg.board(8, 8, pieces, legal=range(64))) < 20_000
+  assert len(svg.board(8, 8, pieces, svg.Marks(range(64)))) < 20_000
 
 
 BAD = '<script>"&\'</script>'

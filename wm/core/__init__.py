@@ -27,7 +27,6 @@ from wm.core.basics import (
 )
 from wm.core.boundary import Boundary
 from wm.core.capabilities import (
-  Costed,
   Costs,
   Described,
   Enumerable,
@@ -63,6 +62,5 @@ from wm.core.predictor import (
 )
 from wm.core.queries import Answer, Query, QueryModel
 from wm.core.resources import Bounded, Cost
-from wm.core.sequences import Prefixes, Sequences
 from wm.core.verbal import PromptStyle, Verbal
-from wm.core.world import World
+from wm.core.world import Prefixes, Sequences, World

@@ -15,11 +15,11 @@ methods that it can. Metrics and models declare which of both they need;
     surface_labels  reads labels off the tokens without the rules
     functions       knows named functions of the state
   Written     writes a state as text and as a picture, and reads the text
-  Costed      knows what a sequence costs, and the optimal cost of its task
   Described   says more of itself for reports
     tags            names columns that results are broken down by
     move_tags       names kinds of moves that are scored apart
     stats           counts what its files or its generator gave
+    costs           knows what a sequence costs, and the least for its task
   Generative  knows how the sequences that it samples are distributed; where it
               is Latent too, its process has the `belief` about the hidden state
   Latent      has a state that its tokens do not determine; see wm.core.latent
@@ -42,8 +42,7 @@ import numpy as np
 from wm.core import boundary as boundaries
 from wm.core.basics import DEAD, can, optional
 from wm.core.boundary import Boundary
-from wm.core.sequences import Prefixes, Sequences
-from wm.core.world import World
+from wm.core.world import Prefixes, Sequences, World
 
 if TYPE_CHECKING:
   from wm.core.traced import Rules
@@ -288,16 +287,8 @@ class Costs(NamedTuple):
   least: np.ndarray
 
 
-class Costed(World):
-  """Knows what a sequence costs, and the least cost of its task."""
-
-  @abc.abstractmethod
-  def costs(self, sequences: Sequences) -> Costs:
-    """Costs of sequences, complete ones or not."""
-
-
 class Described(World):
-  """Says more of itself for reports: what columns, moves and counts it has.
+  """Says more of itself for reports: columns, kinds of moves, counts, costs.
 
   A class says what its columns are, as the axis of a figure has it:
 
@@ -325,6 +316,11 @@ class Described(World):
   @optional
   def stats(self) -> dict[str, int]:
     """Sizes of what the files or the generator gave, and what was dropped."""
+    raise NotImplementedError
+
+  @optional
+  def costs(self, sequences: Sequences) -> Costs:
+    """Costs of sequences, complete or not, and the least of their tasks."""
     raise NotImplementedError
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from wm.core.basics import can, optional, plug_in_name
 from wm.core.capabilities import SequenceProcess
-from wm.core.sequences import Sequences
-from wm.core.world import World
+from wm.core.world import Sequences, World
 
 
 class Rollout(NamedTuple):

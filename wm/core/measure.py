@@ -13,8 +13,7 @@ import numpy as np
 from wm.core.basics import Need, optional, plug_in_name, section
 from wm.core.predictor import Predictor, TokenReader
 from wm.core.resources import Bounded, Cost
-from wm.core.sequences import Sequences
-from wm.core.world import World
+from wm.core.world import Sequences, World
 
 if TYPE_CHECKING:
   import pathlib
@@ -80,7 +79,6 @@ def scores(
   columns: dict[str, np.ndarray] | None = None,
   counts: dict[str, int] | None = None,
   bounds: tuple[float, float | None] | None = (0.0, 1.0),
-  outliers: bool = False,
 ) -> Scores:
   """Scores with defaults filled in: all measured, every row its own group."""
   value = np.asarray(value, np.float64)
@@ -95,7 +93,6 @@ def scores(
     columns=dict(columns or {}),
     counts=dict(counts or {}),
     bounds=bounds,
-    outliers=outliers,
   )
 
 

@@ -22,8 +22,7 @@ import numpy as np
 
 from wm.core.basics import InputError, hash64, optional
 from wm.core.predictor import Tokens, histories
-from wm.core.sequences import Sequences
-from wm.core.world import World
+from wm.core.world import Sequences, World
 
 RULES = 'rules'
 MAX_TOKENS = 32_000  # Tokens of text before a question, by default.

@@ -10,6 +10,7 @@ or an oracle with more knowledge; see the metric force_law.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -395,15 +396,16 @@ def scores(
     columns = _columns(whose)
     if name == 'formula':
       columns['law'] = np.array(laws)
-    yield core.scores(
+    scores = core.scores(
       f'{name}{who}{end}',
       np.where(np.array(reasons) == '', values, np.nan),
       reason=reasons,
       group=columns['data_set'],
       columns=columns,
       bounds=BOUNDS.get(name),
-      outliers=name.startswith('exponent') or name == 'r2',
     )
+    outliers = name.startswith('exponent') or name == 'r2'
+    yield dataclasses.replace(scores, outliers=outliers)
 
 
 def _columns(judged: Sequence[LawVerdicts]) -> dict[str, np.ndarray]:

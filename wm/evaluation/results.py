@@ -7,13 +7,19 @@
     rows.csv                all rows of all parts, and rows.parquet where there
                             is pyarrow
     breakdown.json          entries of subsets of rows
+    unfinished/             what the metric at work has so far
 
 Of a part the rows are written first, and the JSON file says that they are
 whole. A file that was cut or changed is found out by its hash.
+
+A part is valid as long as all that its rows depend on is as it was
+(`wm.runtime.provenance`). Its summaries are computed anew where only the
+statistics have changed. `ResultCache` decides, and reads and writes the parts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -24,7 +30,7 @@ import math
 import pathlib
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -33,12 +39,18 @@ import wm
 from wm import core
 from wm.core import basics, registry
 from wm.evaluation import context, statistics
-from wm.runtime import files
+from wm.runtime import files, partial_results, provenance
 
 FOLDER = 'scores'
+UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
 FORMAT = 2
 
 Entry = dict[str, Any]
+Log = Callable[[str], None]
+
+# What a trial depends on besides the things themselves; what sums them up.
+_ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
+_SUMMARIES = (__name__,)
 
 # A side column is broken down only where it takes no more values than this.
 MOST_VALUES = 128
@@ -425,3 +437,144 @@ def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
   )
   files.write_json(folder / 'scores.json', entries)
   return entries
+
+
+class ResultCache:
+  """Cached and newly computed metric results of a run folder."""
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    claim: Mapping[str, Any],
+    world: core.World,
+    origin: provenance.Origin,
+    about: Entry,
+    log: Log,
+  ) -> None:
+    """Looks whether the folder is free.
+
+    Args:
+      folder: of the run.
+      claim: what the folder is claimed for once something is found.
+      world: the truth.
+      origin: what the predictor is made from.
+      about: what entries say of the run.
+      log: gets a line on what is kept, and on what is not and why.
+
+    Raises:
+      InputError: the folder is claimed for another run.
+    """
+    files.claimed(folder, 'score', claim)
+    self.folder, self.claim, self.world = folder, claim, world
+    self.about, self.log, self.made_of = about, log, origin
+    self.reader = provenance.Reader()
+    self.summed_from = self.reader.of(*_SUMMARIES).inputs
+    self.origins: dict[str, provenance.Origin] = {}
+
+  def origin(self, metric: core.Metric) -> provenance.Origin:
+    """All that the metric's rows depend on, as it was when first asked."""
+    # Taken before measuring: a source file that changes meanwhile must not
+    # count as what was run.
+    spec = registry.spec(metric)
+    if spec not in self.origins:
+      origin = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
+      unknown = origin.unknown or self.made_of.unknown
+      self.origins[spec] = origin._replace(unknown=unknown)
+    return self.origins[spec]
+
+  def load_valid(self, asked: Mapping[str, core.Metric]) -> dict[str, Part]:
+    """Spec -> part that still stands; the others are left out."""
+    for metric in asked.values():
+      self.origin(metric)  # Before anything is measured.
+    if self.made_of.unknown:
+      self.log(f'{self.made_of.unknown}: all is measured anew each time')
+    valid, stale = {}, False
+    for file in paths(self.folder):
+      try:
+        part = self._load_if_valid(file, asked)
+        valid[part.spec] = part
+      # Damaged, of another version, or made from other inputs: never an error.
+      except Unusable as error:
+        stale = True
+        self._discard(file, asked, error)
+    # What was put together from parts that stand no more must not be read.
+    if stale:
+      for name in JOINED:
+        (self.folder / name).unlink(missing_ok=True)
+    return valid
+
+  def _load_if_valid(
+    self, file: pathlib.Path, asked: Mapping[str, core.Metric]
+  ) -> Part:
+    """A part, its summaries as they would be made now; raises Unusable."""
+    part = read(file)
+    # Its metric may be a user's file that is gone.
+    try:
+      metric = asked.get(part.spec) or registry.make('metric', part.spec)
+    except core.InputError as error:
+      raise Unusable(str(error), part.spec) from error
+    origin = self.origin(metric)
+    why = part.unknown or origin.unknown
+    why = why or provenance.difference(part.origin, origin.inputs)
+    if why:
+      raise Unusable(why, part.spec)
+    # The rows stand; only the statistics over them are computed again.
+    changed = provenance.difference(part.summed_from, self.summed_from)
+    self.log(
+      f'{part.spec}: kept from before'
+      + (f', summed up anew: {changed}' if changed else '')
+    )
+    return self._written(metric, file, part) if changed else part
+
+  def _discard(
+    self,
+    file: pathlib.Path,
+    asked: Mapping[str, core.Metric],
+    error: Unusable,
+  ) -> None:
+    """Says why a part is not used; removes it where it is measured again."""
+    # A part that cannot be read is known by its file name.
+    specs = {path(self.folder, m.name, s): s for s, m in asked.items()}
+    spec = error.spec or specs.get(file, file.stem)
+    if spec not in asked:
+      self.log(f'{spec}: left out, name the metric to measure it: {error}')
+      return
+    remove(file)
+    if not self.made_of.unknown:
+      self.log(f'{spec}: measured anew: {error}')
+
+  def _written(
+    self, metric: core.Metric, file: pathlib.Path, part: Part
+  ) -> Part:
+    """Sums up the rows of a part and writes it."""
+    entries, breakdown = summed_up(
+      metric, part.scores, self.world, **part.about
+    )
+    # Written at once: results of a killed run are kept up to here.
+    part = dataclasses.replace(
+      part, entries=entries, breakdown=breakdown, summed_from=self.summed_from
+    )
+    write(file, part)
+    return part
+
+  def unfinished(
+    self, metric: core.Metric
+  ) -> contextlib.AbstractContextManager[None]:
+    """Keeps what a metric has so far, for a run that goes on after a kill."""
+    origin = self.origin(metric)
+    if origin.unknown:  # It may be another model's the next time.
+      return contextlib.nullcontext()
+    # Partial results count only for the same spec and the same inputs.
+    mark = partial_results.digest(
+      [registry.spec(metric), sorted(origin.inputs.items())]
+    )
+    return partial_results.kept(self.folder / UNFINISHED, mark)
+
+  def add(self, metric: core.Metric, rows: tuple[core.Scores, ...]) -> Part:
+    """Claims the folder and writes what a metric found."""
+    # Claimed with the first result, so that a run that fails leaves no mark.
+    files.claim(self.folder, 'score', self.claim)
+    spec, origin = registry.spec(metric), self.origin(metric)
+    file = path(self.folder, metric.name, spec)
+    part = Part(spec, *origin, {}, self.about, [], [], rows)
+    return self._written(metric, file, part)

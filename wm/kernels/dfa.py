@@ -432,7 +432,6 @@ def _renumbered(block, num):
 # Node n is a prefix legal from both states: first[n] and second[n] are the
 # rows after it, label[n] is its last label, parent[n] the node of the rest.
 
-VARIANTS = ('exact', 'published')
 # Nodes that one compiled call visits, in a fraction of a second.
 NODES = 1 << 22
 
@@ -451,6 +450,22 @@ class Suffixes(NamedTuple):
   lengths: np.ndarray
 
 
+class Published(NamedTuple):
+  """Makes `boundary` list only what the published program lists.
+
+  That program enumerates continuations of exactly `depth` labels, knows no
+  end label, and leaves a row at the first label, in the row's own order, that
+  leads to a row without an entry of its own.
+
+  Attributes:
+    turns: [S, A] label order of each row, DEAD padded; None is ascending.
+    has_entry: [S] bool; None is the rows with a legal label.
+  """
+
+  turns: np.ndarray | None = None
+  has_entry: np.ndarray | None = None
+
+
 def boundary(
   delta: np.ndarray,
   first: np.ndarray,
@@ -458,10 +473,8 @@ def boundary(
   first_goal: np.ndarray,
   second_goal: np.ndarray,
   depth: int,
-  variant: str = 'exact',
   *,
-  turns: np.ndarray | None = None,
-  has_entry: np.ndarray | None = None,
+  published: Published | None = None,
   end_first: bool = False,
 ) -> Suffixes:
   """Myhill-Nerode boundaries of T pairs of states, up to a length bound.
@@ -478,34 +491,23 @@ def boundary(
     first_goal: [T], NONE where there is none.
     second_goal: [T].
     depth: longest suffix, 1..127.
-    variant: 'exact', or 'published': only what the published program lists.
-      That program enumerates continuations of exactly `depth` labels, knows
-      no end label, and leaves a row at the first label, in the row's own
-      order, that leads to a row without an entry of its own.
-    turns: [S, A] label order of each row, DEAD padded; ascending by default.
-      Read by 'published' only.
-    has_entry: [S] bool; by default the rows with a legal label. Read by
-      'published' only.
+    published: how the published program enumerates; None is the exact boundary.
     end_first: whether the end label is the lowest of all or the highest.
 
   Raises:
-    InputError: rows outside the table, unequal lengths, or a depth or a
-      variant that there is not.
+    InputError: rows outside the table, unequal lengths, or a depth outside
+      its range.
   """
   columns = {'first': first, 'second': second}
   columns |= {'first_goal': first_goal, 'second_goal': second_goal}
   delta, *states = checks.states(delta, **columns)
   pairs = tuple(states)
-  if variant not in VARIANTS:
-    raise core.InputError(
-      f'unknown boundary variant {variant!r}; available: {VARIANTS}'
-    )
   if not 1 <= depth <= 127:
     raise core.InputError(f'depth is {depth}; expected 1..127')
   # Without rules all labels are followed, to any row.
   rules = (checks.frozen(np.ones((0, 0)), bool),) * 2
-  if variant == 'published':
-    rules = _published(delta, turns, has_entry, depth)
+  if published is not None:
+    rules = _published(delta, *published, depth)
     # That program knows no end label: no row is a goal.
     nowhere = checks.frozen(np.full(len(pairs[0]), checks.NONE), np.int32)
     pairs = *pairs[:2], nowhere, nowhere

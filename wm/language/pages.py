@@ -49,9 +49,9 @@ import wm
 from wm import core
 from wm.evaluation import statistics
 from wm.papers import declared
-from wm.reporting import papers, tables, write
+from wm.reporting import charts, papers, tables, write
+from wm.reporting.charts import Picture
 from wm.reporting.tables import Cell, Table
-from wm.reporting.write import Picture
 from wm.runtime import files, pages, provenance
 
 Row = Mapping[str, Any]
@@ -131,12 +131,13 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     files.write_text(place / 'report.md', plain)
     text = pages.render(
       *('wm.reporting', 'answers.html'),
+      script=charts.script_tag(page.pictures, place),
       lines=tables.lines,
       breakable=write.breakable,
       **values,
     )
     for picture in page.pictures:
-      (place / picture.name).write_bytes(picture.png)
+      (place / picture.name).write_bytes(picture.image)
     for title, rows in page.rows.items():
       _write_rows(place / f'{title}.csv', rows)
     files.write_text(place / 'report.html', text)
@@ -324,10 +325,17 @@ class Report:
       return value
     return filled(self.declared['interval'], value._asdict())
 
-  def picture(self, name: str, png: bytes, **values: Any) -> Picture:
-    """A figure with its declared caption, in which values are filled in."""
+  def picture(
+    self, name: str, drawn: bytes | charts.Spec, **values: Any
+  ) -> Picture:
+    """A figure with its declared caption, in which values are filled in.
+
+    drawn: a PNG, or a chart.
+    """
     caption = self.declared['figures'][name].format_map(values)
-    return Picture(f'{name}.png', caption, png)
+    if isinstance(drawn, bytes):
+      return Picture(f'{name}.png', caption, drawn)
+    return charts.picture(name, caption, drawn)
 
   def measure(self, text: str, frame: pd.DataFrame) -> Any:
     """A measure of rows, as 'share repaired moves of formed'."""

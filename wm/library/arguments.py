@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.options import Option, declared, refuse, typed, unmet
+from wm.options import Option, declared, mismatch, refuse, shown, unmet
 from wm.options import calls as option_calls
 from wm.options.calls import RouteSource, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
@@ -57,11 +57,11 @@ def _check(
   label, name = f'{call}: {parameter.name}', parameter.name
   if hint is None:  # Not annotated.
     return
-  if wrong := typed.mismatch(value, hint, str(parameter.annotation)):
-    refuse(f'{label}={typed.shown(value)}', wrong)
+  if wrong := mismatch(value, hint, str(parameter.annotation)):
+    refuse(f'{label}={shown(value)}', wrong)
   about = _limits(name, hint)
   if about and (wrong := unmet(value, about)):
-    refuse(f'{label}={typed.shown(value)}', wrong)
+    refuse(f'{label}={shown(value)}', wrong)
   if isinstance(value, list | tuple) and not value and parameter.default:
     refuse(f'{label}={value}', ' is empty; expected at least one')
   if name == 'name' and value is not None and not _printable(value):

@@ -18,7 +18,7 @@ from wm.core import inputs, registry
 from wm.evaluation import comparisons, results
 from wm.language import logs
 from wm.options.calls import Amount, Path
-from wm.reporting import collect, tables, write
+from wm.reporting import charts, collect, tables, write
 from wm.runtime import files, pages
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def report(
   *,
   wait: bool = False,
   notes: Sequence[str] = (),
+  chart_format: str = 'svg',
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Writes a report of scored runs: tables, curves and maps.
@@ -43,6 +44,8 @@ def report(
       or to a run's, are tabled.
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
+    chart_format: 'svg', the file of each chart beside the page, in a style
+      that journals take; 'pdf' adds a PDF of each.
     log: gets the number of results and the files.
 
   Returns:
@@ -54,6 +57,11 @@ def report(
   """
   if isinstance(folders, str | pathlib.Path):
     folders = [folders]
+  if chart_format not in charts.FORMATS:
+    raise core.InputError(
+      f'no chart format {chart_format!r}; '
+      f'{registry.suggest(chart_format, [*charts.FORMATS])}'
+    )
   several = list(folders)
   if out is None:
     if len(several) != 1:
@@ -74,7 +82,10 @@ def report(
     log(line)
   log(f'report: {summary["html"]}')
   log(f'        {summary["markdown"]}')
-  return pathlib.Path(summary['html'])
+  page = pathlib.Path(summary['html'])
+  if chart_format == 'pdf':
+    log(f'        {len(charts.write_pdf(page.parent))} charts as PDF')
+  return page
 
 
 def _place(out: Path, sources: Sequence[Path]) -> pathlib.Path:

@@ -177,12 +177,8 @@ class Metric(fewshot.FewShotMetric):
       quantities += force_laws.scores(verdicts, name, '')
     power = -force_tasks.free_power(task.tested)
     why = np.where(np.isnan(power), 'no_orbit', '')
-    quantities.append(
-      core.scores(
-        'exponent_r_free', power, reason=why, bounds=None, outliers=True
-      )
-    )
-    return tuple(quantities)
+    free = core.scores('exponent_r_free', power, reason=why, bounds=None)
+    return *quantities, dataclasses.replace(free, outliers=True)
 
   def task(self, world: core.Latent, seed: int) -> OrbitTasks:
     """Data sets that a model is tuned on, and what it is asked then."""

@@ -141,7 +141,7 @@ def _costs(
   group: np.ndarray,
   columns: dict[str, np.ndarray],
 ) -> list[core.Scores]:
-  if not isinstance(world, core.Costed):
+  if not core.can(world, core.Described.costs):
     return []
   # Prompts state the task, so all driven sequences have its least cost.
   costs = world.costs(core.Sequences(decoded.tokens, decoded.lengths))

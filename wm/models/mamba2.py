@@ -126,11 +126,10 @@ class Mamba2Mixer(recurrent.Mixer):
     x, b, c = self.read(xbc)
     dt = recurrent.used(dt, lengths_B)  # Pads: no decay, nothing added.
     y, state = scan_ssd.ssd(
+      scan_ssd.Rates(self.decay(dt), dt),
       x[:, :, 0],  # The kernel takes no dimension of ranks, `step` does.
-      self.decay(dt),
       b[:, :, 0],
       c[:, :, 0],
-      dt,
       self.start(x.shape[:1])[1],
       form=self.model.form,
       chunk=self.model.chunk,

@@ -7,6 +7,8 @@ A chart is one or several `Panel`s of rows: mappings with the keys
   low, high      the interval, None where there is none
   text           the value as tables show it, for tooltips; optional
   series         lines of one model that are not one line, as seeds; optional
+  n, about       how many trials, and a word on them; optional
+  pale           a value of a paper, or of training data; optional
 
 A page holds the specification itself, and draws it with a script that lies
 beside the page (`runtime`). The same specification becomes SVG or PDF without
@@ -17,10 +19,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.metadata
 import math
+import pathlib
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import markupsafe
 
 from wm.runtime import compute, files
 
@@ -106,7 +112,7 @@ def palette(
   for name, (model, variant) in parts.items():
     if name in grey:
       number = greys.index(name)
-      looks[name] = Look(BASELINE, MARKS[number % len(MARKS)], (2, 2))
+      looks[name] = Look(BASELINE, MARKS[number % len(MARKS)])
       continue
     number = models.index(model)
     looks[name] = Look(
@@ -127,6 +133,7 @@ class Panel(NamedTuple):
     guides: rows of lines without a model, as a diagonal; `model` is a label.
     x_scale, y_scale: arguments of `altair.Scale`.
     width, height: in pixels.
+    clip: lines end at the axes, where a scale leaves values out.
   """
 
   x: str
@@ -138,6 +145,7 @@ class Panel(NamedTuple):
   y_scale: Mapping[str, Any] = {}
   width: int = 270
   height: int = 200
+  clip: bool = False
 
 
 _WRAP = 44  # Characters of a line of a title.
@@ -161,6 +169,7 @@ def lines(
     intervals: 'band', 'bar', or '' of none.
     columns: panels in a row, at most; a page has fewer where it is narrow.
   """
+  looks = _present(panels, looks)
   drawn = [_lines(panel, looks, intervals) for panel in panels]
   return _chart(drawn, looks, columns)
 
@@ -169,13 +178,23 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
   alt = _altair()
   rows = _clean(panel.rows)
   models = [name for name in looks if any(r['model'] == name for r in rows)]
-  x = alt.X('x:Q', title=_wrapped(panel.x), scale=alt.Scale(**panel.x_scale))
+  ticks = {'tickMinStep': 1} if all(r['x'] % 1 == 0 for r in rows) else {}
+  if panel.x_scale.get('type'):
+    ticks['tickCount'] = 4
+  scale = alt.Scale(**panel.x_scale)
+  label = {'title': _wrapped(panel.x), 'axis': alt.Axis(**ticks)}
+  x = alt.X('x:Q', scale=scale, **label)
   axis = {'title': panel.y, 'scale': alt.Scale(**panel.y_scale)}
   color, shape, dash = _legend(looks)
   base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=color)
   layers = []
+  # Bands of baselines would be one haze.
+  clear = [name for name in models if looks[name].colour != BASELINE]
   if intervals and any(row.get('low') is not None for row in rows):
     span = base.encode(alt.Y('low:Q', **axis), alt.Y2('high:Q'))
+    if intervals == 'band':
+      few = alt.FieldOneOfPredicate('model', clear)
+      span = span.transform_filter(few)
     layers.append(
       span.mark_area(opacity=0.15)
       if intervals == 'band'
@@ -186,7 +205,7 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
   if any(row.get('joined', True) for row in rows):
     joined = drawn.transform_filter('datum.joined !== false')
     several = joined.encode(strokeDash=dash, detail=['series:N', 'pale:N'])
-    layers.append(several.mark_line(strokeWidth=1.6))
+    layers.append(several.mark_line(strokeWidth=1.6, clip=panel.clip))
   marks = drawn.transform_filter('datum.marked !== false').encode(
     shape=shape,
     fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
@@ -210,35 +229,36 @@ def dots(
   looks: Mapping[str, Look],
   *,
   columns: int = 3,
-  values: bool = False,
+  apart: bool = True,
 ) -> Spec:
   """Returns a chart of a mark and its interval for each category and model.
 
-  Categories go from top to bottom in the order of rows, and the models of one
-  stand below each other. Guides are vertical lines at `value`.
+  Categories go from top to bottom in the order of rows. Guides are vertical
+  lines at `value`.
 
   Args:
     panels: in order; the height of each is by its rows.
     looks: model -> look; see `palette`.
     columns: panels in a row, at most; a page has fewer where it is narrow.
-    values: write the number beside each mark.
+    apart: the models of a category stand below each other, not on one line.
   """
-  drawn = [_dots(panel, looks, values) for panel in panels]
+  looks = _present(panels, looks)
+  drawn = [_dots(panel, looks, apart) for panel in panels]
   return _chart(drawn, looks, columns)
 
 
-def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
+def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   alt = _altair()
   rows = _clean(panel.rows)
   models = [name for name in looks if any(r['model'] == name for r in rows)]
   categories = list(dict.fromkeys(row['x'] for row in rows))
   single = {r['x'] for r in rows} == {r['model'] for r in rows}
-  step = 22 if single else max(14, 12 * len(models) + 8)
-  y = alt.Y('x:N', title=panel.y or None, sort=categories)
+  step = 12 * len(models) + 8 if apart and not single else 20
+  y = alt.Y('x:N', title=None, sort=categories)
   axis = {'title': _wrapped(panel.x), 'scale': alt.Scale(**panel.x_scale)}
   color, shape, _ = _legend(looks, shown=not single)
   base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=color)
-  if not single:
+  if apart and not single:
     base = base.encode(yOffset=alt.YOffset('model:N', sort=models))
   pale = alt.condition('datum.pale', alt.value(_PALE), alt.value(1))
   span = base.encode(alt.X('low:Q', **axis), alt.X2('high:Q'))
@@ -251,9 +271,6 @@ def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
     span.mark_rule(strokeWidth=1.6),
     mark.mark_point(filled=True, size=60, strokeWidth=_THIN),
   ]
-  if values:
-    text = base.encode(alt.X('value:Q', **axis), text='short:N')
-    layers.append(text.mark_text(dy=-9, fontSize=10))
   if panel.guides:
     base = alt.Chart(alt.InlineData(values=_clean(panel.guides)))
     guide = base.encode(alt.X('value:Q', **axis), tooltip='model:N')
@@ -261,8 +278,36 @@ def _dots(panel: Panel, looks: Mapping[str, Look], values: bool) -> Any:
     layers.append(guide.mark_rule(strokeDash=[5, 4], strokeWidth=1, **look))
     text = guide.encode(text='model:N', y=alt.value(-4))
     layers.append(text.mark_text(fontSize=9, **look))
-  frame = _frame(panel) | {'height': step * len(categories)}
+  # Beside a few categories a title would be longer than its axis.
+  above = [*_title(panel.title), *_title(panel.y)]
+  frame = _frame(panel._replace(title=above))
+  frame['height'] = step * len(categories)
   return alt.layer(*layers).properties(**frame)
+
+
+def shares(panels: Sequence[Panel], names: Iterable[str]) -> Spec:
+  """Returns a chart of stacked bars from 0 to 1, one for each category x; the
+  `model` of a row is the part's name, one of `names`.
+  """
+  alt = _altair()
+  looks = palette(names)
+  color, *_ = _legend(looks)
+  if len(looks) > len(COLOURS):
+    color.scale = alt.Scale(domain=[*looks], scheme='tableau20')
+  drawn = []
+  for panel in panels:
+    rows = _clean(panel.rows)
+    categories = list(dict.fromkeys(row['x'] for row in rows))
+    length = {'title': _wrapped(panel.x), 'scale': alt.Scale(domain=[0, 1])}
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+      alt.X('sum(value):Q', **length),
+      alt.Y('x:N', title=panel.y or None, sort=categories),
+      color,
+      tooltip=_tips(rows, panel.y, panel.x),
+    )
+    frame = _frame(panel) | {'height': 20 * len(categories)}
+    drawn.append(base.mark_bar().properties(**frame))
+  return _chart(drawn, looks, 2)
 
 
 def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
@@ -291,6 +336,34 @@ def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
     frame = _frame(panel) | {'height': 22 * len(names)}
     drawn.append(alt.layer(field, number).properties(**frame))
   return _chart(drawn, {}, columns)
+
+
+def log_scale(values: Iterable[float], factor: float) -> dict[str, Any]:
+  """Returns arguments of `altair.Scale` for an axis in logs; {} of a plain one.
+
+  Where there is a 0 or less, which has no logarithm, the axis is plain from
+  there to the least positive value, so that no point is lost.
+
+  factor: greatest over least positive value, from which an axis is in logs.
+  """
+  numbers = list(values)
+  positive = [value for value in numbers if value > 0]
+  if not positive or max(positive) <= factor * min(positive):
+    return {}
+  if len(positive) == len(numbers):
+    return {'type': 'log', 'nice': False}
+  return {'type': 'symlog', 'constant': min(positive), 'nice': False}
+
+
+def _present(
+  panels: Sequence[Panel], looks: Mapping[str, Look]
+) -> dict[str, Look]:
+  """Returns the looks of the models that are drawn; those without one get the
+  next.
+  """
+  names = dict.fromkeys(str(r['model']) for p in panels for r in p.rows)
+  every = palette([name for name in names if name not in looks]) | {**looks}
+  return {name: every[name] for name in names}
 
 
 def _clean(rows: Iterable[Row]) -> list[dict[str, Any]]:
@@ -343,10 +416,13 @@ def _wrapped(text: str) -> Any:
   return textwrap.wrap(text, _WRAP) or None
 
 
+def _title(text: str | Sequence[str]) -> list[str]:
+  return textwrap.wrap(text, _WRAP) if isinstance(text, str) else [*text]
+
+
 def _frame(panel: Panel) -> dict[str, Any]:
   alt = _altair()
-  title = panel.title
-  text = textwrap.wrap(title, _WRAP) if isinstance(title, str) else [*title]
+  text = _title(panel.title)
   more = {'title': alt.Title(text)} if text else {}
   return {'width': panel.width, 'height': panel.height, **more}
 
@@ -358,12 +434,71 @@ def _chart(
   alt = _altair()
   whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
   spec: Spec = whole.to_dict()
-  spec.pop('config')
-  spec['usermeta'] = {'longest': max(map(len, looks), default=0)}
+  del spec['config'], spec['$schema']  # A page names no other host.
+  spec['usermeta'] = {
+    'longest': max(map(len, looks), default=0),
+    'grey': any(look.colour == BASELINE for look in looks.values()),
+  }
   return spec
 
 
 # Styles, files and the script.
+
+
+class Picture(NamedTuple):
+  """A picture of a page.
+
+  Attributes:
+    name: of its file in the page's folder.
+    caption: below it.
+    image: its content, PNG or, of a chart, SVG.
+    link: name of an interactive page, or ''.
+    chart: the specification that a page draws instead of the image, if any.
+    part: key of the section of a report that shows it, or ''.
+  """
+
+  name: str
+  caption: str
+  image: bytes
+  link: str = ''
+  chart: Spec | None = None
+  part: str = ''
+
+  @property
+  def on_page(self) -> Spec:
+    """The chart in the style of a page, for `charts.js`."""
+    return _styled(self.chart or {}, paper=False)
+
+  @property
+  def wide(self) -> bool:
+    """Does it have several panels?"""
+    if self.chart is not None:
+      return 'concat' in self.chart
+    # A PNG begins with 16 bytes of signature, length and type.
+    return int.from_bytes(self.image[16:20], 'big') > 1000
+
+
+def picture(name: str, caption: str, spec: Spec) -> Picture:
+  """Returns a chart as a picture of the file NAME.svg.
+
+  The caption goes on with the number of trials of a mark, and with what is
+  pale or grey.
+  """
+  rows = [row for part in spec['datasets'].values() for row in part]
+  counts = [int(row['n']) for row in rows if row.get('n') is not None]
+  pale = {row.get('about') for row in rows if row.get('pale')}
+  words = [caption]
+  if counts:
+    low, high = min(counts), max(counts)
+    most = f' to {high:,}' if high > low else ''
+    words.append(f'a mark is of n = {low:,}{most} trials')
+  if len(pale) == 1:
+    words.append(f'pale: {pale.pop()}')
+  if spec['usermeta']['grey']:
+    words.append('baselines are grey')
+  full = '; '.join(words)
+  return Picture(f'{name}.svg', full, render(spec), chart=spec)
+
 
 _GREY = '#88888855'
 
@@ -425,24 +560,24 @@ def _blackened(value: Any) -> Any:
   return '#000' if value == 'currentColor' else value
 
 
-def on_page(spec: Spec) -> Spec:
-  """Returns a specification in the style of a page, for `charts.js`."""
-  return _styled(spec, paper=False)
-
-
 FORMATS = 'svg', 'pdf'
 
 
-def render(spec: Spec, form: str = 'svg') -> bytes:
-  """Returns a chart as a file in a style that journals take.
+def render(spec: Spec) -> bytes:
+  """Returns a chart as SVG, in a style that journals take."""
+  image: str = _vl_convert().vegalite_to_svg(_styled(spec, paper=True))
+  return image.encode()
 
-  form: one of `FORMATS`.
-  """
-  vl_convert = _vl_convert()
-  styled = _styled(spec, paper=True)
-  if form == 'pdf':
-    return vl_convert.vegalite_to_pdf(styled)
-  return vl_convert.vegalite_to_svg(styled).encode()
+
+def write_pdf(folder: pathlib.Path) -> list[pathlib.Path]:
+  """Writes NAME.pdf beside each NAME.svg of a report; returns their paths."""
+  written = []
+  for path in sorted(folder.glob('*.svg')):
+    image = path.read_text(encoding='utf-8')
+    written.append(path.with_suffix('.pdf'))
+    with files.replacing(written[-1]) as name:
+      pathlib.Path(name).write_bytes(_vl_convert().svg_to_pdf(image))
+  return written
 
 
 @functools.cache
@@ -452,12 +587,32 @@ def runtime() -> str:
   It is bundled once and lies in the user's cache folder after that, as
   bundling takes ten seconds.
   """
-  vl_convert = _vl_convert()
-  name = f'vega-{vl_convert.__version__}.js'
+  name = f'vega-{importlib.metadata.version("vl-convert-python")}.js'
   path = compute.cache_folder().parent / name
   if path.is_file():
     return path.read_text(encoding='utf-8')
-  script = vl_convert.javascript_bundle()
+  script: str = _vl_convert().javascript_bundle()
   with contextlib.suppress(OSError):  # A home that cannot be written.
     files.write_text(path, script)
   return script
+
+
+SCRIPT = 'vega.js'
+
+
+def script_tag(
+  pictures: Iterable[Picture], folder: pathlib.Path, *, embed: bool = False
+) -> markupsafe.Markup:
+  """Returns the tag of the script that draws a page's charts; '' of none.
+
+  The script lies beside the page, in `folder`, and is written there; with
+  `embed` it is part of the page.
+  """
+  if not any(picture.chart for picture in pictures):
+    return markupsafe.Markup('')
+  if embed:
+    # A page's script ends at the first tag that closes one.
+    inline = runtime().replace('</script', r'<\/script')
+    return markupsafe.Markup(f'<script>{inline}</script>')
+  files.write_text(folder / SCRIPT, runtime())
+  return markupsafe.Markup(f'<script defer src="{SCRIPT}"></script>')

@@ -1,4 +1,4 @@
-"""Results by a property of trials, by calibration bins and by ablated fields.
+"""Results by a property of trials, calibration bins, ablated fields, steps.
 
 A property with few values is rows of a table, with many a line. A metric gives
 calibration as pairs of quantities, in as many bins as it likes:
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from wm.reporting import catalog, collect, figures, tables
+from wm.reporting import catalog, charts, collect, tables
+from wm.reporting.charts import Look
 from wm.reporting.collect import Entry, Run
 
 if TYPE_CHECKING:
@@ -192,76 +193,84 @@ def breakdown_table(
 
 
 _PANELS = 6
+_PLACES: Mapping[str, Any] = {'zero': False, 'nice': False}
+_SHARE: Mapping[str, Any] = {'domain': [0, 1]}
 
 
-def draw_curves(curve: Curve) -> bytes:
+def _point(model: str, x: Any, entry: Entry, **more: Any) -> dict[str, Any]:
+  """Returns a row of a chart; see `charts`."""
+  return {
+    **{'model': model, 'x': x, 'value': entry['value']},
+    **{'low': entry['low'], 'high': entry['high']},
+    **{'text': str(tables.interval(entry)), 'about': tables.trials(entry)},
+    'n': entry['n'],
+    **more,
+  }
+
+
+def _points(frame: pd.DataFrame) -> list[dict[str, Any]]:
+  """Returns the rows of a chart over the places of breakdowns."""
+  columns = frame.model, frame.place, frame.entry, frame.run
+  return [
+    _point(model, place, entry, series=str(run))
+    for model, place, entry, run in zip(*columns, strict=True)
+    if entry['value'] is not None
+  ]
+
+
+def draw_curves(curve: Curve, looks: Mapping[str, Look]) -> charts.Spec:
   """Draws a panel per setting, with a line per model over a number.
 
   Of many settings the plainest alone. Above a panel are the correlations of
-  few models.
+  few models. Heights can be compared between panels.
   """
   settings = list(curve.points.groupby('spec', sort=False))
   if len(settings) > _PANELS:
     settings = [min(settings, key=lambda setting: len(setting[0]))]
-  names = list(dict.fromkeys(curve.points.model))
-  looks = figures.styles(names)
   titles = tables.differing([text for text, _ in settings])
-  figure, axes = figures.new_axes(len(settings), across=3)
-  for axis, (text, part) in zip(axes, settings, strict=True):
-    correlations = []
-    for (run, name), line in part.groupby(['run', 'model'], sort=False):
-      place = names.index(name)
-      look = looks[name] | figures.told_apart(place, len(names), len(line))
-      points = [
-        (x, entry['value'], entry['low'], entry['high'])
-        for x, entry in zip(line.place, line.entry, strict=True)
-        if entry['value'] is not None
-      ]
-      band = {'lw': 0} if banded(curve) else {'alpha': 0}
-      figures.draw_line(axis, name, points, look, **band)
-      if (correlation := curve.correlations.get((text, run))) and banded(curve):
-        correlations.append(
-          figures.literal(f'{name}: {tables.correlation(correlation)}')
-        )
-    title = (
-      []
-      if len(settings) == 1
-      else [textwrap.fill(figures.literal(titles[text]), 44)]
+  shown = {text: _points(part) for text, part in settings}
+  ends = [
+    row[key]
+    for rows in shown.values()
+    for row in rows
+    for key in ('low', 'value', 'high')
+    if row[key] is not None
+  ]
+  low, high = min(ends, default=0), max(ends, default=1)
+  scale = {'domain': [min(low, 0) if low < high / 2 else low, high]}
+  panels = []
+  for text, part in settings:
+    title = [] if len(settings) == 1 else textwrap.wrap(titles[text], 44)
+    names = part.drop_duplicates('run')
+    for run, name in zip(names.run, names.model, strict=True):
+      correlation = curve.correlations.get((text, run))
+      if correlation and banded(curve):
+        title.append(f'{name}: {tables.correlation(correlation)}')
+    panels.append(
+      charts.Panel(
+        *(curve.axis, curve.quantity, shown[text], title),
+        x_scale=_PLACES,
+        y_scale=scale,
+      )
     )
-    axis.set_title('\n'.join([*title, *correlations]), fontsize=9)
-    axis.set(xlabel=textwrap.fill(curve.axis, 44), ylabel=curve.quantity)
-    axis.margins(x=0)
-  low = min(axis.get_ylim()[0] for axis in axes)
-  high = max(axis.get_ylim()[1] for axis in axes)
-  low = min(low, -0.02 * high) if low < high / 2 else low
-  for axis in axes:
-    axis.set(ylim=(low, high))
-  figures.draw_legend(figure, axes, (2, 5, 7)[min(len(axes), 3) - 1])
-  return figures.to_png(figure)
+  return charts.lines(panels, looks, intervals='band' if banded(curve) else '')
 
 
-def draw_panels(curves: Sequence[Curve]) -> bytes:
+def draw_panels(
+  curves: Sequence[Curve], looks: Mapping[str, Look]
+) -> charts.Spec:
   """Draws a small panel per curve, with a line per model; no intervals."""
-  looks = figures.styles(list(dict.fromkeys(curves[0].points.model)))
-  figure, axes = figures.new_axes(len(curves), size=(3.2, 2.6))
-  for axis, curve in zip(axes, curves, strict=True):
-    for number, (name, line) in enumerate(
-      curve.points.groupby('model', sort=False)
-    ):
-      look = looks[name] | figures.told_apart(number, len(looks), len(line))
-      points = [
-        (x, entry['value'], None, None)
-        for x, entry in zip(line.place, line.entry, strict=True)
-        if entry['value'] is not None
-      ]
-      figures.draw_line(axis, name, points, look)
-    scale = figures.log_scale(list(curve.points.place), _DECADES)
-    if scale:
-      axis.set_xscale(**scale)
-    axis.set(xlabel=textwrap.fill(curve.axis, 32), ylim=(-0.03, 1.03))
-  axes[0].set_ylabel(curves[0].quantity.partition('_')[0])
-  figures.draw_legend(figure, axes, 5)
-  return figures.to_png(figure)
+  panels = [
+    charts.Panel(
+      *(curve.axis, curve.quantity.partition('_')[0], _points(curve.points)),
+      x_scale=charts.log_scale(curve.points.place, _DECADES) or _PLACES,
+      y_scale=_SHARE,
+      width=220,
+      height=160,
+    )
+    for curve in curves
+  ]
+  return charts.lines(panels, looks, intervals='')
 
 
 _DECADES = 100  # Greatest place over the least, from which an axis is in logs.
@@ -313,45 +322,34 @@ def ablations(frame: pd.DataFrame) -> dict[str, list[Entry]]:
   }
 
 
-_ASIDE = 0.24  # Of the way to the next value, over which models are spread.
+def draw_ablation(
+  field: str, points: Sequence[Entry], looks: Mapping[str, Look]
+) -> charts.Spec:
+  """Draws a panel per quantity, with a mark per model for a field's values.
 
-
-def draw_ablation(field: str, points: Sequence[Entry]) -> bytes:
-  """Draws a panel per quantity, with a line per model over a field's values.
-
-  Values ascend from left to right. A 0 comes last, as 'full', where the field's
+  Values ascend from top to bottom. A 0 comes last, as 'full', where the field's
   docstring says that 0 is all.
   """
-  quantities = list(dict.fromkeys((p['metric'], p['quantity']) for p in points))
-  models = list(dict.fromkeys(p['model'] for p in points))
-  figure, axes = figures.new_axes(len(quantities))
-  looks = figures.styles(models)
-  for axis, (metric, quantity) in zip(axes, quantities, strict=True):
-    mine = [
-      p for p in points if (p['metric'], p['quantity']) == (metric, quantity)
-    ]
+  panels = []
+  for metric, quantity in dict.fromkeys(
+    (p['metric'], p['quantity']) for p in points
+  ):
     text = catalog.attributes(catalog.metric_class(metric)).get(field, '')
     places = _ordered({p['x'] for p in points}, '0 is all' in text)
-    for number, model in enumerate(models):
-      # Beside each other, so that equal values do not hide each other.
-      aside = _ASIDE * (number - (len(models) - 1) / 2) / len(models)
-      line = sorted(
-        (list(places).index(p['x']) + aside, p['value'], p['low'], p['high'])
-        for p in mine
-        if p['model'] == model
-      )
-      look = looks[model] | figures.told_apart(number, len(models), 1)
-      figures.draw_line(axis, model, line, look)
-    axis.set_xticks(range(len(places)), places.values(), fontsize=8)
-    words = textwrap.fill(catalog.field(metric, field), 44)
+    rows = [
+      _point(p['model'], label, p)
+      for place, label in places.items()
+      for p in points
+      if (p['metric'], p['quantity'], p['x']) == (metric, quantity, place)
+    ]
+    words = catalog.field(metric, field)
     title = f'{metric}: {quantity}'
-    axis.set(title=title, xlabel=words, ylim=(-0.03, 1.03))
-  figures.draw_legend(figure, axes, 5)
-  return figures.to_png(figure)
+    panels.append(charts.Panel(quantity, words, rows, title, x_scale=_SHARE))
+  return charts.dots(panels, looks)
 
 
 def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:
-  """Returns values from left to right -> labels; whole: whether 0 means all."""
+  """Returns values in order -> labels; whole: whether 0 means all."""
   if not all(isinstance(value, int | float) for value in values):
     return {value: str(value) for value in sorted(values, key=str)}
   labels = {value: str(value) for value in sorted(values)}
@@ -362,7 +360,6 @@ def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:
 
 
 _CALIBRATION = r'^(?P<half>axis|curve)_(?P<oracle>\w+)_(?P<middle>[\d.]+)$'
-_TITLE_WIDTH = 44  # Characters of a title's line.
 
 
 class Calibration(NamedTuple):
@@ -402,31 +399,107 @@ def calibrations(frame: pd.DataFrame) -> list[list[Calibration]]:
   return [*by_metric.values()]
 
 
-def draw_calibrations(panels: Sequence[Calibration]) -> bytes:
-  """Draws a panel for each oracle and setting, with a line for each model."""
-  figure, axes = figures.new_axes(len(panels), across=3, size=(4.4, 4.4))
-  names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
-  looks = figures.styles(names)
+def draw_calibrations(
+  panels: Sequence[Calibration], looks: Mapping[str, Look]
+) -> charts.Spec:
+  """Draws a panel for each oracle and setting, with a line for each model.
+
+  All axes are alike: a diagonal is one, and panels can be compared.
+  """
   specs = list(dict.fromkeys(panel.spec for panel in panels))
   titles = tables.differing(specs) if len(specs) > 1 else {}
-  for axis, panel in zip(axes, panels, strict=True):
-    for name, line in panel.lines.items():
-      points = [
-        (at['value'], entry['value'], entry['low'], entry['high'])
-        for at, entry in line
-      ]
-      apart = figures.told_apart(names.index(name), len(names), len(line))
-      figures.draw_line(axis, name, points, looks[name] | apart, lw=0)
-    axis.set(xlabel=f'oracle: {panel.oracle}', ylabel='model')
-    axis.set_title(
-      textwrap.fill(titles.get(panel.spec, ''), _TITLE_WIDTH), fontsize=9
-    )
-  # All axes alike: a diagonal is one, and panels can be compared.
-  ends = [end for axis in axes for end in (*axis.get_xlim(), *axis.get_ylim())]
-  whole = min(ends), max(ends)
-  diagonal = {'color': 'black', 'linestyle': '--', 'linewidth': 1}
-  for axis in axes:
-    axis.plot(whole, whole, **diagonal, label='as the oracle')
-    axis.set(xlim=whole, ylim=whole, aspect='equal')
-  figures.draw_legend(figure, axes, 5)
-  return figures.to_png(figure)
+  shown = [
+    [
+      _point(name, at['value'], entry)
+      for name, line in panel.lines.items()
+      for at, entry in line
+    ]
+    for panel in panels
+  ]
+  ends = [
+    row[key]
+    for rows in shown
+    for row in rows
+    for key in ('x', 'value', 'low', 'high')
+    if row[key] is not None
+  ]
+  whole = [min(ends), max(ends)]
+  diagonal = [
+    {'model': 'as the oracle', 'x': end, 'value': end, 'label': end == whole[1]}
+    for end in whole
+  ]
+  return charts.lines(
+    [
+      charts.Panel(
+        *(f'oracle: {panel.oracle}', 'model', rows),
+        title=titles.get(panel.spec, ''),
+        guides=diagonal,
+        x_scale={'domain': whole},
+        y_scale={'domain': whole},
+        height=270,
+      )
+      for panel, rows in zip(panels, shown, strict=True)
+    ],
+    looks,
+  )
+
+
+_FEW_LOGS = 4  # Runs whose training loss is drawn beside the held-out one.
+
+
+def draw_training(
+  runs: Sequence[Run], looks: Mapping[str, Look] = {}
+) -> charts.Spec:
+  """Draws the held-out loss and other held-out values by step; {} if no run
+  has a log.
+
+  Runs of one name are seeds of one model and are drawn alike. Of few runs the
+  training loss is drawn too, pale.
+  """
+  trained = [run for run in runs if run.curve]
+  if not trained:
+    return {}
+  keys = dict.fromkeys(
+    key for run in trained for row in run.curve for key in row
+  )
+  usual = ('heldout_loss', 'heldout_tokens')
+  more = [
+    key
+    for key in keys
+    if key.startswith('heldout_') and not key.startswith(usual)
+  ]
+  panels = []
+  for key in ('heldout_loss', *more):
+    title = key.removeprefix('heldout_')
+    both = len(trained) <= _FEW_LOGS and title == 'loss'
+    rows = [
+      {
+        **{'model': run.name, 'series': str(place), 'x': row['step']},
+        **{'value': row[name], 'pale': name != key, 'marked': name == key},
+        'about': 'training batches' if name != key else 'held-out sequences',
+      }
+      for place, run in enumerate(trained)
+      for name in ((title, key) if both else (key,))
+      for row in _thinned([row for row in run.curve if name in row])
+    ]
+    unit = _unit(trained) if title == 'loss' else f'{title}, held out'
+    values = [row['value'] for row in rows]
+    scale = charts.log_scale(values, 10) if title == 'loss' else {}
+    panels.append(charts.Panel('step', unit, rows, y_scale=scale, width=330))
+  return charts.lines(panels, looks)
+
+
+_LOGGED = 200  # Points of a line, at most.
+
+
+def _thinned(rows: Sequence[dict]) -> Sequence[dict]:
+  return rows[:: -(-len(rows) // _LOGGED) or 1]
+
+
+def _unit(runs: Sequence[Run]) -> str:
+  """Returns the unit of the logged loss; a loss of states is a mean over
+  labels.
+  """
+  by_state = {run.training.get('objective') == 'state' for run in runs}
+  units = {True: 'nats per label', False: 'nats per token'}
+  return units[by_state.pop()] if len(by_state) == 1 else 'nats'

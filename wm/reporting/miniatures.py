@@ -24,28 +24,27 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from wm import core
 from wm.core import registry
 from wm.reporting import (
   ceilings,
+  charts,
   collect,
-  figures,
   findings,
   tables,
   units,
   verdicts,
 )
-from wm.reporting.findings import Claim, Quantity
+from wm.reporting.charts import Picture
+from wm.reporting.findings import Quantity
 from wm.reporting.units import Amount, Rows, Unit
 from wm.reporting.verdicts import Judged
-from wm.reporting.write import Picture, breakable
+from wm.reporting.write import breakable
 from wm.runtime import files, pages
 
 TITLE = 'What the papers found, in miniature'
@@ -164,12 +163,15 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
   place, out = pathlib.Path(folder), pathlib.Path(out)
   verdicts, read = judged(place)
   with files.stage_lock(out, 'report'):
+    sections = [_section(verdict, read, place, out) for verdict in verdicts]
+    drawn = [picture for section in sections for picture in section.pictures]
     values: dict[str, Any] = {
+      'script': charts.script_tag(drawn, out),
       'title': TITLE,
       'lead': _lead(read),
       'verdicts': _verdicts(verdicts),
       'costs': _costs(read),
-      'sections': [_section(verdict, read, place, out) for verdict in verdicts],
+      'sections': sections,
       'everything': [_all(name, rows) for name, rows in read.items() if rows],
     }
     for name, more in (
@@ -192,10 +194,16 @@ def _section(
   rows = units.of_committed_code(read[finding.miniature]).rows
   results = place / 'results' / finding.miniature
   pictures = []
-  for number, png in enumerate(draw_finding(judged, rows, results)):
-    name = f'{finding.name}-{number}.png'
-    pictures.append(Picture(name, f'{finding.title}: {_legend(judged)}', png))
-    (out / name).write_bytes(png)
+  caption = f'{finding.title}: {_legend(judged)}'
+  for number, drawn in enumerate(draw_finding(judged, rows, results)):
+    name = f'{finding.name}-{number}'
+    picture = (
+      Picture(f'{name}.png', caption, drawn)
+      if isinstance(drawn, bytes)
+      else charts.picture(name, caption, drawn)
+    )
+    (out / picture.name).write_bytes(picture.image)
+    pictures.append(picture)
   return Section(
     judged,
     verdicts.rule_text(judged),
@@ -309,8 +317,9 @@ Points = list[tuple[float, Amount]]
 
 def draw_finding(
   judged: Judged, rows: Rows, results: pathlib.Path
-) -> list[bytes]:
-  """PNG images of a finding; [] where there is nothing to draw.
+) -> Sequence[bytes | charts.Spec]:
+  """Charts of a finding, or PNG images of maps; [] where there is nothing to
+  draw.
 
   Args:
     judged: the finding.
@@ -347,28 +356,37 @@ def draw_finding(
   return [draw(lines, picture)]
 
 
-def _draw_bars(judged: Judged) -> list[bytes]:
-  seen: dict[str, tuple[Claim, dict[str, Amount]]] = {}
+def _row(name: str, x: Any, amount: Amount) -> dict[str, Any]:
+  """Returns a row of a chart; see `charts`."""
+  ends = {'low': amount.low, 'high': amount.high}
+  return {'model': name, 'x': x, 'value': amount.value, **ends}
+
+
+def _printed(name: str, x: Any, value: float) -> dict[str, Any]:
+  """Returns a row of a chart with what a paper prints."""
+  looks = {'pale': True, 'joined': False}
+  return {'model': name, 'x': x, 'value': value, 'about': 'the paper', **looks}
+
+
+def _draw_bars(judged: Judged) -> list[charts.Spec]:
+  panels: dict[str, tuple[dict, dict]] = {}
   for claim in judged.finding.claims:  # Those of one quantity share a panel.
     if measured := judged.amounts_of(claim):
-      before = seen.get(claim.label, (claim, {}))[1]
-      seen[claim.label] = claim, {**before, **measured}
-  if not seen:
+      ours, theirs = panels.setdefault(claim.label, ({}, {}))
+      ours |= {name: _row(name, name, x) for name, x in measured.items()}
+      theirs |= {
+        name: _printed(name, name, claim.published[name])
+        for name in measured
+        if name in claim.published
+      }
+  if not panels:
     return []
-  figure, axes = figures.new_axes(len(seen))
-  for axis, (claim, held) in zip(axes, seen.values(), strict=True):
-    for place, (name, amount) in enumerate(held.items()):
-      error = None
-      if amount.low is not None and amount.high is not None:
-        error = [[amount.value - amount.low], [amount.high - amount.value]]
-      axis.bar(place, amount.value, 0.6, color='C0', alpha=0.35)
-      axis.errorbar(place, amount.value, error, fmt='o', color='C0', capsize=3)
-      if name in claim.published:
-        axis.plot(place + 0.4, claim.published[name], 'D', mfc='none', c='C3')
-    axis.set_xticks(range(len(held)), list(held), rotation=20, ha='right')
-    axis.set_xlim(-0.6, len(held) - 0.4)
-    axis.set_title(textwrap.fill(claim.label, 40), fontsize=9)
-  return [figures.to_png(figure)]
+  names = dict.fromkeys(name for ours, _ in panels.values() for name in ours)
+  drawn = [
+    charts.Panel('', '', [*ours.values(), *theirs.values()], label)
+    for label, (ours, theirs) in panels.items()
+  ]
+  return [charts.dots(drawn, charts.palette(names))]
 
 
 def _series_points(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
@@ -408,48 +426,34 @@ def _curve_points(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
 
 def _draw_lines(
   lines: Mapping[str, Points], picture: Mapping[str, Any]
-) -> bytes:
-  figure, (axis,) = figures.new_axes(1, size=(7.0, 4.2))
-  looks = figures.styles(list(lines))
-  for number, (name, points) in enumerate(lines.items()):
-    line = [
-      (at, amount.value, amount.low, amount.high) for at, amount in points
-    ]
-    more = figures.told_apart(number, len(lines), len(line))
-    figures.draw_line(axis, name, line, looks[name] | more, lw=0)
-    theirs = picture.get('published', {}).get(name, {})
-    if theirs:
-      at, value = zip(*((float(x), y) for x, y in theirs.items()), strict=True)
-      look = {'color': looks[name]['color'], 'mfc': 'none', 'ls': 'none'}
-      axis.plot(at, value, marker='D', **look)
-  axis.set(xlabel=picture.get('x', ''), ylabel=picture['quantity'])
-  figures.draw_legend(figure, [axis], 4)
-  return figures.to_png(figure)
+) -> charts.Spec:
+  rows = [
+    _row(name, at, amount)
+    for name, points in lines.items()
+    for at, amount in points
+  ]
+  rows += [
+    _printed(name, float(at), value)
+    for name in lines
+    for at, value in picture.get('published', {}).get(name, {}).items()
+  ]
+  labels = picture.get('x', ''), picture['quantity']
+  panel = charts.Panel(*labels, rows, width=460, height=280)
+  return charts.lines([panel], charts.palette(lines))
 
 
 def _draw_grid(
   lines: Mapping[str, Points], picture: Mapping[str, Any]
-) -> bytes:
-  tasks = list(dict.fromkeys(name.partition('_')[0] for name in lines))
-  models = list(dict.fromkeys(name.partition('_')[2] for name in lines))
-  places = sorted({at for points in lines.values() for at, _ in points})
-  size = 1.2 + 0.45 * len(places), 1 + 0.3 * len(models)
-  figure, axes = figures.new_axes(len(tasks), across=2, size=size)
-  for axis, task in zip(axes, tasks, strict=True):
-    axis.grid(False)
-    values = [
-      [dict(lines.get(f'{task}_{model}', ())).get(at) for at in places]
-      for model in models
+) -> charts.Spec:
+  panels = []
+  for task in dict.fromkeys(name.partition('_')[0] for name in lines):
+    rows = [
+      _row(name.partition('_')[2], at, amount)
+      for name, points in lines.items()
+      for at, amount in points
+      if name.partition('_')[0] == task
     ]
-    shown = [[amount and amount.value for amount in line] for line in values]
-    numbers = np.array(shown, np.float64)  # None is NaN.
-    axis.imshow(numbers, vmin=0, vmax=1, cmap='viridis', aspect='auto')
-    for (y, x), value in np.ndenumerate(numbers):
-      if np.isfinite(value):
-        colour = 'black' if value > 0.6 else 'white'
-        style = {'ha': 'center', 'va': 'center', 'fontsize': 7}
-        axis.text(x, y, f'{value:.2f}', color=colour, **style)
-    axis.set_xticks(range(len(places)), [f'{at:g}' for at in places])
-    axis.set_yticks(range(len(models)), models, fontsize=8)
-    axis.set(title=task, xlabel=picture.get('x', picture['by']))
-  return figures.to_png(figure)
+    width = 32 * len({row['x'] for row in rows})
+    label = picture.get('x', picture['by'])
+    panels.append(charts.Panel(label, '', rows, task, width=width))
+  return charts.heat(panels)

@@ -7,14 +7,13 @@ what papers print. A metric says of which quantities, in `scaling_quantities`.
 from __future__ import annotations
 
 import itertools
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from wm.core import registry
-from wm.reporting import catalog, figures, papers, tables
+from wm.reporting import catalog, charts, papers, tables
 from wm.reporting.collect import Entry, Run
 
 # Fields of models that say how large one is, not what it is.
@@ -317,149 +316,96 @@ def ablation_table(panels: Sequence[ScalingPanel]) -> tables.Table | None:
   return tables.Table(title, cells, note)
 
 
-_MARKERS = 'osD^v<>Pp*'
-_PALE = 0.45  # Of what papers print.
-_FRONT = {'color': 'black', 'linewidth': 1, 'zorder': 1}
-_TITLE_WIDTH = 44  # Characters of a title's line.
-
-
-def draw_pareto(panels: Sequence[ScalingPanel]) -> bytes:
+def draw_pareto(panels: Sequence[ScalingPanel]) -> charts.Spec:
   """Draws a panel per setting: a line per family over parameters, what papers
   print pale and hollow, and the Pareto front of each.
+
+  A model without parameters, as the oracle, is a level.
   """
-  figure, axes = figures.new_axes(len(panels), across=3)
-  looks = _looks(panels)
   titles = tables.differing([panel.spec for panel in panels])
-  for axis, panel in zip(axes, panels, strict=True):
-    for points, theirs in ((panel.points, False), (panel.printed, True)):
-      for family, look in looks.items():
-        _family(axis, [p for p in points if p.family == family], look, theirs)
+  shown = []
+  for panel in panels:
+    rows = [
+      _row(point, point.parameters, pale=theirs)
+      for points, theirs in ((panel.points, False), (panel.printed, True))
+      for point in sorted(points, key=lambda point: point.parameters)
+      if point.parameters
+    ]
+    ends = min(row['x'] for row in rows), max(row['x'] for row in rows)
+    guides = [
+      {
+        'model': point.family,
+        'x': x,
+        'value': point.value,
+        'label': x > ends[0],
+      }
+      for point in panel.points
+      for x in ends
+      if not point.parameters
+    ]
+    for points, name in (
+      (panel.points, 'Pareto front'),
+      (panel.printed, "the paper's Pareto front"),
+    ):
       best = front(points)
-      name = "the paper's Pareto front" if theirs else 'Pareto front'
-      axis.plot(
-        [point.parameters for point in best],
-        [point.value for point in best],
-        **_FRONT | {'alpha': _PALE if theirs else 1},
-        linestyle=':' if theirs else '--',
-        label=figures.literal(name) if best else '',
+      guides += [
+        {'model': name, 'x': point.parameters, 'value': point.value}
+        | {'label': point is best[-1]}
+        for point in best
+      ]
+    title = '' if len(panels) == 1 else titles[panel.spec]
+    scale = {'type': 'log', 'nice': False}
+    shown.append(
+      charts.Panel(
+        *('parameters', panel.quantity, rows, title, guides), x_scale=scale
       )
-    title = textwrap.fill(titles[panel.spec], _TITLE_WIDTH)
-    axis.set(xscale='log', xlabel='parameters', ylabel=panel.quantity)
-    axis.set_title('' if len(panels) == 1 else title, fontsize=9)
-    axis.set_ylim(bottom=min(0, axis.get_ylim()[0]))
-  figures.draw_legend(figure, axes, 5)
-  return figures.to_png(figure)
+    )
+  return charts.lines(shown, _looks(panels), intervals='bar')
 
 
-def _looks(panels: Sequence[ScalingPanel]) -> dict[str, dict[str, Any]]:
-  """Returns family -> how it is drawn, those that are only printed last."""
-  points = [point for panel in panels for point in panel.points]
-  points += [point for panel in panels for point in panel.printed]
-  names = list(dict.fromkeys(point.family for point in points))
-  drawn = figures.styles(names)
+def _row(point: Point, x: Any, **more: Any) -> dict[str, Any]:
+  """Returns a row of a chart, in the look of the point's family."""
   return {
-    name: drawn[name] | {'marker': _MARKERS[number % len(_MARKERS)]}
-    for number, name in enumerate(names)
+    **{'model': point.family, 'x': x, 'value': point.value},
+    **{'low': point.low, 'high': point.high},
+    **{'text': str(point.text), 'about': point.name, **more},
   }
 
 
-def _family(
-  axis: Any, points: Sequence[Point], look: dict[str, Any], theirs: bool
-) -> None:
-  """Draws the models of a family, one without parameters as a level."""
-  points = sorted(points, key=lambda point: point.parameters)
-  for point in points:
-    if not point.parameters:
-      level = {'color': look['color'], 'linewidth': 1, 'label': point.family}
-      axis.axhline(point.value, linestyle='-', **level)
-  sized = [point for point in points if point.parameters]
-  if not sized:
-    return
-  hollow = {'markerfacecolor': 'none', 'alpha': _PALE, 'linewidth': 1}
-  hollow |= {'zorder': 1.5}  # Behind ours.
-  axis.plot(
-    [point.parameters for point in sized],
-    [point.value for point in sized],
-    **look | (hollow if theirs else {'linewidth': 1.6}),
-    label=figures.literal(sized[0].family),
-  )
-  for point in sized:
-    if point.low is not None and point.high is not None:
-      bar = {'color': look['color'], 'linewidth': 1}
-      axis.vlines(point.parameters, point.low, point.high, **bar)
+def _looks(panels: Sequence[ScalingPanel]) -> dict[str, charts.Look]:
+  """Returns the looks of families, those that are only printed last."""
+  points = [point for panel in panels for point in panel.points]
+  points += [point for panel in panels for point in panel.printed]
+  return charts.palette(point.family for point in points)
 
 
-_BESIDE = 0.18  # Of the way to the next arrow, for ours and the paper's.
-
-_MANY = 6  # Arrows of a panel that still has another beside it.
-_ENDS = 'model', 'less expressive variant'
-
-
-def draw_variants(panels: Sequence[ScalingPanel]) -> bytes | None:
-  """Draws an arrow from each model to its less expressive variant, what papers
-  print pale beside it; None if no model was measured with a variant.
+def draw_variants(panels: Sequence[ScalingPanel]) -> charts.Spec | None:
+  """Draws each model beside its less expressive variant, what papers print
+  pale; None if no model was measured with a variant.
   """
-  shown = [panel for panel in panels if variant_pairs(panel, panel.points)]
-  if not shown:
-    return None
-  looks = _looks(panels)
-  most = max(len(variant_pairs(panel, panel.points)) for panel in shown)
-  size = max(4.6, 1.0 * most), 3.8
-  across = 2 if most <= _MANY else 1
-  figure, axes = figures.new_axes(len(shown), across=across, size=size)
-  titles = tables.differing([panel.spec for panel in shown])
-  for axis, panel in zip(axes, shown, strict=True):
-    pairs = sorted(
-      variant_pairs(panel, panel.points), key=lambda pair: pair[0][1:3]
-    )
+  titles = tables.differing([panel.spec for panel in panels])
+  shown = []
+  for panel in panels:
+    rows = []
     theirs = printed_pairs(panel)
-    for x, (main, other) in enumerate(pairs):
-      colour = looks[main.family]['color']
-      _arrow(axis, x - _BESIDE, (main, other), colour, pale=False)
-      if pair := theirs.get((main.printed, other.printed)):
-        _arrow(axis, x + _BESIDE, pair, colour, pale=True)
-    ticks = [_tick(*pair) for pair in pairs]
-    axis.set_xticks(range(len(pairs)), ticks, fontsize=6.5)
-    for marker, name in zip('ov', _ENDS, strict=True):
-      for face, where in ((None, 'here'), ('none', 'in the paper')):
-        dot = {'linestyle': '', 'color': 'black', 'markerfacecolor': face}
-        axis.plot([], [], marker=marker, label=f'{name}, {where}', **dot)
-    axis.set(ylabel=panel.quantity, xlim=(-0.6, len(pairs) - 0.4))
-    title = textwrap.fill(titles[panel.spec], _TITLE_WIDTH)
-    axis.set_title('' if len(shown) == 1 else title, fontsize=9)
-    axis.set_ylim(bottom=min(0, axis.get_ylim()[0]))
-  figures.draw_legend(figure, axes, 4)
-  return figures.to_png(figure)
+    for main, other in sorted(
+      variant_pairs(panel, panel.points), key=lambda pair: pair[0][1:3]
+    ):
+      pair = theirs.get((main.printed, other.printed), ())
+      for point in (main, other):
+        rows.append(_row(point, _tick(main, other)))
+      for point in pair:
+        rows.append(_row(point, _tick(main, other), pale=True))
+    if rows:
+      title = titles[panel.spec]
+      shown.append(charts.Panel(panel.quantity, '', rows, title))
+  return charts.dots(shown, _looks(panels)) if shown else None
 
 
 def _tick(main: Point, other: Point) -> str:
-  """Returns a model, its variant and their size, in lines."""
+  """Returns a model, its variant, their data and size."""
   family, _, data = main.family.partition(',')
   variant = other.family.partition(',')[0].removeprefix(f'{family} ')
   layers, width = main.size
-  lines = [family, f'→ {variant}', data, f'{layers} x {width}']
-  return '\n'.join(filter(None, lines))
-
-
-def _arrow(
-  axis: Any, x: float, pair: tuple[Point, Point], colour: Any, *, pale: bool
-) -> None:
-  """Draws an arrow from a model down, or up, to its variant."""
-  look = {'color': colour, 'alpha': _PALE if pale else 1.0}
-  for point, marker in zip(pair, 'ov', strict=True):
-    filled = {'markerfacecolor': 'none'} if pale else {}
-    dot = {'linestyle': '', 'marker': marker, 'markersize': 5, **filled}
-    axis.plot(x, point.value, **look, **dot)
-    if point.low is not None and point.high is not None:
-      axis.vlines(x, point.low, point.high, **look, linewidth=1)
-  main, other = pair
-  arrow = {
-    'arrowstyle': '->',
-    'lw': 1.4,
-    'mutation_scale': 8,
-    'shrinkA': 0,
-    'shrinkB': 0,
-    **look,
-  }
-  ends = {'xy': (x, other.value), 'xytext': (x, main.value)}
-  axis.annotate('', **ends, arrowprops=arrow)
+  words = [f'{family} → {variant}', data, f'{layers} x {width}']
+  return ', '.join(filter(None, words))

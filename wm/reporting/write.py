@@ -30,6 +30,7 @@ from wm.reporting import (
   catalog,
   cautions,
   ceilings,
+  charts,
   collect,
   curves,
   figures,
@@ -41,6 +42,7 @@ from wm.reporting import (
   tables,
   worst,
 )
+from wm.reporting.charts import Picture
 from wm.runtime import files, pages
 
 STAGE = 'report'
@@ -155,6 +157,11 @@ def _write(
   (unfinished / TRIALS).mkdir()
   page = pages.render(
     *('wm.reporting', 'report.html'),
+    script=charts.script_tag(
+      [p for each in values['sections'] for p in each.pictures],
+      unfinished,
+      embed=single_file,
+    ),
     panels=overview.panels(together, frame),
     galleries=galleries,
     most=worst.MOST,
@@ -330,71 +337,54 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
   return '; '.join(f'{key} {value}' for key, value in facts.items() if value)
 
 
-class Picture(NamedTuple):
-  """A picture of the report.
-
-  Attributes:
-    name: of its file in the report's folder.
-    caption: below it.
-    png: its content.
-    part: key of the `Section` that shows it.
-  """
-
-  name: str
-  caption: str
-  png: bytes
-  part: str = ''
-
-  @property
-  def wide(self) -> bool:
-    """Does it have several panels?"""
-    # A PNG begins with 16 bytes of signature, length and type.
-    return int.from_bytes(self.png[16:20], 'big') > 1000
-
-
 def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
   runs, together = measured.runs, measured.together
-  pictures: list[Picture] = []
-  if curve := figures.training(runs):
+  frame = measured.frame
+  baselines = frame.model[frame.role != ceilings.TRAINED]
+  looks = charts.palette(tables.labels(together), baselines)
+  drawn: list[tuple[str, str, str, charts.Spec]] = []
+  if curve := curves.draw_training(runs, looks):
     lines = ', a line for each seed' if together != runs else ''
-    caption = f'By step of training{lines}'
-    pictures.append(Picture('training.png', caption, curve, 'training'))
+    caption = f'Loss by step of training{lines}; lower is better'
+    drawn.append(('training', 'training', caption, curve))
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
   for line in (curve for curve in measured.by_place if curve.measured):
-    name = f'{line.metric}_{line.quantity}_by_{line.column}.png'
+    name = f'{line.metric}_{line.quantity}_by_{line.column}'
     caption = f'{line.metric}: {line.quantity} by {line.axis}'
     caption += f'; {bands}' if curves.banded(line) else ''
     if line.correlations and curves.banded(line):
       caption += f'; above is the correlation, {curves.CORRELATION}'
-    drawn = curves.draw_curves(line)
-    pictures.append(Picture(name, caption, drawn, f'metric-{line.metric}'))
+    spec = curves.draw_curves(line, looks)
+    drawn.append((f'metric-{line.metric}', name, caption, spec))
   for several in curves.panel_curves(measured.parts):
     metric = several[0].metric
     caption = f'{metric}: {", ".join(line.quantity for line in several)}'
-    drawn = curves.draw_panels(several)
-    part = f'metric-{metric}'
-    pictures.append(Picture(f'{metric}_rules.png', caption, drawn, part))
-  for calibrated in curves.calibrations(measured.frame):
+    spec = curves.draw_panels(several, looks)
+    drawn.append((f'metric-{metric}', f'{metric}_rules', caption, spec))
+  for calibrated in curves.calibrations(frame):
     metric = calibrated[0].metric
     caption = f'{metric}: model over oracle, by bins of pairs; {bands}'
-    drawn = curves.draw_calibrations(calibrated)
-    name, part = f'{metric}_calibration.png', f'metric-{metric}'
-    pictures.append(Picture(name, caption, drawn, part))
-  pictures += _of_metrics(together)
+    spec = curves.draw_calibrations(calibrated, looks)
+    drawn.append((f'metric-{metric}', f'{metric}_calibration', caption, spec))
   for panels in measured.sized:
-    pictures += _scaled(panels)
-  for field, points in curves.ablations(measured.frame).items():
+    drawn += _scaled(panels)
+  for field, points in curves.ablations(frame).items():
     caption = f'Ablation over {field}; {bands}'
-    drawn = curves.draw_ablation(field, points)
-    pictures.append(Picture(f'ablation_{field}.png', caption, drawn, 'sizes'))
+    spec = curves.draw_ablation(field, points, looks)
+    drawn.append(('sizes', f'ablation_{field}', caption, spec))
+  pictures = [
+    charts.picture(*chart)._replace(part=part) for part, *chart in drawn
+  ]
+  pictures += _of_metrics(together)
   taken: set[str] = set()
   written = []
   for picture in pictures:
-    name = _file_name(picture.name.removesuffix('.png'), '.png', taken)
-    (out / name).write_bytes(picture.png)
+    stem, dot, ending = picture.name.rpartition('.')
+    name = _file_name(stem, dot + ending, taken)
+    (out / name).write_bytes(picture.image)
     written.append(picture._replace(name=name))
   return written
 
@@ -421,7 +411,8 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
     if draw({label: x for label, x in rows.items() if x}, figure):
       words = ' '.join((inspect.getdoc(draw) or '').split())
       png = figures.to_png(figure)
-      yield Picture(f'{spec}.png', f'{spec}: {words}', png, f'metric-{metric}')
+      part = f'metric-{metric}'
+      yield Picture(f'{spec}.png', f'{spec}: {words}', png, part=part)
 
 
 def _rows(path: pathlib.Path, spec: str) -> list[dict[str, str]]:
@@ -432,19 +423,22 @@ def _rows(path: pathlib.Path, spec: str) -> list[dict[str, str]]:
     return [row for row in csv.DictReader(file) if row['spec'] == spec]
 
 
-def _scaled(panels: Sequence[scaling.ScalingPanel]) -> list[Picture]:
-  """Returns a quantity over parameters, and what variants lose."""
+def _scaled(
+  panels: Sequence[scaling.ScalingPanel],
+) -> list[tuple[str, str, str, charts.Spec]]:
+  """Returns parts, names, captions and charts of a quantity over parameters,
+  and of what variants lose.
+  """
   metric, quantity = panels[0][:2]
   what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
   theirs = any(panel.printed for panel in panels)
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
   caption = f'{words} against parameters{hollow}'
-  drawn = scaling.draw_pareto(panels)
-  pictures = [Picture(f'{what}_by_parameters.png', caption, drawn, 'sizes')]
+  pareto = f'{what}_by_parameters', caption, scaling.draw_pareto(panels)
   if lost := scaling.draw_variants(panels):
     caption = f'{words} of less expressive variants{hollow}'
-    pictures.append(Picture(f'{what}_of_variants.png', caption, lost, 'sizes'))
-  return pictures
+    return [('sizes', *pareto), ('sizes', f'{what}_of_variants', caption, lost)]
+  return [('sizes', *pareto)]
 
 
 class MapPage(NamedTuple):

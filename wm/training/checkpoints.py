@@ -168,6 +168,7 @@ class Checkpoints:
     step = self.last()
     if step is None:
       raise core.InputError(f'no checkpoint in {self.folder}')
+    # A run that was never evaluated has no best one: its last has to do.
     if which == 'best':
       best = self.progress(step)['best']
       step = best['step'] if best else step
@@ -205,6 +206,8 @@ class Checkpoints:
 
   def _write_hashes(self) -> None:
     """Called by Orbax once all is written, before the rename."""
+    # Of several hosts one writes, in the folder that Orbax is about to rename:
+    # a checkpoint under its final name always has its hashes.
     if jax.process_index() == 0:
       (folder,) = self.folder.glob(f'{self._saving}.*tmp*')
       files.write_json(folder / HASHES, _hashes(folder))
@@ -221,6 +224,7 @@ class Checkpoints:
       hashes, actual = files.read_json(folder / HASHES), _hashes(folder)
       if not isinstance(hashes, dict):
         raise ValueError(f'{HASHES} is no record of hashes')
+      # Both ways: a file that was added or lost is damage, too.
       for name in sorted(hashes.keys() | actual.keys()):
         if hashes.get(name) != actual.get(name):
           raise ValueError(f'the hash of {name} is wrong')
@@ -258,6 +262,7 @@ class Checkpoints:
     self, step: int, item: str, abstract: state_lib.Shapes
   ) -> state_lib.Arrays:
     self.verify(step)
+    # Before anything is read: the error names a weight and both shapes.
     self._fits(step, item, abstract)
     args = {item: ocp.args.StandardRestore(abstract)}
     return self._restore(step, ocp.args.Composite(**args))[item]
@@ -280,6 +285,7 @@ class Checkpoints:
       try:
         return self._manager.restore(step, args=args)
       except (ValueError, OSError) as error:
+        # The files are whole, so it must not be reported as damage.
         if _FEW in str(error):
           raise OSError(errno.EMFILE, _FEW, str(self.folder)) from error
         raise

@@ -23,6 +23,7 @@ def describe(
 ) -> dict[str, Any]:
   """The run: equal for two runs exactly when their results are."""
   shards = [s for store in data for s in store.manifest['shards']]
+  # In order, as batches are drawn by a sequence's number.
   hashes = ''.join(shard['tokens_sha256'] for shard in shards)
   return {
     'world': registry.spec(world),
@@ -77,8 +78,10 @@ def open_data(
   splits = []
   for split in ('train', 'heldout'):
     store = stores.open(pathlib.Path(data or out / 'data') / split)
-    store.verify()
+    store.verify()  # Hashes: a damaged shard must not train a model.
     sampling.check_vocab(store, world)
+    # By default data are those that this run's `sample` drew, hence of exactly
+    # this world. Data that are named may be of another with the same words.
     recorded, expected = store.manifest['world'], registry.spec(world)
     if recorded != expected and not data:
       raise core.InputError(

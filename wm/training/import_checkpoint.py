@@ -128,11 +128,13 @@ def infer(
 ) -> transformer.Model:
   """The model that these weights are of; heads=0 is one for every 64."""
   # Names such as h.0.attn.c_attn.weight: as many layers as numbers.
+  # A state dict has no settings: all but the heads follow from the shapes.
   blocks = {int(n.split('.')[1]) for n in weights if n.startswith('h.')}
   table = weights['wte.weight']
   head = weights.get(_HEAD, table)
   # A state dict holds a tied head twice.
   tied = head.shape == table.shape and bool((head == table).all())
+  # Rows of the table of places: longer sequences were never trained.
   context = weights['wpe.weight'].shape[0] if 'wpe.weight' in weights else 0
   return transformer.Model(
     layers=max(len(blocks), 1),
@@ -209,6 +211,7 @@ def params(
 
 def _theirs(path: tuple[Hashable, ...]) -> str:
   """Their name of one of our parameters."""
+  # blocks, 0, attention, qkv, kernel -> h.0.attn.c_attn.weight
   first, *rest = map(str, path)
   if first == 'blocks':
     return f'h.{rest[0]}.{_BLOCK[".".join(rest[1:])]}'
@@ -247,6 +250,7 @@ def from_mingpt(
     InputError: one of queries, keys and values is missing, or they differ in
       shape.
   """
+  # Wrapped in another module, all names have its prefix.
   (table,) = (name for name in weights if name.endswith(_MINGPT_TABLE))
   prefix = table.removesuffix(_MINGPT_TABLE)
   left = {name.removeprefix(prefix): value for name, value in weights.items()}
@@ -264,6 +268,8 @@ def from_mingpt(
     renamed[_block(name)] = np.concatenate(parts, axis=-1)
   for name, value in left.items():
     if not _MINGPT_MASK.fullmatch(name):
+      # Linear layers are [out, in], GPT-2's Conv1D [in, out]; biases and
+      # norms are vectors, which transposing leaves alone.
       renamed[_gpt2_name(name)] = (
         value.T if name.startswith('blocks.') else value
       )
@@ -279,6 +285,7 @@ def _gpt2_name(name: str) -> str:
   """GPT-2's name of a weight; their own where GPT-2 has no such weight."""
   if name.startswith('head.'):
     return f'lm_{name}'
+  # Anchored to a block, as 'ln1' alone is part of other names.
   for ours, theirs in _MINGPT_PARTS.items():
     name = re.sub(
       rf'^(blocks\.\d+)\.{re.escape(ours)}\.', rf'\1.{theirs}.', name
@@ -343,7 +350,9 @@ def import_gpt2(
   files.claim(out, config.STAGE, _describe(path, place, network_model))
   store = checkpoints.Checkpoints(out, read_only=False)
   try:
+    # Started again after it was done, it says what is there.
     if store.last() is None:
+      # Step 0 of a run that has no optimizer: it is scored, not trained on.
       start = state.State(state.flatten(arrays), {'count': jnp.zeros(())})
       store.save(0, start, run_log.fresh())
       store.wait()

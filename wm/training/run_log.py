@@ -64,6 +64,7 @@ def training_loss(out: pathlib.Path, step: int | None) -> float | None:
     and step is not None
     and step - WINDOW < row['step'] <= step
   ]
+  # Rows may hold different numbers of tokens: a mean of means would be off.
   tokens = sum(row['tokens'] for row in rows)
   if not tokens:
     return None
@@ -81,14 +82,16 @@ class Writer:
     self._board: _Board | None = None
     self._step, path = step, out / 'metrics.jsonl'
     rows = [row for row in read(path) if row['step'] <= step]
+    # Steps after the checkpoint are run again, and write their rows again.
     files.write_text(path, ''.join(json.dumps(row) + '\n' for row in rows))
     self._file = open(path, 'a', encoding='utf-8')  # noqa: SIM115
 
   def write(self, step: int, **values: float) -> None:
     """Writes a row; values that are not finite are left out."""
+    # JSON has no NaN and no infinity.
     values = {key: x for key, x in values.items() if math.isfinite(x)}
     self._file.write(json.dumps({'step': step, **values}) + '\n')
-    self._file.flush()
+    self._file.flush()  # A killed run loses no row.
     self.chart(step, **values)
 
   def chart(self, step: int, **values: float) -> None:
@@ -122,6 +125,7 @@ class _Board:
       str(folder / 'events'), f'.{os.getpid()}'
     )
     self._flushed = time.monotonic()
+    # TensorBoard drops what older files of the folder hold from this step on.
     log = self._proto.SessionLog(status=self._proto.SessionLog.START)
     self._write(step=step + 1, session_log=log)
 
@@ -131,6 +135,7 @@ class _Board:
     for name, value in values.items():
       summary.value.add(tag=name, simple_value=value)
     self._write(step=step, summary=summary)
+    # Not at every step: the file may be on a slow network disk.
     if time.monotonic() > self._flushed + FLUSH:
       self._events.flush()
       self._flushed = time.monotonic()
@@ -217,6 +222,7 @@ class RunLog:
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
     self._writer = self._shown = None
+    # Of several hosts one writes: all have the same report.
     if training.process_id == 0:
       self._writer = Writer(out, self.step)
       self._shown = progress.Progress(
@@ -253,6 +259,7 @@ class RunLog:
     loss = means(sums)['loss']
     good = math.isfinite(loss) and math.isfinite(named['grad_norm'])
     self._check(good, loss, named['grad_norm'])
+    # The first step includes compilation, and so is reported by itself.
     if self._first_step_s is None:
       self._first_step_s = time.perf_counter() - self._start
     record = self.record
@@ -262,6 +269,7 @@ class RunLog:
       record['open'] = [x + y for x, y in both]
       record['tokens'] += int(named['tokens'])
     else:
+      # The update was left out on the device: its sums count nowhere.
       record['skipped'] += 1
     now = time.perf_counter()
     record['seconds'] += now - self._clock
@@ -294,6 +302,7 @@ class RunLog:
         lr=named['lr'],
         **({'skipped': self.record['skipped']} if self._skips else {}),
       )
+      # Depends on the clock, so it is not for metrics.jsonl.
       self._writer.chart(self.step, tokens_per_s=self.rate)
 
   def evaluated(self, sums: np.ndarray) -> bool:

@@ -182,7 +182,9 @@ class World(
       middle, below = x + wide / 2, 28 + tall * high + 16
       full = svg.HERE if discs == self.rows else svg.INK
       name = str(column + 1)
-      parts.append(svg.label(middle, 20, name, size=13, bold=True, fill=full))
+      parts.append(
+        svg.label(middle, 20, name, size=13, more=svg.BOLD, fill=full)
+      )
       parts += _column(x, wide, high, tall, discs, self.rows)
       under = svg.label(middle, below, str(discs), size=11, fill=svg.FAINT)
       parts.append(under)

@@ -185,7 +185,8 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
       x, current = left + gap * (place - first), place == row
       fill, ink = (svg.HERE, svg.PAPER) if current else (svg.PAPER, svg.INK)
       parts.append(svg.circle(x, y, 15, fill, f'stroke="{svg.FAINT}"'))
-      parts.append(svg.label(x, y + 4, str(place), fill=ink, bold=current))
+      bold = svg.BOLD if current else ''
+      parts.append(svg.label(x, y + 4, str(place), fill=ink, more=bold))
     legal = np.flatnonzero(self.delta[row] >= 0)
     note = 'legal: ' + ', '.join(self.vocab[label + 1] for label in legal)
     parts.append(svg.text(left - 30, y + 38, note, size=12))

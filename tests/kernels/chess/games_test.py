@@ -57,9 +57,7 @@ def test_twins_play_the_same_games(fen, stop):
   start = chess_notation.parse_fen(fen)
   for ep in ('raw', 'legal'):
     games = [
-      kernels.play(
-        1, 3, 2, most=12, stop=stop, labels=True, ep=ep, start_row=start
-      )
+      kernels.play(1, 3, 2, most=12, stop=stop, labels=ep, start_row=start)
       for kernels in (chess, ref)
     ]
     for found, expected in zip(*games, strict=True):

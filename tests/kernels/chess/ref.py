@@ -162,8 +162,7 @@ def play(
   most: int = 1024,
   stop: str = 'claims',
   policy: str = 'uniform',
-  labels: bool = False,
-  ep: str = 'raw',
+  labels: str | None = None,
   start_row: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
   """Random games; a move at ply t takes draw t of its game's stream."""
@@ -171,7 +170,7 @@ def play(
   level, weights = layout.STOPS.index(stop), games.weights(policy).tolist()
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
-  shown = np.zeros((num * labels, most + 1, layout.LABELS), np.uint8)
+  shown = np.zeros((num * bool(labels), most + 1, layout.LABELS), np.uint8)
   for n, key in enumerate(basics.hash64(seed, first + np.arange(num)).tolist()):
     history = [start]
     codes[n] = rules_ref.outcome(history, level)
@@ -186,7 +185,7 @@ def play(
       codes[n] = rules_ref.outcome(history, level)
     lengths[n] = len(history) - 1
     for ply, position in enumerate(history if labels else ()):
-      shown[n, ply] = rules_ref.labels(position, ep == 'legal')
+      shown[n, ply] = rules_ref.labels(position, labels == 'legal')
   return (moves, lengths, codes) + ((shown,) if labels else ())
 
 

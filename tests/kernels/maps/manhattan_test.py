@@ -105,9 +105,9 @@ def test_published_routine_against_the_exact_boundary(walks):
   """3,000 pairs at depth 5: mean 6.06 exact; about 45 pairs lack elements."""
   pairs = walks.pairs(3000, 0)
   exact = np.diff(dfa.boundary(walks.delta, *pairs, 5).offsets)
-  args = walks.delta, *pairs, 5, 'published'
-  turns = {'turns': walks.turns, 'has_entry': walks.known}
-  kept = np.diff(dfa.boundary(*args, **turns).offsets)
+  args = walks.delta, *pairs, 5
+  published = dfa.Published(walks.turns, walks.known)
+  kept = np.diff(dfa.boundary(*args, published=published).offsets)
   assert exact.mean() == pytest.approx(6.06, abs=0.35)
   assert (kept <= exact).all()
   assert 20 < (kept < exact).sum() < 90
@@ -119,12 +119,12 @@ def test_published_routine_against_the_exact_boundary(walks):
 def test_published_routine_by_length(walks):
   """1,000 pairs: lengths 1378, 769, 819, 1116, 1723; empty 151, 15, 7."""
   pairs = walks.pairs(6000, 1)
-  turns = {'turns': walks.turns, 'has_entry': walks.known}
-  found = dfa.boundary(walks.delta, *pairs, 5, 'published', **turns)
+  published = dfa.Published(walks.turns, walks.known)
+  found = dfa.boundary(walks.delta, *pairs, 5, published=published)
   by_length = np.bincount(found.lengths, minlength=6)[1:] / 6
   np.testing.assert_allclose(by_length, [1378, 769, 819, 1116, 1723], rtol=0.1)
   for depth, empty, room in ((1, 151, 30), (3, 15, 8), (5, 7, 5)):
-    found = dfa.boundary(walks.delta, *pairs, depth, 'published', **turns)
+    found = dfa.boundary(walks.delta, *pairs, depth, published=published)
     none = (np.diff(found.offsets) == 0).sum() / 6
     assert none == pytest.approx(empty, abs=room)
 
@@ -135,9 +135,9 @@ def test_destinations_next_door_are_what_the_routine_misses(walks):
   label = np.argmax(walks.delta[first] >= 0, 1)
   near = walks.delta[first, label]
   args = walks.delta, first, second, near, goals, 5
-  turns = {'turns': walks.turns, 'has_entry': walks.known}
+  published = dfa.Published(walks.turns, walks.known)
   exact = np.diff(dfa.boundary(*args).offsets)
-  kept = np.diff(dfa.boundary(*args, 'published', **turns).offsets)
+  kept = np.diff(dfa.boundary(*args, published=published).offsets)
   assert (kept != exact).mean() == pytest.approx(0.37, abs=0.08)
 
 

@@ -62,9 +62,14 @@ def defined(given: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
   return y, h
 
 
-@functools.partial(jax.jit, static_argnames=('form', 'chunk'))
-def run(given: dict[str, jax.Array], form: str, chunk: int = K):
-  return scan_ssd.ssd(**given, form=form, chunk=chunk)
+def ssd(given: dict[str, jax.Array], form: str, chunk: int = K):
+  """Calls the kernel with one dictionary of arrays."""
+  rates = scan_ssd.Rates(*(given[name] for name in scan_ssd.Rates._fields))
+  rest = {name: given[name] for name in ('x', 'b', 'c', 'start')}
+  return scan_ssd.ssd(rates, **rest, form=form, chunk=chunk)
+
+
+run = jax.jit(ssd, static_argnames=('form', 'chunk'))
 
 
 @functools.partial(jax.jit, static_argnames=('form', 'chunk'))
@@ -72,7 +77,7 @@ def trained(given, form: str, chunk: int = K):
   """Outputs and state, and the gradient of a loss that takes all of them."""
 
   def loss(given):
-    y, state = scan_ssd.ssd(**given, form=form, chunk=chunk)
+    y, state = ssd(given, form, chunk)
     return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
 
   return jax.grad(loss, has_aux=True)(given)[::-1]

@@ -198,8 +198,8 @@ def test_a_page_of_any_answers(tmp_path):
   assert len(pd.read_csv(tmp_path / 'cells.csv')) == 12
   rows = json.loads((tmp_path / 'scores.json').read_text())
   assert {row['term'] for row in rows['deviances']} >= {'model', 'graph'}
-  for name in ('figure1', 'figure2'):
-    assert (tmp_path / f'{name}.png').read_bytes()[:4] == b'\x89PNG'
+  assert (tmp_path / 'figure1.png').read_bytes()[:4] == b'\x89PNG'
+  assert (tmp_path / 'figure2.svg').read_bytes()[:4] == b'<svg'
 
 
 def test_answers_are_drawn_on_their_graphs():

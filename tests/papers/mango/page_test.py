@@ -118,7 +118,9 @@ def test_recorded_answers_are_a_page(rescored, tmp_path):
   assert 'simple' in kinds
   assert len(by['The games as they were shown (tables 5 to 8)']) == len(GAMES)
   assert len(rescored.pictures) == 8
-  assert all(p.png.startswith(b'\x89PNG') for p in rescored.pictures)
+  drawn, *plotted = rescored.pictures
+  assert drawn.image.startswith(b'\x89PNG')
+  assert all(p.chart and p.image.startswith(b'<svg') for p in plotted)
   written = pages.save(rescored, tmp_path).read_text(encoding='utf-8')
   assert 'Success over well-formed answers' in written
   assert (tmp_path / 'answers.csv').stat().st_size > 10_000

@@ -150,8 +150,7 @@ def play(
   most: int = 1024,
   stop: str = 'claims',
   policy: str = 'uniform',
-  labels: bool = False,
-  ep: str = 'raw',
+  labels: str | None = None,
   start_row: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
   """Random games, uniform as published (Walker and Lyons 2026) or shifted.
@@ -168,15 +167,15 @@ def play(
     stop: what ends a game: 'claims', anything in OUTCOMES; 'automatic', no
       claim; 'moves', only mate and stalemate.
     policy: what moves are preferred, one of POLICIES.
-    labels: whether to give the state labels too.
-    ep: their en-passant convention.
+    labels: en-passant convention of the state labels, 'raw' or 'legal'; None
+      gives no labels.
     start_row: [>= 11]; the standard position if None.
 
   Returns:
     moves: [num, most] int32 packed, -1 after the last.
     lengths: [num] int32.
     codes: [num] int8 into OUTCOMES; 0 where the game was cut.
-    labels: [num, most + 1, 75] uint8, where asked for.
+    labels: [num, most + 1, 75] uint8, unless None.
   """
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
@@ -185,8 +184,8 @@ def play(
   seeds = basics.hash64(seed, first + np.arange(num))
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
-  shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
-  rules = layout.legal_ep(ep), _stop(stop), weights(policy)
+  shown = np.zeros((num * bool(labels), most + 1, LABELS), np.uint8)
+  rules = layout.legal_ep(labels or 'raw'), _stop(stop), weights(policy)
   results = moves, lengths, codes, shown
   for rows in chunked_calls.slices(num):
     if not _play(row, seeds[rows], *rules, *(a[rows] for a in results)):

@@ -74,32 +74,42 @@ def resolve(
   return forms.resolve(form, chunk, best, max(steps[size >= 4096] // ranks, 1))
 
 
+class Rates(NamedTuple):
+  """Numbers of each step and head.
+
+  Attributes:
+    a: [B, L, H] logarithms of the decays, at most 0; -inf forgets all.
+    weight: [B, L, H] of each input.
+    late: [B, L, H] weight that an input has on top from the next step on;
+      that of the last step is in the state returned.
+  """
+
+  a: jax.Array
+  weight: jax.Array
+  late: jax.Array | None = None
+
+
 def ssd(
+  rates: Rates,
   x: jax.Array,
-  a: jax.Array,
   b: jax.Array,
   c: jax.Array,
-  weight: jax.Array,
   start: jax.Array,
   *,
-  late: jax.Array | None = None,
   form: str = 'auto',
   chunk: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
   """Outputs of the recurrence, and the state after the last step.
 
-  A step of `a`, `weight` and `late` all 0 leaves the state as it was. Matrix
+  A step whose rates are all 0 leaves the state as it was. Matrix
   products take the dtype of x and sum in that of `start`.
 
   Args:
+    rates: decays, and weights of the inputs.
     x: [B, L, H, P] inputs, or [B, L, R, H, P].
-    a: [B, L, H] logarithms of the decays, at most 0; -inf forgets all.
     b: [B, L, G, N] or [B, L, R, G, N], G = 1 or H.
     c: as b.
-    weight: [B, L, H] of each input.
     start: [B, H, P, N] state before the first step.
-    late: [B, L, H] weight that an input has on top from the next step on;
-      that of the last step is in the state returned.
     form: see above.
     chunk: steps of a chunk; 0 is the measured default.
 
@@ -113,7 +123,6 @@ def ssd(
   if single:
     x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
   plain = Ends(lambda _, arrays: (arrays, ()), lambda weights, extra, y: y)
-  rates = Rates(a, weight, late)
   y, state = between(plain, (), (x, b, c), rates, start, form=form, chunk=chunk)
   return (y[:, :, 0] if single else y), state
 
@@ -129,14 +138,6 @@ class Ends(NamedTuple):
 
   read: Callable[[Any, Any], tuple[tuple[jax.Array, ...], Any]]
   write: Callable[[Any, Any, jax.Array], jax.Array]
-
-
-class Rates(NamedTuple):
-  """Arguments of `ssd`, all [B, L, H]."""
-
-  a: jax.Array
-  weight: jax.Array
-  late: jax.Array | None = None
 
 
 def between(

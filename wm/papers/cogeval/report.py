@@ -22,9 +22,9 @@ from wm.papers import declared
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval.statistics import LETTERS, Regression, Stepwise
-from wm.reporting import figures
+from wm.reporting import charts, figures
+from wm.reporting.charts import Picture
 from wm.reporting.tables import Table
-from wm.reporting.write import Picture
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Graph
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
@@ -708,32 +708,30 @@ def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
 
 def bars(frame: pd.DataFrame, score: str) -> Picture:
   """Figure 2: means of each model by graph and by group of conditions."""
-  figure, axes = figures.new_axes(2, across=1, size=(11.0, 3.2))
   models = statistics.models_of(frame[frame[score].notna()])
-  panels = {
-    'graph': list(LETTERS),
-    'group': [g for g in questions.GROUPS if g in set(frame['group'])],
+  groups = set(frame['group'])
+  values = {
+    'graph': dict(LETTERS),
+    'group': {name: name for name in questions.GROUPS if name in groups},
   }
-  for axis, (by, values) in zip(axes, panels.items(), strict=True):
-    for k, model in enumerate(models):
-      scored = frame[(frame['model'] == model) & frame[score].notna()]
-      cells = [(n, scored[scored[by] == v]) for n, v in enumerate(values)]
-      means = [(n, REPORT.mean(s, score)) for n, s in cells if len(s)]
-      width = 0.84 / len(models)
-      spots = [n - 0.42 + width * (k + 0.5) for n, _ in means]
-      height = np.array([mean.value for _, mean in means])
-      low = height - [mean.low for _, mean in means]
-      high = [mean.high for _, mean in means] - height
-      axis.bar(spots, height, width, label=statistics.label(model))
-      axis.errorbar(
-        spots, height, [low, high], fmt='none', ecolor='#333333', linewidth=0.7
-      )
-    names = [LETTERS.get(value, value) for value in values]
-    axis.set_xticks(range(len(values)), names)
-    axis.set_ylabel(f'mean score ({score})')
-    axis.set_ylim(0, 1)
-  axes[0].legend(fontsize=7, ncols=min(len(models), 5), loc='upper right')
-  return REPORT.picture('figure2', figures.to_png(figure))
+  panels = []
+  for by, labels in values.items():
+    rows: list[dict[str, Any]] = []
+    for value, label in labels.items():
+      for model in models:
+        mine = (frame['model'] == model) & frame[score].notna()
+        part = frame[mine & (frame[by] == value)]
+        if len(part):
+          mean = REPORT.mean(part, score)._asdict()
+          text = str(REPORT.shown(REPORT.mean(part, score)))
+          name = statistics.label(model)
+          rows.append({'model': name, 'x': label, **mean, 'text': text})
+    scale = {'domain': [0, 1]}
+    panels.append(
+      charts.Panel(f'mean score ({score})', by, rows, '', (), scale)
+    )
+  looks = charts.palette(map(statistics.label, models))
+  return REPORT.picture('figure2', charts.dots(panels, looks, columns=2))
 
 
 def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:

@@ -25,7 +25,7 @@ from wm.language.pages import Report, filled
 from wm.papers.forces import score as scoring
 from wm.papers.forces import task as tasks
 from wm.papers.forces.questions import System
-from wm.reporting import figures
+from wm.reporting import charts
 from wm.reporting.tables import Table
 
 # Share of numbers that are above 0, as `force_law` has it.
@@ -198,46 +198,46 @@ def _newton(columns: Mapping[str, np.ndarray]) -> np.ndarray:
   return columns['m1'] * columns['m2'] / columns['r'] ** 2
 
 
-TRUE, SAID, TOLD = '#666666', '#c8553d', '#3b6ea5'
+_LOOKS = {
+  'true': charts.Look('#777777', 'circle'),
+  'said': charts.Look('#D55E00', 'square'),
+  'told': charts.Look('#0072B2', 'circle'),
+}
+_EVERY = 4  # Times between points of a line.
 
 
 def grid(
   systems: Sequence[System], speakers: Mapping[str, Sequence[np.ndarray]]
-) -> bytes:
-  """PNG: a row for each speaker, a column for each system.
+) -> charts.Spec:
+  """A row for each speaker, a column for each system.
 
   speakers: name -> for each system forces [T]; NaN is left out. Axes hold
     the true forces and what is said, up to ten times the range of the former.
   """
-  num = len(systems)
-  figure, axes = figures.new_axes(
-    len(speakers) * num, across=num, size=(2.6, 1.9)
-  )
-  panels = iter(axes)
+  panels = []
   for name, forces in speakers.items():
     for system, values in zip(systems, forces, strict=True):
-      axis = next(panels)
-      at = np.arange(len(system.force))
-      axis.plot(at, system.force, color=TRUE, lw=3, alpha=0.5, label='true')
-      axis.plot(at, values, color=SAID, lw=1, label='said')
-      axis.plot(
-        system.told,
-        system.force[system.told],
-        'o',
-        color=TOLD,
-        ms=3,
-        label='told',
+      rows = [
+        {'model': kind, 'x': at, 'value': line[at], 'marked': False}
+        for kind, line in (('true', system.force), ('said', values))
+        for at in range(0, len(line), _EVERY)
+      ]
+      rows += [
+        {'model': 'told', 'x': at, 'value': system.force[at], 'joined': False}
+        for at in map(int, system.told)
+      ]
+      title = f'{name}, system {system.name}'
+      scale = {'domain': [*_limits(system.force, values)]}
+      panels.append(
+        charts.Panel(
+          *('time', 'force', rows, title),
+          y_scale=scale,
+          width=170,
+          height=110,
+          clip=True,
+        )
       )
-      low, high = _limits(system.force, values)
-      axis.set_ylim(low, high)
-      axis.tick_params(labelsize=6)
-      axis.yaxis.get_offset_text().set_size(6)
-      if system is systems[0]:
-        axis.set_ylabel(name, size=7)
-      if name == next(iter(speakers)):
-        axis.set_title(f'system {system.name}', size=8)
-  axes[0].legend(fontsize=6, frameon=False)
-  return figures.to_png(figure)
+  return charts.lines(panels, _LOOKS, columns=len(systems))
 
 
 def _limits(truth: np.ndarray, force: np.ndarray) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from wm.papers.mango import score as scoring
 from wm.papers.mango.facts import Facts
 from wm.papers.mango.questions import KINDS
 from wm.papers.mango.score import QuestionWords, Score
-from wm.reporting import figures, write
+from wm.reporting import charts, figures
 from wm.reporting.tables import Table
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
@@ -181,11 +181,14 @@ _TOWARDS = {
 }
 
 
+_SHARE = {'domain': [0, 1]}
+
+
 def pictures(
   rows: pd.DataFrame, numbers: Sequence[Facts], maze: mazes.Maze | None = None
-) -> list[write.Picture]:
+) -> list[charts.Picture]:
   """All figures that these rows allow, each of them well-formed or not."""
-  drawings: dict[str, Callable[[], bytes]] = {
+  drawings: dict[str, Callable[[], bytes | charts.Spec]] = {
     'mango_success': lambda: bars(rows, 'success'),
     'mango_reasoning': lambda: bars(rows, 'reasoning'),
     'mango_locations': lambda: against(rows, numbers, 'locations'),
@@ -195,47 +198,36 @@ def pictures(
     'mango_games': lambda: by_game(rows),
   }
   if maze is not None:
-    map_first: dict[str, Callable[[], bytes]] = {
-      'mango_map': lambda: drawn(maze)
-    }
-    drawings = map_first | drawings
+    drawings = {'mango_map': lambda: drawn(maze), **drawings}
   game = '' if maze is None else maze.game
   return [
-    REPORT.picture(name, draw(), game=game, last=mazes.LAST)
+    REPORT.picture(name, picture, game=game, last=mazes.LAST)
     for name, draw in drawings.items()
+    if (picture := draw())
   ]
 
 
-def bars(rows: pd.DataFrame, column: str) -> bytes:
-  """A panel for each kind of question, a bar for each model and difficulty."""
-  figure, axes = figures.new_axes(len(KINDS), size=(5.2, 3.4))
-  models = list(dict.fromkeys(rows.model))
-  for axis, kind in zip(axes, KINDS, strict=True):
-    for shift, (easy, name) in enumerate(DIFFICULTY.items()):
-      for place, model in enumerate(models):
+def bars(rows: pd.DataFrame, column: str) -> charts.Spec:
+  """A panel for each kind of question, a mark for each model and difficulty."""
+  panels = []
+  for kind in KINDS:
+    drawn: list[dict[str, Any]] = []
+    for model in dict.fromkeys(rows.model):
+      for easy, name in DIFFICULTY.items():
         part = facts.well_formed(
           facts.select(rows, model=model, kind=kind, easy=easy)
         )
         mean = REPORT.mean(part, column)
-        if mean.value is None or mean.low is None or mean.high is None:
+        row = {'model': name, 'x': model}
+        if mean.value is None:
           continue
-        at = place + 0.4 * shift - 0.2
-        ends = [[mean.value - mean.low], [mean.high - mean.value]]
-        axis.bar(
-          *(at, mean.value, 0.36),
-          color=f'C{shift}',
-          yerr=ends,
-          capsize=3,
-          label=name if not place else None,
-        )
+        drawn.append(row | mean._asdict() | {'about': f'{mean.n} answers'})
         if column == 'success' and part.chance.any():
-          axis.hlines(part.chance.mean(), at - 0.18, at + 0.18, color='black')
-    axis.set(title=kind, ylim=(0, 1), xticks=range(len(models)))
-    axis.set_xticklabels(models, rotation=20, ha='right')
-  if axes[0].get_legend_handles_labels()[0]:
-    axes[0].legend()
-  axes[0].set_ylabel(column)
-  return figures.to_png(figure)
+          chance = {'value': part.chance.mean(), 'about': 'chance'}
+          drawn.append(row | chance | {'pale': True})
+    if drawn:
+      panels.append(charts.Panel(column, '', drawn, kind, x_scale=_SHARE))
+  return charts.dots(panels, charts.palette(DIFFICULTY.values()))
 
 
 def _per_game(
@@ -257,85 +249,88 @@ def _panels(rows: pd.DataFrame) -> list[tuple[str, str, bool]]:
 
 
 def by_model(
-  rows: pd.DataFrame, draw: Callable[..., None], xlabel: str
-) -> bytes:
-  """A panel for each kind and difficulty, a colour for each model.
+  rows: pd.DataFrame,
+  draw: Callable[[pd.DataFrame], list[dict[str, Any]]],
+  xlabel: str,
+) -> charts.Spec:
+  """A panel for each kind and difficulty, a look for each model.
 
-  draw: gets an axis, well-formed answers, and the style of the model.
+  draw: gets well-formed answers of a model; rows of a chart.
   """
-  panels = _panels(rows)
-  figure, axes = figures.new_axes(len(panels))
-  for axis, (title, kind, easy) in zip(axes, panels, strict=True):
-    for colour, model in enumerate(dict.fromkeys(rows.model)):
+  panels = []
+  for title, kind, easy in _panels(rows):
+    drawn = []
+    for model in dict.fromkeys(rows.model):
       part = facts.select(rows, model=model, kind=kind, easy=easy)
-      draw(axis, facts.well_formed(part), color=f'C{colour}', label=model)
-    axis.set(title=title, xlabel=xlabel, ylim=(-0.03, 1.03))
-  axes[0].set_ylabel('success')
-  axes[0].legend(fontsize='small')
-  return figures.to_png(figure)
+      points = draw(facts.well_formed(part))
+      drawn += [{'model': model, **point} for point in points]
+    labels = xlabel, 'success'
+    panels.append(charts.Panel(*labels, drawn, title, y_scale=_SHARE))
+  return charts.lines(panels, charts.palette(rows.model))
 
 
 def against(
   rows: pd.DataFrame, numbers: Sequence[Facts], variable: str
-) -> bytes:
+) -> charts.Spec:
   """Success of each game against one of its numbers."""
   number = {game.game: getattr(game, variable) for game in numbers}
 
-  def draw(axis: Any, part: pd.DataFrame, **style: Any) -> None:
+  def draw(part: pd.DataFrame) -> list[dict[str, Any]]:
     """A point for each game, and the line of least squares."""
     success = part.groupby('game').success.mean()
     x = np.array([number[game] for game in success.index], float)
     y = success.to_numpy(float)
-    axis.plot(x, y, '.', **style)
+    points: list[dict[str, Any]] = [
+      {'x': at, 'value': value, 'about': game, 'joined': False}
+      for at, value, game in zip(x, y, success.index, strict=True)
+    ]
     if len(x) > 2 and np.ptp(x) > 0:
       ends = np.array([x.min(), x.max()])
       line = np.polyval(np.polyfit(x, y, 1), ends)
-      axis.plot(ends, line, color=style['color'])
+      points += [
+        {'x': at, 'value': value, 'about': 'least squares', 'marked': False}
+        for at, value in zip(ends, line, strict=True)
+      ]
+    return points
 
   return by_model(rows, draw, variable)
 
 
-def lengths(rows: pd.DataFrame) -> bytes:
+def lengths(rows: pd.DataFrame) -> charts.Spec:
   """Mean success at each length of path, where ten answers are well-formed."""
 
-  def draw(axis: Any, part: pd.DataFrame, **style: Any) -> None:
+  def draw(part: pd.DataFrame) -> list[dict[str, Any]]:
     by_length = part.groupby('length').success.agg(['mean', 'size'])
     by_length = by_length[by_length['size'] >= 10]
-    axis.plot(by_length.index, by_length['mean'], 'o-', ms=3, **style)
+    columns = by_length.index, by_length['mean'], by_length['size']
+    return [
+      {'x': length, 'value': mean, 'about': f'{size} answers'}
+      for length, mean, size in zip(*columns, strict=True)
+    ]
 
   return by_model(rows, draw, 'moves')
 
 
-def causes(rows: pd.DataFrame) -> bytes:
+def causes(rows: pd.DataFrame) -> charts.Spec:
   """Shares of ill-formed answers by cause, a stacked bar for each model."""
-  figure, axes = figures.new_axes(len(KINDS), size=(5.2, 3.4))
-  models = list(dict.fromkeys(rows.model))
   names = sorted(set(rows.failure) - {''})
-  for axis, kind in zip(axes, KINDS, strict=True):
-    base = np.zeros(len(models))
-    for name in names:
-      shares = np.array(
-        [
-          (part.failure == name).mean() if len(part) else 0.0
-          for part in (
-            facts.select(rows, model=model, kind=kind) for model in models
-          )
-        ]
-      )
-      axis.bar(models, shares, 0.6, base, label=name)
-      base += shares
-    axis.set(title=kind, ylim=(0, 1))
-    axis.tick_params(axis='x', rotation=20)
-  if names:
-    axes[-1].legend(fontsize='small', loc='upper left', bbox_to_anchor=(1, 1))
-  return figures.to_png(figure)
+  panels = []
+  for kind in KINDS:
+    drawn = [
+      {'model': name, 'x': model, 'value': (part.failure == name).mean()}
+      for model in dict.fromkeys(rows.model)
+      if len(part := facts.select(rows, model=model, kind=kind))
+      for name in names
+    ]
+    if drawn:
+      panels.append(charts.Panel('share of answers', '', drawn, kind))
+  return charts.shares(panels, names) if panels else {}
 
 
-def by_game(rows: pd.DataFrame) -> bytes:
-  """Success of each game, a colour for each model, games by their mean."""
-  panels = [(kind, easy) for _, kind, easy in _panels(rows)]
-  figure, axes = figures.new_axes(len(panels), across=1, size=(11, 3.4))
-  for axis, (kind, easy) in zip(axes, panels, strict=True):
+def by_game(rows: pd.DataFrame) -> charts.Spec:
+  """Success of each game, a look for each model, games by their mean."""
+  panels = []
+  for title, kind, easy in _panels(rows):
     success = pd.DataFrame(
       {
         model: _per_game(rows, model, kind, easy)
@@ -343,17 +338,13 @@ def by_game(rows: pd.DataFrame) -> bytes:
       }
     )
     order = success.mean(axis=1).sort_values(kind='stable').index
-    for colour, model in enumerate(success.columns):
-      axis.plot(
-        *(order, success.loc[order, model], 'o'),
-        ms=3,
-        color=f'C{colour}',
-        label=model,
-      )
-    axis.set(title=f'{kind}, {DIFFICULTY[easy]}', ylim=(-0.03, 1.03))
-    axis.tick_params(axis='x', rotation=90, labelsize='x-small')
-  axes[0].legend(fontsize='small')
-  return figures.to_png(figure)
+    drawn = [
+      {'model': model, 'x': game, 'value': success.loc[game, model]}
+      for game in order
+      for model in success.columns
+    ]
+    panels.append(charts.Panel('success', '', drawn, title, x_scale=_SHARE))
+  return charts.dots(panels, charts.palette(rows.model), apart=False)
 
 
 def drawn(maze: mazes.Maze) -> bytes:

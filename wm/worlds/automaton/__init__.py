@@ -430,7 +430,7 @@ def draw(automaton: NamedTableWorld, row: int) -> str:
     accepts = automaton.end > 0 and automaton.delta[state, 0] >= 0
     parts += _circle(x, y, automaton.names[state], state == row, accepts)
   width, height = (max(axis) + MARGIN for axis in zip(*places, strict=True))
-  parts.append(svg.text(10, height + 14, f'at {name}', bold=True))
+  parts.append(svg.text(10, height + 14, f'at {name}', more=svg.BOLD))
   return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
 
 
@@ -524,7 +524,7 @@ def _label(
   else:  # A curve passes half-way between its control point and the line.
     line = (np.array(places[tail]) + places[head]) / 2
     x, y = (line + _middle(places, tail, head, both)) / 2 + (0, 4)
-  return svg.label(x, y, words, halo=True)
+  return svg.label(x, y, words, more=svg.HALO)
 
 
 def _circle(
@@ -537,7 +537,7 @@ def _circle(
     parts.append(svg.circle(x, y, RADIUS - 3.5, 'none', ring))
   if len(name) <= 3:
     return [*parts, svg.label(x, y + 4, name, fill=ink)]
-  return [*parts, svg.label(x, y + RADIUS + 14, name, size=11, halo=True)]
+  return [*parts, svg.label(x, y + RADIUS + 14, name, size=11, more=svg.HALO)]
 
 
 def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:

@@ -13,13 +13,17 @@ import itertools
 import math
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 PAPER, INK, FAINT, LINE = '#ffffff', '#20242a', '#6b7280', '#c9ced6'
 MARK, HERE, GOAL = '#f2c230', '#d1495b', '#2f7d4f'  # Last move, place, aim.
 
 SANS = 'Helvetica, Arial, sans-serif'
 MONO = 'ui-monospace, Menlo, Consolas, monospace'
+
+BOLD = ' font-weight="600"'
+# Paper around the letters, for words on top of lines.
+HALO = f' stroke="{PAPER}" stroke-width="3" paint-order="stroke"'
 
 SQUARE = 40  # Side of a board's square; pieces are drawn in such a box.
 MARGIN = 22  # Around a board, for coordinates.
@@ -51,19 +55,15 @@ def text(
   anchor: str = 'start',
   fill: str = INK,
   mono: bool = False,
-  bold: bool = False,
-  halo: bool = False,
+  more: str = '',
 ) -> str:
   """Words on the baseline (x, y), escaped; anchor start, middle or end.
 
-  halo: paper around the letters, for words on top of lines.
+  more: further attributes, such as BOLD and HALO.
   """
-  weight = ' font-weight="600"' if bold else ''
-  if halo:
-    weight += f' stroke="{PAPER}" stroke-width="3" paint-order="stroke"'
   return (
     f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}" '
-    f'fill="{fill}" font-family="{MONO if mono else SANS}"{weight} '
+    f'fill="{fill}" font-family="{MONO if mono else SANS}"{more} '
     f'xml:space="preserve">{html.escape(words)}</text>'
   )
 
@@ -106,7 +106,7 @@ def card(lines: Sequence[str], title: str = '', wide: int = 72) -> str:
     row[k : k + wide] for row in lines for k in range(0, len(row) or 1, wide)
   ]
   longest = max(map(len, [*folded, title]), default=1)
-  parts = [text(10, 22, title, bold=True)] if title else []
+  parts = [text(10, 22, title, more=BOLD)] if title else []
   first = 42 if title else 22
   parts += [
     text(10, first + 18 * k, row, mono=True) for k, row in enumerate(folded)
@@ -127,7 +127,7 @@ def table(
   widths = [16 + 8 * max(map(len, column)) for column in columns]
   left = [10 + sum(widths[:k]) for k in range(len(widths) + 1)]
   top = 30 if title else 8
-  parts = [text(10, 20, title, bold=True)] if title else []
+  parts = [text(10, 20, title, more=BOLD)] if title else []
   for n, row in enumerate([heads, *rows]):
     y = top + 22 * n
     for k, word in enumerate(row):
@@ -151,14 +151,29 @@ def _notes(notes: Sequence[str], top: float) -> list[str]:
   ]
 
 
+class Marks(NamedTuple):
+  """Squares of a board that are marked.
+
+  Attributes:
+    legal: with a dot.
+    last: squares of the last move, highlighted.
+    danger: in red (a king in check).
+  """
+
+  legal: Collection[int] = ()
+  last: Collection[int] = ()
+  danger: Collection[int] = ()
+
+
+UNMARKED = Marks()
+
+
 def board(
   rows: int,
   columns: int,
   pieces: Mapping[int, str],
+  marks: Marks = UNMARKED,
   *,
-  legal: Collection[int] = (),
-  last: Collection[int] = (),
-  danger: Collection[int] = (),
   tones: tuple[str, str] = CHECKS,
   upwards: bool = False,
   note: str = '',
@@ -171,9 +186,7 @@ def board(
     rows, columns: its size.
     pieces: what stands on a square, an SVG part in a box of SQUARE by SQUARE
       pixels such as `disc` and `chessman` give.
-    legal: squares to mark with a dot.
-    last: squares of the last move, to highlight.
-    danger: squares to mark in red (a king in check).
+    marks: squares to mark.
     tones: colours of squares of even and of odd row + column.
     upwards: row 0 is at the bottom (chess), else at the top (Othello).
     note: a line below the board.
@@ -187,13 +200,13 @@ def board(
     for square in range(row * columns, (row + 1) * columns)
   }
   parts = [_squares(rows, columns, tones, corner)]
-  for marked, fill in ((last, MARK), (danger, HERE)):
+  for marked, fill in ((marks.last, MARK), (marks.danger, HERE)):
     parts += [
       rect(*corner[s], SQUARE, SQUARE, fill, 'opacity="0.6"')
       for s in sorted(marked)
     ]
   parts += _pieces(pieces, corner)
-  for square in sorted(legal):
+  for square in sorted(marks.legal):
     x, y = corner[square]
     parts.append(_dot(x + SQUARE / 2, y + SQUARE / 2, square in pieces))
   parts += _frame(rows, columns, tones[0] == tones[1], upwards)
@@ -346,7 +359,7 @@ def logarithmic(
   ceiling = max(math.ceil(math.log10(max(most, 10))), 1)
   every, first = -(-ceiling // 6), places[0]
   span = max(places[-1] - first, 1)
-  parts = [text(left, 20, title, bold=True)]
+  parts = [text(left, 20, title, more=BOLD)]
   for power in range(0, ceiling + 1, every):
     y = top + high * (1 - power / ceiling)
     parts.append(line(left, y, left + wide, y, LINE))

@@ -77,10 +77,8 @@ class Tabled(core.Finite):
     left, right = self.automaton(first), self.automaton(second)
     pairs = left.rows, right.rows, left.goals, right.goals
     if published:
-      turns, listed = self.turns_known
-      suffixes = dfa.boundary(
-        left.delta, *pairs, depth, 'published', turns=turns, has_entry=listed
-      )
+      order = dfa.Published(*self.turns_known)
+      suffixes = dfa.boundary(left.delta, *pairs, depth, published=order)
     else:
       suffixes = dfa.boundary(left.delta, *pairs, depth, end_first=True)
     # DEAD is the last entry, the end label the one before it.

@@ -418,8 +418,7 @@ class World(
       8,
       8,
       pieces,
-      last=self._last(state),
-      danger=danger,
+      svg.Marks(last=self._last(state), danger=danger),
       upwards=True,
       note=note,
     )

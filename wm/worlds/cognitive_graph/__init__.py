@@ -42,7 +42,7 @@ TEXTS = verbal.Texts(__file__)
 class World(
   table.NamedTableWorld,
   core.Verbal,
-  core.Costed,
+  core.Described,
 ):
   """A graph, one of its changes, and walks on it.
 

@@ -78,7 +78,6 @@ _TELL = {
 class World(
   navigation.Navigation,
   core.Verbal,
-  core.Costed,
   core.Described,
   core.Generative,
 ):

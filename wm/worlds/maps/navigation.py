@@ -584,7 +584,7 @@ def _nodes(graph: streets.StreetGraph, view: MapWindow) -> list[str]:
       x, y = view.points[k].tolist()
       name = str(graph.ids[k])
       parts.append(
-        svg.text(x + 4, y - 4, name, size=9, fill=svg.INK, halo=True)
+        svg.text(x + 4, y - 4, name, size=9, fill=svg.INK, more=svg.HALO)
       )
   return parts
 
@@ -603,7 +603,7 @@ def _exits(graph: streets.StreetGraph, view: MapWindow, row: int) -> list[str]:
     out = long + 14 if long < 46 else 30.0
     x, y = x1 + (x2 - x1) / long * out, y1 + (y2 - y1) / long * out + 4
     name = streets.DIRECTIONS[label]
-    parts.append(svg.label(x, y, name, fill=WAY, bold=True, halo=True))
+    parts.append(svg.label(x, y, name, fill=WAY, more=svg.BOLD + svg.HALO))
   return parts
 
 
@@ -627,7 +627,9 @@ def _goal_mark(view: MapWindow, goal: int) -> list[str]:
   at = half[0] + dx * share * 0.84, half[1] + dy * share * 0.84 + 4
   return [
     f'<path d="{arrow}" fill="{svg.GOAL}"/>',
-    svg.text(*at, far, anchor='middle', fill=svg.GOAL, bold=True, halo=True),
+    svg.text(
+      *at, far, anchor='middle', fill=svg.GOAL, more=svg.BOLD + svg.HALO
+    ),
   ]
 
 

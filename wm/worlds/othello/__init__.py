@@ -351,8 +351,7 @@ class World(
       self.size,
       self.size,
       discs,
-      legal=self._places(legal),
-      last=self._places(last),
+      svg.Marks(self._places(legal), self._places(last)),
       tones=svg.FELT,
       note=f'{turn}, {int(black).bit_count()} : {int(white).bit_count()}',
     )

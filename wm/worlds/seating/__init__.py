@@ -352,7 +352,7 @@ LISTED, BESIDE = 24, 5
 def _picture(names: Sequence[str], left: np.ndarray, title: str) -> str:
   """Seats as boxes of chips, a place for each person; left: [K, n] seats."""
   num, wide = len(names), CHIP * len(names) + 10
-  parts = [svg.text(12, 22, title, bold=True, mono=True)]
+  parts = [svg.text(12, 22, title, mono=True, more=svg.BOLD)]
   for seat in range(1, num + 1):
     x = 12 + (wide + 8) * (seat - 1)
     possible = (left == seat).any(0)
@@ -381,7 +381,8 @@ def _chip(x: float, name: str, person: int, possible: bool) -> str:
   y, tone = (34 + FLOOR) / 2, TONES[person]
   dot = svg.circle(x, y, CHIP / 2 - 2, tone) if possible else ''
   fill = svg.PAPER if possible else svg.LINE
-  return dot + svg.label(x, y + 4.5, name, size=13, fill=fill, bold=possible)
+  bold = svg.BOLD if possible else ''
+  return dot + svg.label(x, y + 4.5, name, size=13, fill=fill, more=bold)
 
 
 def _legend(names: Sequence[str], left: np.ndarray) -> list[str]:

@@ -13,7 +13,7 @@ from tests.kernels.base import product_ref
 from tests.kernels.base.product_ref import Suffix
 from tests.kernels.base.rng_ref import below
 from wm import core
-from wm.kernels.dfa import Predecessors, Suffixes
+from wm.kernels.dfa import Predecessors, Published, Suffixes
 
 State = tuple[int, int]  # row, goal
 
@@ -120,17 +120,15 @@ def boundary(
   first_goal: np.ndarray,
   second_goal: np.ndarray,
   depth: int,
-  variant: str = 'exact',
   *,
-  turns: np.ndarray | None = None,
-  has_entry: np.ndarray | None = None,
+  published: Published | None = None,
   end_first: bool = False,
 ) -> Suffixes:
   """Product construction, or the published program's enumeration."""
   found, end = [], delta.shape[1]
   for a, b, *goals in zip(first, second, first_goal, second_goal, strict=True):
-    if variant == 'published':
-      suffixes = _published(delta, int(a), int(b), depth, turns, has_entry)
+    if published is not None:
+      suffixes = _published(delta, int(a), int(b), depth, *published)
     else:
       suffixes, _ = product(delta, (a, goals[0]), (b, goals[1]), depth)
     if end_first:  # It is the last label of any suffix that holds it.

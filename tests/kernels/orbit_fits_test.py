@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kernels.orbits import ref
+from tests.kernels import orbits_ref as ref
 from wm import core
 from wm.core import registry
 from wm.kernels import orbit_fits

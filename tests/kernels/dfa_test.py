@@ -1,5 +1,6 @@
 """Automaton kernels are their reference, laws hold, bad input is named."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.dfa import ref
+from tests.kernels import dfa_ref as ref
 from wm import core
 from wm.kernels import dfa
 
@@ -108,22 +109,28 @@ def test_steps_agree_with_the_reference(seed):
 
 
 @pytest.mark.parametrize('seed', range(3))
-@pytest.mark.parametrize('variant', dfa.VARIANTS)
-def test_products_agree_with_the_reference(seed, variant):
+@pytest.mark.parametrize('published', [None, dfa.Published()])
+def test_products_agree_with_the_reference(seed, published):
   delta, *states, _, _ = batch(seed, size=60)
   for depth in (1, 4):
-    args = delta, *states, depth, variant
-    assert_same(dfa.boundary(*args), ref.boundary(*args))
+    both = (
+      module.boundary(delta, *states, depth, published=published)
+      for module in (dfa, ref)
+    )
+    assert_same(*both)
 
 
-@pytest.mark.parametrize('variant', dfa.VARIANTS)
-def test_searches_that_come_back_often_find_the_same(variant, monkeypatch):
+@pytest.mark.parametrize('published', [None, dfa.Published()])
+def test_searches_that_come_back_often_find_the_same(published, monkeypatch):
   delta, *states, _, _ = batch(1, size=60)
-  whole = dfa.boundary(delta, *states, 4, variant)
+  search = functools.partial(
+    dfa.boundary, delta, *states, 4, published=published
+  )
+  whole = search()
   assert len(whole.lengths) > 50
   for nodes in (1, 2, 13):
     monkeypatch.setattr(dfa, 'NODES', nodes)
-    assert_same(whole, dfa.boundary(delta, *states, 4, variant))
+    assert_same(whole, search())
 
 
 def test_read_only_and_strided_input_is_taken():
@@ -172,7 +179,7 @@ def test_published_variant_only_misses_elements(case):
   delta, (a, b, goal_a, goal_b), depth = case
   args = delta, [a], [b], [goal_a], [goal_b], depth
   exact = listed(dfa.boundary(*args))
-  kept = listed(dfa.boundary(*args, 'published'))
+  kept = listed(dfa.boundary(*args, published=dfa.Published()))
   assert set(kept) <= {s for s in exact if delta.shape[1] not in s}
 
 
@@ -268,7 +275,7 @@ def test_reverse_walk_is_uniform_over_in_edges():
     (lambda d: dfa.legal(d, [0], [-3]), 'goals hold -3'),
     (lambda d: dfa.walk(d, [0], [0], [[1]], [2]), 'a length is 2'),
     (lambda d: dfa.boundary(d, [0], [0], [0], [0], 0), 'depth is 0'),
-    (lambda d: dfa.boundary(d, [0], [0], [0], [0], 1, 'x'), "variant 'x'"),
+    (lambda d: dfa.boundary(d, [0], [0], [0], [0], 128), 'expected 1..127'),
     (lambda d: dfa.minimize(d, [0]), 'classes 1'),
     (lambda d: dfa.advance(np.zeros((1, 127), int), [0], [0]), '127 labels'),
   ],

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.kernels.orbits import ref
+from tests.kernels import orbits_ref as ref
 from wm import core
 from wm.kernels import orbits
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.kernels.othello import boards, ref
+from tests.kernels import othello_boards as boards
+from tests.kernels import othello_ref as ref
 from wm import core
 from wm.core import basics
 from wm.kernels import othello, othello_games

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.othello import boards
+from tests.kernels import othello_boards as boards
 from wm.core import basics
 from wm.kernels import othello, othello_games
 

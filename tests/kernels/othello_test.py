@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.othello import boards, ref
+from tests.kernels import othello_boards as boards
+from tests.kernels import othello_ref as ref
 from wm import core
 from wm.core import basics
 from wm.kernels import othello, othello_games

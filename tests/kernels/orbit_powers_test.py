@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.kernels.orbits import ref
-from tests.kernels.orbits.fits_test import shown
+from tests.kernels import orbits_ref as ref
+from tests.kernels.orbit_fits_test import shown
 from wm.kernels import orbit_fits
 
 STEP, FRAMES = 0.1, 40

@@ -1,0 +1,132 @@
+"""The explorer's application: what it answers, and whom."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+import wm
+from tests.launch import binaries
+from wm import core
+from wm.core import registry
+from wm.explorer import server, views
+
+testclient = pytest.importorskip('starlette.testclient')
+
+TOKEN = 'secret'
+CITY = 'maps(rows=4, columns=5)'
+HOSTILE = '</script><img src=x onerror=alert(1)>'
+
+
+@pytest.fixture(scope='module')
+def client():
+  place = registry.make('world', CITY)
+  loaded = {
+    name: wm.load_predictor('oracle()', place) for name in ('oracle', HOSTILE)
+  }
+  accept = registry.make('accept', 'epsilon(0.01)')
+  app = server.application(views.Explorer(place, loaded, accept), TOKEN, 1234)
+  with testclient.TestClient(app, base_url='http://127.0.0.1:1234') as made:
+    yield made
+
+
+def test_it_answers(client):
+  page = client.get(f'/{TOKEN}/')
+  assert page.status_code == 200
+  assert "script-src 'nonce-" in page.headers['content-security-policy']
+  walk = client.post(f'/{TOKEN}/walk', json={'tokens': [11, 12]})
+  assert walk.status_code == 200
+  assert set(walk.json()['models']) == {'oracle', HOSTILE}
+
+
+def test_a_hostile_name_is_no_part_of_the_page(client):
+  assert '<img' not in client.get(f'/{TOKEN}/').text
+
+
+@pytest.mark.parametrize(
+  ('token', 'headers'),
+  [
+    ('stale', {}),
+    (TOKEN, {'Host': 'evil.example'}),
+    (TOKEN, {'Host': '127.0.0.1:9'}),
+    (TOKEN, {'Origin': 'http://evil.example'}),
+    (TOKEN, {'Origin': 'null'}),
+  ],
+)
+def test_others_are_refused(client, token, headers):
+  for answer in (
+    client.get(f'/{token}/', headers=headers),
+    client.post(f'/{token}/walk', json={'tokens': [11]}, headers=headers),
+  ):
+    assert answer.status_code == 403
+    assert 'vocab' not in answer.text
+
+
+@pytest.mark.parametrize(
+  ('view', 'body', 'status'),
+  [
+    ('nothing', '{}', 404),
+    ('walk', '{', 400),
+    ('walk', '[]', 400),
+    ('walk', '[' * 5000, 400),
+    ('walk', ' ' * 70_000, 413),
+    ('walk', json.dumps({'tokens': ['x']}), 422),
+    ('walk', json.dumps({'tokens': None}), 422),
+    ('follow', json.dumps({'tokens': [11], 'model': 'none'}), 422),
+    ('follow', json.dumps({'tokens': [11], 'seed': 1e99}), 422),
+    ('twins', json.dumps({'tokens': [11, 12], 'seed': 'x'}), 422),
+    ('patch', json.dumps({'tokens': [11, 12], 'model': 'oracle'}), 422),
+    ('read', json.dumps({'model': ['x']}), 422),
+  ],
+)
+def test_bad_requests_are_answered_in_a_line(client, view, body, status):
+  answer = client.post(f'/{TOKEN}/{view}', content=body)
+  assert answer.status_code == status
+  error = answer.json()['error']
+  assert error
+  assert '\n' not in error
+
+
+def test_every_error_of_the_caller_is_a_line(tmp_path):
+  with pytest.raises(core.InputError, match='expected 1 to 4'):
+    wm.explore(['oracle()'] * 5, CITY)
+  with pytest.raises(core.InputError, match='no model is named'):
+    wm.explore('nothing()', CITY)
+  with pytest.raises(core.InputError):
+    wm.explore(tmp_path)
+
+
+def test_a_page_is_served_and_ended():
+  page = wm.explore(['oracle()', 'oracle()'], CITY)
+  assert page.url.startswith('http://127.0.0.1:')
+  assert page.url in page._repr_html_()
+  with urllib.request.urlopen(page.url) as answer:
+    assert 'oracle (2)' in answer.read().decode()
+  port = int(page.url.split(':')[2].split('/')[0])
+  with pytest.raises(core.InputError, match='cannot be used'):
+    wm.explore('oracle()', CITY, port=port)
+  page.stop()
+  with pytest.raises(urllib.error.URLError, match='refused'):
+    urllib.request.urlopen(page.url)
+
+
+def test_the_program_ends_by_ctrl_c(tmp_path):
+  command = [
+    *(sys.executable, f'{binaries.LAUNCH}/explore.py', '--nobrowser'),
+    *(f'--world={CITY}', '--model=oracle()'),
+  ]
+  with subprocess.Popen(
+    command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+  ) as process:
+    url = process.stdout.readline().strip()
+    try:
+      with urllib.request.urlopen(url) as answer:
+        assert answer.status == 200
+    finally:
+      process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+  assert process.returncode == 130, err

@@ -1,0 +1,183 @@
+"""Views of the explorer, by predictors whose answers are known."""
+
+import pytest
+
+import wm
+from wm import core
+from wm.core import registry
+from wm.explorer import trials, views
+
+CITY = 'maps(rows=4, columns=5)'
+OTHELLO = 'othello(size=6)'
+SMALL = 'transformer(layers=2, width=32)'
+
+
+def explorer(world: str, *models: str, **more) -> views.Explorer:
+  place = registry.make('world', world)
+  accept = registry.make('accept', 'epsilon(0.01)')
+  loaded = {
+    model: wm.load_predictor(model, place, checkpoint='none')
+    for model in models
+  }
+  return views.Explorer(place, loaded, accept, **more)
+
+
+@pytest.fixture(scope='module')
+def city() -> views.Explorer:
+  return explorer(CITY, 'oracle()', 'uniform()', SMALL)
+
+
+@pytest.fixture(scope='module')
+def walk(city) -> list[int]:
+  sequences = city.world.sample(1, 0)
+  return sequences.tokens[0, : sequences.lengths[0] - 1].tolist()
+
+
+def test_an_oracle_accepts_what_is_legal(city, walk):
+  view = city.walk(city.tokens(walk[:3]))
+  assert view['steps'] == 3
+  assert not view['over']
+  rows = view['models']['oracle()']['tokens']
+  assert sorted(row[0] for row in rows if row[3]) == view['legal']
+  assert view['models']['oracle()']['legal_mass'] == pytest.approx(1)
+  # To a uniform guesser all tokens are as likely, most of them illegal.
+  guesses = view['models']['uniform()']['tokens']
+  assert sum(row[3] and not row[2] for row in guesses) > 3
+  names = dict(view['leads_to'])
+  assert set(names) == {t for t in view['legal'] if t != city.world.end}
+
+
+def test_an_illegal_token_shows_the_place_before_it(city, walk):
+  tokens = city.tokens([*walk[:2], city.world.end])
+  view = city.walk(tokens)
+  assert view['steps'] == 2
+  assert view['legal'] == []
+  assert view['place'] == city.place(city.state(tokens[:2])[1])
+
+
+@pytest.mark.parametrize(
+  'given', ['nowhere', ['x'], [0], [True], [1e3], [10**6], 'N ' * 5000, {}]
+)
+def test_what_are_no_tokens_is_refused_in_a_line(city, given):
+  with pytest.raises(core.InputError, match=r'token|expected') as error:
+    city.tokens(given)
+  assert '\n' not in str(error.value)
+  assert len(str(error.value)) < 200
+
+
+def test_an_oracle_continues_two_ways_to_one_place_alike(city, walk):
+  view = city.twins(city.tokens(walk[:4]), seed=1)
+  first, second = view['prefixes']
+  assert first != second
+  ids = [
+    city.world.state_id(city.state(city.tokens(p))[1][None])[0]
+    for p in (first, second, walk[:4])
+  ]
+  assert len(set(ids)) == 1
+  oracle = view['models']['oracle()']
+  assert oracle['agreed'] == 1.0
+  for row in oracle['continuations']:
+    assert row['refused_at'] is None
+    assert row['illegal_at'] is None
+
+
+def test_an_oracle_knows_what_tells_two_places_apart(city, walk):
+  view = city.apart(city.tokens(walk[:4]), None)
+  assert not view['same']
+  assert view['listed'] > 0
+  for row in view['models']['oracle()']:
+    assert row['first'] is None
+    assert row['second'] is not None
+  for row in view['models']['uniform()']:
+    assert row == {'first': None, 'second': None}
+  same = city.apart(city.tokens(walk[:4]), city.tokens(walk[:4]))
+  assert same['same']
+  assert same['suffixes'] == []
+
+
+def test_following_the_rules_or_a_model_is_a_function_of_the_seed(city, walk):
+  tokens = city.tokens(walk[:3])
+  for model in ('', 'oracle()', SMALL):
+    drawn = [city.follow(model, tokens, seed)['token'] for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1]
+    if model != SMALL:
+      assert set(drawn) <= set(city.walk(tokens)['legal'])
+
+
+def test_padding_changes_no_probability(city, walk):
+  reader = city.loaded[SMALL].predictor
+  import numpy as np
+
+  tokens = np.array([walk[:3]], np.int32)
+  plain = np.asarray(reader.log_probs(tokens, np.array([3])))[0, 2]
+  p = {t: q for t, q, *_ in city.walk(tokens[0])['models'][SMALL]['tokens']}
+  assert p == pytest.approx({t: float(np.exp(plain[t])) for t in p}, abs=1e-6)
+
+
+def test_a_probe_reads_and_an_edit_moves_what_it_reads():
+  from wm.explorer import state_probe
+
+  board = explorer(OTHELLO, SMALL)
+  tokens = board.tokens(board.world.sample(1, 3).tokens[0, :9].tolist())
+  view = board.read(SMALL, tokens)
+  assert len(view['labels']) == 36
+  assert 0.3 < view['accuracy'] <= 1
+  true = [row[1] for row in view['labels']]
+  assert true == board._targets(tokens).tolist()
+  probe = board.probe(SMALL, state_probe.EDIT_LAYER)
+  reader = board.loaded[SMALL].predictor
+  hidden = board._hidden(reader, tokens, state_probe.EDIT_LAYER)[0, 8]
+  before = probe.read(hidden)
+  other = next(v for v in probe.values[14] if v != before[14])
+  moved = probe.moved(hidden, 14, int(other), views.STRENGTH)
+  assert probe.read(moved)[14] in probe.values[14]
+  logits = moved @ probe.weights[:, 14] + probe.biases[14]
+  new, old = (
+    int((probe.values[14] == v).argmax()) for v in (other, before[14])
+  )
+  assert logits[new] > logits[old]
+  patched = board.patch(SMALL, tokens, 14, int(other))
+  assert patched['next']['tokens']
+  with pytest.raises(core.InputError, match='seen only'):
+    board.patch(SMALL, tokens, 14, 99)
+  with pytest.raises(core.InputError, match='expected 0 to 35'):
+    board.patch(SMALL, tokens, 36, 1)
+
+
+@pytest.mark.parametrize('world', ['lattice()', 'groups()', 'connect4()'])
+def test_every_kind_of_world_is_walked(world):
+  view = explorer(world, 'oracle()')
+  tokens = view.world.sample(1, 0).tokens[0, :2]
+  shown = view.walk(tokens)
+  assert '<svg' in shown['place']['picture']
+  assert shown['models']['oracle()']['legal_mass'] == pytest.approx(1)
+
+
+def test_a_world_without_pictures_is_walked_too():
+  view = explorer('hmm()', 'uniform()')
+  assert view.about()['labels'] == 0
+  shown = view.walk(view.world.sample(1, 0).tokens[0, :2])
+  assert shown['place']['picture'] is None
+  with pytest.raises(core.InputError, match='draws no prefixes'):
+    view.twins(view.tokens(['A']), 1)
+
+
+def test_worst_trials_have_prefixes_that_can_be_walked(tmp_path):
+  out = tmp_path / 'run'
+  wm.score(
+    'noisy_oracle(wrong=0.1, by="prefix")',
+    ['compression(trials=20)', 'distinction(trials=20)'],
+    CITY,
+    out=out,
+  )
+  place = registry.make('world', CITY)
+  groups = trials.of_run('noisy', out, place)
+  assert {group['model'] for group in groups} == {'noisy'}
+  view = explorer(CITY, 'oracle()')
+  for group in groups:
+    assert group['short'] <= group['measured']
+    for value, prefixes, _ in group['trials']:
+      assert value < 1
+      for prefix in prefixes:
+        assert view.walk(view.tokens(prefix))['steps'] == len(prefix)
+  assert trials.of_run('none', tmp_path, place) == []

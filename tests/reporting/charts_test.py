@@ -1,0 +1,280 @@
+"""Charts hold the numbers of tables; tables of a page are copied as text."""
+
+import csv
+import io
+import json
+import re
+import shutil
+
+import pandas as pd
+import pytest
+
+import wm
+from tests.reporting import chart_specs
+from wm import core
+from wm.language import pages
+from wm.reporting import charts, collect, curves, scaling, tables
+from wm.reporting.charts import Panel
+
+HOSTILE = '</script><script>alert(1)</script>${7*7}"\'&'
+NAMES = 'net', HOSTILE, 'oracle'
+
+
+def entry(model: str, value: float | None, **more) -> dict:
+  ends = (None, None) if value is None else (value - 0.1, value + 0.1)
+  return {
+    **{'metric': 'compression', 'quantity': 'precision'},
+    **{'spec': 'compression()', 'world': 'maps()', 'model': model, 'n': 9},
+    **{'value': value, 'low': ends[0], 'high': ends[1], 'unmeasured': {}},
+    **{'seed': 0, **more},
+  }
+
+
+@pytest.fixture
+def parts(tmp_path):
+  """The frame of breakdowns of three models, one value not measured."""
+  runs = [
+    collect.Run(
+      tmp_path,
+      [entry(name, 0.5)],
+      [
+        entry(name, (k + n) / 9 if k + n else None, where={'two_way': n})
+        for n in range(4)
+      ],
+      [],
+      None,
+    )
+    for k, name in enumerate(NAMES)
+  ]
+  frame = tables.results(runs, breakdown=True)
+  (curve,) = curves.curves(runs, frame)
+  return frame, curve
+
+
+def rows_of_categories() -> list[dict]:
+  return [
+    {'model': name, 'x': x, 'value': 0.5, 'low': 0.4, 'high': 0.6}
+    for name in NAMES
+    for x in ('a', 'b')
+  ]
+
+
+def every_kind(curve) -> dict[str, dict]:
+  """A chart of each kind, with a hostile name."""
+  looks = charts.palette(NAMES, ['oracle'])
+  rows = rows_of_categories()
+  places = [
+    scaling.Point(
+      *(name, f'{name}{n % 2}', (1, n), 10**n, 0.1 * n, None, None, '0', '')
+    )
+    for n in range(1, 4)
+    for name in NAMES
+  ]
+  family = {f'{HOSTILE}0': [f'{HOSTILE}1']}
+  panel = scaling.ScalingPanel(
+    *('compression', 'precision', 'compression()'), places, places, family
+  )
+  return {
+    'lines': curves.draw_curves(curve, looks),
+    'pareto': scaling.draw_pareto([panel]),
+    'dots': charts.dots([Panel('share', HOSTILE, rows, HOSTILE)] * 2, looks),
+    'shares': charts.shares([Panel('share', '', rows)], NAMES),
+    'heat': charts.heat(
+      [Panel('k', '', [row | {'x': len(row['x'])} for row in rows])]
+    ),
+  }
+
+
+def test_a_chart_holds_the_values_of_the_frame(parts):
+  frame, curve = parts
+  rows = chart_specs.rows(curves.draw_curves(curve, {}))
+  measured = frame[frame.value.notna()].sort_values('place', kind='stable')
+  assert [(r['model'], r['x'], r['value'], r['text']) for r in rows] == [
+    (row.model, row.place, row.value, str(row.interval))
+    for row in measured.itertuples()
+  ]
+  assert len(rows) == len(frame) - 1
+
+
+def test_one_model_has_one_look_in_all_charts(parts):
+  looks = charts.palette(NAMES, ['oracle'])
+  assert looks['oracle'].colour == charts.BASELINE
+  for name, spec in every_kind(parts[1]).items():
+    if name in ('lines', 'dots'):
+      for channel, part in (('color', 'colour'), ('shape', 'mark')):
+        scale = chart_specs.encoding(spec, channel)['scale']
+        drawn = dict(zip(scale['domain'], scale['range'], strict=True))
+        assert drawn == {n: getattr(looks[n], part) for n in NAMES}
+
+
+def test_grey_is_seen_on_white_and_on_black():
+  share = int(charts.BASELINE[1:3], 16) / 255
+  light = ((share + 0.055) / 1.055) ** 2.4
+  assert '#' + charts.BASELINE[1:3] * 3 == charts.BASELINE
+  assert min(1.05 / (light + 0.05), (light + 0.05) / 0.05) > 4.5
+
+
+def test_each_kind_of_chart_is_rendered(parts):
+  for name, spec in every_kind(parts[1]).items():
+    image = charts.render(spec).decode()
+    assert image.startswith('<svg'), name
+    assert '<script' not in image, name
+    assert 'currentColor' not in image, name
+
+
+def test_a_chart_of_a_paper_is_a_pdf_too(parts, tmp_path):
+  drawn = charts.picture('a', '', curves.draw_curves(parts[1], {}))
+  (tmp_path / drawn.name).write_bytes(drawn.image)
+  assert charts.write_pdf(tmp_path) == [tmp_path / 'a.pdf']
+  assert (tmp_path / 'a.pdf').read_bytes().startswith(b'%PDF')
+  with pytest.raises(core.InputError, match="no chart format 'png'"):
+    wm.report(tmp_path, chart_format='png')
+
+
+def test_hostile_names_stay_text_in_the_page(parts, tmp_path):
+  kinds = every_kind(parts[1])
+  pictures = [charts.picture(n, HOSTILE, spec) for n, spec in kinds.items()]
+  page = saved(tmp_path, pictures).read_text()
+  assert 'alert(1)</script>' not in page
+  blocks = re.findall(
+    r'<script type="application/json">(.*?)</script>', page, re.DOTALL
+  )
+  assert len(blocks) == len(kinds)
+  for block, spec in zip(blocks, kinds.values(), strict=True):
+    assert json.loads(block)['datasets'] == spec['datasets']
+  tag = charts.script_tag(pictures, tmp_path, embed=True)
+  assert tag.count('</script') == 1, 'the embedded script ends once'
+  assert charts.script_tag([], tmp_path) == ''
+
+
+def test_a_caption_says_how_many_trials_a_mark_is_of(parts):
+  looks = charts.palette(NAMES, ['oracle'])
+  spec = curves.draw_curves(parts[1], looks)
+  picture = charts.picture('a', 'What is drawn', spec)
+  assert picture.caption == (
+    'What is drawn; a mark is of n = 9 trials; baselines are grey'
+  )
+  rows = [{'model': 'm', 'x': n, 'value': n, 'n': 10**n} for n in (0, 3)]
+  rows += [{'model': 'm', 'x': 1, 'value': 0, 'pale': True, 'about': 'paper'}]
+  spec = charts.lines([Panel('x', 'y', rows)], {})
+  assert charts.picture('a', 'Drawn', spec).caption == (
+    'Drawn; a mark is of n = 1 to 1,000 trials; pale: paper'
+  )
+
+
+def test_numbers_that_json_lacks_are_left_out():
+  rows = [
+    {'model': 'm', 'x': n, 'value': [1.0, float('nan')][n]} for n in (0, 1)
+  ]
+  spec = charts.lines([Panel('x', 'y', rows)], {})
+  assert [row['value'] for row in chart_specs.rows(spec)] == [1.0, None]
+  assert 'NaN' not in json.dumps(spec)
+
+
+# In a browser.
+
+
+HEADS = ('model', 'share, %', 'n')
+CELLS = [
+  (HOSTILE, tables.Cell('0.500', ' [0.400, 0.600]'), '1,000'),
+  ('b|a_2', tables.Cell('0.25', ' [0.1, 0.4]'), '30'),
+  ('=cmd()', '–', '200'),
+]
+
+
+def saved(folder, pictures):
+  """The path of a page with these pictures and a table of `CELLS`."""
+  frame = pd.DataFrame(CELLS, columns=HEADS)
+  table = tables.Table('Values', frame)
+  page = pages.AnswersPage('t', '', [table], pictures, {}, {})
+  return pages.save(page, folder)
+
+
+@pytest.fixture(scope='module')
+def browser():
+  api = pytest.importorskip('playwright.sync_api', reason='no Playwright')
+  path = shutil.which('chromium') or shutil.which('google-chrome')
+  if path is None:
+    pytest.skip('no Chromium on this machine')
+  quiet = (
+    *('--no-sandbox', '--disable-gpu', '--disable-background-networking'),
+    *('--disable-component-update', '--disable-sync', '--no-first-run'),
+  )
+  with api.sync_playwright() as play:
+    chromium = play.chromium.launch(executable_path=path, args=quiet)
+    yield chromium
+    chromium.close()
+
+
+@pytest.mark.parametrize('width', [400, 1280])
+def test_a_browser_draws_the_charts_and_nothing_runs_off(
+  parts, tmp_path, browser, width
+):
+  kinds = every_kind(parts[1])
+  pictures = [charts.picture(n, HOSTILE, spec) for n, spec in kinds.items()]
+  path = saved(tmp_path, pictures)
+  page = browser.new_page(viewport={'width': width, 'height': 800})
+  errors: list[str] = []
+  page.on('pageerror', lambda error: errors.append(str(error)))
+  page.on('dialog', lambda dialog: errors.append('a script of a name ran'))
+  page.goto(path.as_uri())
+  for figure in page.query_selector_all('figure.chart'):
+    figure.scroll_into_view_if_needed()
+    figure.wait_for_selector('svg.marks')
+  assert not errors
+  assert page.evaluate('document.documentElement.scrollWidth') <= width
+  drawn = page.query_selector_all('figure.chart svg.marks')
+  assert len(drawn) == len(kinds)
+  points = 'figure.chart svg.marks [aria-roledescription=point]'
+  assert len(page.query_selector_all(points)) > 20
+  page.close()
+
+
+def test_a_table_is_copied_as_it_is_sorted_and_filtered(tmp_path, browser):
+  context = browser.new_context()
+  page = context.new_page()
+  page.goto(saved(tmp_path, []).as_uri())
+  page.evaluate('navigator.clipboard.writeText = async (x) => { copied = x; }')
+  table = page.locator('table.data')
+  tools = page.locator('.tools')
+
+  def copied(form: str) -> str:
+    tools.get_by_role('button', name=form, exact=True).click()
+    page.wait_for_function('window.copied')
+    text = page.evaluate('copied')
+    page.evaluate('delete window.copied')
+    return text
+
+  tools.get_by_role('button', name='CSV').wait_for()
+  rows = list(csv.reader(io.StringIO(copied('CSV'))))
+  assert rows == [
+    [*HEADS],
+    [HOSTILE, '0.500 [0.400, 0.600]', '1,000'],
+    ['b|a_2', '0.25 [0.1, 0.4]', '30'],
+    ["'=cmd()", '–', '200'],
+  ]
+  table.locator('th').nth(1).click()
+  order = [cell.inner_text() for cell in table.locator('td:first-child').all()]
+  assert order == ['b|a_2', HOSTILE, '=cmd()'], 'a dash comes last'
+  table.locator('th').nth(2).press('Enter')
+  table.locator('th').nth(2).press('Enter')
+  order = [cell.inner_text() for cell in table.locator('td:first-child').all()]
+  assert order == [HOSTILE, '=cmd()', 'b|a_2']
+  assert copied('Markdown').splitlines()[-1] == (
+    '| b\\|a_2 | 0.25 [0.1, 0.4] | 30 |'
+  )
+  latex = copied('LaTeX')
+  assert latex.startswith(
+    '\\begin{tabular}{lll}\n\\toprule\nmodel & share, \\%'
+  )
+  assert 'b|a\\_2 & 0.25 [0.1, 0.4] & 30 \\\\' in latex
+  assert latex.count('\\$\\{7*7\\}') == 1
+  page.evaluate(
+    "const a = document.querySelector('.tools input');"
+    "if (a) { a.value = 'A_2'; a.oninput(); }"
+  )
+  assert [row[0] for row in csv.reader(io.StringIO(copied('CSV')))] == [
+    'model',
+    'b|a_2',
+  ]
+  context.close()

@@ -1,0 +1,562 @@
+"""What the explorer shows: pure functions from tokens to what a page draws.
+
+A view is a dictionary that JSON can hold. All worlds are explored through what
+they can do: `Written` gives the picture, `Prefixed` two ways to one place,
+`Enumerable` what tells two places apart, `Labelled` what a probe reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.core import basics, registry
+from wm.core import predictor as predictors
+from wm.core.accept import Accept
+from wm.evaluation import probing
+from wm.evaluation.scoring import Loaded
+from wm.explorer import state_probe
+
+View = dict[str, Any]
+
+BUCKET = 16  # Lengths are rounded up to it, so that few programs are compiled.
+CONTINUATIONS = 24  # Drawn of each prefix when two prefixes are compared.
+REACH = 8  # Most tokens of a continuation.
+SUFFIXES = 40  # Most distinguishing suffixes of a pair that are shown.
+PROBED = 400  # Sequences that a probe is fitted on.
+STRENGTH = 2.0  # Of edits, see `StateProbe.moved`.
+
+
+@dataclasses.dataclass(frozen=True)
+class Explorer:
+  """Predictors of one world, and the rule by which they accept a token.
+
+  Attributes:
+    world: whose rules are shown.
+    loaded: predictors by the name that the page calls them.
+    accept: which next tokens count as possible.
+    seed: of prefixes, continuations and probes.
+    worst: worst trials that the page jumps to, see `trials.worst`.
+  """
+
+  world: core.World
+  loaded: Mapping[str, Loaded]
+  accept: Accept
+  seed: int = 0
+  worst: Sequence[View] = ()
+  # Many requests come at once, and one computes.
+  lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+  def about(self) -> View:
+    """What the page needs once: vocabulary, models and what can be asked."""
+    return {
+      'world': registry.spec(self.world),
+      'vocab': list(self.world.vocab),
+      'end': self.world.end,
+      'prompt': self.world.prompt_len,
+      'longest': self.world.max_len,
+      'accept': repr(self.accept),
+      'models': [self._model(name) for name in self.loaded],
+      'twins': isinstance(self.world, core.Prefixed),
+      'apart': isinstance(self.world, core.Enumerable),
+      'labels': self._labels(),
+      'worst': list(self.worst),
+    }
+
+  def _model(self, name: str) -> View:
+    reader = self.loaded[name].predictor
+    labelled = self._labels() > 0
+    probed = labelled and isinstance(reader, core.HiddenStates)
+    return {
+      'name': name,
+      'predicts': isinstance(reader, core.Predictor),
+      'names_states': labelled and isinstance(reader, core.StatePredictor),
+      'probed': probed,
+      'patched': probed and core.can(reader, core.HiddenStates.patched),
+    }
+
+  def _labels(self) -> int:
+    """How many labels a probe reads of a state; 0 where it cannot."""
+    if not isinstance(self.world, core.Labelled):
+      return 0
+    try:
+      return len(probing.sizes(self.world))
+    except core.InputError:
+      return 0
+
+  def tokens(self, listed: Any) -> np.ndarray:
+    """[L] int32 of ids or of a text of tokens.
+
+    Raises:
+      InputError: no list of tokens of this world, or too many.
+    """
+    if isinstance(listed, str):
+      listed = listed.split()
+    if not isinstance(listed, list) or len(listed) > 4 * self.world.max_len:
+      raise core.InputError(
+        f'tokens: expected a list of up to {4 * self.world.max_len}'
+      )
+    ids = {word: n for n, word in enumerate(self.world.vocab)}
+    values = [ids.get(token, token) for token in listed]
+    for token in values:
+      if type(token) is not int or not 0 < token < len(ids):
+        raise core.InputError(
+          f'{str(token)[:40]!r} is no token of {self.world.name}; expected '
+          f'one of {len(ids) - 1}, such as {self.world.vocab[1]!r}'
+        )
+    return np.array(values, np.int32)
+
+  def state(self, tokens: np.ndarray) -> tuple[int, np.ndarray]:
+    """Tokens followed before the first illegal one, and the state [W] then."""
+    steps, states = self.world.walk(
+      self.world.init(1), tokens[None], np.array([len(tokens)])
+    )
+    return int(steps[0]), states[0]
+
+  def walk(self, tokens: np.ndarray) -> View:
+    """The place that a prefix [L] leads to, and what each model says there."""
+    steps, state = self.state(tokens)
+    alive = steps == len(tokens)
+    legal = self.world.legal(state[None])[0] & alive
+    return {
+      'tokens': tokens.tolist(),
+      'steps': steps,
+      'place': self.place(state),
+      'over': bool(alive and not legal.any()),
+      'legal': np.flatnonzero(legal).tolist(),
+      'leads_to': self._leads_to(state, legal),
+      'models': {name: self.next(name, tokens, legal) for name in self.loaded},
+    }
+
+  def place(self, state: np.ndarray) -> View:
+    """A state as text and picture; where a world writes neither, its id."""
+    if not isinstance(self.world, core.Written):
+      number = int(self.world.state_id(state[None])[0])
+      return {'text': f'state {number}', 'picture': None}
+    return {
+      'text': self.world.format(state),
+      'picture': self.world.render(state),
+    }
+
+  def _leads_to(self, state: np.ndarray, legal: np.ndarray) -> dict[int, str]:
+    """Token -> the name of the place after it, for places drawn by name."""
+    tokens = np.flatnonzero(legal)
+    if not isinstance(self.world, core.Written) or len(tokens) > 64:
+      return {}
+    after = self.world.advance(np.repeat(state[None], len(tokens), 0), tokens)
+    places = map(self.world.format, after)
+    return {
+      int(token): place.split(',')[0]
+      for token, place in zip(tokens, places, strict=True)
+    }
+
+  def _predictor(self, name: str) -> core.TokenReader:
+    if name not in self.loaded:
+      raise core.InputError(
+        f'{name[:60]!r} is no model here; available: {", ".join(self.loaded)}'
+      )
+    return self.loaded[name].predictor
+
+  def next(self, name: str, tokens: np.ndarray, legal: np.ndarray) -> View:
+    """What a model says of the next token.
+
+    Returns:
+      log_probs: of all tokens that are legal, accepted or above a thousandth,
+        most probable first, as [token, probability, legal, accepted].
+      legal_mass: probability on legal tokens.
+      reason: why there is nothing, else ''.
+    """
+    reader = self._predictor(name)
+    reason = self._unread(reader, tokens)
+    if reason:
+      return {'reason': reason, 'tokens': [], 'legal_mass': None}
+    assert isinstance(reader, core.Predictor)
+    return self._ranked(self._log_probs(reader, tokens)[-1], legal)
+
+  def _unread(self, reader: core.TokenReader, tokens: np.ndarray) -> str:
+    """Why a model says nothing after these tokens; '' where it does."""
+    if not isinstance(reader, core.Predictor):
+      return 'This model names states and gives no next tokens.'
+    if not len(tokens):
+      return 'The first token is given: models begin after it.'
+    if len(tokens) > reader.max_len:
+      return f'The model reads up to {reader.max_len} tokens.'
+    if len(tokens) < self.world.prompt_len:
+      return 'The task is still to be stated.'
+    return ''
+
+  def _ranked(self, log_probs: np.ndarray, legal: np.ndarray) -> View:
+    """Next tokens [V] as `next` lists them."""
+    accepted = np.asarray(self.accept.mask(log_probs[None]))[0]
+    p = np.exp(log_probs.astype(np.float64))
+    shown = np.flatnonzero(legal | accepted | (p > 1e-3))
+    order = shown[np.argsort(-p[shown], kind='stable')]
+    return {
+      'reason': '',
+      'tokens': [
+        [int(v), float(p[v]), bool(legal[v]), bool(accepted[v])] for v in order
+      ],
+      'legal_mass': float(p[legal].sum()),
+    }
+
+  def _log_probs(
+    self, reader: core.Predictor, tokens: np.ndarray
+  ) -> np.ndarray:
+    """[L, V] after each token; the length is padded to a multiple of BUCKET."""
+    return np.asarray(reader.log_probs(*_padded(reader, tokens)))[
+      0, : len(tokens)
+    ]
+
+  def follow(self, name: str, tokens: np.ndarray, seed: int) -> View:
+    """A next token drawn from a model, or from the rules where name is ''.
+
+    Returns:
+      token: drawn by accepted probability, of the rules uniformly; None where
+        nothing is possible.
+    """
+    if not name:
+      steps, state = self.state(tokens)
+      legal = self.world.legal(state[None])[0] & (steps == len(tokens))
+      options = np.flatnonzero(legal)
+      index = np.random.default_rng([seed, len(tokens)]).integers(
+        max(len(options), 1)
+      )
+      return {'token': int(options[index]) if len(options) else None}
+    reader = self._predictor(name)
+    if reason := self._unread(reader, tokens):
+      raise core.InputError(f'{name}: {reason}')
+    assert isinstance(reader, core.Predictor)
+    log_probs = self._log_probs(reader, tokens)[-1:]
+    uniform = basics.uniforms(np.array([seed]), len(tokens))
+    token = int(np.asarray(self.accept.draw(log_probs, uniform))[0])
+    return {'token': None if token == core.DEAD else token}
+
+  def twins(self, tokens: np.ndarray, seed: int) -> View:
+    """Two prefixes that reach the place of `tokens`, and what models make of
+    them: of continuations drawn after one, which are refused after the other.
+
+    As compression asks (Vafa et al. 2024, section 2.3).
+
+    Raises:
+      InputError: the world draws no prefixes, or none reaches this place.
+    """
+    world = self.world
+    if not isinstance(world, core.Prefixed):
+      raise core.InputError(f'{world.name} draws no prefixes to a state')
+    steps, state = self.state(tokens)
+    if steps < len(tokens):
+      raise core.InputError(f'token {steps + 1} is illegal: no place to reach')
+    pair = self._pair_of_prefixes(world, state, seed)
+    view: View = {
+      'prefixes': [prefix.tolist() for prefix in pair],
+      'place': self.place(state),
+      'models': {},
+    }
+    for name, loaded in self.loaded.items():
+      if isinstance(loaded.predictor, core.Predictor):
+        view['models'][name] = self._compared(loaded.predictor, pair, seed)
+    return view
+
+  def _pair_of_prefixes(
+    self, world: core.Prefixed, state: np.ndarray, seed: int
+  ) -> list[np.ndarray]:
+    """Two different prefixes of a state, where the world has two."""
+    states = np.repeat(state[None], 16, 0)
+    least, most = world.prefix_moves(states)[0]
+    if most < least:
+      raise core.InputError('no prefix reaches this place')
+    generator = np.random.default_rng([seed, 3])
+    moves = generator.integers(least, min(most, least + 12) + 1, len(states))
+    drawn = world.sample_prefixes(states, moves, np.arange(16) + 16 * seed)
+    rows = predictors.histories(drawn.tokens, drawn.lengths)
+    distinct = list(dict.fromkeys(row for row in rows if row))
+    if not distinct:
+      raise core.InputError('no prefix reaches this place')
+    pair = (distinct * 2)[:2]
+    return [np.array(prefix, np.int32) for prefix in pair]
+
+  def _compared(
+    self, reader: core.Predictor, pair: Sequence[np.ndarray], seed: int
+  ) -> View:
+    """Continuations of either prefix, and where the other refuses them."""
+    rows: list[View] = []
+    for n, prefix in enumerate(pair):
+      other = pair[1 - n]
+      for suffix in self._continuations(reader, prefix, seed):
+        refused = self._refused(reader, other, suffix)
+        legal = self._refused_by_world(other, suffix)
+        rows.append(
+          {
+            'after': n,
+            'suffix': list(suffix),
+            'refused_at': refused,
+            'illegal_at': legal,
+          }
+        )
+    agreed = [row['refused_at'] is None for row in rows]
+    rows.sort(key=lambda row: (row['refused_at'] is None, len(row['suffix'])))
+    share = float(np.mean(agreed)) if agreed else None
+    return {'agreed': share, 'continuations': rows[:12], 'drawn': len(rows)}
+
+  def _continuations(
+    self, reader: core.Predictor, prefix: np.ndarray, seed: int
+  ) -> list[core.predictor.Tokens]:
+    """Distinct continuations that a model accepts after a prefix."""
+    longest = min(len(prefix) + REACH, reader.max_len)
+    drawn = core.sample(
+      reader,
+      prefix[None],
+      np.array([len(prefix)]),
+      num=CONTINUATIONS,
+      max_len=longest,
+      seeds=np.array([seed]),
+      accept=self.accept,
+    )
+    rows = predictors.histories(drawn.tokens[0], drawn.lengths[0])
+    return list(dict.fromkeys(row for row in rows if row))
+
+  def _refused(
+    self,
+    reader: core.Predictor,
+    prefix: np.ndarray,
+    suffix: Sequence[int],
+  ) -> int | None:
+    """Place in a suffix, from 0, that is not accepted; None if all are."""
+    tokens = np.concatenate([prefix, np.array(suffix, np.int32)])
+    if len(tokens) > reader.max_len:
+      return None
+    log_probs = self._log_probs(reader, tokens)[len(prefix) - 1 : -1]
+    mask = np.asarray(self.accept.mask(log_probs))
+    wrong = ~mask[np.arange(len(suffix)), np.array(suffix)]
+    return int(wrong.argmax()) if wrong.any() else None
+
+  def _refused_by_world(
+    self, prefix: np.ndarray, suffix: Sequence[int]
+  ) -> int | None:
+    """Place in a suffix, from 0, that is illegal; None if all is legal."""
+    steps, _ = self.state(np.concatenate([prefix, np.array(suffix, np.int32)]))
+    at = steps - len(prefix)
+    return at if at < len(suffix) else None
+
+  def apart(self, first: np.ndarray, second: np.ndarray | None) -> View:
+    """What tells two places apart, and whether the models know.
+
+    The minimal suffixes that are legal after the first prefix and not after
+    the second (Vafa et al. 2024, Def. 2.4); a model knows one if it accepts
+    all of it after the first and not all after the second.
+
+    Args:
+      first: [L] prefix.
+      second: of another place; None draws one as distinction does.
+
+    Raises:
+      InputError: the world lists no boundary, or a prefix is illegal.
+    """
+    world = self.world
+    if not isinstance(world, core.Enumerable):
+      raise core.InputError(f'{world.name} lists no boundary of two states')
+    pair = [first, self._other(first) if second is None else second]
+    states = []
+    for prefix in pair:
+      steps, state = self.state(prefix)
+      if steps < len(prefix):
+        raise core.InputError(f'token {steps + 1} is illegal')
+      states.append(state)
+    depth = min(world.boundary_depth, REACH)
+    boundary = world.boundary(states[0][None], states[1][None], depth)
+    suffixes = boundary.listed()[0]
+    same = len({int(world.state_id(state[None])[0]) for state in states}) == 1
+    return {
+      'prefixes': [prefix.tolist() for prefix in pair],
+      'places': [self.place(state) for state in states],
+      'same': same,
+      'depth': depth,
+      'suffixes': [list(suffix) for suffix in suffixes[:SUFFIXES]],
+      'listed': len(suffixes),
+      'models': {
+        name: self._knows(loaded.predictor, pair, suffixes[:SUFFIXES])
+        for name, loaded in self.loaded.items()
+        if isinstance(loaded.predictor, core.Predictor)
+      },
+    }
+
+  def _other(self, first: np.ndarray) -> np.ndarray:
+    """A prefix of another place, as distinction draws one."""
+    world = self.world
+    if not isinstance(world, core.Prefixed):
+      raise core.InputError(f'{world.name} draws no other place; give two')
+    _, state = self.state(first)
+    seed = self.seed + len(first)
+    other = world.sample_others(state[None], seed)[0]
+    return self._pair_of_prefixes(world, other, seed)[0]
+
+  def _knows(
+    self,
+    reader: core.Predictor,
+    pair: Sequence[np.ndarray],
+    suffixes: Sequence[Sequence[int]],
+  ) -> list[dict[str, int | None]]:
+    """For each suffix, where it is refused after either prefix."""
+    return [
+      {
+        'first': self._refused(reader, pair[0], suffix),
+        'second': self._refused(reader, pair[1], suffix),
+      }
+      for suffix in suffixes
+    ]
+
+  @functools.cached_property
+  def _probes(self) -> dict[tuple[str, int], state_probe.StateProbe]:
+    return {}
+
+  def probe(self, name: str, layer: int) -> state_probe.StateProbe:
+    """A model's probe after a layer, fitted at the first call.
+
+    Raises:
+      InputError: its activations cannot be read, or the world has no labels.
+    """
+    reader = self._predictor(name)
+    if not self._model(name)['probed']:
+      raise core.InputError(f'{name}: there is no state that a probe reads')
+    if (name, layer) not in self._probes:
+      assert isinstance(reader, core.HiddenStates)
+      assert isinstance(self.world, core.Labelled)
+      self._probes[name, layer] = state_probe.fit(
+        reader, self.world, layer, PROBED, self.seed
+      )
+    return self._probes[name, layer]
+
+  def read(self, name: str, tokens: np.ndarray) -> View:
+    """The true labels, those that a probe reads, and how good the probe is.
+
+    Returns:
+      labels: [name, true, read, accuracy, values] of each.
+    """
+    reader = self._predictor(name)
+    probe = self.probe(name, state_probe.READ_LAYER)
+    assert isinstance(reader, core.HiddenStates)
+    true = self._targets(tokens)
+    hidden = self._hidden(reader, tokens, probe.layer)
+    read = probe.read(hidden[0, len(tokens) - 1])
+    named = self._label_names(len(true))
+    return {
+      'accuracy': float(probe.accuracy.mean()),
+      'labels': [
+        [
+          named[k],
+          int(true[k]),
+          int(read[k]),
+          float(probe.accuracy[k]),
+          probe.values[k].tolist(),
+        ]
+        for k in range(len(true))
+      ],
+    }
+
+  def _targets(self, tokens: np.ndarray) -> np.ndarray:
+    """[K] labels of the place, as a probe reads them; InputError if illegal."""
+    if len(tokens) < max(self.world.prompt_len, 1):
+      raise core.InputError('the task is still to be stated')
+    steps, state = self.state(tokens)
+    if steps < len(tokens):
+      raise core.InputError(f'token {steps + 1} is illegal: no state to read')
+    return probing.targets(self.world, state[None])[0]
+
+  def _label_names(self, num: int) -> list[str]:
+    """Names of the labels that a probe reads."""
+    if num == 1:
+      return ['state']
+    assert isinstance(self.world, core.Labelled)
+    heads = self.world.heads
+    start = heads.probe.start if heads.probe is not None else 0
+    names = [f'label {k}' for k in range(len(heads.sizes))]
+    for group, part in heads.groups.items():
+      members = range(*part.indices(len(names)))
+      for n, k in enumerate(members):
+        names[k] = f'{group} {n}' if len(members) > 1 else group
+    return names[start : start + num]
+
+  def _hidden(
+    self, reader: core.HiddenStates, tokens: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """[1, L, D] activations of a prefix that the model can read."""
+    if len(tokens) > reader.max_len:
+      raise core.InputError(f'the model reads up to {reader.max_len} tokens')
+    return np.array(reader.hidden(*_padded(reader, tokens), layer))
+
+  def patch(
+    self, name: str, tokens: np.ndarray, label: int, value: int
+  ) -> View:
+    """Next tokens once the probed label of the hidden state is another.
+
+    As the metric intervention does at one layer (Li et al. 2023, section 4).
+
+    Args:
+      name: of a model that can be patched.
+      tokens: [L] prefix.
+      label: which of the labels that a probe reads.
+      value: which it is to be read as.
+
+    Raises:
+      InputError: the model cannot be patched, or there is no such label or
+        value.
+    """
+    reader = self._predictor(name)
+    if not self._model(name)['patched']:
+      raise core.InputError(f'{name}: its activations cannot be replaced')
+    assert isinstance(reader, core.HiddenStates)
+    probe = self.probe(name, state_probe.EDIT_LAYER)
+    true = self._targets(tokens)
+    if not 0 <= label < len(true):
+      raise core.InputError(
+        f'label {label}: expected 0 to {len(true) - 1} of {self.world.name}'
+      )
+    hidden = self._hidden(reader, tokens, probe.layer)
+    at = len(tokens) - 1
+    hidden[0, at] = probe.moved(hidden[0, at], label, value, STRENGTH)
+    log_probs = np.asarray(
+      reader.patched(*_padded(reader, tokens), probe.layer, hidden)
+    )
+    state = self._edited(tokens, label, value)
+    legal = np.zeros(len(self.world.vocab), bool)
+    if state is not None:
+      legal = self.world.legal(state[None])[0]
+    return {
+      'next': self._ranked(log_probs[0, at], legal),
+      'place': None if state is None else self.place(state),
+    }
+
+  def _edited(
+    self, tokens: np.ndarray, label: int, value: int
+  ) -> np.ndarray | None:
+    """The state with this label; None where the world has no such state."""
+    world = self.world
+    if not isinstance(world, core.Labelled) or not core.can(
+      world, core.Labelled.edited
+    ):
+      return None
+    _, state = self.state(tokens)
+    heads, new = world.heads, np.array([value])
+    start = heads.probe.start if heads.probe is not None else 0
+    if heads.turn is not None and heads.mine:
+      turn = world.labels(state[None])[:, heads.turn].astype(np.int64)
+      new = probing.by_mover(new, turn, heads.sizes[start])
+    edited = world.edited(state[None], np.array([start + label]), new)
+    dead = world.state_id(edited)[0] == core.DEAD
+    return None if dead else edited[0]
+
+
+def _padded(
+  reader: core.TokenReader, tokens: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Tokens [1, L] padded to a multiple of BUCKET, and their length [1]."""
+  width = min(-(-len(tokens) // BUCKET) * BUCKET, reader.max_len)
+  row = np.zeros((1, max(width, len(tokens))), np.int32)
+  row[0, : len(tokens)] = tokens
+  return row, np.array([len(tokens)], np.int32)

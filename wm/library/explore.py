@@ -1,0 +1,129 @@
+"""The explorer of a run or a model, from a prompt or in a notebook."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import os
+import pathlib
+import threading
+
+from wm import core
+from wm.core import registry
+from wm.core.accept import Accept
+from wm.evaluation.scoring import Loaded
+from wm.explorer import server, trials, views
+from wm.library.loading import Run, Source, load_predictor
+from wm.options import takes
+from wm.options.calls import Loading
+
+MOST_MODELS = 4  # Side by side.
+
+
+class ExplorerPage:
+  """A page that is being served; a notebook shows it in the cell.
+
+  Attributes:
+    url: opens it, on this machine alone.
+  """
+
+  def __init__(self, view: views.Explorer, port: int):
+    self._server = server.Server(view, port)
+    self.url = self._server.url
+    # Not the main thread, which signals belong to, and a notebook's cells.
+    self._thread = threading.Thread(target=self._server.run, daemon=True)
+    self._thread.start()
+
+  def wait(self) -> None:
+    """Returns once `stop` was called; Ctrl-C ends the process."""
+    while self._thread.is_alive():
+      self._thread.join(timeout=1)
+
+  def stop(self) -> None:
+    """Ends the page."""
+    self._server.stop()
+    self._thread.join()
+
+  def __repr__(self) -> str:
+    return f'ExplorerPage({self.url})'
+
+  def _repr_html_(self) -> str:
+    """The page in a cell; through Colab's proxy where that is the machine."""
+    if 'COLAB_RELEASE_TAG' not in os.environ:
+      return (
+        f'<iframe src="{html.escape(self.url)}" width="100%" height="820" '
+        'style="border:0"></iframe>'
+      )
+    output = importlib.import_module('google.colab').output
+    path = self.url.split(f':{self._server.port}', 1)[1]
+    output.serve_kernel_port_as_iframe(
+      self._server.port, path=path, height='820'
+    )
+    return ''
+
+
+@takes(loading=Loading)
+def explore(
+  run: Source | list[Source] | tuple[Source, ...],
+  world: core.World | str | None = None,
+  *,
+  accept: Accept | str = 'epsilon(0.01)',
+  port: int = 0,
+  loading: Loading,
+) -> ExplorerPage:
+  """Serves a page in which to walk a world beside what models say of it.
+
+  Tokens are chosen on the world's picture or from the list of what is legal or
+  accepted. The page shows two ways to one place and what tells two places
+  apart, reads the state by a probe, changes it, and jumps to the worst trials
+  of the run's results. It needs no network and is served on 127.0.0.1 alone, at
+  an address with a random token.
+
+  Args:
+    run: a training run's folder, a model's spec or a predictor, see
+      `wm.load_predictor`; several, up to 4, are shown side by side.
+    world: whose rules they are held against; None is the one that the first
+      run was trained on.
+    accept: which next tokens count as possible.
+    port: to serve at; 0 is any that is free.
+    loading: checkpoint of a run, seed of all that is drawn, and name.
+
+  Returns:
+    ExplorerPage: `url`, `wait()` and `stop()`; in a notebook's cell, the page.
+
+  Raises:
+    InputError: no such run or model, too many, other vocabularies, or the
+      extra `explore` is not installed.
+  """
+  sources = [*run] if isinstance(run, list | tuple) else [run]
+  if not 1 <= len(sources) <= MOST_MODELS:
+    raise core.InputError(
+      f'{len(sources)} models; expected 1 to {MOST_MODELS} side by side'
+    )
+  place = None if world is None else registry.resolve('world', world)
+  loaded: dict[str, Loaded] = {}
+  shown = []
+  for source in sources:
+    each = load_predictor(source, place, loading=loading)
+    place = place or each.world
+    each.check()
+    name = _name(source, each, loaded)
+    loaded[name] = each
+    if isinstance(source, str | os.PathLike | Run) and os.path.isdir(source):
+      shown += trials.of_run(name, pathlib.Path(source), place)
+  assert place is not None  # There is one source at least.
+  rule = registry.resolve('accept', accept)
+  view = views.Explorer(place, loaded, rule, loading.seed, shown)
+  return ExplorerPage(view, port)
+
+
+def _name(source: Source, each: Loaded, taken: dict[str, Loaded]) -> str:
+  """What the page calls a model: its folder's or its own name, once."""
+  is_folder = isinstance(source, str | os.PathLike | Run) and os.path.isdir(
+    source
+  )
+  base = pathlib.Path(source).name if is_folder else each.name  # type: ignore[arg-type]
+  name, number = base, 2
+  while name in taken:
+    name, number = f'{base} ({number})', number + 1
+  return name
