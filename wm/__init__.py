@@ -63,6 +63,7 @@ __version__ = '0.1.0'
 # first asked for, and by computed names: results are kept by the imports of
 # what made them (`runtime.provenance`), and all code imports wm.
 _CALLS = {
+  'core': ('Model',),
   'core.registry': ('names', 'spec'),
   'core.trust': ('trust',),
   'data.published': ('fetch_map', 'from_graph'),
@@ -77,7 +78,7 @@ _CALLS = {
   ),
   'library.explore': ('ExplorerPage', 'explore'),
   'library.film': ('film',),
-  'library.loading': ('Run', 'load_predictor', 'make'),
+  'library.loading': ('Run', 'load_predictor', 'make', 'wrap'),
   'library.report': (
     *('RunComparison', 'compare', 'findings', 'recorded', 'report', 'rows'),
     *('runs', 'wrong_keys'),

@@ -1,5 +1,6 @@
 """What `wm.NAME` gives, for type checkers; `__init__.py` finds it lazily."""
 
+from wm.core import Model as Model
 from wm.core.registry import names as names
 from wm.core.registry import spec as spec
 from wm.core.trust import trust as trust
@@ -26,6 +27,7 @@ from wm.library.film import film as film
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor
 from wm.library.loading import make as make
+from wm.library.loading import wrap as wrap
 from wm.library.report import RunComparison as RunComparison
 from wm.library.report import compare as compare
 from wm.library.report import findings as findings

@@ -180,8 +180,8 @@ def test_predictors_are_named_in_many_ways(run):
   assert validity == 1
   for arguments, message in (
     (('uniform()',), 'world is needed'),
-    (('runs/none', world), "named 'runs/none'|bad spec"),
-    ((pathlib.Path('runs/none'), world), 'holds no training run'),
+    (('runs/none', world), 'there is no such run'),
+    ((pathlib.Path('runs/none'), world), 'there is no such run'),
     ((run.folder, 'lattice()'), 'vocabulary'),
   ):
     with pytest.raises(core.InputError, match=message):

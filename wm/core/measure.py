@@ -278,7 +278,9 @@ class Model(Bounded, abc.ABC):
   """A spec that becomes a predictor; subclasses are frozen dataclasses.
 
   One that needs no training is a `Model`; others are `Trainable` or
-  `Fittable`.
+  `Fittable`. A model that is there already, such as a PyTorch or Flax module or
+  a function from tokens to logits, needs no such class: `wm.score` takes it as
+  it is, and `help(wm.wrap)` lists the methods that it may have.
   """
 
   version: ClassVar[str]

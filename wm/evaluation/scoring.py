@@ -153,6 +153,9 @@ def run(
       `query_plans.plans`.
     log: gets a line on what is kept, and on what is not and why.
 
+  Returns:
+    Entries of `metrics`; the files also hold what else the folder has.
+
   Raises:
     InputError: the folder holds scores of another model, world or seed; the
       model's vocabulary is not the world's; a metric would ask too much.
@@ -202,11 +205,15 @@ def run(
     finished[spec] = parts.add(metric, rows)
   # What was asked for comes first, then what is kept from before.
   order = [*asked, *(spec for spec in finished if spec not in asked)]
-  return results.join(folder, [finished[spec] for spec in order])
+  entries = results.join(folder, [finished[spec] for spec in order])
+  return [entry for entry in entries if entry['spec'] in asked]
 
 
 def table(entries: Sequence[Entry]) -> str:
   """Entries as lines of text, for the terminal."""
+  specs: dict[str, set[str]] = {}
+  for e in entries:
+    specs.setdefault(e['metric'], set()).add(e['spec'])
   lines = []
   for e in entries:
     value = '-' if e['value'] is None else f'{e["value"]:.3f}'
@@ -216,7 +223,11 @@ def table(entries: Sequence[Entry]) -> str:
     elif e['value'] is not None:
       bounds = f'({e["interval"]})'
     missing = json.dumps(e['unmeasured']) if e['unmeasured'] else ''
-    name = f'{e["metric"]}: {e["quantity"]}'
+    # Several settings of a metric are told apart by its spec.
+    label = e['spec'] if len(specs[e['metric']]) > 1 else e['metric']
+    name = f'{label}: {e["quantity"]}'
     num = f'n={e["n"]} clusters={e["clusters"]}'
-    lines.append(f'{name:<36} {value:>7} {bounds:<16} {num} {missing}'.rstrip())
-  return '\n'.join(lines)
+    cells = f'{value:>7} {bounds:<16} {num} {missing}'.rstrip()
+    lines.append((name, cells))
+  width = max([36, *(len(name) for name, _ in lines)])
+  return '\n'.join(f'{name:<{width}} {cells}' for name, cells in lines)

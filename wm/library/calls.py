@@ -25,6 +25,7 @@ from wm.evaluation import comparisons, results
 from wm.evaluation import scoring as scoring_lib
 from wm.library import loading as loading_lib
 from wm.library.loading import Run, Source
+from wm.models.serving import user_objects
 from wm.options import check, takes
 from wm.options.calls import Amount, Loading, Path, RouteSource, Scoring
 from wm.options.reconstruction import Reconstruction
@@ -41,6 +42,7 @@ def silent(line: str) -> None:
   """Tells nobody."""
 
 
+@takes(options=Sampling)
 def sample(
   world: core.World | str,
   out: Path,
@@ -53,7 +55,7 @@ def sample(
   Args:
     world: what to sample from.
     out: folder of the run.
-    options: how many, and the seed.
+    options: all of the keywords below in one object, instead of these.
     log: gets the world's facts, and the counts of each split.
 
   Returns:
@@ -125,6 +127,7 @@ def ingest(
   return opened(out)
 
 
+@takes(training=Training)
 def train(
   world: core.World | str,
   model: core.Model | str,
@@ -139,7 +142,7 @@ def train(
     world: whose sequences are in OUT/data, see `sample`.
     model: what to train.
     out: folder of the run.
-    training: steps, batch, learning rate and the like.
+    training: all of the keywords below in one object, instead of these.
     log: gets the summary as JSON.
 
   Returns:
@@ -208,32 +211,63 @@ def score(
   world: core.World | str | None = Scoring.world,
   *,
   out: Path | None = None,
+  untrained: Source | None = None,
   scoring: Scoring,
   log: Log = silent,
 ) -> list[dict[str, Any]]:
-  """Scores a predictor by metrics, against the world's rules.
+  """Scores a model by metrics, against the world's rules.
+
+    wm.score('runs/city', 'compression(trials=100)')
+    wm.score(lambda tokens: my_logits(tokens), ['next_token()'], 'maps()')
+    wm.score(torch_module, ['probe()'], world, untrained=fresh_module)
+    wm.score((flax_module, params), ['next_token()'], world)
 
   Args:
-    source: a run, a model or a predictor, see `load_predictor`.
+    source: a run, a model or its spec, a predictor; or an object of your own: a
+      PyTorch module, a Flax module (nnx; linen with its parameters), a model of
+      Hugging Face, or any function from tokens [B, L] to logits. What else it
+      may have, and settings such as its longest input, are in `wm.wrap`.
     metrics: what to measure.
     world: the truth; None is the world that a run was trained on.
     out: folder for scores.json, rows.csv (every trial) and breakdown.json;
       None is the run's folder, or keeps no files where there is no run.
+    untrained: the same with fresh weights. It is the control of probes, and its
+      own entries follow, as 'NAME, untrained' (files in OUT/untrained).
     scoring: fields of metrics; and which predictor, `model` being the spec that
       a run must be of and `name` what tables call it, see `load_predictor`.
     log: gets what is kept from before, the table and the files.
 
   Returns:
-    An entry for each quantity, a flat dict: `pandas.DataFrame(entries)`. What
-    it holds is in `wm.evaluation.results`.
+    An entry for each quantity of `metrics`, a flat dict:
+    `pandas.DataFrame(entries)`. What it holds is in `wm.evaluation.results`.
 
   Raises:
-    InputError: bad specs, or `out` holds scores of another run.
+    InputError: bad specs, a model that does not do what it should, or `out`
+      holds scores of another run.
   """
   asked = metrics_of(metrics, scoring.accept, scoring.loop, scoring.fields)
   loaded = loading_lib.load_predictor(source, world, loading=scoring)
   if out is None and isinstance(source, Run):
     out = source.folder
+  if untrained is None:
+    return _scored(loaded, asked, scoring, out, log)
+  fresh = loading_lib.load_predictor(untrained, loaded.world)
+  fresh = dataclasses.replace(fresh, name=f'{loaded.name}, untrained')
+  control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
+  loaded = dataclasses.replace(loaded, predictor=control)
+  entries = _scored(loaded, asked, scoring, out, log)
+  place = None if out is None else pathlib.Path(out) / 'untrained'
+  return entries + _scored(fresh, asked, scoring, place, log)
+
+
+def _scored(
+  loaded: scoring_lib.Loaded,
+  asked: Sequence[core.Metric],
+  scoring: Scoring,
+  out: Path | None,
+  log: Log,
+) -> list[dict[str, Any]]:
+  """Entries of one predictor; files in `out`, if that is given."""
   with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
     entries = scoring_lib.run(
       loaded,

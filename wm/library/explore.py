@@ -122,7 +122,7 @@ def _name(source: Source, each: Loaded, taken: dict[str, Loaded]) -> str:
   is_folder = isinstance(source, str | os.PathLike | Run) and os.path.isdir(
     source
   )
-  base = pathlib.Path(source).name if is_folder else each.name  # type: ignore[arg-type]
+  base = pathlib.Path(source).name if is_folder else each.name
   name, number = base, 2
   while name in taken:
     name, number = f'{base} ({number})', number + 1

@@ -15,8 +15,9 @@ from wm import core
 from wm.core import registry
 from wm.evaluation.scoring import Loaded
 from wm.models import user
-from wm.options import takes
-from wm.options.calls import Loading
+from wm.models.serving import user_objects
+from wm.options import shown, takes
+from wm.options.calls import Amount, Count, Loading
 from wm.options.training import Training
 from wm.runtime import compute, provenance
 
@@ -46,7 +47,8 @@ class Run:
 
 # What is asked for by default, or for a model that is used as it is.
 UNTRAINED = 'best', 'last', 'none'
-Source = str | os.PathLike | Run | Loaded | core.Model | core.TokenReader
+# Or an object of the user's, see `wrap`.
+Source = Any
 
 
 @takes(loading=Loading)
@@ -61,7 +63,8 @@ def load_predictor(
   Args:
     source: a `Run` or the folder of one; or a model or its spec, which is
       taken as it is before training ('uniform()', 'oracle()', 'user(...)'); or
-      a predictor of your own. A text that is an existing folder names a run.
+      a predictor or an object of your own, see `wrap`. A text that is an
+      existing folder names a run.
     world: to use it in; None is the one that a run was trained on.
     loading: checkpoint of a run, 'best' by held-out loss after the prompt, or
       'last'; model, the spec that a run must be of, None is any; seed of
@@ -87,6 +90,11 @@ def _loaded(
     return source
   if isinstance(source, Run):
     source = source.folder
+  if _is_missing(source):
+    raise core.InputError(
+      f'{os.fspath(source)}: there is no such run; expected a folder that '
+      'launch/train.py or wm.train wrote, or a model such as uniform()'
+    )
   used_in = None if world is None else registry.resolve('world', world)
   if isinstance(source, os.PathLike) or (
     isinstance(source, str) and os.path.isdir(source)
@@ -98,12 +106,91 @@ def _loaded(
     label = type(source).__name__
     unknown = provenance.UNKNOWN
     return Loaded(source, used_in, label, {'model_spec': label}, unknown)
+  if not isinstance(source, str | core.Model):
+    return wrap(source, used_in)
   if loading.checkpoint not in UNTRAINED:
     raise core.InputError(
       f'checkpoint={loading.checkpoint!r} of an untrained model; expected none'
     )
   resolved: core.Model = registry.resolve('model', source)
   return _untrained(resolved, used_in, loading.seed)
+
+
+def _is_missing(source: Source) -> bool:
+  """Is it a path, and not of a folder? Specs of files name a class there."""
+  if isinstance(source, os.PathLike):
+    return not os.path.isdir(source)
+  if not isinstance(source, str) or os.path.isdir(source):
+    return False
+  return os.sep in source and '.py' not in source and '(' not in source
+
+
+def wrap(
+  model: Any,
+  world: core.World | str,
+  *,
+  max_len: Amount = 0,
+  rows: Count = 16,
+  tolerance: float = user.TOLERANCE,
+  copies: bool = False,
+) -> Loaded:
+  """A model in memory as a predictor, checked to predict the next token.
+
+  `wm.score(model, ...)` does this by itself; here are the settings. A model is
+  a PyTorch module, a Flax module (nnx; linen as (module, params), or bound), a
+  model of Hugging Face whose ids are the world's, or any function or object
+  with some of these methods, R rows of L tokens, V of the world's vocabulary:
+
+    __call__(tokens)                logits or log-probabilities [R, L, V] of the
+                                    token after each of tokens [R, L] int32
+    hidden(tokens, layer)           activations [R, L, D], which probes read
+    patched(tokens, layer, hidden)  logits [R, L, V] from other activations on
+    start(tokens, lengths)          R states and logits [R, V] after prefixes,
+    step(states, tokens)            and after one more token each: a cache
+    answers(prefixes, suffixes)     1, 0 or -1 (unknown) for each suffix: a
+                                    model that only says yes and no
+
+  Layer 0 is after the embedding, -1 the last. Rows are padded by 0 at the end;
+  what is there must not matter. Metrics that adapt a model to new tasks need a
+  trained run, as they train it.
+
+  Args:
+    model: as above.
+    world: whose token ids it reads; `wm.make('world', ...).vocab` lists them.
+    max_len: longest input, in tokens; 0 is the world's.
+    rows: rows of every call.
+    tolerance: nats by which log-probabilities may differ where they should not;
+      a model that computes in 16 bits may need 0.1.
+    copies: it may predict the token just read; otherwise that is reported as
+      logits that are one position off.
+
+  Raises:
+    InputError: it is no such object, fails, or looks ahead.
+  """
+  thing, label = model, 'the model'
+  head = thing[0] if isinstance(thing, tuple) and thing else thing
+  if not isinstance(head, type):
+    name = getattr(head, '__name__', type(head).__name__)
+    label = name if name != '<lambda>' else 'function'
+  if isinstance(head, type) or not (
+    user_objects.usable(thing)
+    or (isinstance(thing, tuple) and len(thing) == 2 and callable(head))
+  ):
+    raise core.InputError(
+      f'{shown(thing)} is of type {type(thing).__name__}; expected '
+      "a run's folder, a spec such as 'uniform()', a PyTorch or Flax module, a "
+      'function from tokens [B, L] to logits [B, L, V], or an object with '
+      'methods of wm.wrap'
+    )
+  used_in = registry.resolve('world', world)
+  compute.cache_programs()
+  compute.fix_threads(Training.threads)
+  settings: dict[str, Any] = {'max_len': max_len, 'rows': rows}
+  reader = user.checked_predictor(
+    thing, used_in, label, **settings, tolerance=tolerance, copies=copies
+  )
+  about = {'model_spec': label, 'checkpoint': 'none'}
+  return Loaded(reader, used_in, label, about, provenance.UNKNOWN)
 
 
 def loaded_predictor(

@@ -523,7 +523,7 @@ class Model(core.Model):
       "(files=('weights.pt',); files=() for none)"
     )
 
-  def predictor(self, world: core.World, seed: int) -> core.Predictor:
+  def predictor(self, world: core.World, seed: int) -> core.TokenReader:
     """See core.Model.
 
     Raises:
@@ -541,20 +541,54 @@ class Model(core.Model):
           path.open('rb').close()
     label = _label(self.function)
     with plugins.user_code(label):  # An object may fail where it is looked at.
-      reader = user_objects.predictor(
-        load(self.function),
-        vocab_size=len(world.vocab),
-        end=world.end,
-        max_len=self.max_len or world.max_len,
-        rows=self.rows,
-        label=label,
-      )
-    # Answers alone give no probabilities to be checked.
-    if not isinstance(reader, core.QueryModel):
-      check(reader, world, label, tolerance=self.tolerance, copies=self.copies)
-    if isinstance(reader, user_objects.Cached):
-      user_objects.check_cache(reader, world, self.tolerance)
-    return reader
+      thing = load(self.function)
+    return checked_predictor(
+      thing,
+      world,
+      label,
+      max_len=self.max_len,
+      rows=self.rows,
+      tolerance=self.tolerance,
+      copies=self.copies,
+    )
+
+
+def checked_predictor(
+  thing: Any,
+  world: core.World,
+  label: str,
+  *,
+  max_len: int = 0,
+  rows: int = 16,
+  tolerance: float = TOLERANCE,
+  copies: bool = False,
+) -> core.TokenReader:
+  """A user's object as a predictor that passed the checks of this module.
+
+  Args:
+    thing: a function or object, see `wm.models.serving.user_objects`.
+    world: its sequences are what is read.
+    label: what errors call it.
+    max_len, rows, tolerance, copies: see Model.
+
+  Raises:
+    InputError: it fails, gives no logits of the world's tokens, or looks ahead.
+  """
+  with plugins.user_code(label):  # An object may fail where it is looked at.
+    reader = user_objects.predictor(
+      user_objects.adapted(thing, label),
+      vocab_size=len(world.vocab),
+      end=world.end,
+      max_len=max_len or world.max_len,
+      rows=rows,
+      label=label,
+    )
+  # Answers alone give no probabilities to be checked.
+  if not isinstance(reader, core.QueryModel):
+    check(reader, world, label, tolerance=tolerance, copies=copies)
+  if isinstance(reader, user_objects.Cached):
+    user_objects.check_cache(reader, world, tolerance)
+  return reader
 
 
 def predictor(

@@ -29,6 +29,7 @@ _KEY = 'option'
 _NUMBERS = {int: numbers.Integral, float: numbers.Real}
 _LISTS = collections.abc.Sequence, list, tuple
 _LONGEST = 60  # Characters of a value in an error's line.
+_ONE = ': expected one of the two'
 T = TypeVar('T')
 R = TypeVar('R')
 
@@ -97,8 +98,9 @@ def takes(
   """Decorator: a call takes the fields of option classes as keywords.
 
   Within the call each group is one argument, an instance of its class, which
-  may also be given whole. Arguments of the call itself that are fields of the
-  class fill it as well. The call's signature and docstring list the keywords.
+  may also be given whole, by users only where it has a default. Arguments of
+  the call itself that are fields of the class fill it as well. The call's
+  signature and docstring list the keywords.
 
   groups: argument -> its class, or (class, names of the fields that it takes).
   """
@@ -120,6 +122,11 @@ def takes(
       """Puts keywords into their groups."""
       direct = {k: x for k, x in keywords.items() if k in signature.parameters}
       passed = signature.bind_partial(*args, **direct).arguments
+      for group in groups.keys() & passed.keys():
+        if both := sorted(
+          keywords.keys() & taken[group].keys() - direct.keys()
+        ):
+          refuse(f'{call.__name__}: {group} and {both[0]} were given', _ONE)
       for group in groups.keys() - passed.keys():
         values = {k: x for k, x in passed.items() if k in fields[group]}
         # None stands for "not given" where the class has a default.
@@ -131,7 +138,9 @@ def takes(
       return call(*args, **keywords)
 
     others = [
-      p for name, p in signature.parameters.items() if name not in groups
+      p
+      for name, p in signature.parameters.items()
+      if name not in groups or p.default is not p.empty
     ]
     new = {
       name: _parameter(field)

@@ -5,6 +5,7 @@ methods:
 
   __call__(tokens)                  logits [R, L, V] of tokens [R, L] int32
   hidden(tokens, layer)             activations [R, L, D]; -1 is the last layer
+  patched(tokens, layer, hidden)    logits, going on from these activations
   start(tokens, lengths)            R states, and logits [R, V] after them
   step(states, tokens)              R new states, and logits [R, V]
   answers(prefixes, suffixes)       is each suffix valid after its prefix?
@@ -13,11 +14,19 @@ methods:
 whatever the user likes, one for each row, and stays as it is when a step gives
 the next one. `answers` alone makes a model that says yes and no; prefixes and
 suffixes are lists of tuples of token ids, answers are 1, 0, or -1 for none.
+
+Logits may be log-probabilities, as an array of NumPy, JAX or PyTorch, the first
+of a tuple, or in an attribute `logits`. Modules are called as they are used:
+PyTorch's in eval mode, without gradients, by int64 tensors on their device;
+Flax's compiled, nnx in eval mode, linen as (module, parameters) or bound. Of a
+model of Hugging Face `hidden` is there by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -70,7 +79,7 @@ class FromCallable(stateless.Stateless):
       np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
     ):
       # A copy: a callable that writes into its input would change our trials.
-      logits = self._function(tokens.copy())
+      logits = _logits(self._function(tokens.copy()))
       # 'bfloat16' of NumPy and JAX, 'torch.bfloat16' of PyTorch.
       width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
       self.spacing = _NARROW.get(width, 2**-23)
@@ -199,6 +208,163 @@ class HasAnswers(Protocol):
     self, prefixes: list[Tokens], suffixes: list[Tokens]
   ) -> Sequence[int]:
     """[N] 1 where a suffix is valid after its prefix, 0 not, -1 unknown."""
+
+
+METHODS = ('hidden', 'patched', 'start', 'step', 'answers')
+
+
+def adapted(thing: Any, label: str) -> Any:
+  """An object whose methods take NumPy arrays, whatever library it is of.
+
+  Raises InputError for a module of Flax linen without its parameters.
+  """
+  module, params = thing, None
+  if isinstance(thing, tuple) and len(thing) == 2:
+    module, params = thing
+  if _is_a(module, 'torch.nn', 'Module') and params is None:
+    return _with_methods(module, functools.partial(_torch_call, module))
+  if _is_a(module, 'flax.linen', 'Module'):
+    if params is None and module.scope is None:
+      raise core.InputError(
+        f'{label} is a module of Flax linen without parameters; expected '
+        '(module, params), or module.bind(...)'
+      )
+    return _linen(module, params)
+  if _is_a(module, 'flax.nnx', 'Module'):
+    return _nnx(module, params)
+  return thing
+
+
+def _is_a(thing: Any, module: str, name: str) -> bool:
+  """Is it of a class of a library? One that is not imported has no objects."""
+  cls = getattr(sys.modules.get(module), name, None)
+  return cls is not None and isinstance(thing, cls)
+
+
+def _methods(thing: Any) -> list[str]:
+  return [name for name in METHODS if callable(getattr(thing, name, None))]
+
+
+def _logits(answer: Any) -> Any:
+  """Logits, alone or with what else a model returns."""
+  if isinstance(answer, tuple) and answer:
+    return answer[0]
+  return getattr(answer, 'logits', answer)
+
+
+def _with_methods(
+  thing: Any, call: Callable[[str], Callable[..., Any]]
+) -> object:
+  """An object with the methods of a module; `call` makes one by its name."""
+  methods = {name: staticmethod(call(name)) for name in _methods(thing)}
+  if 'hidden' not in methods and _is_a(
+    thing, 'transformers', 'PreTrainedModel'
+  ):
+    network = call('hidden_states')
+    methods['hidden'] = staticmethod(network)
+  methods['__call__'] = staticmethod(call('__call__'))
+  return type(type(thing).__name__, (), methods)()
+
+
+def _torch_call(module: Any, name: str) -> Callable[..., Any]:
+  """A method of a PyTorch module, of NumPy arrays."""
+  torch: Any = sys.modules['torch']
+
+  def states(tokens: Any, layer: int) -> Any:
+    """As `hidden`, of a model of Hugging Face."""
+    every = module(tokens, output_hidden_states=True).hidden_states
+    if not -len(every) <= layer < len(every):
+      raise core.InputError(f'layer {layer}: expected at most {len(every) - 1}')
+    return every[layer]
+
+  method = states if name == 'hidden_states' else getattr(module, name)
+
+  def call(*arguments: Any) -> Any:
+    weights = next(module.parameters(), None)
+    device = None if weights is None else weights.device
+    tensors = [
+      torch.as_tensor(
+        np.array(x, np.int64 if np.asarray(x).dtype.kind in 'iu' else None),
+        device=device,
+      )
+      if isinstance(x, np.ndarray)
+      else x
+      for x in arguments
+    ]
+    training = module.training
+    module.eval()
+    try:
+      with torch.no_grad():
+        return method(*tensors)
+    finally:
+      module.train(training)
+
+  return call
+
+
+def _linen(module: Any, params: Any) -> object:
+  """A module of Flax linen, its parameters from `params` or bound to it."""
+  if params is None:
+    module, params = module.unbind()
+  has_kinds = isinstance(params, Mapping) and 'params' in params
+  variables = params if has_kinds else {'params': params}
+
+  def call(name: str) -> Callable[..., Any]:
+    apply = functools.partial(module.apply, method=name)
+    return functools.partial(_compiled(apply, name), variables)
+
+  return _with_methods(module, call)
+
+
+def _nnx(module: Any, params: Any) -> object:
+  """A copy of a module of Flax nnx in eval mode, with `params` if given."""
+  from flax import nnx
+
+  copy = nnx.merge(*nnx.split(module))
+  if params is not None:
+    nnx.update(copy, params)
+  copy.eval()
+  graph, state = nnx.split(copy)
+
+  def call(name: str) -> Callable[..., Any]:
+    def apply(state: Any, *arguments: Any) -> Any:
+      return getattr(nnx.merge(graph, state), name)(*arguments)
+
+    return functools.partial(_compiled(apply, name), state)
+
+  return _with_methods(module, call)
+
+
+def _compiled(apply: Callable[..., Any], name: str) -> Callable[..., Any]:
+  """A function of weights and arrays, compiled where its shapes are few."""
+  import jax
+
+  if name == '__call__':
+    return jax.jit(apply)
+  if name in ('hidden', 'patched'):  # Of weights, tokens, layer, ...
+    return jax.jit(apply, static_argnums=2)
+  return apply
+
+
+def with_untrained(reader: Any, fresh: Any) -> Any:
+  """A reader whose probes have `fresh` as their control, where both can be
+  probed; else the reader itself.
+  """
+  if not isinstance(reader, core.HiddenStates):
+    return reader
+  if not isinstance(fresh, core.HiddenStates):
+    return reader
+  copy: Any = object.__new__(
+    type(type(reader).__name__, (type(reader),), {'untrained': _untrained})
+  )
+  copy.__dict__.update(reader.__dict__, fresh=fresh)
+  return copy
+
+
+def _untrained(self: Any, seed: int) -> Any:
+  """See core.HiddenStates.untrained."""
+  del seed
+  return self.fresh
 
 
 EXPECTED = (
