@@ -145,6 +145,7 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
   'format', 'svg', ['svg', 'pdf'], "Of charts for papers; 'pdf' has both."
 )
+flags.DEFINE_bool('single_file', False, 'Make all pictures part of the page.')
 flags.DEFINE_list(
   'compare', [], 'Two runs to compare on the trials that they share: A,B.'
 )

@@ -16,6 +16,7 @@ intervals, and the trials that changed most (report/compare.html). With
 --miniatures it is of the findings of papers and of the results of units, and
 says for each finding whether they show it. Each chart of a report is an SVG
 file beside it, in a style that journals take; --format=pdf adds PDF files.
+--single_file makes all pictures part of the page, to be mailed.
 """
 
 import common
@@ -41,8 +42,14 @@ def main() -> None:
     wm.compare(*FLAGS.compare, out=FLAGS.out, log=print)
     return
   runs = FLAGS.runs or [FLAGS.out]
-  wm.report(runs, FLAGS.out, chart_format=FLAGS.format, log=print)
+  wm.report(
+    runs,
+    FLAGS.out,
+    chart_format=FLAGS.format,
+    single_file=FLAGS.single_file,
+    log=print,
+  )
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs', 'compare', 'miniatures', 'format')
+  common.run(main, 'runs', 'compare', 'miniatures', 'format', 'single_file')

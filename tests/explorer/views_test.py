@@ -5,7 +5,8 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
-from wm.explorer import trials, views
+from wm.explorer import views
+from wm.library import explore
 
 CITY = 'maps(rows=4, columns=5)'
 OTHELLO = 'othello(size=6)'
@@ -171,7 +172,7 @@ def test_worst_trials_have_prefixes_that_can_be_walked(tmp_path):
     out=out,
   )
   place = registry.make('world', CITY)
-  groups = trials.of_run('noisy', out, place)
+  groups = explore.worst_trials('noisy', out, place)
   assert {group['model'] for group in groups} == {'noisy'}
   view = explorer(CITY, 'oracle()')
   for group in groups:
@@ -180,4 +181,4 @@ def test_worst_trials_have_prefixes_that_can_be_walked(tmp_path):
       assert value < 1
       for prefix in prefixes:
         assert view.walk(view.tokens(prefix))['steps'] == len(prefix)
-  assert trials.of_run('none', tmp_path, place) == []
+  assert explore.worst_trials('none', tmp_path, place) == []

@@ -145,6 +145,8 @@ class Metric(Bounded, abc.ABC):
     headline: quantities of the main table, and of the worst trials pictured.
     ideal: quantity -> its best value and what a model with it does, in about
       five words: '1: tells all states apart'. Values are judged by it.
+    shows: quantity -> the side of a world model that it shows, a key of
+      `wm.reporting.sentences.SIDES`. A report says yes where all sides hold.
     glossary: quantity, or side column that results are broken down by -> what
       it means, in two sentences; NAME also stands for NAME_of_it. Read from
       below 'Glossary:' in the docstring, where a metric declares none.
@@ -179,6 +181,7 @@ class Metric(Bounded, abc.ABC):
   needs: ClassVar[tuple[Need, ...]] = (Predictor,)
   headline: ClassVar[tuple[str, ...]] = ()
   ideal: ClassVar[Mapping[str, str]] = {}
+  shows: ClassVar[Mapping[str, str]] = {}
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()

@@ -42,7 +42,7 @@ class Explorer:
     loaded: predictors by the name that the page calls them.
     accept: which next tokens count as possible.
     seed: of prefixes, continuations and probes.
-    worst: worst trials that the page jumps to, see `trials.worst`.
+    worst: worst trials that the page jumps to, see `wm.library.explore`.
   """
 
   world: core.World

@@ -7,17 +7,20 @@ import importlib
 import os
 import pathlib
 import threading
+from typing import Any
 
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
 from wm.evaluation.scoring import Loaded
-from wm.explorer import server, trials, views
+from wm.explorer import server, views
 from wm.library.loading import Run, Source, load_predictor
 from wm.options import takes
 from wm.options.calls import Loading
+from wm.reporting import collect, worst
 
 MOST_MODELS = 4  # Side by side.
+MOST_TRIALS = 6  # Trials of each metric and quantity.
 
 
 class ExplorerPage:
@@ -110,7 +113,7 @@ def explore(
     name = _name(source, each, loaded)
     loaded[name] = each
     if isinstance(source, str | os.PathLike | Run) and os.path.isdir(source):
-      shown += trials.of_run(name, pathlib.Path(source), place)
+      shown += worst_trials(name, pathlib.Path(source), place)
   assert place is not None  # There is one source at least.
   rule = registry.resolve('accept', accept)
   view = views.Explorer(place, loaded, rule, loading.seed, shown)
@@ -127,3 +130,55 @@ def _name(source: Source, each: Loaded, taken: dict[str, Loaded]) -> str:
   while name in taken:
     name, number = f'{base} ({number})', number + 1
   return name
+
+
+def worst_trials(
+  name: str, folder: pathlib.Path, world: core.World
+) -> list[Any]:
+  """The worst trials of a run's metrics whose prefixes this world can read.
+
+  Args:
+    name: of the model, as the page calls it.
+    folder: of the run; one without results has none.
+    world: of the page.
+
+  Returns:
+    An object a metric and quantity: model, metric, quantity, tells (the trial's
+    continuation in words), measured, short (of 1), trials: [value, prefixes,
+    suffix], in tokens' ids.
+
+  Raises:
+    InputError: results are damaged.
+  """
+  if not (folder / 'scores.json').is_file():
+    return []
+  ids = {word: n for n, word in enumerate(world.vocab)}
+  (groups,) = worst.groups([collect.load(folder)], MOST_TRIALS)
+  views = []
+  for group in groups:
+    trials = [
+      [trial.value, prefixes, [ids[w] for w in trial.suffix if w in ids]]
+      for trial in group.trials
+      if (prefixes := _prefixes(trial, ids))
+    ]
+    if trials:
+      views.append(
+        {
+          'model': name,
+          'metric': group.spec,
+          'quantity': group.quantity,
+          'tells': group.tells,
+          'measured': group.measured,
+          'short': group.short,
+          'trials': trials,
+        }
+      )
+  return views
+
+
+def _prefixes(trial: worst.Trial, ids: dict[str, int]) -> list[list[int]]:
+  """Prefixes of a trial as ids; none where this world has not all tokens."""
+  words = [prefix.split() for prefix in trial.prefixes]
+  if not all(word in ids for prefix in words for word in prefix):
+    return []
+  return [[ids[word] for word in prefix] for prefix in words]

@@ -32,6 +32,7 @@ def report(
   wait: bool = False,
   notes: Sequence[str] = (),
   chart_format: str = 'svg',
+  single_file: bool = False,
   log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Writes a report of scored runs: tables, curves and maps.
@@ -46,6 +47,7 @@ def report(
     notes: lines on what is missing, such as a ceiling.
     chart_format: 'svg', the file of each chart beside the page, in a style
       that journals take; 'pdf' adds a PDF of each.
+    single_file: whether all pictures are part of the page, to be mailed.
     log: gets the number of results and the files.
 
   Returns:
@@ -76,7 +78,9 @@ def report(
     several = [*runs, *reported.results]
     if not several:
       return reported.pages[0]
-  summary = write.report(several, place, wait=wait, notes=notes)
+  summary = write.report(
+    several, place, wait=wait, notes=notes, single_file=single_file
+  )
   log(f'{summary["results"]} results of {len(several)} runs')
   for line in summary['left_out']:
     log(line)

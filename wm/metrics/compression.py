@@ -91,6 +91,7 @@ class Metric(prefix_pairs.Settings):
   ideal: ClassVar[Mapping[str, str]] = {
     'precision': '1: merges all equal states',
   }
+  shows: ClassVar[Mapping[str, str]] = {'precision': 'same'}
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other'
   }

@@ -121,6 +121,10 @@ class Metric(prefix_pairs.Settings):
     'precision': '1: separates only different states',
     'recall': '1: tells all states apart',
   }
+  shows: ClassVar[Mapping[str, str]] = {
+    'precision': 'real',
+    'recall': 'apart',
+  }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'precision',

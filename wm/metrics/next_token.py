@@ -62,6 +62,10 @@ class Metric(core.Metric):
     'validity': '1: picks legal tokens only',
     'valid_mass': '1: nothing on illegal tokens',
   }
+  shows: ClassVar[Mapping[str, str]] = {
+    'validity': 'choice',
+    'valid_mass': 'mass',
+  }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'valid_mass',

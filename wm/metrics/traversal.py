@@ -74,6 +74,7 @@ class Metric(core.Metric):
     'valid': '1: completes every task',
     'sampled_legal': '1: draws no illegal token',
   }
+  shows: ClassVar[Mapping[str, str]] = {'valid': 'tasks'}
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'dest_fail',

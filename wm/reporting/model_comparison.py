@@ -132,13 +132,13 @@ def _difference(
   """The difference of two results on their trials, or why there is none."""
   if any(first.get(key) != second.get(key) for key in results.SAME):
     return _OTHER
-  one = first_scores.get(first['quantity'])
-  two = second_scores.get(first['quantity'])
-  if one is None or two is None:
+  measured = first_scores.get(first['quantity'])
+  other = second_scores.get(first['quantity'])
+  if measured is None or other is None:
     return _MISSING
-  if not np.array_equal(one.group, two.group):
+  if not np.array_equal(measured.group, other.group):
     return _OTHER
-  return comparisons.paired(one, two)
+  return comparisons.paired(measured, other)
 
 
 def _adjust(rows: Iterable[list[comparisons.Difference | str]]) -> int:

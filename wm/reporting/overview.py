@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from wm.reporting import ceilings, charts, sentences, tables
+from wm.reporting import catalog, ceilings, charts, sentences, tables
 from wm.reporting.collect import Run
 
 MOST = 16  # Models of a panel; the table has the others.
@@ -44,7 +44,7 @@ class Mark(NamedTuple):
   ceiling_text: str
 
 
-class Panel(NamedTuple):
+class MeasurePanel(NamedTuple):
   """One headline measure.
 
   Attributes:
@@ -65,11 +65,11 @@ class Panel(NamedTuple):
 
 def looks(frame: pd.DataFrame) -> dict[str, charts.Look]:
   """Model -> how every picture of the page draws it."""
-  known = frame.role != ceilings.TRAINED
-  return charts.palette(frame.model, set(frame.model[known]))
+  baselines = frame.role != ceilings.TRAINED
+  return charts.palette(frame.model, set(frame.model[baselines]))
 
 
-def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[Panel]:
+def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[MeasurePanel]:
   """Returns a panel for each headline measure in its plainest setting, and for
   a series its last place.
 
@@ -82,10 +82,9 @@ def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[Panel]:
   shown = shown.assign(at=shown['at'].astype(float))
   last = shown.groupby(['metric', 'headline'])['at'].transform('max')
   shown = shown[shown['at'].isna() | (shown['at'] == last)]
-  order = [*dict.fromkeys(metric for metric, _ in sentences.NEEDED)]
   keys = [*dict.fromkeys(zip(shown.metric, shown.quantity, strict=True))]
-  # The measures that sentences name first come first.
-  keys.sort(key=lambda key: [*order, key[0]].index(key[0]))
+  # The metrics that sentences name first come first.
+  keys.sort(key=lambda key: _rank(key[0]))
   result = []
   for metric, quantity in keys:
     rows = shown[(shown.metric == metric) & (shown.quantity == quantity)]
@@ -113,7 +112,7 @@ def _panel(
   rows: pd.DataFrame,
   above: Sequence[tuple[str, Mapping[str, Any]] | None],
   colours: Mapping[str, charts.Look],
-) -> Panel:
+) -> MeasurePanel:
   """names: of the metric, the panel and the headline quantity."""
   tops = [top[1]['value'] if top else None for top in above]
   ends = [ceilings.ends(entry) for entry in rows.entry]
@@ -139,7 +138,7 @@ def _panel(
     )
   metric, title, quantity = names
   good = sentences.ideal(metric, quantity)[1]
-  return Panel(metric, title, good, marks, ticks, 0)
+  return MeasurePanel(metric, title, good, marks, ticks, 0)
 
 
 def _axis(
@@ -164,3 +163,10 @@ def _axis(
     lambda x: (x - least) / (most - least),
     [((x - least) / (most - least), tables.number(x, 2)) for x in texts],
   )
+
+
+def _rank(metric: str) -> int:
+  """Place in `sentences.NEEDED` of the first side that a metric shows."""
+  sides = catalog.metric_class(metric).shows.values()
+  order = sentences.NEEDED
+  return min((order.index(side) for side in sides if side in order), default=9)

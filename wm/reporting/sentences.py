@@ -30,7 +30,7 @@ YES, PART, NO, UNKNOWN, UNSHOWN = ANSWERS = (
   *('Yes', 'In part', 'No', 'Cannot tell', 'Not shown'),
 )
 RULES = (
-  'Judged are the headline measures that state an ideal value, in their '
+  'Measure are the headline measures that state an ideal value, in their '
   'plainest setting, by their 95 % intervals',
   'a measure holds if its whole interval has come nine tenths of the way to '
   'the ideal: for a share with the ideal 1, at least 0.9; for an error, from '
@@ -38,53 +38,53 @@ RULES = (
   'it is at its ceiling if it does not hold, but its whole interval reaches '
   'nine tenths of what the Bayes predictor has; it fails if no part of its '
   'interval reaches that; it is open otherwise',
-  '"Yes": all measures hold, among them next_token valid_mass, traversal '
-  'valid, compression precision, distinction precision and recall',
+  '"Yes": all measures hold, among them the five that show a world model: '
+  'equal states continued alike, differences noticed, differences that are '
+  'real, probability on legal tokens, and tasks completed',
   '"Cannot tell": no measure fails, and some are open',
   '"Not shown": no measure fails or is open, but one of these five was not '
   'measured, or is only at its ceiling',
-  '"No": a measure fails, and distinction recall (where not measured, every '
-  'failing measure but compression, which a model passes that accepts '
-  'everything) is neither clear of the untrained model nor above 0.1',
+  '"No": a measure fails, and the share of differences noticed (where not '
+  'measured, every failing measure but equal states continued alike, which a '
+  'model does that accepts everything) is neither clear of the untrained model '
+  'nor above 0.1',
   '"In part": every other model of which a measure fails',
 )
-_APART = ('distinction', 'recall')
-_SAME = ('compression', 'precision')
-_LEGAL = ('next_token', 'validity')
-_MASS = ('next_token', 'valid_mass')
-NEEDED = (
-  *(_SAME, _APART, ('distinction', 'precision'), _MASS, ('traversal', 'valid')),
-)
-_WORDS = {
-  _SAME: 'it continues two sequences that reach the same state alike in '
+# Sides of a world model that metrics show (`core.Metric.shows`), most telling
+# first, and the clause of a sentence on each.
+SIDES = {
+  'same': 'it continues two sequences that reach the same state alike in '
   '{value} of pairs',
-  _APART: 'it notices {value} of the differences between two states',
-  NEEDED[2]: 'of the differences that it makes {value} are real',
-  _MASS: 'it puts {value} of its probability on legal tokens',
-  _LEGAL: 'its next token is legal in {value} of cases',
-  NEEDED[4]: 'it completes {value} of its tasks',
+  'apart': 'it notices {value} of the differences between two states',
+  'real': 'of the differences that it makes {value} are real',
+  'mass': 'it puts {value} of its probability on legal tokens',
+  'tasks': 'it completes {value} of its tasks',
+  'choice': 'its next token is legal in {value} of cases',
 }
+NEEDED = ('same', 'apart', 'real', 'mass', 'tasks')  # Of a yes.
 _CLAUSES = 3  # Measures that a sentence spells out.
 _MOST = 4  # Models of which each pair is compared in words.
 
 
-class Judged(NamedTuple):
+class Measure(NamedTuple):
   """A headline quantity of a model, and whether it is near its ideal.
 
   Attributes:
     key: (metric, quantity).
+    side: of SIDES that it shows, or ''.
     verdict: HOLDS, CEILING, FAILS or OPEN.
     entry: value and interval.
     clear: whether it is clear of the untrained model or uniform guessing.
   """
 
   key: tuple[str, str]
+  side: str
   verdict: str
   entry: Entry
   clear: bool
 
 
-class Answer(NamedTuple):
+class ModelAnswer(NamedTuple):
   """What a page says of a model.
 
   Attributes:
@@ -99,7 +99,7 @@ class Answer(NamedTuple):
   role: str
   word: str
   text: str
-  judged: tuple[Judged, ...]
+  judged: tuple[Measure, ...]
 
   def __str__(self) -> str:
     """As a line of a page."""
@@ -119,7 +119,7 @@ def ideal(metric: str, quantity: str) -> tuple[float | None, str]:
   return (float(number[1]) if number else None), text
 
 
-def answers(frame: pd.DataFrame) -> list[Answer]:
+def answers(frame: pd.DataFrame) -> list[ModelAnswer]:
   """An answer for each run of `tables.results` that has headline results."""
   shown, result = plain(frame), []
   for _, rows in shown.groupby('run', sort=False):
@@ -127,11 +127,11 @@ def answers(frame: pd.DataFrame) -> list[Answer]:
     first = rows.iloc[0]
     word = _word(judged)
     text = _sentence(word, judged, noun(first.world))
-    result.append(Answer(first.model, first.role, word, text, judged))
+    result.append(ModelAnswer(first.model, first.role, word, text, judged))
   return result
 
 
-def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Judged]:
+def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Measure]:
   """Judges the rows of one run; those without an ideal or a value are left
   out, and so are errors without a limit or a baseline that give a scale.
   """
@@ -196,7 +196,7 @@ def _judge(
   scale: float,
   floor: Entry | None,
   top: Entry | None,
-) -> Judged:
+) -> Measure:
   worst, nearest = _reach(entry, best, scale)
   reached = 1 - abs(best - top['value']) / scale if top else 1.0
   limit = NEAR * min(reached, 1.0)
@@ -209,32 +209,33 @@ def _judge(
     verdict = FAILS
   else:
     verdict = CEILING if worst >= limit else OPEN
-  return Judged(key, verdict, entry, worst > low)
+  side = catalog.metric_class(key[0]).shows.get(key[1], '')
+  return Measure(key, side, verdict, entry, worst > low)
 
 
-def _word(judged: Sequence[Judged]) -> str:
+def _word(judged: Sequence[Measure]) -> str:
   """One of ANSWERS, by RULES."""
   verdicts = {each.verdict for each in judged}
   if FAILS not in verdicts:
     if OPEN in verdicts:
       return UNKNOWN
-    held = {each.key for each in judged if each.verdict == HOLDS}
+    held = {each.side for each in judged if each.verdict == HOLDS}
     return YES if verdicts == {HOLDS} and held.issuperset(NEEDED) else UNSHOWN
-  tested = [each for each in judged if each.key == _APART] or [
-    each for each in judged if each.verdict == FAILS and each.key != _SAME
+  tested = [each for each in judged if each.side == 'apart'] or [
+    each for each in judged if each.verdict == FAILS and each.side != 'same'
   ]
   if any(each.clear for each in tested):
     return PART
   return UNKNOWN if any(each.verdict == OPEN for each in tested) else NO
 
 
-def _sentence(word: str, judged: Sequence[Judged], of: str) -> str:
-  by_verdict: dict[str, list[Judged]] = {}
+def _sentence(word: str, judged: Sequence[Measure], of: str) -> str:
+  by_verdict: dict[str, list[Measure]] = {}
   for each in judged:
     by_verdict.setdefault(each.verdict, []).append(each)
-  order = {key: n for n, key in enumerate(NEEDED)}
+  order = {side: n for n, side in enumerate(SIDES)}
   for several in by_verdict.values():
-    several.sort(key=lambda each: order.get(each.key, len(order)))
+    several.sort(key=lambda each: order.get(each.side, len(order)))
   holds, fails = by_verdict.get(HOLDS, []), by_verdict.get(FAILS, [])
   if word == YES:
     worst = min(judged, key=lambda each: ceilings.ends(each.entry)[0])
@@ -250,7 +251,7 @@ def _sentence(word: str, judged: Sequence[Judged], of: str) -> str:
       'one with errors.'
     )
   if word == UNKNOWN:
-    (apart,) = (each for each in judged if each.key == _APART)
+    (apart,) = (each for each in judged if each.side == 'apart')
     return (
       f'{_capital(_clauses(fails))}; with n = {apart.entry["n"]} trials, '
       f'{_clause(apart)}, which may be little or much.'
@@ -259,19 +260,19 @@ def _sentence(word: str, judged: Sequence[Judged], of: str) -> str:
     return _unshown(judged, by_verdict)
   start = '' if word == PART else f'Nothing shows that it knows {of}: '
   text = f'{start}{_clauses(fails, "only ")}'
-  but = [each for each in holds if each.key == _LEGAL] or holds
+  but = [each for each in holds if each.side == 'choice'] or holds
   if but:
     text += f'; yet {_clause(but[0])}'
   return f'{_capital(text)}.'
 
 
 def _unshown(
-  judged: Sequence[Judged], by_verdict: Mapping[str, Sequence[Judged]]
+  judged: Sequence[Measure], by_verdict: Mapping[str, Sequence[Measure]]
 ) -> str:
   if not judged:
     return 'No measure with an ideal value was taken.'
-  measured = {each.key for each in judged}
-  missing = list(dict.fromkeys(m for m, q in NEEDED if (m, q) not in measured))
+  measured = {each.side for each in judged}
+  missing = [SIDES[side] for side in NEEDED if side not in measured]
   text = f'No measure fails: {_clauses(judged)}'
   if at_ceiling := by_verdict.get(CEILING):
     text += (
@@ -279,19 +280,20 @@ def _unshown(
       'predictor of the data, which does not reach the ideal'
     )
   if missing:
-    text += f'; not measured: {", ".join(missing)}'
+    several = [clause.format(value='how much') for clause in missing]
+    text += f'; not measured: {"; ".join(several)}'
   return f'{text}.'
 
 
-def _clauses(several: Sequence[Judged], only: str = '') -> str:
+def _clauses(several: Sequence[Measure], only: str = '') -> str:
   shown = [_clause(each, only) for each in several[:_CLAUSES]]
   more = len(several) - len(shown)
   beside = f' (and {more} more measure{"s" * (more > 1)})' if more else ''
   return _and(shown) + beside
 
 
-def _clause(each: Judged, only: str = '') -> str:
-  words = _WORDS.get(each.key)
+def _clause(each: Measure, only: str = '') -> str:
+  words = SIDES.get(each.side)
   if words is None:
     metric, quantity = each.key
     return f'{metric} {quantity} is {only}{value(each.entry)}'
@@ -360,7 +362,7 @@ _ONE_TOKEN = (
 
 
 def disagreements(
-  runs: Sequence[Run], frame: pd.DataFrame, several: Sequence[Answer]
+  runs: Sequence[Run], frame: pd.DataFrame, several: Sequence[ModelAnswer]
 ) -> list[str]:
   """Sentences on measures that point different ways, with the reason where a
   known one applies.
@@ -373,13 +375,13 @@ def disagreements(
   trained = [each for each in several if each.role == ceilings.TRAINED]
   lines, tempted = [], []
   for each in trained[: 2 * _MOST]:
-    verdicts = {judged.key: judged.verdict for judged in each.judged}
-    if verdicts.get(_LEGAL) == HOLDS and FAILS in (
-      verdicts.get(_SAME),
-      verdicts.get(_APART),
+    verdicts = {judged.side: judged.verdict for judged in each.judged}
+    if verdicts.get('choice') == HOLDS and FAILS in (
+      verdicts.get('same'),
+      verdicts.get('apart'),
     ):
       tempted.append(each.label)
-    if verdicts.get(_SAME) == HOLDS and verdicts.get(_APART) == FAILS:
+    if verdicts.get('same') == HOLDS and verdicts.get('apart') == FAILS:
       lines.append(
         f'{each.label} passes compression and not distinction: {_EVERYTHING}.'
       )
@@ -399,12 +401,12 @@ def _and(names: Sequence[str]) -> str:
   return ', '.join(names[:-1]) + (' and ' if names[1:] else '') + names[-1]
 
 
-def _opposed(one: Answer, other: Answer) -> str:
+def _opposed(first: ModelAnswer, other: ModelAnswer) -> str:
   """On two models of which each is clearly better by some measure; ''."""
   theirs = {each.key: each for each in other.judged}
-  better: dict[bool, dict[tuple[str, str], str]] = {True: {}, False: {}}
-  for mine in one.judged:
-    if mine.key not in theirs or mine.key not in _WORDS:
+  better: dict[bool, dict[str, str]] = {True: {}, False: {}}
+  for mine in first.judged:
+    if mine.key not in theirs or not mine.side:
       continue
     best = ideal(*mine.key)[0] or 0.0
     (near, far), (their_near, their_far) = (
@@ -414,15 +416,14 @@ def _opposed(one: Answer, other: Answer) -> str:
     if far < their_near or their_far < near:
       a, b = (each.entry['value'] for each in (mine, theirs[mine.key]))
       shown = f'{" ".join(mine.key)} ({a:.2f} against {b:.2f})'
-      better[far < their_near][mine.key] = shown
+      better[far < their_near][mine.side] = shown
   if not (better[True] and better[False]):
     return ''
   above, below = (_and([*by_key.values()]) for by_key in better.values())
-  text = (
-    f'{one.label} is better than {other.label} in {above}, and worse in {below}'
-  )
+  text = f'{first.label} is better than {other.label} in {above}'
+  text += f', and worse in {below}'
   if any(
-    _SAME in of and _APART in better[not is_] for is_, of in better.items()
+    'same' in of and 'apart' in better[not is_] for is_, of in better.items()
   ):
     text += f': {_EVERYTHING}'
   return f'{text}.'
@@ -432,10 +433,13 @@ def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
   """On maps where the model with more false streets has the better measures."""
   rows = plain(frame)
   rows = rows[rows.role == ceilings.TRAINED]
+  sides = [
+    catalog.metric_class(metric).shows.get(quantity, '')
+    for metric, quantity in zip(rows.metric, rows.quantity, strict=True)
+  ]
+  rows = rows.assign(side=sides)
   values = {
-    run: dict(
-      zip(zip(part.metric, part.quantity, strict=True), part.value, strict=True)
-    )
+    run: dict(zip(part.side, part.value, strict=True))
     for run, part in rows.groupby('run', sort=False)
   }
   labels = dict(zip(rows.run, rows.model, strict=True))
@@ -449,7 +453,7 @@ def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
     first, second = (runs[run].summary or {} for run in (a, b))
     if first['new_edges'] <= second['new_edges'] or not all(
       (values[a].get(key) or 0) > (values[b].get(key) or 0)
-      for key in (_SAME, _APART)
+      for key in ('same', 'apart')
     ):
       continue
     rates = [each['illegal_directions'] for each in (first, second)]

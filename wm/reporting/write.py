@@ -128,24 +128,10 @@ def _write(
   ] or together
   groups = worst.groups(subjects)
   galleries = worst.galleries(subjects, groups)
-  answers = sentences.answers(frame)
-  shown = {ceilings.TRAINED} & {each.role for each in answers}
-  warned, of_baselines = cautions.cautions_of_runs(together)
-  values: dict[str, Any] = {
-    'title': sentences.question(frame),
+  values = _values(measured, notes) | {
     'lead': _lead(entries),
-    'answers': [each for each in answers if not shown or each.role in shown],
-    'references': [
-      each for each in answers if shown and each.role in overview.REFERENCES
-    ],
-    'disagreements': sentences.disagreements(together, frame, answers),
-    'answer_rules': sentences.RULES,
-    'cautions': [*map(str, warned), *cautions.unchecked_cautions(together)],
-    'baselines': of_baselines,
-    'rules': cautions.caution_rules(together),
     'sections': _sections(measured, out, unfinished, galleries),
     'maps': _maps(measured, unfinished),
-    'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
     'words': catalog.glossary(entries),
   }
   text = pages.render(
@@ -177,6 +163,27 @@ def _write(
   return {
     'results': len(entries),
     'left_out': catalog.left_out(entries),
+  }
+
+
+def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
+  """The page's question, its answers, and all that qualifies them."""
+  together, frame = measured.together, measured.frame
+  answers = sentences.answers(frame)
+  shown = {ceilings.TRAINED} & {each.role for each in answers}
+  warned, of_baselines = cautions.cautions_of_runs(together)
+  return {
+    'title': sentences.question(frame),
+    'answers': [each for each in answers if not shown or each.role in shown],
+    'references': [
+      each for each in answers if shown and each.role in overview.REFERENCES
+    ],
+    'disagreements': sentences.disagreements(together, frame, answers),
+    'answer_rules': sentences.RULES,
+    'cautions': [*map(str, warned), *cautions.unchecked_cautions(together)],
+    'baselines': of_baselines,
+    'rules': cautions.caution_rules(together),
+    'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
   }
 
 
@@ -227,7 +234,7 @@ def _measured(runs: Sequence[collect.Run]) -> _Measured:
   return _Measured(runs, together, single, frame, parts, by_place, sized)
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
   """A part of the page.
 
   Attributes:
@@ -253,7 +260,7 @@ def _sections(
   out: pathlib.Path,
   unfinished: pathlib.Path,
   galleries: Sequence[worst.Gallery],
-) -> list[Section]:
+) -> list[PageSection]:
   """Returns the parts of the page that have tables or pictures, in order.
 
   Pictures are written to `unfinished`; `out` may have counts to table.
@@ -262,10 +269,10 @@ def _sections(
   folders = [out.parent, out, *(run.folder for run in runs)]
   pictures = [*_pictures(measured, unfinished)]
 
-  def part(key: str, title: str, *several: tables.Table | None) -> Section:
+  def part(key: str, title: str, *several: tables.Table | None) -> PageSection:
     shown = [table for table in several if table is not None]
     mine = [picture for picture in pictures if picture.part == key]
-    return Section(key, title, (), shown, mine)
+    return PageSection(key, title, (), shown, mine)
 
   sections = [
     part(
@@ -376,7 +383,8 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
     spec = curves.draw_ablation(field, points, looks)
     drawn.append(('sizes', f'ablation_{field}', caption, spec))
   pictures = [
-    charts.picture(*chart)._replace(part=part) for part, *chart in drawn
+    charts.picture(name, caption, spec)._replace(part=part)
+    for part, name, caption, spec in drawn
   ]
   pictures += _of_metrics(together)
   taken: set[str] = set()
