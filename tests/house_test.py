@@ -241,6 +241,7 @@ SNIFFED = {
     'version',  # Of a user's class, which may have forgotten it.
   },
   'wm/core/resources.py': {'sysconf_names'},  # Unix has it.
+  'wm/library/loading.py': {'__name__'},  # Functions have one, models none.
   'wm/models/huggingface.py': {'max_position_embeddings'},  # Some networks'.
   'wm/models/nn/layers.py': {'key', 'name'},  # Kinds of pytree keys.
   'wm/models/serving/provider.py': {
@@ -248,7 +249,11 @@ SNIFFED = {
     'provider_message',  # Of Inspect's own.
     'status_code',  # Of errors of some providers.
   },
-  'wm/models/serving/user_objects.py': {'detach', 'dtype'},  # A user's arrays.
+  'wm/models/serving/user_objects.py': {
+    'detach',  # Of a user's arrays.
+    'dtype',
+    'logits',  # Of what models of Hugging Face give.
+  },
   'wm/runtime/files.py': {
     '__name__',  # Types have one, unions of types none.
     'register_at_fork',  # Unix has it.

@@ -123,10 +123,9 @@ def takes(
       direct = {k: x for k, x in keywords.items() if k in signature.parameters}
       passed = signature.bind_partial(*args, **direct).arguments
       for group in groups.keys() & passed.keys():
-        if both := sorted(
-          keywords.keys() & taken[group].keys() - direct.keys()
-        ):
-          refuse(f'{call.__name__}: {group} and {both[0]} were given', _ONE)
+        both = keywords.keys() & taken[group].keys() - direct.keys()
+        if both:
+          refuse(f'{call.__name__}: {group} and {min(both)} were given', _ONE)
       for group in groups.keys() - passed.keys():
         values = {k: x for k, x in passed.items() if k in fields[group]}
         # None stands for "not given" where the class has a default.
@@ -152,10 +151,8 @@ def takes(
     undeclared.__signature__ = signature.replace(
       parameters=[*others, *new.values()]
     )
-    grouped.__annotations__ = {
-      **call.__annotations__,
-      **{name: parameter.annotation for name, parameter in new.items()},
-    }
+    types = {name: parameter.annotation for name, parameter in new.items()}
+    grouped.__annotations__ = call.__annotations__ | types
     listed = [_lines(cls, taken[k].keys() & new) for k, cls in classes.items()]
     head = inspect.cleandoc(call.__doc__ or ''), '', 'Options:'
     grouped.__doc__ = '\n'.join([*head, *itertools.chain(*listed)])

@@ -296,10 +296,9 @@ def _sections(
       *curves.curve_tables(by_place),
       curves.breakdown_table(parts, by_place),
     )
-    about = catalog.glossary([entry for entry in mine.entry][:1]).get(metric)
-    sections.append(
-      section._replace(about=[about] if about else (), metric=metric)
-    )
+    words = catalog.glossary([*mine.entry][:1]).get(metric)
+    about = [words] if words else ()
+    sections.append(section._replace(about=about, metric=metric))
   sections += [
     part(
       'sizes',

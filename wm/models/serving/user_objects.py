@@ -280,6 +280,7 @@ def _torch_call(module: Any, name: str) -> Callable[..., Any]:
   method = states if name == 'hidden_states' else getattr(module, name)
 
   def call(*arguments: Any) -> Any:
+    """The method in evaluation mode, on the device of the weights."""
     weights = next(module.parameters(), None)
     device = None if weights is None else weights.device
     tensors = [
