@@ -296,9 +296,8 @@ def _sections(
       *curves.curve_tables(by_place),
       curves.breakdown_table(parts, by_place),
     )
-    words = catalog.glossary([*mine.entry][:1]).get(metric)
-    about = [words] if words else ()
-    sections.append(section._replace(about=about, metric=metric))
+    words = catalog.glossary([*mine.entry][:1]).get(metric, '')
+    sections.append(section._replace(about=[words], metric=metric))
   sections += [
     part(
       'sizes',
