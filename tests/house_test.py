@@ -254,6 +254,7 @@ SNIFFED = {
     'dtype',
     'logits',  # Of what models of Hugging Face give.
   },
+  'wm/reporting/sentences.py': {'noun'},  # A user's world may have none.
   'wm/runtime/files.py': {
     '__name__',  # Types have one, unions of types none.
     'register_at_fork',  # Unix has it.

@@ -13,6 +13,7 @@ SURROGATE = b'a\xff'.decode(errors='surrogateescape')
 GOOD: dict[str, dict[str, str]] = {
   'boundary': {'world': LINE, 'first': '1', 'second': '2'},
   'count': {'world': LINE},
+  'explore': {'world': WORLD, 'model': 'uniform()'},
   'fetch_map': {'out': 'new', 'map_file': 'm.osm'},
   'film': {'out': 'new', 'world': 'orbits()', 'model': 'uniform()'},
   'import_gpt2': {'world': LINE, 'weights': 'w.pt', 'out': 'new'},
@@ -61,6 +62,11 @@ AMOUNT = ('-1', 'nan', 'inf', 'x')
 ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'boundary': {'first': ('9', '1 99', ''), 'second': ('x', SURROGATE)},
   'count': {'state': ('7', '-1', '1 2 right', LONG)},
+  'explore': {
+    'port': ('-1', '65536', 'x'),
+    'run': ('gone', '', SURROGATE),
+    'accept': ('nope', 'epsilon(2)'),
+  },
   'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
   'ingest': {
     'games': ('-1', 'all'),

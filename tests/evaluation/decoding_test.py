@@ -144,8 +144,12 @@ def test_the_first_wrong_prediction_can_be_pictured():
     state = GAME.parse(columns['prefix'][n])
     assert columns['state'][n] == GAME.format(state[0])
     assert not GAME.legal(state)[0, index[columns['suffix'][n]]]
-  for name in ('prefix', 'state', 'suffix'):
-    assert not columns[name][~wrong].any()
+  # Without a mistake the whole sequence, and the last state.
+  assert not columns['suffix'][~wrong].any()
+  for n in np.flatnonzero(~wrong):
+    assert columns['state'][n] == GAME.format(
+      GAME.parse(columns['prefix'][n])[0]
+    )
 
 
 def test_a_predictor_that_only_accepts_is_asked_by_its_own_rule():

@@ -100,10 +100,10 @@ def test_again_gives_the_same_without_scoring(root, tmp_path):
   ('flags', 'message'),
   [
     ((CITY, '--model=uniform'), '--metric is required'),
-    ((CITY, QUICK), 'holds no training run'),
+    ((CITY, QUICK), 'there is no such run'),
     ((CITY, QUICK, '--checkpoint=none'), '--model is required'),
-    ((CITY, QUICK, '--checkpoint=bset'), 'bset holds no training run'),
-    ((CITY, QUICK, '--model=transformer'), 'holds no training run'),
+    ((CITY, QUICK, '--checkpoint=bset'), 'bset: there is no such run'),
+    ((CITY, QUICK, '--model=transformer'), 'there is no such run'),
     ((CITY, '--model=uniform', '--metric=compresion'), "'compression'"),
     (
       (CITY, '--model=uniform', '--metric=compression(trails=1)'),

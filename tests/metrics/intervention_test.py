@@ -11,7 +11,7 @@ from wm.core import registry
 from wm.evaluation import probing, results
 from wm.metrics import intervention
 from wm.models.serving import oracles
-from wm.reporting import collect, curves, tables
+from wm.reporting import charts, collect, curves, tables
 
 QUICK = {'num': 60, 'epochs': 60, 'batch': 64, 'lr': 0.1, 'data': 'all'}
 LATTICE = 'lattice(size=5, length=12)'
@@ -141,7 +141,8 @@ def test_a_report_draws_it_by_layer(tmp_path):
   assert [one.quantity for one in drawn] == list(metric.headline)
   assert {one.axis for one in drawn} == {'layer whose activations are edited'}
   assert drawn[0].points.place.tolist() == [0, 1, 2]
-  assert curves.draw_curves(drawn[0]).startswith(b'\x89PNG')
+  spec = curves.draw_curves(drawn[0], charts.palette(['m'], set()))
+  assert charts.render(spec).startswith(b'<svg')
 
 
 def _drawn(world, **only):

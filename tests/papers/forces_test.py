@@ -282,8 +282,8 @@ def test_a_page_holds_the_grid_and_the_tables(shown, said):
   }
   found = reports.of_systems('corrected', two, speakers, 0)
   (grid,) = found.pictures
-  assert grid.name == 'forces.png'
-  assert grid.png.startswith(b'\x89PNG')
+  assert grid.name == 'forces.svg'
+  assert grid.image.startswith(b'<svg')
   assert len(found.rows['forces']) == 2 * (2 + len(scoring.BASELINES))
   first = found.tables[0]
   assert first.heads == ('speaker', 'system 0', 'system 1')

@@ -157,6 +157,21 @@ def memory() -> int:
   return min(sizes)
 
 
+def require_address_space(what: str) -> None:
+  """Raises InputError where addresses of the process are limited.
+
+  what: reserves more of them than it will use, as engines of scripts do.
+  """
+  if resource is None:
+    return
+  limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+  if limit != resource.RLIM_INFINITY:
+    raise InputError(
+      f'{what} reserves more address space than it uses, and a limit leaves '
+      f'{limit:,} bytes; expected none (ulimit -v unlimited)'
+    )
+
+
 def require_memory(size: float, what: str) -> None:
   """Raises InputError where `size` bytes are more than there is in all.
 

@@ -75,12 +75,11 @@ class World(Bounded, abc.ABC):
   hold ids into `vocab`, where id 0 is always padding.
 
   A world inherits a class of `wm.core.capabilities` for each thing that it can
-  do beyond this. Callers ask `isinstance(world, core.Labelled)`.
+  do beyond this. Callers ask `isinstance(world, core.Labelled)`. A class may
+  have a `noun: ClassVar[str]`, which reports call it by: 'this city'.
   """
 
   version: ClassVar[str]
-  # In questions of reports: 'Does it have a world model of this city?'
-  noun: ClassVar[str] = 'this world'
 
   @property
   def name(self) -> str:

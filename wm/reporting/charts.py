@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import markupsafe
 
+from wm.core import resources
 from wm.runtime import compute, files
 
 Spec = dict[str, Any]
@@ -58,6 +59,7 @@ def _altair() -> Any:
 
 @functools.cache
 def _vl_convert() -> Any:
+  resources.require_address_space('the engine that draws charts')
   import vl_convert
 
   return vl_convert

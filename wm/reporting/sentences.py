@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from wm import core
 from wm.core import registry
 from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
@@ -62,6 +61,7 @@ SIDES = {
   'choice': 'its next token is legal in {value} of cases',
 }
 NEEDED = ('same', 'apart', 'real', 'mass', 'tasks')  # Of a yes.
+THIS_WORLD = 'this world'
 _CLAUSES = 3  # Measures that a sentence spells out.
 _MOST = 4  # Models of which each pair is compared in words.
 
@@ -326,8 +326,8 @@ def noun(world: str) -> str:
   """What questions call a world: 'this city'; 'this world' if not known."""
   kind = _kind(world)
   if not kind or not catalog.is_known(kind):
-    return core.World.noun
-  return registry.find('world', kind).noun
+    return THIS_WORLD
+  return str(getattr(registry.find('world', kind), 'noun', THIS_WORLD))
 
 
 def question(frame: pd.DataFrame) -> str:

@@ -348,6 +348,7 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   frame = measured.frame
   baselines = frame.model[frame.role != ceilings.TRAINED]
   looks = charts.palette(tables.labels(together), baselines)
+  of_metrics = [*_of_metrics(together)]  # First: code of a user may be refused.
   drawn: list[tuple[str, str, str, charts.Spec]] = []
   if curve := curves.draw_training(runs, looks):
     lines = ', a line for each seed' if together != runs else ''
@@ -384,7 +385,7 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
     charts.picture(name, caption, spec)._replace(part=part)
     for part, name, caption, spec in drawn
   ]
-  pictures += _of_metrics(together)
+  pictures += of_metrics
   taken: set[str] = set()
   written = []
   for picture in pictures:
