@@ -102,7 +102,7 @@ setuptools.setup(
       'statsmodels>=0.15',
       'starlette>=0.46',
       'uvicorn>=0.34',
-      'httpx>=0.28',
+      'httpx2>=2.16',
       'playwright>=1.50',
     ],
   },
