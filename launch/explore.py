@@ -31,6 +31,13 @@ def main() -> None:
 
   runs = list(FLAGS.run)
   if FLAGS.model:
+    from wm.library import loading
+
+    if FLAGS.checkpoint != 'none' and loading.is_trained(FLAGS.model):
+      raise core.InputError(
+        f'--model={FLAGS.model} needs training; expected --run=FOLDER, or '
+        '--checkpoint=none to see it untrained'
+      )
     runs.append(FLAGS.model)
   if not runs:
     raise core.InputError('--run or --model is required')

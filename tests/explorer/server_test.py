@@ -114,6 +114,12 @@ def test_a_page_is_served_and_ended():
     urllib.request.urlopen(page.url)
 
 
+def test_the_program_takes_no_untrained_model_unasked():
+  flags = f'--world={CITY}', '--model=transformer', '--nobrowser'
+  line = binaries.refused('explore', *flags)
+  assert 'expected --run=FOLDER, or --checkpoint=none' in line
+
+
 def test_the_program_ends_by_ctrl_c(tmp_path):
   command = [
     *(sys.executable, f'{binaries.LAUNCH}/explore.py', '--nobrowser'),

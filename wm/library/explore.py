@@ -14,7 +14,7 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.evaluation.scoring import Loaded
 from wm.explorer import server, views
-from wm.library.loading import Run, Source, load_predictor
+from wm.library.loading import Source, load_predictor
 from wm.options import takes
 from wm.options.calls import Loading
 from wm.reporting import collect, worst
@@ -110,22 +110,25 @@ def explore(
     each = load_predictor(source, place, loading=loading)
     place = place or each.world
     each.check()
-    name = _name(source, each, loaded)
+    folder = _folder(source)
+    name = _name(each.name if folder is None else folder.name, loaded)
     loaded[name] = each
-    if isinstance(source, str | os.PathLike | Run) and os.path.isdir(source):
-      shown += worst_trials(name, pathlib.Path(source), place)
+    if folder is not None:
+      shown += worst_trials(name, folder, place)
   assert place is not None  # There is one source at least.
   rule = registry.resolve('accept', accept)
   view = views.Explorer(place, loaded, rule, loading.seed, shown)
   return ExplorerPage(view, port)
 
 
-def _name(source: Source, each: Loaded, taken: dict[str, Loaded]) -> str:
-  """What the page calls a model: its folder's or its own name, once."""
-  is_folder = isinstance(source, str | os.PathLike | Run) and os.path.isdir(
-    source
-  )
-  base = pathlib.Path(source).name if is_folder else each.name
+def _folder(source: Source) -> pathlib.Path | None:
+  """The folder of a run; None of what is no run."""
+  is_path = isinstance(source, str | os.PathLike)  # A Run is one.
+  return pathlib.Path(source) if is_path and os.path.isdir(source) else None
+
+
+def _name(base: str, taken: dict[str, Loaded]) -> str:
+  """A name for the page, numbered where it is taken."""
   name, number = base, 2
   while name in taken:
     name, number = f'{base} ({number})', number + 1
