@@ -110,6 +110,16 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   assert page.count('![walks win: ') == 4
 
 
+def test_a_finding_without_a_picture_has_its_numbers(folder, tmp_path):
+  bare = record(WALKS, name='bare')
+  assert 'picture' not in bare
+  (folder / 'findings.json').write_text(json.dumps({'findings': [bare]}))
+  wm.findings(folder, tmp_path)
+  page = (tmp_path / 'report' / 'report.md').read_text()
+  assert '## walks win (maps)' in page
+  assert '![walks win' not in page
+
+
 def test_ceilings_of_the_same_world_stand_beside_effects(folder, tmp_path):
   results = folder / 'results' / 'maps'
   for row, model, world, value in (

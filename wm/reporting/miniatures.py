@@ -216,7 +216,7 @@ def _section(
 def _legend(judged: Judged) -> str:
   legends = {'map': 'the map that routes imply', 'grid': 'means over seeds'}
   usual = 'with 95 % intervals over seeds; hollow: the paper'
-  return legends.get(judged.finding.picture['kind'], usual)
+  return legends.get(judged.finding.picture.get('kind', ''), usual)
 
 
 def _all(name: str, rows: Rows) -> tables.Table:
