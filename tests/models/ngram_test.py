@@ -234,3 +234,60 @@ def test_bad_fields_are_refused(fields):
 def test_a_gram_must_fit_an_integer():
   with pytest.raises(core.InputError, match='order <= 20'):
     ngram.Model(order=21).predictor(WORLD, 0)
+
+
+class TestLegal:
+  """An n-gram model that knows the rules."""
+
+  @pytest.fixture(scope='class')
+  def both(self):
+    data = WORLD.sample(30, 3)
+    return [
+      ngram.Model(order=3, legal=legal).fit([data], WORLD)
+      for legal in (False, True)
+    ]
+
+  def test_is_the_plain_model_restricted_to_legal_tokens(self, both):
+    data = WORLD.sample(20, 8)
+    plain, legal = (x.log_probs(data.tokens, data.lengths) for x in both)
+    state = WORLD.init(len(data))
+    for t in range(data.tokens.shape[1]):
+      rows = np.flatnonzero(t < data.lengths)
+      state[rows] = WORLD.advance(state[rows], data.tokens[rows, t])
+      mask = WORLD.legal(state[rows])
+      probs = np.where(mask, np.exp(plain[rows, t]), 0)
+      going = mask.any(-1)
+      expected = probs[going] / probs[going].sum(-1, keepdims=True)
+      np.testing.assert_allclose(
+        np.exp(legal[rows, t][going]), expected, atol=1e-6
+      )
+      assert (legal[rows, t][~going] == -np.inf).all()
+
+  def test_no_continuation_of_a_legal_sequence_is_less_likely(self, both):
+    data = WORLD.sample(20, 8)
+    plain, legal = (x.log_probs(data.tokens, data.lengths) for x in both)
+    for t in range(data.tokens.shape[1] - 1):
+      rows = np.flatnonzero(t + 1 < data.lengths)
+      token = data.tokens[rows, t + 1]
+      assert (legal[rows, t, token] >= plain[rows, t, token] - 1e-6).all()
+
+  def test_without_a_count_all_legal_tokens_are_alike(self):
+    model = ngram.Model(order=3, smoothing=0, legal=True)
+    got = model.predictor(WORLD, 0).log_probs(np.array([[4, 2]]), np.array([2]))
+    state = WORLD.advance(WORLD.init(1), np.array([4]))
+    mask = WORLD.legal(state)[0]
+    np.testing.assert_allclose(np.exp(got[0, 0]), mask / mask.sum(), atol=1e-6)
+
+  def test_after_an_illegal_token_nothing_is_possible(self, both):
+    got = both[1].log_probs(np.array([[4, 1, 2]]), np.array([3]))
+    assert (got[0, 1:] == -np.inf).all()
+
+  def test_save_and_load_is_identity(self, both, tmp_path):
+    legal, data = both[1], WORLD.sample(20, 8)
+    model = ngram.Model(order=3, legal=True)
+    model.save(legal, tmp_path / 'model.npz')
+    again = model.load(tmp_path / 'model.npz', WORLD)
+    np.testing.assert_array_equal(
+      again.log_probs(data.tokens, data.lengths),
+      legal.log_probs(data.tokens, data.lengths),
+    )

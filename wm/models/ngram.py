@@ -16,7 +16,7 @@ from scipy import sparse
 
 from wm import core
 from wm.core import inputs
-from wm.models.serving import process
+from wm.models.serving import oracles, process
 from wm.runtime import files
 
 Path = pathlib.Path
@@ -38,6 +38,10 @@ class Model(core.Fittable):
     order: tokens in the longest gram, its last one predicted.
     smoothing: a, the pseudo-count of the prior; 0 is maximum likelihood.
     backoff: the prior: 'interpolate' is p_{k-1}, 'uniform' always p_0.
+    legal: give the model the rules: p is restricted to the legal tokens of the
+      true state and renormalised. Of sequences without a known law, such as
+      games of people, it has the state of the Bayes predictor and no more than
+      its habits of `order` tokens; its loss bounds that of Bayes from above.
   """
 
   version: ClassVar[str] = '1'
@@ -45,6 +49,7 @@ class Model(core.Fittable):
   order: int = 3
   smoothing: float = 0.1
   backoff: str = 'interpolate'
+  legal: bool = False
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -58,13 +63,22 @@ class Model(core.Fittable):
         f'ngram(backoff={self.backoff!r}): expected one of {BACKOFFS}'
       )
 
-  def predictor(self, world: core.World, seed: int) -> Ngram:
+  def predictor(self, world: core.World, seed: int) -> NgramPredictor:
     """The model that has seen nothing: uniform."""
     del seed
     none = np.zeros(0, np.int64)
-    return Ngram(self, len(world.vocab), world.end, world.max_len, none, none)
+    return self._counted(world, none, none)
 
-  def fit(self, data: Iterable[core.Sequences], world: core.World) -> Ngram:
+  def _counted(
+    self, world: core.World, grams: np.ndarray, counts: np.ndarray
+  ) -> NgramPredictor:
+    size = len(world.vocab)
+    ngram = Ngram(self, size, world.end, world.max_len, grams, counts)
+    return LegalNgram(world, ngram) if self.legal else ngram
+
+  def fit(
+    self, data: Iterable[core.Sequences], world: core.World
+  ) -> NgramPredictor:
     """Counts the grams of sequences, a part at a time."""
     size = len(world.vocab)
     # A gram is a number in base V, its last token the lowest digit:
@@ -76,13 +90,13 @@ class Model(core.Fittable):
       grams, counts = _sums(
         np.concatenate([grams, new]), np.concatenate([counts, number])
       )
-    return Ngram(self, size, world.end, world.max_len, grams, counts)
+    return self._counted(world, grams, counts)
 
-  def size(self, predictor: Ngram) -> int:
+  def size(self, predictor: NgramPredictor) -> int:
     """Distinct grams that were counted."""
     return predictor.counts.size
 
-  def save(self, predictor: Ngram, path: str | Path) -> None:
+  def save(self, predictor: NgramPredictor, path: str | Path) -> None:
     """Writes an .npz, whole or not at all."""
     with files.replacing(path) as name, name.open('wb') as file:
       np.savez(
@@ -93,7 +107,7 @@ class Model(core.Fittable):
         counts=predictor.counts,
       )
 
-  def load(self, path: str | Path, world: core.World) -> Ngram:
+  def load(self, path: str | Path, world: core.World) -> NgramPredictor:
     """Reads what `save` wrote.
 
     Raises:
@@ -109,8 +123,7 @@ class Model(core.Fittable):
           f'{path} does not fit this model and world: its {key} is '
           f'{int(arrays[key])}, not {value}'
         )
-    grams, counts = arrays['grams'], arrays['counts']
-    return Ngram(self, size, world.end, world.max_len, grams, counts)
+    return self._counted(world, arrays['grams'], arrays['counts'])
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
@@ -263,3 +276,41 @@ class Ngram(process.ProcessPredictor):
       steps[:, t] = context[:, 0]
     options, index = self.lookup(steps.reshape(-1, 1))
     return options.log_probs[index.reshape(steps.shape)]
+
+
+class LegalNgram(oracles.WorldPredictor):
+  """A fitted n-gram model that knows the state, and so which tokens are legal.
+
+  Attributes:
+    ngram: the model without the rules.
+    grams, counts, vocab_size: see Ngram.
+  """
+
+  # Recalled beside the state: the last order - 1 tokens, a number in base V.
+  recalls = True
+
+  def __init__(self, world: core.World, ngram: Ngram) -> None:
+    super().__init__(world)
+    self.ngram = ngram
+    self.grams, self.counts = ngram.grams, ngram.counts
+
+  def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See WorldPredictor: [R] uint64 last order - 1 tokens as a number."""
+    contexts = history.astype(np.int64)[:, None]
+    return self.ngram.advance(contexts, tokens)[:, 0].astype(np.uint64)
+
+  def support(
+    self, states: np.ndarray, history: np.ndarray
+  ) -> process.NextTokens:
+    """See WorldPredictor; legal tokens alike where no count says anything."""
+    legal = self.world.legal(states)
+    options = self.ngram.next(history.astype(np.int64)[:, None])
+    probs = np.where(legal, np.exp(options.log_probs), 0)
+    total = probs.sum(-1, keepdims=True, dtype=np.float64)
+    probs = np.where(total > 0, probs, legal)
+    total = np.maximum(probs.sum(-1, keepdims=True, dtype=np.float64), 1e-300)
+    with np.errstate(divide='ignore'):
+      return process.all_tokens(np.log(probs / total).astype(np.float32))
+
+
+NgramPredictor = Ngram | LegalNgram
