@@ -146,7 +146,9 @@ class Metric(Bounded, abc.ABC):
     ideal: quantity -> its best value and what a model with it does, in about
       five words: '1: tells all states apart'. Values are judged by it.
     shows: quantity -> the side of a world model that it shows, a key of
-      `wm.reporting.sentences.SIDES`. A report says yes where all sides hold.
+      `wm.reporting.sentences.SIDES`. A report says yes where all sides hold
+      that the world has.
+    side_needs: side -> what a world that has it can do, besides `needs`.
     glossary: quantity, or side column that results are broken down by -> what
       it means, in two sentences; NAME also stands for NAME_of_it. Read from
       below 'Glossary:' in the docstring, where a metric declares none.
@@ -182,6 +184,7 @@ class Metric(Bounded, abc.ABC):
   headline: ClassVar[tuple[str, ...]] = ()
   ideal: ClassVar[Mapping[str, str]] = {}
   shows: ClassVar[Mapping[str, str]] = {}
+  side_needs: ClassVar[Mapping[str, Need]] = {}
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()

@@ -75,6 +75,10 @@ class Metric(core.Metric):
     'sampled_legal': '1: draws no illegal token',
   }
   shows: ClassVar[Mapping[str, str]] = {'valid': 'tasks'}
+  # A sequence of a world without costs is for nothing: it has no task.
+  side_needs: ClassVar[Mapping[str, core.Need]] = {
+    'tasks': core.Described.costs
+  }
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(
       'dest_fail',

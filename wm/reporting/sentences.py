@@ -1,22 +1,24 @@
 """One sentence for each model: has it a world model, and how is that known?
 
-Sentences are made by fixed rules (`RULES`) from headline quantities in their
-plainest setting and their 95 % intervals. The answer is yes only if the whole
-interval of every quantity is near its ideal and the quantities that together
-define a world model were all measured: a model that accepts everything passes
-compression, one that leaks probability passes distinction.
+Sentences are made from headline quantities in their plainest setting and their
+95 % intervals, by the rules of `templates/answer_rules.txt`. The answer is yes
+only if the whole interval of every quantity is near its ideal, and each side of
+a world model that the world has was measured: a model that accepts everything
+passes compression, one that leaks probability passes distinction.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from wm import core
 from wm.core import registry
+from wm.evaluation import needs
 from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
 
@@ -28,37 +30,46 @@ HOLDS, CEILING, FAILS, OPEN = ('holds', 'at its ceiling', 'fails', 'open')
 YES, PART, NO, UNKNOWN, UNSHOWN = ANSWERS = (
   *('Yes', 'In part', 'No', 'Cannot tell', 'Not shown'),
 )
-RULES = (
-  'Measure are the headline measures that state an ideal value, in their '
-  'plainest setting, by their 95 % intervals',
-  'a measure holds if its whole interval has come nine tenths of the way to '
-  'the ideal: for a share with the ideal 1, at least 0.9; for an error, from '
-  'the untrained model or else uniform guessing to 0',
-  'it is at its ceiling if it does not hold, but its whole interval reaches '
-  'nine tenths of what the Bayes predictor has; it fails if no part of its '
-  'interval reaches that; it is open otherwise',
-  '"Yes": all measures hold, among them the five that show a world model: '
-  'equal states continued alike, differences noticed, differences that are '
-  'real, probability on legal tokens, and tasks completed',
-  '"Cannot tell": no measure fails, and some are open',
-  '"Not shown": no measure fails or is open, but one of these five was not '
-  'measured, or is only at its ceiling',
-  '"No": a measure fails, and the share of differences noticed (where not '
-  'measured, every failing measure but equal states continued alike, which a '
-  'model does that accepts everything) is neither clear of the untrained model '
-  'nor above 0.1',
-  '"In part": every other model of which a measure fails',
-)
-# Sides of a world model that metrics show (`core.Metric.shows`), most telling
-# first, and the clause of a sentence on each.
+
+
+class Side(NamedTuple):
+  """A side of a world model.
+
+  Attributes:
+    clause: what a sentence says of a model.
+    question: what it says where that was not measured.
+  """
+
+  clause: str
+  question: str
+
+
+# What metrics show (`core.Metric.shows`), most telling first.
 SIDES = {
-  'same': 'it continues two sequences that reach the same state alike in '
-  '{value} of pairs',
-  'apart': 'it notices {value} of the differences between two states',
-  'real': 'of the differences that it makes {value} are real',
-  'mass': 'it puts {value} of its probability on legal tokens',
-  'tasks': 'it completes {value} of its tasks',
-  'choice': 'its next token is legal in {value} of cases',
+  'same': Side(
+    'it gives two sequences that reach the same state the same continuations '
+    'in {value} of pairs',
+    'whether it continues two sequences that reach the same state alike',
+  ),
+  'apart': Side(
+    'it notices {value} of the differences between two states',
+    'whether it notices the differences between two states',
+  ),
+  'real': Side(
+    '{value} of the differences that it makes are real',
+    'whether the differences that it makes are real',
+  ),
+  'mass': Side(
+    'it puts {value} of its probability on legal tokens',
+    'how much of its probability is on legal tokens',
+  ),
+  'tasks': Side(
+    'it completes {value} of its tasks', 'whether it completes its tasks'
+  ),
+  'choice': Side(
+    'its next token is legal in {value} of cases',
+    'whether its next token is legal',
+  ),
 }
 NEEDED = ('same', 'apart', 'real', 'mass', 'tasks')  # Of a yes.
 THIS_WORLD = 'this world'
@@ -123,12 +134,38 @@ def answers(frame: pd.DataFrame) -> list[ModelAnswer]:
   """An answer for each run of `tables.results` that has headline results."""
   shown, result = plain(frame), []
   for _, rows in shown.groupby('run', sort=False):
-    judged = tuple(_judged_rows(shown, rows))
     first = rows.iloc[0]
-    word = _word(judged)
-    text = _sentence(word, judged, noun(first.world))
+    asked = sides_of(first.world, frame.metric)
+    judged = tuple(
+      each
+      for each in _judged_rows(shown, rows)
+      if each.side in asked or each.side not in NEEDED
+    )
+    word = _word(judged, asked)
+    text = _sentence(word, judged, asked, noun(first.world))
     result.append(ModelAnswer(first.model, first.role, word, text, judged))
   return result
+
+
+def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
+  """The sides in NEEDED that a world has: a metric can show them there.
+
+  Args:
+    world: its spec; one whose code may not run has all sides.
+    metrics: names of a report, which may be of a user's own.
+  """
+  kind = _kind(world)
+  if not kind or not catalog.is_known(kind):
+    return NEEDED
+  of = registry.find('world', kind)
+  sides = {
+    side
+    for name in {*metrics, *registry.names('metric')}
+    if not needs.lacks(metric := catalog.metric_class(name), of)
+    for side in metric.shows.values()
+    if side not in metric.side_needs or core.can(of, metric.side_needs[side])
+  }
+  return tuple(side for side in NEEDED if side in sides)
 
 
 def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Measure]:
@@ -213,14 +250,15 @@ def _judge(
   return Measure(key, side, verdict, entry, worst > low)
 
 
-def _word(judged: Sequence[Measure]) -> str:
-  """One of ANSWERS, by RULES."""
+def _word(judged: Sequence[Measure], asked: Sequence[str]) -> str:
+  """One of ANSWERS, by the rules; asked: the sides that the world has."""
   verdicts = {each.verdict for each in judged}
   if FAILS not in verdicts:
     if OPEN in verdicts:
       return UNKNOWN
     held = {each.side for each in judged if each.verdict == HOLDS}
-    return YES if verdicts == {HOLDS} and held.issuperset(NEEDED) else UNSHOWN
+    full = verdicts == {HOLDS} and held.issuperset({*asked, 'apart'})
+    return YES if full else UNSHOWN
   tested = [each for each in judged if each.side == 'apart'] or [
     each for each in judged if each.verdict == FAILS and each.side != 'same'
   ]
@@ -229,35 +267,35 @@ def _word(judged: Sequence[Measure]) -> str:
   return UNKNOWN if any(each.verdict == OPEN for each in tested) else NO
 
 
-def _sentence(word: str, judged: Sequence[Measure], of: str) -> str:
+def _sentence(
+  word: str, judged: Sequence[Measure], asked: Sequence[str], of: str
+) -> str:
+  order = [*SIDES, '']
+  judged = sorted(judged, key=lambda each: order.index(each.side))
   by_verdict: dict[str, list[Measure]] = {}
   for each in judged:
     by_verdict.setdefault(each.verdict, []).append(each)
-  order = {side: n for n, side in enumerate(SIDES)}
-  for several in by_verdict.values():
-    several.sort(key=lambda each: order.get(each.side, len(order)))
   holds, fails = by_verdict.get(HOLDS, []), by_verdict.get(FAILS, [])
   if word == YES:
     worst = min(judged, key=lambda each: ceilings.ends(each.entry)[0])
     return (
-      f'It behaves as one that knows {of}: all {len(judged)} measures are '
-      f'near their ideals; in the least certain, {_clause(worst)}.'
+      f'It behaves like a model that knows {of}: all {len(judged)} measures '
+      f'are near their ideals. By the least certain of them, {_clause(worst)}.'
     )
   if word == UNKNOWN and not fails:
     several = by_verdict[OPEN]
     return (
-      f'With n = {min(each.entry["n"] for each in several)} trials, '
-      f'{_clauses(several)}: the intervals allow a world model of {of}, and '
-      'one with errors.'
+      f'With {_trials(several)}, {_clauses(several)}. These intervals allow '
+      f'both a full world model of {of} and one with errors.'
     )
   if word == UNKNOWN:
-    (apart,) = (each for each in judged if each.side == 'apart')
+    apart = next(each for each in judged if each.side == 'apart')
     return (
-      f'{_capital(_clauses(fails))}; with n = {apart.entry["n"]} trials, '
-      f'{_clause(apart)}, which may be little or much.'
+      f'{_capital(_clauses(fails))}. With {_trials([apart])}, '
+      f'{_clause(apart)}, which may be few or many.'
     )
   if word == UNSHOWN:
-    return _unshown(judged, by_verdict)
+    return _unshown(judged, asked, of)
   start = '' if word == PART else f'Nothing shows that it knows {of}: '
   text = f'{start}{_clauses(fails, "only ")}'
   but = [each for each in holds if each.side == 'choice'] or holds
@@ -266,23 +304,37 @@ def _sentence(word: str, judged: Sequence[Measure], of: str) -> str:
   return f'{_capital(text)}.'
 
 
-def _unshown(
-  judged: Sequence[Measure], by_verdict: Mapping[str, Sequence[Measure]]
-) -> str:
+def _unshown(judged: Sequence[Measure], asked: Sequence[str], of: str) -> str:
   if not judged:
-    return 'No measure with an ideal value was taken.'
-  measured = {each.side for each in judged}
-  missing = [SIDES[side] for side in NEEDED if side not in measured]
-  text = f'No measure fails: {_clauses(judged)}'
-  if at_ceiling := by_verdict.get(CEILING):
-    text += (
-      f'; {len(at_ceiling)} of {len(judged)} measures are as good as the Bayes '
-      'predictor of the data, which does not reach the ideal'
+    return 'No measure of this report has an ideal value to compare it with.'
+  sentences = [f'No measure fails: {_clauses(judged)}']
+  below = sum(each.verdict == CEILING for each in judged)
+  if below:
+    sentences.append(
+      f'{below} of {len(judged)} measures fall short of the ideal, but so does '
+      'the best possible predictor of its data (Bayes)'
     )
+  measured = {each.side for each in judged}
+  missing = [SIDES[side].question for side in asked if side not in measured]
   if missing:
-    several = [clause.format(value='how much') for clause in missing]
-    text += f'; not measured: {"; ".join(several)}'
-  return f'{text}.'
+    sentences.append(f'A yes takes more than was measured: {_and(missing)}')
+  if 'apart' not in asked:
+    sentences.append(
+      f'No metric can compare two known states of {of}, which a yes takes'
+    )
+  return f'{". ".join(sentences)}.'
+
+
+def _trials(several: Sequence[Measure]) -> str:
+  """'n = 53 trials', of the measure with the fewest independent ones."""
+  fewest = min(
+    (each.entry.get('clusters') or each.entry['n'], each.entry['n'])
+    for each in several
+  )
+  text = f'n = {fewest[1]} trials'
+  if fewest[0] < fewest[1]:
+    text += f' of only {fewest[0]} independent states or tasks'
+  return text
 
 
 def _clauses(several: Sequence[Measure], only: str = '') -> str:
@@ -293,11 +345,12 @@ def _clauses(several: Sequence[Measure], only: str = '') -> str:
 
 
 def _clause(each: Measure, only: str = '') -> str:
-  words = SIDES.get(each.side)
-  if words is None:
-    metric, quantity = each.key
-    return f'{metric} {quantity} is {only}{value(each.entry)}'
-  return words.format(value=f'{only}{_percent(each.entry)}')
+  if each.side:
+    words = SIDES[each.side].clause
+    return words.format(value=f'{only}{_percent(each.entry)}')
+  metric, quantity = (name.replace('_', ' ') for name in each.key)
+  good = ideal(*each.key)[1]
+  return f'{metric}: {quantity} is {only}{value(each.entry)} (ideal {good})'
 
 
 def _percent(entry: Mapping[str, Any]) -> str:

@@ -179,7 +179,6 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
       each for each in answers if shown and each.role in overview.REFERENCES
     ],
     'disagreements': sentences.disagreements(together, frame, answers),
-    'answer_rules': sentences.RULES,
     'cautions': [*map(str, warned), *cautions.unchecked_cautions(together)],
     'baselines': of_baselines,
     'rules': cautions.caution_rules(together),
