@@ -33,6 +33,15 @@ from wm.options.training import Training  # noqa: E402
 
 FLAGS = flags.FLAGS
 WHICH = ('best', 'last')  # Checkpoints of a run.
+# Old name of a flag, which flagfiles of users may have -> its present name.
+RENAMED = {
+  'fields': 'metric_overrides',
+  'fresh': 'overwrite',
+  'only': 'rows',
+  'first': 'first_state',
+  'second': 'second_state',
+  'place': 'osm_place',
+}
 T = TypeVar('T')
 
 
@@ -244,7 +253,7 @@ def flags_in(path: str, names: Sequence[str]) -> dict[str, Any]:
   for name in read:
     read[name].present = 0
   with inputs.reading_file(path, 'a flagfile'):
-    read(['', f'--flagfile={path}'])
+    parse_words(read, ['', f'--flagfile={path}'])
   return given(read, names)
 
 
@@ -281,7 +290,7 @@ def rows() -> dict[str, Any]:
   """What calls that make rows of models take alike."""
   return {
     'accept': FLAGS.accept,
-    'fields': FLAGS.fields,
+    'metric_overrides': FLAGS.metric_overrides,
     'sampling': values(Sampling),
     'training': values(Training),
     'reconstruction': values(Reconstruction),
@@ -347,6 +356,21 @@ def _check_words(words: Sequence[str]) -> None:
         raise flags.Error(f'{path} is no regular file; expected a flagfile')
 
 
+def parse_words(known: flags.FlagValues, words: Sequence[str]) -> list[str]:
+  """Parses flags; flags.Error says what a flag of an old name is called now.
+
+  Returns the words that are no flags.
+  """
+  try:
+    rest: list[str] = known(words)
+  except flags.UnrecognizedFlagError as error:
+    if error.flagname not in RENAMED:
+      raise
+    new = RENAMED[error.flagname]
+    raise flags.Error(f'--{error.flagname} is now called --{new}') from error
+  return rest
+
+
 def parse(argv: Sequence[str]) -> list[str]:
   """Parses flags; what is left of the command line. Exits where one is bad."""
   from wm.runtime import stopping
@@ -354,7 +378,7 @@ def parse(argv: Sequence[str]) -> list[str]:
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--help | head` is no error.
   try:
     _check_words(argv)
-    rest = FLAGS(argv)
+    rest = parse_words(FLAGS, argv)
   except SystemExit:  # Only the help flags do this, with code 1.
     sys.exit(stopping.Exit.DONE)
   except (flags.Error, UnicodeDecodeError) as error:

@@ -6,11 +6,11 @@ Rows are those of study.py; 'NAME: MODEL on WORLD with steps=500, seeds=1' has
 settings of its own, 'with match="sequences+steps"' those of another row, of the
 same seed; baselines and ceilings are rows as in a study. A unit is
 sampled for, trained, scored and mapped in a process of its own, in OUT/units.
-Its result is a small file, RESULTS/ROW-SEED.json, and as long as that is of the
-same specs, recipe and versions the unit is not made again; --fresh makes all
-again. What was stopped goes on. A unit that fails stops no other, is named at
-the end, and the exit code is 1. `bash launch/miniatures.sh` does all
-miniatures.
+Its result is a small file, RESULTS/ROW-SEED.json. As long as that is of the
+same specs, recipe and versions, the unit is not made again; --overwrite makes
+all again, and --rows=NAME does that row alone. A rerun resumes. A unit that
+fails stops no other, is named at the end, and the exit code is 1. `bash
+launch/miniatures.sh` does all miniatures.
 
 Results in FOLDER/results/NAME are judged by FOLDER/findings.json: findings of
 papers as rules, each fixed on a day before its data. A unit records the hash of
@@ -63,5 +63,5 @@ if __name__ == '__main__':
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *common.names(common.Units),
     *common.names(common.Stages),
-    *('fields', 'num_samples'),
+    *('metric_overrides', 'num_samples'),
   )

@@ -52,5 +52,13 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint'),
-    *('metric', 'accept', 'loop', 'fields', 'max_calls', 'name', 'power'),
+    *(
+      'metric',
+      'accept',
+      'loop',
+      'metric_overrides',
+      'max_calls',
+      'name',
+      'power',
+    ),
   )

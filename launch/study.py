@@ -42,6 +42,13 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
-    *('fields', 'jobs', 'num_samples', 'max_degree', 'max_miles', 'shuffles'),
+    *(
+      'metric_overrides',
+      'jobs',
+      'num_samples',
+      'max_degree',
+      'max_miles',
+      'shuffles',
+    ),
     *common.names(common.Stages),
   )

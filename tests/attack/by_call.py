@@ -90,7 +90,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'seed': (-1, 2**40, 1.5, 'x', None),
     'accept': (5, 'nope', OBJECT, ''),
     'loop': ('cloud', 5),
-    'fields': ('trials', 5, 'nope=1'),
+    'metric_overrides': ('trials', 5, 'nope=1'),
     'checkpoint': (5, 'middle', None),
     'max_calls': (-1, 'x', 2.5),
     'name': (5, '', 'a\nb'),
@@ -111,7 +111,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'classes': {'most': (0, 'x')},
   'count': {'state': (5, 'x', b'1')},
   'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'given': (5, None)},
-  'miniature': {'only': (['b'], 5), 'results': (5,), 'jobs': (0,)},
+  'miniature': {'row_names': (['b'], 5), 'results': (5,), 'jobs': (0,)},
 }
 FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
   'Sampling': {'num': (0, 'x', 2.5, None), 'seed': (-1, 'x'), 'text': ('x',)},

@@ -60,7 +60,10 @@ ONES = {  # Flags of whole numbers that are at least 1.
 SHARE = ('-0.1', '1.5', 'nan', 'half')
 AMOUNT = ('-1', 'nan', 'inf', 'x')
 ODD: dict[str, dict[str, tuple[str, ...]]] = {
-  'boundary': {'first': ('9', '1 99', ''), 'second': ('x', SURROGATE)},
+  'boundary': {
+    'first_state': ('9', '1 99', ''),
+    'second_state': ('x', SURROGATE),
+  },
   'count': {'state': ('7', '-1', '1 2 right', LONG)},
   'explore': {
     'port': ('-1', '65536', 'x'),
@@ -72,7 +75,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'games': ('-1', 'all'),
     'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
-  'miniature': {'only': ('b', '')},
+  'miniature': {'rows': ('b', '')},
   'reconstruct': {
     'max_miles': AMOUNT,
     'error_rate': SHARE,
@@ -89,7 +92,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'loop': ('cloud',),
     'checkpoint': ('none_such', 'best/../x'),
     'max_calls': ('-1', 'x'),
-    'fields': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
+    'metric_overrides': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
   },
   'study': {'num_samples': ('0', 'x')},
   'sweep': {
@@ -199,6 +202,7 @@ def flagfiles() -> Iterator[Case]:
   texts = {
     'words': 'this is no flag\n',
     'unknown': '--nope=1\n',
+    'old name': '--fields=trials=5\n',
     'bytes': b'--name=\xff\xfe\n',
     'nul': '--world=lattice(\0)\n',
     'number': '--num=many\n',

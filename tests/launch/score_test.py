@@ -113,6 +113,10 @@ def test_again_gives_the_same_without_scoring(root, tmp_path):
     ((CITY, '--model=unifrom', QUICK), "did you mean 'uniform'"),
     (('--world=mapps', '--model=uniform', QUICK), "did you mean 'maps'"),
     ((CITY, '--model=uniform', QUICK, '--fast'), 'Unknown command line flag'),
+    (
+      (CITY, '--model=uniform', QUICK, '--fields=trials=2'),
+      '--fields is now called --metric_overrides',
+    ),
   ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

@@ -57,11 +57,15 @@ def test_importing_wm_imports_nothing_else(root):
     (wm.reconstruct, RouteSource, {}),
     (wm.miniature, Units, {}),
     (wm.study, Stages, {}),
-    (wm.study, Scoring, {'world', 'loop', 'checkpoint', 'max_calls'}),
+    (
+      wm.study,
+      Scoring,
+      {'world', 'loop', 'checkpoint', 'max_calls', 'model', 'name'},
+    ),
     (
       wm.load_predictor,
       Scoring,
-      {'metrics', 'world', 'accept', 'loop', 'fields', 'max_calls'},
+      {'metrics', 'world', 'accept', 'loop', 'metric_overrides', 'max_calls'},
     ),
   ],
 )
@@ -149,7 +153,7 @@ def test_a_run_is_scored_in_its_own_folder(run):
 
 def test_fields_are_for_all_metrics_that_have_them(run):
   fields = "prefix_filter='model', pairs=2, sampler='published(0.01)'"
-  next_token, one = calls.metrics_of(METRICS, fields=fields, loop='host')
+  next_token, one = calls.metrics_of(METRICS, overrides=fields, loop='host')
   assert next_token == wm.make('metric', METRICS[0])
   assert one == wm.make('metric', METRICS[1].replace(')', f', {fields})'))
   assert one.loop == 'host'
@@ -160,7 +164,7 @@ def test_fields_are_for_all_metrics_that_have_them(run):
     ("prefix_filter='all'", 'available: none, model'),
   ):
     with pytest.raises(core.InputError, match=message):
-      wm.score(run, METRICS, fields=fields)
+      wm.score(run, METRICS, metric_overrides=fields)
 
 
 def test_predictors_are_named_in_many_ways(run):

@@ -50,7 +50,7 @@ def test_other_trials_have_other_keys(scored, tmp_path):
   for name, change in {
     'seed': {'seed': 1},
     'world': {'world': 'maps(rows=4, columns=5, max_moves=8)'},
-    'fields': {'fields': "accept='top_k(2)'"},
+    'fields': {'metric_overrides': "accept='top_k(2)'"},
   }.items():
     settings = {'world': WORLD} | change
     wm.score('oracle()', METRICS[:1], out=tmp_path / name, **settings)

@@ -235,12 +235,12 @@ def test_a_unit_is_known_by_the_numbers_of_its_match(tmp_path):
 
   made(*TEXTS, dry_run=True)
   assert not (tmp_path / 'out').exists()
-  assert made(*TEXTS, only=['walks'], seeds=1) == []
+  assert made(*TEXTS, row_names=['walks'], seeds=1) == []
   key = json.loads((tmp_path / 'results' / 'walks-0.json').read_text())['key']
   num = key['sampling']['num']
   assert f'walks: matched to paths: num={num}' in lines
   written = f'walks: {GRAMS} on {WALKS} with num={num}'
-  assert made(written, TEXTS[1], only=['walks'], seeds=1) == []
+  assert made(written, TEXTS[1], row_names=['walks'], seeds=1) == []
   assert lines == [f'{tmp_path}/results: 1 of 1 units stand']
   made(*TEXTS, dry_run=True)
   assert f'{tmp_path}/results: 1 of 4 units stand' in lines
@@ -257,7 +257,7 @@ def test_a_dry_run_samples_nothing(tmp_path, monkeypatch):
       texts, WALKS, 'next_token(num=20)', tmp_path / 'out', **options
     )
 
-  assert made(*TEXTS, only=['walks']) == []
+  assert made(*TEXTS, row_names=['walks']) == []
   unit = json.loads((results / 'walks-0.json').read_text())
   assert unit['matched'] == {'num': 'sequences of paths'}
   shutil.rmtree(tmp_path / 'out')

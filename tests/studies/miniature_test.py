@@ -66,7 +66,7 @@ def test_what_stands_is_not_made_again(done):
   assert failed == []
   assert told == [f'{out}/tiny: 1 of 1 units stand']
   assert (out / 'tiny' / 'guess-0.json').stat().st_mtime_ns == before
-  _, told = made(out, GOOD, dry_run=True, seeds=2, fresh=True)
+  _, told = made(out, GOOD, dry_run=True, seeds=2, overwrite=True)
   assert told[1].startswith('tiny/guess-0: 0.')
   assert told[2] == 'tiny/guess-1: not made'
 
@@ -181,7 +181,7 @@ def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
       seen.append((job.done(), left))
 
   monkeypatch.setattr('wm.studies.jobs.JobPool.work', work)
-  failed, _ = made(out, GOOD, fresh=True)
+  failed, _ = made(out, GOOD, overwrite=True)
   assert seen == [(False, {'started.json'})]
   assert failed == ['tiny/guess-0: not made']
   result.write_text(text)
@@ -263,7 +263,7 @@ def result_of(unit: miniature_lib.UnitSpec, code: str, **rules: str) -> None:
 def test_what_is_made_again_keeps_the_rules_of_its_first_data(
   begun, tmp_path, change
 ):
-  """By --fresh, or by another recipe."""
+  """By --overwrite, or by another recipe."""
   first = miniature_lib._started(begun)['rules']
   result_of(begun, 'abc', **first)
   write_findings(tmp_path, margin=0.1)
@@ -404,7 +404,7 @@ def test_bad_findings_are_refused_before_the_first_unit(tmp_path):
   ('rows', 'given', 'message'),
   [
     ([GOOD, GOOD], {}, "two rows are named 'guess'"),
-    ([GOOD], {'only': ['gess']}, "'gess'; available: guess; did you mean"),
+    ([GOOD], {'row_names': ['gess']}, "'gess'; available: guess; did you mean"),
     ([f'{GOOD} with step=3'], {}, "row 'guess' has no setting 'step'; avail"),
     ([f'{GOOD} with steps="3"'], {}, "steps='3' is not of the type of its"),
     ([f'{GOOD} with 3'], {}, "expected 'with NAME=VALUE, ...'"),

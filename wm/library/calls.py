@@ -176,24 +176,30 @@ def metrics_of(
   metrics: core.Metric | str | Sequence[core.Metric | str],
   accept: Accept | str | None = None,
   loop: str | None = None,
-  fields: str | None = None,
+  overrides: str | None = None,
 ) -> list[core.Metric]:
-  """Metrics from objects or specs; `accept`, `loop` and others of their fields
-  where they have them.
+  """Metrics from objects or specs, with some of their fields replaced.
+
+  Args:
+    metrics: objects or specs.
+    accept: acceptance rule of all metrics that have one; None leaves theirs.
+    loop: where metrics that have a `loop` run it; None leaves theirs.
+    overrides: fields of all metrics that have them, written as in a spec.
 
   Raises:
-    InputError: bad specs, or no metric has one of `fields`.
+    InputError: bad specs, or no metric has a field of `overrides`.
   """
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
   chosen: list[Any] = [registry.resolve('metric', m) for m in several]
   names_of = [{field.name for field in dataclasses.fields(m)} for m in chosen]
-  _, unnamed, values = registry.parse(f'fields({fields or ""})')
+  _, unnamed, values = registry.parse(f'metric_overrides({overrides or ""})')
   unknown = [repr(value) for value in unnamed]
   unknown += [name for name in values if name not in set().union(*names_of)]
   if unknown:
     raise core.InputError(
-      f'fields={fields!r}: no metric here has a field {unknown[0]}; available: '
-      + ', '.join(sorted(set().union(*names_of)))
+      f'metric_overrides={overrides!r}: no metric here has a field '
+      f'{unknown[0]}; available: '
+      ', '.join(sorted(set().union(*names_of)))
     )
   values |= {} if loop is None else {'loop': loop}
   if accept is not None:
@@ -245,7 +251,9 @@ def score(
     InputError: bad specs, a model that does not do what it should, or `out`
       holds scores of another run.
   """
-  asked = metrics_of(metrics, scoring.accept, scoring.loop, scoring.fields)
+  asked = metrics_of(
+    metrics, scoring.accept, scoring.loop, scoring.metric_overrides
+  )
   loaded = loading_lib.load_predictor(source, world, loading=scoring)
   if out is None and isinstance(source, Run):
     out = source.folder

@@ -38,8 +38,12 @@ class Loading:
   )
   # Of untrained weights, and of all that is drawn for them.
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
-  model: str | None = None  # Spec that a run must be of; None is any.
-  name: str | None = None  # In tables; None is the model's own.
+  model: str | None = option(
+    None, 'Spec of the model that a training run must be of; default: any.'
+  )
+  name: str | None = option(
+    None, "Name of the predictor in tables; default: the model's own."
+  )
 
 
 @documented
@@ -82,10 +86,10 @@ class Scoring(Loading):
   )
   # Such as the filters of Vafa et al. 2024: the paper's of prefixes, and the
   # published program's of samples, "sampler='published(0.01)'".
-  fields: str | None = option(
+  metric_overrides: str | None = option(
     None,
-    'Fields of all metrics that have them, e.g. "prefix_filter=\'model\'"; '
-    'default: as --metric says.',
+    'Fields to set in all metrics that have them, e.g. '
+    '"prefix_filter=\'model\'"; default: as --metric says.',
   )
   max_calls: int = option(
     0,
@@ -183,10 +187,13 @@ class Units(Jobs):
     least=0,
     most=2**30,
   )
-  only: Sequence[str] = option(
-    (), 'Row of a miniature to do; repeat. Default: all.', many=True
+  row_names: Sequence[str] = option(
+    (),
+    'Name of a row of the miniature to do; repeat. Default: all rows.',
+    flag='rows',
+    many=True,
   )
-  fresh: bool = option(
+  overwrite: bool = option(
     False,
     'Remove results and runs of these units first, and do all; each keeps the '
     'rules under which its first data were made.',

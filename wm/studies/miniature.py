@@ -477,14 +477,16 @@ def _units(
     checked += (more := _possible(more))
     every += more
   names = [row.name for row in every]
-  if unknown := [name for name in options.only if name not in names]:
+  if unknown := [name for name in options.row_names if name not in names]:
     available = registry.suggest(unknown[0], names)
     raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
   plain = {row.name: _plain(row, world) for row in every}
   number = {row.name: row.settings.get('seeds', options.seeds) for row in every}
   todo: list[UnitSpec] = []
   for place in range(max(number.values())):
-    asked_for = [name for name in options.only or names if place < number[name]]
+    asked_for = [
+      name for name in options.row_names or names if place < number[name]
+    ]
     seeded = stages.seeded(options.first_seed + place)
     todo += _of_seed(
       *(checked, asked_for, seeded, plain, options.dry_run, log, same)
@@ -494,14 +496,14 @@ def _units(
 
 def _of_seed(
   rows: Sequence[Row],
-  only: Sequence[str],
+  names: Sequence[str],
   stages: Stages,
   plain: Mapping[str, Row],
   dry_run: bool,
   log: Log,
   same: dict[str, Any],
 ) -> list[UnitSpec]:
-  """Units of one seed, of the rows that are named; see `_units`."""
+  """Units of one seed, of the rows with these names; see `_units`."""
   by_name = {row.name: row for row in rows}
   matched = {
     name: decided(by_name[name], other)
@@ -519,21 +521,21 @@ def _of_seed(
   def counts(row: Row) -> exposure.Counts | None:
     return _at_hand(unit(row)) if dry_run else _counts(unit(row), row)
 
-  resolved = resolve(rows, stages, counts, log, only, draw=not dry_run)
+  resolved = resolve(rows, stages, counts, log, names, draw=not dry_run)
   return [unit(row) for row in resolved]
 
 
 def _texts(
   metrics: core.Metric | str | Sequence[core.Metric | str],
   accept: Accept | str | None,
-  fields: str | None,
+  overrides: str | None,
 ) -> tuple[str, ...]:
   """Metrics as text, which may hold fields that no spec has.
 
   Such fields change no result.
   """
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  changed = calls.metrics_of(several, accept, fields=fields)
+  changed = calls.metrics_of(several, accept, overrides=overrides)
   return tuple(
     _text(text if metric == plain else metric)
     for text, plain, metric in zip(
@@ -572,7 +574,9 @@ def _possible(rows: Sequence[Row]) -> list[Row]:
   return [row for row, *pair in pairs if not baselines_lib.refused(*pair)]
 
 
-@takes(options=Units, stages=Stages, scoring=(Scoring, 'accept', 'fields'))
+@takes(
+  options=Units, stages=Stages, scoring=(Scoring, 'accept', 'metric_overrides')
+)
 def miniature(
   rows: Sequence[Row | str],
   world: core.World | str,
@@ -622,7 +626,7 @@ def miniature(
   """
   place = pathlib.Path(options.results or pathlib.Path(out, 'results'))
   dry_run = options.dry_run
-  specs = _texts(metrics, scoring.accept, scoring.fields)
+  specs = _texts(metrics, scoring.accept, scoring.metric_overrides)
   if not (dry_run or options.allow_dirty):  # Before anything is sampled.
     _check_committed(place, _code(rows, world, specs))
   todo = _units(
@@ -633,7 +637,7 @@ def miniature(
     first_seed=options.first_seed,
     allow_dirty=options.allow_dirty,
   )
-  if options.fresh and not dry_run:
+  if options.overwrite and not dry_run:
     for unit in todo:
       if unit.folder.exists() or unit.path.exists():
         unit.clear()

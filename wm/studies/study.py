@@ -29,7 +29,7 @@ _MAPPED = 'uniform', 'bayes'
 _REPORT = 'report'  # OUT/report is no row.
 
 
-@takes(stages=Stages, scoring=(Scoring, 'seed', 'accept', 'fields'))
+@takes(stages=Stages, scoring=(Scoring, 'seed', 'accept', 'metric_overrides'))
 def study(
   rows: Sequence[Row | str],
   world: core.World | str,
@@ -74,7 +74,9 @@ def study(
       f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
     )
   partners(resolved)  # What is bad shows before a folder is made.
-  asked = calls.metrics_of(metrics, scoring.accept, fields=scoring.fields)
+  asked = calls.metrics_of(
+    metrics, scoring.accept, overrides=scoring.metric_overrides
+  )
   stages = stages.seeded(scoring.seed)
   with files.stage_lock(place, 'study'):
     resolved = resolve(

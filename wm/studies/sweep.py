@@ -289,7 +289,7 @@ def sweep(
   _check(todo)
   if scoring:  # What is bad of it shows here, not after the training.
     calls.metrics_of(
-      scoring.metrics, scoring.accept, scoring.loop, scoring.fields
+      scoring.metrics, scoring.accept, scoring.loop, scoring.metric_overrides
     )
     registry.make('world', _asked(scoring, todo[0])['world'])
   if options.dry_run:
@@ -337,7 +337,10 @@ def _asked(scoring: Scoring, run: grids.GridRun) -> dict[str, Any]:
 
   metrics = scoring.metrics
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  options = {'loop': scoring.loop, 'fields': scoring.fields}
+  options = {
+    'loop': scoring.loop,
+    'metric_overrides': scoring.metric_overrides,
+  }
   return {
     'world': text(scoring.world) or run.flags['world'],
     'name': run.title,
