@@ -14,6 +14,7 @@ from wm import core
 from wm.options.calls import Stages
 from wm.reporting import units
 from wm.runtime import files, provenance
+from wm.studies import jobs
 from wm.studies import miniature as miniature_lib
 from wm.studies.rows import Row
 
@@ -450,7 +451,7 @@ def test_costs_add_up_over_processes_that_were_killed(tmp_path):
     path,
     {'processes': 2, 'cpu_seconds': 50, 'wall_seconds': 90, 'peak_mb': 10**6},
   )
-  with provenance.CostMeter(path) as meter:
+  with jobs.CostMeter(path) as meter:
     assert files.read_json(path)['processes'] == 3
   assert meter.spent()['wall_seconds'] in (90, 91)
   assert meter.spent()['cpu_seconds'] > 50

@@ -1,4 +1,4 @@
-"""Where a result comes from: code and files by hash, the commit, its cost.
+"""Where a result comes from: code and files by hash, and the commit.
 
 A stored result is valid as long as its origin is the same. An origin holds
 
@@ -19,33 +19,26 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-import hashlib
 import importlib
 import importlib.machinery
 import importlib.metadata
-import json
+import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import wm
 from wm import core
 from wm.core import plugins, registry
-from wm.runtime import files, stopping
-
-try:
-  import resource
-except ImportError:  # Not a Unix: the memory of a process is not known.
-  resource = None  # type: ignore[assignment]
+from wm.runtime import files
 
 Path = pathlib.Path
 
 _ROOT = Path(wm.__file__).resolve().parent.parent
+_SUFFIXES = importlib.machinery.all_suffixes()  # Of modules; '.py' is first.
 # Packages that others load without their source saying so.
 _BELOW = {'jax': 'jaxlib', 'numba': 'llvmlite'}
 # Path -> (import, hash) of a loaded module when it was first read.
@@ -71,39 +64,26 @@ UNKNOWN = Origin({}, 'what the model is made from is not given')
 
 
 class _Module(NamedTuple):
-  """A module, by where it is found.
+  """A module's file, and the folder from which its dotted name counts."""
 
-  Attributes:
-    parts: of its dotted name.
-    path: its file.
-    base: folder where its imports are looked up first.
-  """
-
-  parts: tuple[str, ...]
   path: Path
-  base: Path
+  home: Path
+
+  @property
+  def name(self) -> str:
+    """'pkg/module.py', the same wherever the tree of modules lies."""
+    return self.path.relative_to(self.home).as_posix()
 
   @property
   def package(self) -> tuple[str, ...]:
     """Parts of the name of the package that it is or is in."""
-    return self.parts if self.path.stem == '__init__' else self.parts[:-1]
+    return self.path.parent.relative_to(self.home).parts
 
   @property
-  def name(self) -> str:
-    """The same wherever the tree of modules lies."""
-    return '/'.join((*self.package, self.path.name))
-
-
-class _Imported(NamedTuple):
-  """Modules that a dotted name imports.
-
-  Attributes:
-    modules: modules loaded from source, outermost first.
-    places: folders of the last one's submodules; None where it is no package.
-  """
-
-  modules: list[_Module]
-  places: Sequence[str] | None
+  def parts(self) -> tuple[str, ...]:
+    """Of its dotted name."""
+    stem = self.path.name.partition('.')[0]
+    return self.package if stem == '__init__' else (*self.package, stem)
 
 
 class Reader:
@@ -111,9 +91,9 @@ class Reader:
 
   def __init__(self) -> None:
     importlib.invalidate_caches()
-    self._hashes: dict[Path, str] = {}
-    self._imports: dict[Path, list[tuple[str, ...]]] = {}
-    self._found: dict[tuple[tuple[str, ...], Path], _Imported] = {}
+    self._hash = functools.cache(_hash)
+    self._find = functools.cache(_find)
+    self._imports = functools.cache(_imports)
 
   def of(self, *things: Any) -> Origin:
     """The origin of a result of several things together.
@@ -136,7 +116,7 @@ class Reader:
         continue
       more = thing.code() if isinstance(thing, core.Model) else ()
       for root in (thing, *more):
-        modules = self._roots(root)
+        modules = _modules(root)
         if not modules:
           unknown.append(f'the source of {_label(root)} is not found')
         roots += modules
@@ -155,34 +135,10 @@ class Reader:
       file = getattr(sys.modules[name], '__file__', None)
       if not file or not plugins.is_own(file):
         continue
-      path = Path(file)
-      if self._hash(path) not in hashes:
-        module = _Module(tuple(name.split('.')), path, path.parent)
-        _note(inputs, module.name, self._hash(path))
+      if (value := self._hash(Path(file))) not in hashes:
+        package = name.split('.')[:-1]
+        _note(inputs, '/'.join([*package, Path(file).name]), value)
     return origin._replace(inputs=inputs)
-
-  def _roots(self, thing: Any) -> list[_Module]:
-    """The module of a thing, and the packages that it is in."""
-    if isinstance(thing, str):
-      path = Path(thing)
-      if path.suffix != '.py':
-        if not all(part.isidentifier() for part in thing.split('.')):
-          return []
-        base = _ROOT if thing.split('.')[0] == 'wm' else Path.cwd()
-        return self._find(tuple(thing.split('.')), base)
-      parts: tuple[str, ...] = (path.stem,)
-    else:
-      kind = thing if isinstance(thing, type) else type(thing)
-      file = getattr(sys.modules.get(kind.__module__), '__file__', None)
-      path, parts = Path(file or ''), tuple(kind.__module__.split('.'))
-    if not path.is_file():
-      return []
-    path = path.resolve()
-    place = path.parent if path.stem == '__init__' else path.with_suffix('')
-    if place.parts[-len(parts) :] != parts:
-      parts = (path.stem,)  # No package of ours: a file that was named.
-    base = place.parents[len(parts) - 1]
-    return self._find(parts, base) or [_Module(parts, path, base)]
 
   def _close(
     self, roots: Sequence[_Module], inputs: dict[str, str]
@@ -200,84 +156,150 @@ class Reader:
         continue
       seen.add(module.path)
       top = module.parts[0]
-      version = (
-        '' if top in packages or not _installed(module.path) else _version(top)
-      )
-      if version:
+      if top not in packages and _is_installed(module.path) and _version(top):
         for package in (top, _BELOW.get(top)):
           if package:
             _note(inputs, package, _version(package))
         continue
-      _note(inputs, module.name, self._hash(module.path))
-      if self._outdated(module):
+      value = self._hash(module.path)
+      _note(inputs, module.name, value)
+      if _is_outdated(module, value):
         yield f'{module.name} was edited after this process had loaded it'
-      for parts in self._imported(module):
-        todo += self._find(parts, module.base)
+      for parts in self._imports(module):
+        todo += self._find(parts, module.home)
 
-  def _outdated(self, module: _Module) -> bool:
-    """Whether a module in memory is not what its file says, as far as known."""
-    loaded = sys.modules.get('.'.join(module.parts))
-    spec, value = getattr(loaded, '__spec__', None), self._hash(module.path)
-    if getattr(spec, 'origin', None) != str(module.path):
-      return False
-    before = _LOADED.get(module.path)
-    if before is None or before[0] is not spec:  # A reload has another spec.
-      _LOADED[module.path] = spec, value
-      return False
-    return before[1] != value
 
-  def _imported(self, module: _Module) -> list[tuple[str, ...]]:
-    if module.path not in self._imports:
-      modules = []
-      if module.path.suffix == '.py':
-        for level, name in _imports(module.path.read_bytes()):
-          parts = tuple(name.split('.')) if name else ()
-          if level == 0:
-            modules.append(parts)
-          elif level <= len(module.package):
-            above = module.package[: len(module.package) - level + 1]
-            modules.append((*above, *parts))
-      self._imports[module.path] = list(dict.fromkeys(modules))
-    return self._imports[module.path]
+def _modules(thing: Any) -> list[_Module]:
+  """The module of a thing, after the packages that it is in."""
+  if isinstance(thing, str):
+    path, parts = Path(thing), (Path(thing).stem,)
+    if path.suffix != '.py':
+      parts = tuple(thing.split('.'))
+      return (
+        _find(parts, Path.cwd()) if all(map(str.isidentifier, parts)) else []
+      )
+  else:
+    kind = thing if isinstance(thing, type) else type(thing)
+    file = getattr(sys.modules.get(kind.__module__), '__file__', None)
+    path, parts = Path(file or ''), tuple(kind.__module__.split('.'))
+  if not path.is_file():
+    return []
+  path = path.resolve()
+  place = path.parent if path.stem == '__init__' else path.with_suffix('')
+  if place.parts[-len(parts) :] != parts:
+    parts = (path.stem,)  # No package of ours: a file that was named.
+  home = place.parents[len(parts) - 1]
+  return _find(parts, home) or [_Module(path, home)]
 
-  def _find(self, parts: tuple[str, ...], base: Path) -> list[_Module]:
-    """Modules that `import parts` loads from source, outermost first.
 
-    The last parts may be no module but something in one.
-    """
-    return self._search(parts, _ROOT if parts[0] == 'wm' else base).modules
+def _find(parts: tuple[str, ...], base: Path) -> list[_Module]:
+  """Modules that `import parts` loads in a file below base, outermost first.
 
-  def _search(self, parts: tuple[str, ...], base: Path) -> _Imported:
-    """See _find; the packages that many names share are found once."""
-    if not parts:
-      return _Imported([], [str(base)])
-    if (parts, base) not in self._found:
-      modules, places = self._search(parts[:-1], base)
-      if places is not None:
-        spec = _spec(parts, places)
-        places = spec and spec.submodule_search_locations
-        if spec and spec.has_location and os.path.isfile(spec.origin or ''):
-          modules = [*modules, _Module(parts, Path(spec.origin), base)]
-      self._found[parts, base] = _Imported(modules, places)
-    return self._found[parts, base]
+  The last parts may be no module but something in one.
+  """
+  home = _ROOT if parts[0] == 'wm' else base
+  paths = _walk(parts, home)
+  if not paths and parts[0] not in sys.stdlib_module_names:
+    home = _elsewhere(parts[0]) or home
+    paths = _walk(parts, home)
+  return [_Module(path, home) for path in paths]
 
-  def _hash(self, path: Path) -> str:
-    if path not in self._hashes:
-      with core.inputs.reading(path, 'a file to measure by'):
-        self._hashes[path] = files.digest(path)
-    return self._hashes[path]
+
+def _walk(parts: tuple[str, ...], folder: Path) -> list[Path]:
+  """Files of the packages and the module that a dotted name loads."""
+  paths: list[Path] = []
+  for part in parts:
+    folder = folder / part
+    inside = [folder / f'__init__{suffix}' for suffix in _SUFFIXES]
+    beside = [folder.with_name(f'{part}{suffix}') for suffix in _SUFFIXES]
+    file = next((f for f in (*inside, *beside) if f.is_file()), None)
+    paths += [file] if file else []
+    # A folder without a file is a namespace; a module has none inside.
+    if not folder.is_dir() or (file and file.parent != folder):
+      break
+  return paths
+
+
+def _elsewhere(top: str) -> Path | None:
+  """The folder of a top module that is not beside what imports it."""
+  try:
+    spec = importlib.util.find_spec(top)
+  except (ImportError, ValueError):  # It fails, or is __main__.
+    return None
+  if spec is None:
+    return None
+  places = spec.submodule_search_locations or [spec.origin or '']
+  return Path(next(iter(places))).parent
+
+
+def _imports(module: _Module) -> Sequence[tuple[str, ...]]:
+  """Parts of the dotted names that a module imports."""
+  if module.path.suffix != '.py':
+    return ()
+  return _imports_in(module.path.read_bytes(), module.package)
+
+
+@functools.lru_cache(maxsize=4096)
+def _imports_in(
+  source: bytes, package: tuple[str, ...]
+) -> Sequence[tuple[str, ...]]:
+  """See `_imports`; package: the one that relative imports count from."""
+  try:
+    tree = ast.parse(source)
+  except (SyntaxError, ValueError):
+    return ()
+  names: dict[tuple[str, ...], None] = {}
+  for node in ast.walk(tree):
+    above: tuple[str, ...] = ()
+    words: list[str] = []
+    if isinstance(node, ast.Import):
+      words = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and node.level <= len(package):
+      above = package[: len(package) - node.level + 1] if node.level else ()
+      head = f'{node.module}.' if node.module else ''
+      words = [head + alias.name for alias in node.names]
+    elif isinstance(node, ast.Call) and _imports_by_call(node.func):
+      words = [
+        argument.value
+        for argument in node.args[:1]
+        if isinstance(argument, ast.Constant)
+        and isinstance(argument.value, str)
+      ]
+    names |= {(*above, *word.split('.')): None for word in words if word}
+  return [*names]
+
+
+def _imports_by_call(function: ast.expr) -> bool:
+  name = function.attr if isinstance(function, ast.Attribute) else ''
+  name = function.id if isinstance(function, ast.Name) else name
+  return name in ('import_module', '__import__')
+
+
+def _is_outdated(module: _Module, value: str) -> bool:
+  """Whether a module in memory is not what its file says, as far as known.
+
+  value: hash of the file.
+  """
+  loaded = sys.modules.get('.'.join(module.parts))
+  spec = loaded and loaded.__spec__
+  if spec is None or spec.origin != str(module.path):
+    return False
+  before = _LOADED.get(module.path)
+  if before is None or before[0] is not spec:  # A reload has another spec.
+    _LOADED[module.path] = spec, value
+    return False
+  return before[1] != value
+
+
+def _hash(path: Path) -> str:
+  with core.inputs.reading(path, 'a file to measure by'):
+    return files.digest(path)
 
 
 def _note(inputs: dict[str, str], name: str, value: str) -> None:
   """Adds an input; one of the same name that differs is another."""
   while inputs.setdefault(name, value) != value:
     name += "'"
-
-
-def digest(origin: Origin) -> str:
-  """Hex digest of all inputs."""
-  text = json.dumps(origin.inputs, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()
 
 
 def difference(old: dict[str, str], new: dict[str, str]) -> str:
@@ -331,55 +353,7 @@ def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
         yield from _with_nested([registry.make(kind, value)])
 
 
-@functools.lru_cache(maxsize=4096)
-def _imports(source: bytes) -> tuple[tuple[int, str], ...]:
-  """(level, name) of imports in a source."""
-  try:
-    tree = ast.parse(source)
-  except (SyntaxError, ValueError):
-    return ()
-  names: list[tuple[int, str]] = []
-  for node in ast.walk(tree):
-    if isinstance(node, ast.Import):
-      names += [(0, alias.name) for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
-      head = f'{node.module}.' if node.module else ''
-      names += [(node.level, head + a.name) for a in node.names]
-    elif isinstance(node, ast.Call):
-      function = node.func
-      name = getattr(function, 'attr', getattr(function, 'id', ''))
-      values = node.args[:1] if name in ('import_module', '__import__') else []
-      names += [(0, v) for v in map(_text, values) if v]
-  return tuple(dict.fromkeys(names))
-
-
-def _text(node: ast.expr) -> str:
-  value = getattr(node, 'value', None)
-  return (
-    value if isinstance(node, ast.Constant) and isinstance(value, str) else ''
-  )
-
-
-def _spec(parts: tuple[str, ...], places: Sequence[str]) -> Any:
-  """The spec of a module in some folders; None where it is in none."""
-  name = '.'.join(parts)
-  spec = importlib.machinery.PathFinder.find_spec(name, [*places])
-  return _elsewhere(name) if spec is None and len(parts) == 1 else spec
-
-
-def _elsewhere(name: str) -> Any:
-  """The spec of a top module that is not beside what imports it."""
-  if name in sys.stdlib_module_names:
-    return None
-  for finder in sys.meta_path:
-    find = getattr(finder, 'find_spec', None)
-    spec = find(name, None) if find else None
-    if spec is not None:
-      return spec
-  return None
-
-
-def _installed(path: Path) -> bool:
+def _is_installed(path: Path) -> bool:
   return bool({'site-packages', 'dist-packages'} & set(path.parts))
 
 
@@ -484,57 +458,3 @@ def commit_outside(
 def is_clean(name: str | None) -> bool:
   """Is a commit known, and of a checkout without changes?"""
   return bool(name) and not str(name).endswith(_DIRTY)
-
-
-NOTE_EVERY = 15.0  # Seconds between notes: what a kill may lose.
-
-
-class CostMeter:
-  """A context that adds what this process spends to a file.
-
-  The file holds `processes`, `cpu_seconds` and `wall_seconds` (sums), and
-  `peak_mb` (the most that one of them held, MiB). It is written every
-  `NOTE_EVERY` seconds, and when a signal ends the process.
-  """
-
-  def __init__(self, path: str | Path) -> None:
-    self.path = Path(path)
-    self._before: dict[str, Any] = {}
-    if self.path.exists():
-      self._before = files.read_record(self.path, {})
-    self._start = time.monotonic()
-    self._ended, self._alone = threading.Event(), threading.Lock()
-
-  def spent(self) -> dict[str, Any]:
-    """The sums so far."""
-    before = self._before
-    # Linux counts kibibytes, macOS bytes.
-    unit = 2**20 if sys.platform == 'darwin' else 2**10
-    usage = resource and resource.getrusage(resource.RUSAGE_SELF)
-    peak = usage.ru_maxrss / unit if usage else 0
-    wall = time.monotonic() - self._start
-    return {
-      'processes': before.get('processes', 0) + 1,
-      'cpu_seconds': round(before.get('cpu_seconds', 0) + time.process_time()),
-      'wall_seconds': round(before.get('wall_seconds', 0) + wall),
-      'peak_mb': round(max(before.get('peak_mb', 0), peak)),
-    }
-
-  def note(self) -> None:
-    """Writes the file."""
-    with self._alone:
-      files.write_json(self.path, self.spent())
-
-  def _run(self) -> None:
-    while not self._ended.wait(NOTE_EVERY):
-      self.note()
-
-  def __enter__(self) -> CostMeter:
-    self.note()
-    stopping.at_end(self.note)
-    threading.Thread(target=self._run, name='spent', daemon=True).start()
-    return self
-
-  def __exit__(self, *error: object) -> None:
-    self._ended.set()
-    self.note()

@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -28,7 +29,13 @@ import wm
 from wm.core import trust
 from wm.runtime import files, progress, stopping
 
+try:
+  import resource
+except ImportError:  # Not a Unix: the memory of a process is not known.
+  resource = None  # type: ignore[assignment]
+
 LOCK = '.lock'  # A file of a job's folder.
+_NOTE_EVERY = 15.0  # Seconds between notes of a cost: what a kill may lose.
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
 # Exit codes of a process that was told to stop and can be started again.
 _TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
@@ -250,3 +257,54 @@ def _error(log: pathlib.Path, start: int, code: int) -> str:
   raised = [line for line in lines if _RAISED.match(line)]
   reasons = reported or raised or lines or [f'exit code {code}']
   return reasons[-1].removeprefix('error: ')
+
+
+class CostMeter:
+  """A context that adds what this process spends to a file.
+
+  The file holds `processes`, `cpu_seconds` and `wall_seconds` (sums), and
+  `peak_mb` (the most that one of them held, MiB). It is written every
+  `_NOTE_EVERY` seconds, and when a signal ends the process.
+  """
+
+  def __init__(self, path: str | pathlib.Path) -> None:
+    self.path = pathlib.Path(path)
+    self._before: dict[str, Any] = {}
+    if self.path.exists():
+      self._before = files.read_record(self.path, {})
+    self._start = time.monotonic()
+    self._ended, self._alone = threading.Event(), threading.Lock()
+
+  def spent(self) -> dict[str, Any]:
+    """The sums so far."""
+    before = self._before
+    # Linux counts kibibytes, macOS bytes.
+    unit = 2**20 if sys.platform == 'darwin' else 2**10
+    usage = resource and resource.getrusage(resource.RUSAGE_SELF)
+    peak = usage.ru_maxrss / unit if usage else 0
+    wall = time.monotonic() - self._start
+    return {
+      'processes': before.get('processes', 0) + 1,
+      'cpu_seconds': round(before.get('cpu_seconds', 0) + time.process_time()),
+      'wall_seconds': round(before.get('wall_seconds', 0) + wall),
+      'peak_mb': round(max(before.get('peak_mb', 0), peak)),
+    }
+
+  def note(self) -> None:
+    """Writes the file."""
+    with self._alone:
+      files.write_json(self.path, self.spent())
+
+  def _run(self) -> None:
+    while not self._ended.wait(_NOTE_EVERY):
+      self.note()
+
+  def __enter__(self) -> CostMeter:
+    self.note()
+    stopping.at_end(self.note)
+    threading.Thread(target=self._run, name='spent', daemon=True).start()
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    self._ended.set()
+    self.note()

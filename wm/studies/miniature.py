@@ -329,7 +329,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
   assert unit.row.scored_in is not None  # By `wm.miniature`.
   started = _started(unit)
   (row,) = rows_of([unit.row], unit.row.scored_in)
-  with provenance.CostMeter(unit.folder / _SPENT) as meter:
+  with pools.CostMeter(unit.folder / _SPENT) as meter:
     entries, summary = study.done(
       row,
       calls.metrics_of(unit.metrics),

@@ -31,7 +31,7 @@ from wm.library.calls import Log
 from wm.options import check, takes
 from wm.options.calls import Path, Scoring, Sweeping
 from wm.options.training import Training
-from wm.runtime import files, provenance
+from wm.runtime import files, partial_results, provenance
 from wm.studies import grid as grids
 from wm.studies import jobs as pools
 
@@ -379,6 +379,9 @@ def _marked(
     model = registry.make('model', run.flags['model'])
     with alone:  # Jobs are threads; a reader is for one, and so is ast.parse.
       origin = reader.of(world, *metrics, model, *code, [str(path)])
-    return {**asked, 'origin': provenance.digest(origin)}
+    return {
+      **asked,
+      'origin': partial_results.digest([sorted(origin.inputs.items())]),
+    }
 
   return mark
