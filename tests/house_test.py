@@ -260,15 +260,7 @@ SNIFFED = {
     'register_at_fork',  # Unix has it.
     'strerror',  # Of OSError, not of ValueError.
   },
-  'wm/runtime/provenance.py': {
-    '__file__',  # Modules, some without a file.
-    '__spec__',
-    'attr',  # Nodes of Python's syntax.
-    'find_spec',
-    'id',
-    'origin',
-    'value',
-  },
+  'wm/runtime/provenance.py': {'__file__'},  # Modules, some without a file.
   'wm/runtime/compute.py': {'sched_getaffinity'},  # Linux has it.
   'wm/studies/jobs.py': {'sched_setaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.

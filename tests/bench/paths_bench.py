@@ -9,9 +9,9 @@ import numpy as np
 
 from tests.bench import harness
 from tests.kernels import simple_paths_ref as ref
+from tests.worlds.text_game import games
 from wm.kernels import simple_paths
 from wm.worlds.text_game import questions as game_questions
-from wm.worlds.text_game import readers
 from wm.worlds.text_game.maze import Maze
 
 MANGO = harness.MANHATTAN.parent / 'mango'
@@ -22,7 +22,7 @@ def _mazes(name: str) -> list[Maze]:
   path = MANGO / name
   if not path.is_file():
     raise harness.Skip(f'no MANGO data at {path}')
-  found = readers.read_all(path)
+  found = games.read_all(path)
   found.pop('theatre', None)  # Annotated, but none of the 53.
   return list(found.values())
 

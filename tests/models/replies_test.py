@@ -109,10 +109,6 @@ def test_tuples_may_be_first():
   assert replies.first_value('(1, 2), (3, 4)', '([{').value == [1, 2]
 
 
-def test_fences_come_off():
-  assert replies.fenced('a\n```py\nb\nc\n```\nd\n~~~\ne') == ['b\nc', 'e']
-
-
 JSON = st.recursive(
   st.none()
   | st.booleans()
@@ -145,7 +141,6 @@ def test_any_text_is_read_without_error(text):
     found = read(text)
     assert found.failure in {'', *replies.FAILURES}
     assert (found.value is None) <= bool(found.failure)
-  assert isinstance(replies.fenced(text), list)
 
 
 HOSTILE = (
@@ -174,7 +169,6 @@ def test_time_grows_with_the_length_alone():
       replies.first_value(text)
       replies.yes_no(text)
       replies.after_answer(text)
-      replies.fenced(text)
     return time.process_time() - start
 
   small = min(seconds(2_000) for _ in range(5))

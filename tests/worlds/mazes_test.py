@@ -6,6 +6,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.language.stand_ins import mazes as readers
+from tests.worlds.text_game import games
 from wm import core
 from wm.core import registry, verbal
 from wm.worlds import mazes, text_game
@@ -157,7 +158,7 @@ def test_doors_and_darkness_make_questions_hard():
   assert more.edges.size - found.edges.size == LARGE.one_way + LARGE.doors
   late = found.edges.answerable.forward > found.edges.played.forward
   assert late.sum() == LARGE.dark
-  easy, hard = game_questions.answered_at(
+  easy, hard = games.answered_at(
     game_questions.destinations(found, longest=6, listed=False), found.last
   )
   assert min(easy.sum(), hard.sum()) > 100

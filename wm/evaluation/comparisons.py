@@ -174,22 +174,6 @@ def of_means(first: Mean, second: Mean) -> Difference:
   return _tested(difference, math.sqrt(total), degrees)
 
 
-def of_seeds(
-  first: Sequence[float],
-  second: Sequence[float],
-  within: tuple[Sequence[float], Sequence[float]] = ((), ()),
-) -> Difference:
-  """The difference of means over training seeds, see `mean` and `of_means`.
-
-  Args:
-    first, second: each seed's value, in any order.
-    within: variances of each seed's value by its trials.
-  """
-  if not (len(first) and len(second)):
-    return Difference(None, None, None, None, len(first) + len(second), 0)
-  return of_means(mean(first, within[0]), mean(second, within[1]))
-
-
 def paired(
   first: core.Scores, second: core.Scores, seed: int = 0
 ) -> Difference:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.language.stand_ins import asked as askeds
 from tests.language.stand_ins import mango as reader
+from tests.worlds.text_game import games
 from wm import core
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
@@ -129,7 +130,7 @@ def test_chance_is_that_of_a_place_drawn_at_random(zork1):
 
 @pytest.mark.slow
 def test_chance_over_all_games(testdata):
-  mazes = readers.read_all(testdata / 'mango' / 'camera-ready-70.tar.gz')
+  mazes = games.read_all(testdata / 'mango' / 'camera-ready-70.tar.gz')
   total = num = 0
   for maze in mazes.values():
     means = {

@@ -24,11 +24,28 @@ def archive(testdata, generation='camera_ready') -> pathlib.Path:
   return path
 
 
+def read_all(folder):
+  """Game -> its maze, of each game with a map."""
+  mazes_read = {}
+  for game in readers.games(folder):
+    files = readers.texts(folder, game)
+    if 'edges.json' in files or files.get('map.human', '').strip():
+      mazes_read[game] = readers.read(folder, game)
+  return mazes_read
+
+
+def answered_at(questions, step):
+  """Masks [Q] of the questions that a prefix answers: easy and hard ones."""
+  easy = questions.easy <= step
+  answerable = questions.answerable <= step
+  return answerable & easy, answerable & ~easy
+
+
 @functools.cache
 def mazes(testdata, generation='camera_ready'):
   """Game -> maze, of the 53 games of the benchmark."""
   known = golden(testdata)
-  found = readers.read_all(archive(testdata, generation))
+  found = read_all(archive(testdata, generation))
   return {game: maze for game, maze in found.items() if game in known}
 
 

@@ -47,7 +47,7 @@ def routes(testdata, generation, rule='some'):
 
 def totals(found, step):
   """Easy and hard questions of all games at a step."""
-  masks = (game_questions.answered_at(some, step) for some in found.values())
+  masks = (games.answered_at(some, step) for some in found.values())
   return tuple(np.sum([[m.sum() for m in pair] for pair in masks], 0).tolist())
 
 
@@ -160,19 +160,19 @@ def test_both_ways_to_label_a_prefix_agree(testdata):
       shown = mazes.prefix(maze, step)
       alone = game_questions.destinations(shown)
       numbers = np.flatnonzero(maze.edges.answerable.total <= step)
-      easy, hard = game_questions.answered_at(every, step)
+      easy, hard = games.answered_at(every, step)
       kept = np.flatnonzero(easy | hard)
       np.testing.assert_array_equal(
         numbers[alone.paths.edges],
         np.concatenate([every.paths.of(p) for p in kept] or [numbers[:0]]),
       )
       np.testing.assert_array_equal(alone.easy <= step, easy[kept])
-      assert not game_questions.answered_at(alone, step)[1][easy[kept]].any()
+      assert not games.answered_at(alone, step)[1][easy[kept]].any()
       routes_of = game_questions.routes(every, nodes, 'any')
       again = game_questions.routes(alone, nodes, 'any')
       for one, other in zip(
-        game_questions.answered_at(routes_of, step),
-        game_questions.answered_at(again, step),
+        games.answered_at(routes_of, step),
+        games.answered_at(again, step),
         strict=True,
       ):
         assert one.sum() == other.sum()

@@ -196,20 +196,6 @@ def yes_no(text: str, strict: bool = False) -> Reading:
   return Reading(heard == {'yes'}, '', seen.reasoning)
 
 
-_FENCE = re.compile(r'^[ \t]*(?:```+|~~~+)[^\n]*(?:\n|$)', re.MULTILINE)
-
-
-def fenced(text: str) -> list[str]:
-  """Contents of all code fences, in order; one left open runs to the end."""
-  # Marks alternate: one opens, the next one closes.
-  marks = list(_FENCE.finditer(text))
-  ends = [mark.start() for mark in marks[1::2]] + [len(text)]
-  return [
-    text[opened.end() : end].strip()
-    for opened, end in zip(marks[::2], ends, strict=False)
-  ]
-
-
 def first_value(text: str, opening: str = '[{') -> Reading:
   """Reads the first balanced list or dict: JSON, or Python's literals.
 

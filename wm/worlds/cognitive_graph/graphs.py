@@ -434,8 +434,3 @@ def pairs_at(graph: Graph, distance: int) -> tuple[tuple[int, int], ...]:
     for goal, steps in distances(graph, start).items()
     if steps == distance
   )
-
-
-def diameter(graph: Graph) -> int:
-  """Arcs on the longest of all shortest paths."""
-  return max(max(distances(graph, node).values()) for node in graph.nodes)

@@ -99,15 +99,6 @@ class RouteQuestions(NamedTuple):
     return len(self.answerable)
 
 
-def answered_at(
-  questions: DestinationQuestions | RouteQuestions, step: int
-) -> tuple[np.ndarray, np.ndarray]:
-  """Masks [Q] of the questions that a prefix answers: easy and hard ones."""
-  easy = questions.easy <= step
-  answerable = questions.answerable <= step
-  return answerable & easy, answerable & ~easy
-
-
 def counts(questions: DestinationQuestions | RouteQuestions) -> np.ndarray:
   """[NEVER, 2] int64: how many are easy and hard at every step at once."""
   since, walked = questions.answerable, questions.easy

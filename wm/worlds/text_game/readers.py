@@ -99,25 +99,6 @@ def read(
   return labelled
 
 
-def read_all(
-  folder: str | os.PathLike[str], walkthroughs: str | os.PathLike[str] = ''
-) -> dict[str, maze.Maze]:
-  """Game -> its maze, of each game with a map.
-
-  The full annotation has two folders without moves, which are left out, and
-  walkthroughs are taken only where there is one.
-  """
-  have = games(walkthroughs) if walkthroughs else ()
-  mazes_read = {}
-  for game in games(folder):
-    files = texts(folder, game)
-    if 'edges.json' in files or files.get('map.human', '').strip():
-      mazes_read[game] = read(
-        folder, game, walkthroughs if game in have else ''
-      )
-  return mazes_read
-
-
 def walkthrough(
   text: str, where: str = 'the walkthrough'
 ) -> tuple[maze.WalkthroughStep, ...]:
