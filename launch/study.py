@@ -13,8 +13,9 @@ A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
 'NAME: MODEL in WORLD' is scored in WORLD as it is. Baselines and ceilings that
 no row names are rows too (--nobaselines leaves them out). Each row is a run
 folder OUT/NAME, made by the stages `sample`, `train`, `score` and
-`reconstruct`, which read the other flags; --jobs=2 trains two at a time. The
-report is in OUT/report. A study that was stopped goes on where it was.
+`reconstruct`, which read the other flags; --jobs=2 does two rows at a time, in
+processes. The report is in OUT/report. A study that was stopped goes on where it
+was.
 """
 
 import common

@@ -256,9 +256,10 @@ def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
     wm.study([row], WORLD, 'next_token(num=20)', out, jobs=jobs, **common)
     scores = json.loads((out / 'grams' / 'scores.json').read_text())
     found.append([entry['value'] for entry in scores])
-    assert (out / 'grams' / 'train.log').exists() == (jobs > 1)
+    assert (out / 'grams' / 'row.log').exists() == (jobs > 1)
   assert found[0] == found[1]
-  assert f'[1/1] {tmp_path}/2/grams' in lines
+  ended = [line.partition('] ')[2] for line in lines if line[0] == '[']
+  assert f'{tmp_path}/2/grams' in ended
 
 
 def test_a_sweep_is_trained_scored_and_reported(run, tmp_path):

@@ -49,6 +49,6 @@ def test_jobs_and_kills_change_no_bit(tmp_path, monkeypatch):
 
   monkeypatch.setattr(pools, 'command', deadly)
   assert study(tmp_path / 'jobs', jobs=2) == alone
-  logs = [tmp_path / 'jobs' / row / 'train.log' for row in ('plain', 'other')]
+  logs = [tmp_path / 'jobs' / row / 'row.log' for row in ('plain', 'other')]
   assert [log.read_text() == '' for log in logs] == [True, False]
   assert not [*tmp_path.rglob('failed.json')]

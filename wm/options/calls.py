@@ -223,6 +223,16 @@ class Stages:
     'predictors of the samplers beside the rows.',
   )
 
+  @classmethod
+  def of(cls, order: Mapping[str, Any]) -> Stages:
+    """The options that `dataclasses.asdict` has written."""
+    parts = {
+      'sampling': Sampling(**order['sampling']),
+      'training': Training(**order['training']),
+      'reconstruction': Reconstruction(**order['reconstruction']),
+    }
+    return cls(**{**order, **parts})
+
   def seeded(self, seed: int) -> Stages:
     """All stages with this seed."""
     return self.replaced({'seed': seed})

@@ -44,6 +44,7 @@ from wm.studies.rows import (
   partners,
   resolve,
   rows_of,
+  spec_of,
 )
 
 STAGE = 'unit'
@@ -104,12 +105,7 @@ class UnitSpec:
   @classmethod
   def of(cls, order: dict[str, Any]) -> UnitSpec:
     """The unit that `dataclasses.asdict` has written."""
-    stages = order['stages'] | {
-      'sampling': Sampling(**order['stages']['sampling']),
-      'training': Training(**order['stages']['training']),
-      'reconstruction': Reconstruction(**order['stages']['reconstruction']),
-    }
-    parts = {'row': Row(**order['row']), 'stages': Stages(**stages)}
+    parts = {'row': Row(**order['row']), 'stages': Stages.of(order['stages'])}
     return cls(**order | parts)
 
   @property
@@ -452,10 +448,6 @@ def _processor() -> str:
   return named[0].partition(':')[2].strip() if named else platform.processor()
 
 
-def _text(thing: Any) -> str:
-  return thing if isinstance(thing, str) else registry.spec(thing)
-
-
 def _units(
   rows: Sequence[Row | str],
   world: core.World | str,
@@ -480,7 +472,7 @@ def _units(
   if unknown := [name for name in options.row_names if name not in names]:
     available = registry.suggest(unknown[0], names)
     raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
-  plain = {row.name: _plain(row, world) for row in every}
+  plain = {row.name: row.specs(world) for row in every}
   number = {row.name: row.settings.get('seeds', options.seeds) for row in every}
   todo: list[UnitSpec] = []
   for place in range(max(number.values())):
@@ -537,18 +529,11 @@ def _texts(
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
   changed = calls.metrics_of(several, accept, overrides=overrides)
   return tuple(
-    _text(text if metric == plain else metric)
+    spec_of(text if metric == plain else metric)
     for text, plain, metric in zip(
       several, calls.metrics_of(several), changed, strict=True
     )
   )
-
-
-def _plain(row: Row, world: core.World | str) -> Row:
-  """A row as its unit has it: of specs, without settings."""
-  scored_in = row.scored_in or row.trained_on or world
-  trained_on = row.trained_on and _text(row.trained_on)
-  return Row(row.name, _text(row.model), trained_on, _text(scored_in))
 
 
 def _counts(unit: UnitSpec, row: Row) -> exposure.Counts:
@@ -675,7 +660,7 @@ def _code(
     for thing in (row.model, row.trained_on, row.scored_in)
     if thing is not None
   ]
-  return [*registry.files([*map(_text, [*named, world]), *metrics])]
+  return [*registry.files([*map(spec_of, [*named, world]), *metrics])]
 
 
 def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:

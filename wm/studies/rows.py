@@ -108,6 +108,20 @@ class Row:
     """Options of all stages, with this row's settings."""
     return stages.replaced(self.settings)
 
+  def specs(self, world: core.World | str) -> Row:
+    """The row as another process is told it: specs, without settings.
+
+    world: that it is scored in if it names none.
+    """
+    scored_in = self.scored_in or self.trained_on or world
+    trained_on = self.trained_on and spec_of(self.trained_on)
+    return Row(self.name, spec_of(self.model), trained_on, spec_of(scored_in))
+
+
+def spec_of(plug_in: core.Model | core.World | str) -> str:
+  """The spec of a plug-in; text, such as a run's folder, stays as it is."""
+  return plug_in if isinstance(plug_in, str) else registry.spec(plug_in)
+
 
 def rows_of(
   rows: Sequence[Row | str], world: core.World | str, runs: bool = False
@@ -235,7 +249,9 @@ def _check(row: Row) -> None:
     if setting == 'num' and row.settings.get('data'):
       raise core.InputError(f'{what} is of sampled data; data= was given')
     if setting == 'steps' and not isinstance(row.model, core.Trainable):
-      raise core.InputError(f'{what}: {_spec(row)} is not trained by steps')
+      raise core.InputError(
+        f'{what}: {spec_of(row.model)} is not trained by steps'
+      )
   if row.trained_on is None:
     raise core.InputError(f"{what}: the row is not trained; add 'on WORLD'")
 
@@ -247,10 +263,6 @@ def _check_circle(name: str, partners: dict[str, str]) -> None:
       circle = ' -> '.join([*seen[seen.index(after) :], after])
       raise core.InputError(f'rows are matched in a circle: {circle}')
     seen.append(after)
-
-
-def _spec(row: Row) -> str:
-  return row.model if isinstance(row.model, str) else registry.spec(row.model)
 
 
 def decided(row: Row, to: str) -> dict[str, str]:

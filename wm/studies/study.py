@@ -27,6 +27,7 @@ from wm.studies.rows import Row, partners, resolve, rows_of
 # for each token.
 _MAPPED = 'uniform', 'bayes'
 _REPORT = 'report'  # OUT/report is no row.
+_STAGE = 'row'  # Of a process that does a row.
 
 
 @takes(stages=Stages, scoring=(Scoring, 'seed', 'accept', 'metric_overrides'))
@@ -58,8 +59,8 @@ def study(
       metrics that have them, as in a spec.
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map.
-    jobs: rows that are trained at a time, in processes of their own; those of
-      one job are trained in this process. Several are of plug-ins.
+    jobs: rows at a time, in processes of their own; with one job all is done
+      in this process. Several are of plug-ins.
     log: gets a title for each stage, and what the stages say.
 
   Returns:
@@ -85,17 +86,19 @@ def study(
       lambda row: counts(row, place / row.name, stages, log),
       log,
     )
-    if jobs > 1:
-      _train(resolved, place, stages, jobs, log)
-    for row in resolved:
-      done(row, asked, place / row.name, stages, log)
     more: list[Row] = []
     notes: list[str] = []
     if stages.baselines:
       more, notes = baselines_of(resolved, stages, asked)
+    if jobs > 1:
+      _in_processes([*resolved, *more], asked, place, stages, jobs, log)
+    # With several jobs this looks whether all of it stands, as code may have
+    # changed, and does what failed in a process.
+    for row in resolved:
+      _again(row, asked, place / row.name, stages, log)
     for row in more:
       try:
-        done(row, asked, place / row.name, stages, log)
+        _again(row, asked, place / row.name, stages, log)
         resolved.append(row)
       except core.InputError as error:  # The rows are reported without it.
         notes.append(f'No {row.name}: {error}')
@@ -126,46 +129,87 @@ def baselines_of(
   return [Row(b.name, b.model, None, b.world) for b in more], reasons
 
 
-def _train(
+def _in_processes(
   rows: Sequence[Row],
+  metrics: Sequence[core.Metric],
   out: pathlib.Path,
   stages: Stages,
   jobs: int,
   log: Log,
 ) -> None:
-  """Samples for and trains rows, `jobs` at a time.
+  """Does rows, `jobs` at a time, each in a process of its own.
 
-  What fails here is trained again by `done`, where it says why.
+  What fails here is done again by `done`, where it says why.
   """
-  waiting = []
-  for row in rows:
-    if row.trained_on is None:
-      continue
-    training = _sampled(row, out / row.name, stages, log)
-    order = {
-      'world': registry.spec(row.trained_on),
-      'model': registry.spec(row.model),
-      'out': str(out / row.name),
-      'training': dataclasses.asdict(training),
-    }
-    waiting.append(_job(row.name, order, training.steps))
-  log(f'== train {jobs} at a time; each says how far it is in train.log')
+  # The longest first: the others fill the processors beside it.
+  order = sorted(rows, key=lambda row: -_steps(row, stages))
+  for row in order:
+    if row.trained_on is not None:  # Rows of the same data wait for nothing.
+      _sampled(row, out / row.name, stages, log)
+  log(f'== {jobs} rows at a time; each says how far it is in {_STAGE}.log')
+  waiting = [_job(row, metrics, out / row.name, stages) for row in order]
   pools.JobPool().work(waiting, jobs, lambda job: str(job.folder), log)
 
 
-def _job(name: str, order: dict[str, Any], steps: int) -> pools.Job:
-  folder = pathlib.Path(order['out'])
-  summary = folder / 'train.json'
+def _steps(row: Row, stages: Stages) -> int:
+  """Steps that a row is trained for."""
+  return 0 if row.trained_on is None else row.stages(stages).training.steps
+
+
+def _job(
+  row: Row, metrics: Sequence[core.Metric], folder: pathlib.Path, stages: Stages
+) -> pools.Job:
+  specs = [registry.spec(metric) for metric in metrics]
+  assert row.scored_in is not None  # By `rows_of`.
+  order = {
+    'row': dataclasses.asdict(row.specs(row.scored_in)),
+    'metrics': specs,
+    'out': str(folder),
+    'stages': dataclasses.asdict(row.stages(stages)),
+  }
+  scores, summary = folder / 'scores.json', folder / 'train.json'
+
+  def is_done() -> bool:
+    if not scores.exists():
+      return False
+    if row.trained_on is not None:
+      step = files.read_record(summary, {}).get('step')
+      if step not in (0, _steps(row, stages)):  # 0: counted, not trained.
+        return False
+    return {*specs} <= {e.get('spec') for e in files.read_json(scores)}
+
   return pools.Job(
-    name,
-    'train',
+    row.name,
+    _STAGE,
     folder,
-    command=lambda: pools.command('train', **order),
-    done=lambda: (
-      summary.exists() and files.read_record(summary, {}).get('step') == steps
-    ),
-    begin=lambda: None,  # Training claims its folder itself.
+    command=lambda: pools.command(_STAGE, **order),
+    done=is_done,
+    begin=lambda: None,  # Each stage claims the folder itself.
   )
+
+
+def _again(
+  row: Row,
+  metrics: Sequence[core.Metric],
+  folder: pathlib.Path,
+  stages: Stages,
+  log: Log,
+) -> None:
+  """Does a row here, and takes back that a process failed at it."""
+  done(row, metrics, folder, stages, log)
+  (folder / 'failed.json').unlink(missing_ok=True)
+
+
+def make_row(
+  row: dict[str, Any],
+  metrics: Sequence[str],
+  out: str,
+  stages: dict[str, Any],
+  log: Log,
+) -> None:
+  """Does a row in this process, as `_job` has written it down."""
+  (made,) = rows_of([Row(**row)], row['scored_in'], runs=True)
+  done(made, calls.metrics_of(metrics), out, Stages.of(stages), log)
 
 
 def counts(

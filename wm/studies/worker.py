@@ -25,6 +25,10 @@ def run(order: dict[str, Any]) -> None:
   if call == 'train':
     order['training'] = Training(**order['training'])
     calls.train(**order, log=print)
+  elif call == 'row':
+    from wm.studies import study
+
+    study.make_row(**order, log=print)
   elif call == 'unit':
     from wm.studies import miniature
 
