@@ -14,8 +14,8 @@ A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
 no row names are rows too (--nobaselines leaves them out). Each row is a run
 folder OUT/NAME, made by the stages `sample`, `train`, `score` and
 `reconstruct`, which read the other flags; --jobs=2 does two rows at a time, in
-processes. The report is in OUT/report. A study that was stopped goes on where it
-was.
+processes. The report is in OUT/report. A study that was stopped goes on where
+it was.
 """
 
 import common
