@@ -25,14 +25,13 @@ def run(order: dict[str, Any]) -> None:
   if call == 'train':
     order['training'] = Training(**order['training'])
     calls.train(**order, log=print)
-  elif call == 'row':
-    from wm.studies import study
+  elif call in ('row', 'unit'):
+    from wm.studies import miniature, study
 
-    study.make_row(**order, log=print)
-  elif call == 'unit':
-    from wm.studies import miniature
-
-    miniature.make_unit(miniature.UnitSpec.of(order), print)
+    if call == 'row':
+      study.make_row(**order, log=print)
+    else:
+      miniature.make_unit(miniature.UnitSpec.of(order), print)
   else:
     calls.score(**order, log=print)
 
