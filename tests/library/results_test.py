@@ -116,6 +116,12 @@ def test_comparison_is_of_shared_trials(scored, tmp_path):
   assert 'oracle (a) less noisy_oracle (b)' in lines[0]
   page = (tmp_path / 'report' / 'compare.html').read_text()
   assert trials.state.iloc[0] in page
+  assert '<h1>Does oracle know this city better than noisy_oracle?' in page
+  assert 'On the trials that both were given, ' in page
+  assert 'title="compression(' in page, 'settings are in a tip'
+  assert '<h2>The trials that changed most</h2>' in page
+  assert 'class="chart' in page
+  assert '>nan<' not in page
   csv = pd.read_csv(tmp_path / 'report' / 'compare_differences.csv')
   assert list(csv.columns) == list(compared.differences.columns)
 
@@ -131,6 +137,10 @@ def test_other_settings_are_named(scored, tmp_path):
   compared = wm.compare(scored / 'oracle', tmp_path)
   assert set(compared.differences.note) == {'scored with another seed'}
   assert set(compared.differences.n) == {0}
+  wm.compare(scored / 'oracle', tmp_path, out=tmp_path / 'page')
+  page = (tmp_path / 'page' / 'report' / 'compare.html').read_text()
+  assert 'share no trial (scored with another seed)' in page
+  assert 'class="chart' not in page
 
 
 @pytest.mark.parametrize('call', [wm.rows, lambda f: wm.compare(f, f)])

@@ -154,7 +154,7 @@ def test_what_was_not_measured_stands_beside_the_value(n, vacuous, text):
 
 def lines_of(runs, name) -> list[str]:
   rows = tables.main_table(*with_results(ceilings.ordered(runs))).rows
-  return [*tables.lines(dict(rows)[name])]
+  return [piece.lstrip(' ,;') for piece in tables.pieces(dict(rows)[name])]
 
 
 def test_cells_break_into_lines():
@@ -177,7 +177,7 @@ def test_cells_break_into_lines():
 
 def test_plain_text_is_one_line_whatever_it_holds():
   for text in ('detour(p=0.5) [map], n=3', 'a [b, c], position 3', ''):
-    assert tables.lines(text) == (text,)
+    assert tables.pieces(text) == (text,)
 
 
 def test_quantities_whose_n_is_too_small_are_named():

@@ -439,7 +439,7 @@ def test_figure_7_has_its_correlation(tmp_path):
   whole, first = curves.curve_tables([one])
   assert whole.heads == ('model', *'01234', 'correlation')
   assert whole.rows[0][-1] == said
-  assert tables.lines(whole.rows[0][-1]) == tuple(said.split(' ', 1))
+  assert whole.rows[0][-1].lines == tuple(said.split(' ', 1))
   assert first.heads[-1] == '4'
   spec = curves.draw_curves(one, {})
   assert chart_specs.title(spec) == ['default', f'm: {said}']

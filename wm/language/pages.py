@@ -132,8 +132,6 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     text = pages.render(
       *('wm.reporting', 'answers.html'),
       script=charts.script_tag(page.pictures, place),
-      lines=tables.lines,
-      breakable=write.breakable,
       **values,
     )
     for picture in page.pictures:

@@ -18,8 +18,8 @@ from wm.core import inputs, registry
 from wm.evaluation import comparisons, results
 from wm.language import logs
 from wm.options.calls import Amount, Path
-from wm.reporting import charts, collect, tables, write
-from wm.runtime import files, pages
+from wm.reporting import charts, collect, model_comparison, tables, write
+from wm.runtime import files
 
 if TYPE_CHECKING:
   from wm.reporting.verdicts import Judged
@@ -335,7 +335,7 @@ def compare(
     InputError: no such run, or one without results.
   """
   folders = _folder(a), _folder(b)
-  names = [collect.load(folder).name for folder in folders]
+  pair = [collect.load(folder) for folder in folders]
   by_quantity = [
     {(entry['spec'], entry['quantity']): (entry, *rest) for entry, *rest in of}
     for of in map(_quantities, folders)
@@ -356,51 +356,16 @@ def compare(
   table = pd.DataFrame(lines, columns=list(DIFFERENCES))
   table[list(_NUMBERS)] = table[list(_NUMBERS)].astype(float)
   most = pd.DataFrame(changed, columns=list(TRIALS))
-  comparison = RunComparison(names[0], names[1], table, most)
+  comparison = RunComparison(pair[0].name, pair[1].name, table, most)
   log(str(comparison))
   if out is not None:
-    log(f'report: {_write(comparison, pathlib.Path(out) / "report")}')
+    place = pathlib.Path(out) / 'report'
+    for name, frame in {'differences': table, 'changed_trials': most}.items():
+      with files.replacing(place / f'compare_{name}.csv') as temporary:
+        frame.to_csv(temporary, index=False)
+    page = model_comparison.write_page(pair, table, most, place)
+    log(f'report: {page}')
   return comparison
-
-
-_OF_DIFFERENCES = (
-  'Values are means over the trials that both models have; difference is a - b '
-  'with its 95 % interval (Student, paired by trial, clustered by state or '
-  'task); p_holm is adjusted for all rows of this table. The interval is about '
-  'these two models only, not about other training seeds of the same recipe.'
-)
-_OF_TRIALS = (
-  'For each quantity the shared trials whose values differ most. trial_key '
-  'finds them in rows.csv; state and prefix are as the world writes them.'
-)
-
-
-def _write(comparison: RunComparison, folder: pathlib.Path) -> pathlib.Path:
-  """Writes the page of a comparison and its tables."""
-  frames = {
-    'differences': ('Differences', _OF_DIFFERENCES, comparison.differences),
-    'changed_trials': ('Trials that changed', _OF_TRIALS, comparison.trials),
-  }
-  shown = []
-  for name, (title, note, frame) in frames.items():
-    with files.replacing(folder / f'compare_{name}.csv') as temporary:
-      frame.to_csv(temporary, index=False)
-    cells = frame.astype(object).where(frame.notna(), '')
-    rows = [[_cell(cell) for cell in row] for row in cells.to_numpy().tolist()]
-    shown.append((title, note, list(frame.columns), rows))
-  page = pages.render(
-    *('wm.reporting', 'compare.html'),
-    title=f'{comparison.a} and {comparison.b}',
-    lead=f'a is {comparison.a}, b is {comparison.b}',
-    tables=shown,
-  )
-  path = folder / 'compare.html'
-  files.write_text(path, page)
-  return path
-
-
-def _cell(value: Any) -> str:
-  return f'{value:.4g}' if isinstance(value, float) else str(value)
 
 
 def _quantities(folder: pathlib.Path) -> Iterator[Any]:

@@ -144,7 +144,7 @@ def _above(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
   return ends(entry)[0] > ends(other)[1]
 
 
-def _better(entry: Entry) -> int:
+def better(entry: Mapping[str, Any]) -> int:
   """1 where more of a quantity is better, -1 where less is, 0 if not known."""
   metric, quantity = catalog.metric_class(entry['metric']), entry['quantity']
   for name in (quantity, quantity.rpartition('_')[0]):  # Of a series NAME_0.5.
@@ -210,7 +210,7 @@ class Against:
     ceiling = self.ceiling(place, entry)
     if ceiling is None:
       return None
-    return position(entry, untrained, ceiling[1], ceiling[0], _better(entry))
+    return position(entry, untrained, ceiling[1], ceiling[0], better(entry))
 
   def ceiling(self, place: int, entry: Entry) -> tuple[str, Entry] | None:
     """Returns which of NAMES the ceiling of an entry is, and its entry.

@@ -258,6 +258,7 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   step = 12 * len(models) + 8 if apart and not single else 20
   y = alt.Y('x:N', title=None, sort=categories)
   axis = {'title': _wrapped(panel.x), 'scale': alt.Scale(**panel.x_scale)}
+  axis['axis'] = alt.Axis(tickCount=5)
   color, shape, _ = _legend(looks, shown=not single)
   base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=color)
   if apart and not single:
@@ -436,9 +437,12 @@ def _chart(
   alt = _altair()
   whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
   spec: Spec = whole.to_dict()
+  rows = [row for part in spec['datasets'].values() for row in part]
+  categories = {row['x'] for row in rows if isinstance(row.get('x'), str)}
   del spec['config'], spec['$schema']  # A page names no other host.
   spec['usermeta'] = {
     'longest': max(map(len, looks), default=0),
+    'labels': max((len(str(x)) for x in categories), default=0),
     'grey': any(look.colour == BASELINE for look in looks.values()),
   }
   return spec

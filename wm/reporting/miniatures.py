@@ -44,7 +44,6 @@ from wm.reporting.charts import Picture
 from wm.reporting.findings import Quantity
 from wm.reporting.units import Amount, Rows, Unit
 from wm.reporting.verdicts import Judged
-from wm.reporting.write import breakable
 from wm.runtime import files, pages
 
 TITLE = 'What the papers found, in miniature'
@@ -174,13 +173,9 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
       'sections': sections,
       'everything': [_all(name, rows) for name, rows in read.items() if rows],
     }
-    for name, more in (
-      ('report.html', {'breakable': breakable, 'lines': tables.lines}),
-      ('report.md', {}),
-    ):
-      template = name.replace('report', 'miniatures')
-      text = pages.render('wm.reporting', template, **values, **more)
-      files.write_text(out / name, text)
+    for ending in ('html', 'md'):
+      text = pages.render('wm.reporting', f'miniatures.{ending}', **values)
+      files.write_text(out / f'report.{ending}', text)
   return verdicts
 
 

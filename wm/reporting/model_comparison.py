@@ -14,6 +14,7 @@ import dataclasses
 import itertools
 import math
 import operator
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +24,9 @@ import pandas as pd
 from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, results
-from wm.reporting import catalog, ceilings, tables
+from wm.reporting import catalog, ceilings, charts, sentences, tables
 from wm.reporting.collect import Entry, Run
+from wm.runtime import files, pages
 
 PAIRED_TITLE = 'Differences between trained models'
 MOST_PAIRED = 4  # Trained models of which each pair is compared.
@@ -167,9 +169,237 @@ def _difference_cell(difference: comparisons.Difference | str) -> str:
   shown = tables.interval({**difference._asdict(), 'interval': why})
   if p is None or low is None or high is None:
     return tables.joined(shown, f'n={difference.n}')
-  small = f'p<{_SHOWN}' if p < _SHOWN else f'p={p:.3f}'
+  small = f'p{"" if p < _SHOWN else "="}{_p_value(p)}'
   cell = tables.joined(shown, small, f'n={difference.n}')
   return cell if low <= 0 <= high else tables.Bold(*cell.pieces)
+
+
+def _p_value(p: float) -> str:
+  return f'<{_SHOWN}' if p < _SHOWN else f'{p:.3f}'
+
+
+# The page of two runs.
+
+_CUT = 28  # Characters of a state or prefix that a cell shows.
+_SURE = 0.05  # A smaller adjusted p is a difference.
+
+
+def write_page(
+  runs: Sequence[Run],
+  differences: pd.DataFrame,
+  trials: pd.DataFrame,
+  folder: pathlib.Path,
+) -> pathlib.Path:
+  """Writes compare.html: what `wm.compare` found, in words, drawn and tabled.
+
+  Args:
+    runs: the two.
+    differences, trials: see `wm.RunComparison`.
+    folder: of the page and its chart.
+  """
+  labels = tables.labels(runs)
+  names = _short_names(differences)
+  # NaN is None, as in results.
+  differences = differences.astype(object).where(differences.notna(), None)
+  differences = differences.assign(
+    name=[names[key] for key in _keys(differences)],
+    better=[_better(row) for row in differences.itertuples()],
+  )
+  of = {*map(sentences.noun, (run.world for run in runs))}
+  noun = of.pop() if len(of) == 1 else sentences.THIS_WORLD
+  drawn = _draw_differences(labels, differences)
+  pictures = (
+    [
+      charts.picture(
+        'compare',
+        f'{labels[0]} less {labels[1]}; bars are 95 % intervals',
+        drawn,
+      )
+    ]
+    if drawn
+    else []
+  )
+  for picture in pictures:
+    (folder / picture.name).write_bytes(picture.image)
+  page = pages.render(
+    *('wm.reporting', 'compare.html'),
+    title=f'Does {labels[0]} know {noun} better than {labels[1]}?',
+    lead='; '.join(
+      f'{label}: {run.folder}, {run.world}'
+      for label, run in zip(labels, runs, strict=True)
+    ),
+    answer=_answer(labels, differences),
+    pictures=pictures,
+    script=charts.script_tag(pictures, folder),
+    embed=False,
+    differences=_difference_table(labels, differences),
+    changed=_changed_tables(labels, names, trials),
+  )
+  path = folder / 'compare.html'
+  files.write_text(path, page)
+  return path
+
+
+def _keys(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
+  return zip(frame.spec, frame.quantity, strict=True)
+
+
+def _short_names(differences: pd.DataFrame) -> dict[tuple[str, str], str]:
+  """(spec, quantity) -> 'compression: precision', with what tells settings
+  apart.
+  """
+  names = {}
+  for metric, rows in differences.groupby('metric', sort=False):
+    settings = tables.differing([*dict.fromkeys(rows.spec)])
+    for key in _keys(rows):
+      name = f'{metric}: {key[1]}'.replace('_', ' ')
+      more = f' ({settings[key[0]]})' if len(settings) > 1 else ''
+      names[key] = name + more
+  return names
+
+
+def _better(row: Any) -> int | None:
+  """Which of two models a row of differences calls better: 0, 1, or None."""
+  direction = ceilings.better({'metric': row.metric, 'quantity': row.quantity})
+  if not direction or row.p_holm is None or row.p_holm >= _SURE:
+    return None
+  return int(row.difference * direction < 0)
+
+
+def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
+  compared = differences[differences.difference.notna()]
+  if compared.empty:
+    notes = ', '.join(dict.fromkeys(filter(None, differences.note)))
+    return (
+      f'Cannot tell: the two runs share no trial ({notes or "no measure"}).'
+    )
+  ahead = [
+    [*compared.name[(compared.better == side).to_numpy()]] for side in (0, 1)
+  ]
+  parts = [
+    f'{label} is better in {len(names)} of {len(compared)} measures'
+    for label, names in zip(labels, ahead, strict=True)
+    if names
+  ]
+  rest = len(compared) - sum(map(len, ahead))
+  if rest:
+    parts.append(
+      f'{rest} of {len(compared)} measures do not tell the two models apart'
+    )
+  return (
+    f'On the trials that both were given, {sentences.joined(parts)}. A measure '
+    f'counts where p < {_SURE}, adjusted for the number of measures.'
+  )
+
+
+def _interval(row: Any) -> tables.Cell:
+  ends = {'low': row.low, 'high': row.high}
+  return tables.interval({'value': row.difference, **ends})
+
+
+def _draw_differences(
+  labels: Sequence[str], differences: pd.DataFrame
+) -> charts.Spec:
+  """A dot and its interval for each measure; {} where there is none.
+
+  Shares have one axis, and each other quantity one of its own.
+  """
+  ahead, either = [f'{label} is better' for label in labels], 'not clear'
+  looks = charts.palette([*ahead, either], [either])
+  panels: dict[str, list[dict[str, Any]]] = {}
+  for row in differences[differences.difference.notna()].itertuples():
+    share = (
+      0 <= min(row.value_a, row.value_b) <= max(row.value_a, row.value_b) <= 1
+    )
+    panels.setdefault('' if share else row.name, []).append(
+      {
+        'model': either if row.better is None else ahead[row.better],
+        **{
+          'x': row.name,
+          'value': row.difference,
+          'low': row.low,
+          'high': row.high,
+        },
+        'text': str(_interval(row)),
+        **{'n': row.n, 'about': f'{row.n} trials'},
+      }
+    )
+  axis = f'{labels[0]} less {labels[1]}'
+  return panels and charts.dots(
+    [
+      charts.Panel(
+        *(axis, '', rows),
+        guides=[{'model': 'equal', 'value': 0}],
+        width=420 if len(panels) == 1 else 270,
+      )
+      for rows in panels.values()
+    ],
+    looks,
+    apart=False,
+  )
+
+
+def _difference_table(
+  labels: Sequence[str], differences: pd.DataFrame
+) -> tables.Table:
+  rows = []
+  for row in differences.itertuples():
+    n = f'{row.n}' + (f' in {row.clusters}' if row.clusters < row.n else '')
+    values = map(tables.number, (row.value_a, row.value_b))
+    clear = row.better is not None
+    rows.append(
+      {
+        'measure': tables.Cell(row.name, tip=row.spec),
+        **dict(zip(labels, values, strict=True)),
+        'difference [95 %]': (tables.Bold if clear else tables.Cell)(
+          *_interval(row).pieces
+        ),
+        'p': '' if row.p_holm is None else _p_value(row.p_holm),
+        **{'trials in clusters': n, 'note': row.note or ''},
+      }
+    )
+  frame = pd.DataFrame(rows, dtype=object)
+  if len(frame) and not any(frame.note):
+    frame = frame.drop(columns='note')
+  note = (
+    'Values are means over the trials that both models have. The difference is '
+    f'{labels[0]} less {labels[1]} with its 95 % interval (Student, paired by '
+    'trial, clustered by state or task); bold where one model is better. p is '
+    'of no difference, adjusted by the method of Holm for all rows. This is '
+    'about these two models only: other training seeds of the same recipes may '
+    'differ the other way.'
+  )
+  return tables.Table('Differences', frame, note)
+
+
+def _changed_tables(
+  labels: Sequence[str],
+  names: Mapping[tuple[str, str], str],
+  trials: pd.DataFrame,
+) -> list[tables.Table]:
+  result = []
+  for key, rows in trials.groupby(['spec', 'quantity'], sort=False):
+    texts = {
+      name.replace('_', ' '): [*map(cut, rows[name])]
+      for name in ('state', 'prefix', 'other_state', 'other_prefix')
+      if any(rows[name])
+    }
+    numbers = {
+      **dict(zip(labels, (rows.a, rows.b), strict=True)),
+      'change': rows.change,
+    }
+    columns = {k: [*map(tables.number, x)] for k, x in numbers.items()}
+    cells = texts | columns | {'key': [*rows.trial_key]}
+    frame = pd.DataFrame(cells, dtype=object)
+    result.append(tables.Table(names[key], frame, folded=True))
+  return result
+
+
+def cut(text: str) -> str:
+  """The end of a long text, all of it on demand; ends tell prefixes apart."""
+  if len(text) <= _CUT:
+    return text
+  return tables.Cell('… ' + text[-_CUT:].partition(' ')[2], full=text)
 
 
 # Ends of quantities that are of another point of the same model.

@@ -317,7 +317,7 @@ def _unshown(judged: Sequence[Measure], asked: Sequence[str], of: str) -> str:
   measured = {each.side for each in judged}
   missing = [SIDES[side].question for side in asked if side not in measured]
   if missing:
-    sentences.append(f'A yes takes more than was measured: {_and(missing)}')
+    sentences.append(f'A yes takes more than was measured: {joined(missing)}')
   if 'apart' not in asked:
     sentences.append(
       f'No metric can compare two known states of {of}, which a yes takes'
@@ -341,7 +341,7 @@ def _clauses(several: Sequence[Measure], only: str = '') -> str:
   shown = [_clause(each, only) for each in several[:_CLAUSES]]
   more = len(several) - len(shown)
   beside = f' (and {more} more measure{"s" * (more > 1)})' if more else ''
-  return _and(shown) + beside
+  return joined(shown) + beside
 
 
 def _clause(each: Measure, only: str = '') -> str:
@@ -441,7 +441,7 @@ def disagreements(
   if tempted:
     lines.insert(
       0,
-      f'The next-token test calls {_and(tempted)} near perfect, and the '
+      f'The next-token test calls {joined(tempted)} near perfect, and the '
       f'structure of what follows does not: {_ONE_TOKEN}.',
     )
   if len(trained) <= _MOST:
@@ -450,7 +450,8 @@ def disagreements(
   return [*lines, *_false_streets(runs, frame)]
 
 
-def _and(names: Sequence[str]) -> str:
+def joined(names: Sequence[str]) -> str:
+  """'a, b and c'."""
   return ', '.join(names[:-1]) + (' and ' if names[1:] else '') + names[-1]
 
 
@@ -472,7 +473,7 @@ def _opposed(first: ModelAnswer, other: ModelAnswer) -> str:
       better[far < their_near][mine.side] = shown
   if not (better[True] and better[False]):
     return ''
-  above, below = (_and([*by_key.values()]) for by_key in better.values())
+  above, below = (joined([*by_key.values()]) for by_key in better.values())
   text = f'{first.label} is better than {other.label} in {above}'
   text += f', and worse in {below}'
   if any(

@@ -26,14 +26,18 @@ class Cell(str):
   Attributes:
     pieces: each but the first begins with what divides it from the one before,
       as in '0.500', ' [0.400, 0.600]', ', n=40'.
+    tip: what a page says where a pointer rests on the cell, or ''.
+    full: what a page shows on demand, where the text is the start of it.
   """
 
   pieces: tuple[str, ...]
+  tip: str
+  full: str
 
-  def __new__(cls, *pieces: str) -> Self:
+  def __new__(cls, *pieces: str, tip: str = '', full: str = '') -> Self:
     """The text is all pieces, end to end."""
     cell = super().__new__(cls, ''.join(pieces))
-    cell.pieces = pieces
+    cell.pieces, cell.tip, cell.full = pieces, tip, full
     return cell
 
   @property
@@ -49,11 +53,6 @@ class Bold(Cell):
 def pieces(cell: str) -> tuple[str, ...]:
   """Returns the pieces of a cell; plain text is one piece."""
   return cell.pieces if isinstance(cell, Cell) else (cell,)
-
-
-def lines(cell: str) -> tuple[str, ...]:
-  """Returns the lines of a cell on an HTML page."""
-  return cell.lines if isinstance(cell, Cell) else (cell,)
 
 
 def joined(*cells: str) -> Cell:

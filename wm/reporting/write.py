@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import markupsafe
 import pandas as pd
 
 from wm import core
@@ -153,8 +152,6 @@ def _write(
     most=worst.MOST,
     seeds=any(run.seeds for run in together),
     number=tables.number,
-    lines=tables.lines,
-    breakable=breakable,
     embed=single_file,
     beside=functools.partial(_beside, unfinished),
     **values,
@@ -317,12 +314,6 @@ def _sections(
     part('results', 'All results', tables.full_table(measured.single)),
   ]
   return [each for each in sections if each.tables or each.pictures]
-
-
-def breakable(head: str) -> markupsafe.Markup:
-  """Lets the head of a column break after a sign, not only at a blank."""
-  escaped = str(markupsafe.escape(head))
-  return markupsafe.Markup(re.sub(r'([/,=_]+)(?=.)', r'\1<wbr>', escaped))
 
 
 def _lead(entries: Sequence[collect.Entry]) -> str:

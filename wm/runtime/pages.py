@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import functools
+import re
 from typing import Any
 
 import jinja2
+import markupsafe
 
 
 def render(package: str, template: str, **values: Any) -> str:
@@ -16,7 +18,7 @@ def render(package: str, template: str, **values: Any) -> str:
     package: whose folder `templates` holds the template.
     template: its file name; escaping is on where it ends in '.html'. It may
       use the filters `data_uri('png')`, which makes an image part of the
-      page, and `markdown`.
+      page, `markdown`, and `breakable`, which lets a line end after a sign.
     **values: names that the template uses; one that is missing raises
       jinja2.UndefinedError.
   """
@@ -57,11 +59,18 @@ def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
   )
   environment.filters['data_uri'] = _data_uri
   environment.filters['markdown'] = markdown
+  environment.filters['breakable'] = _breakable
   environment.policies['json.dumps_kwargs'] = {
     'separators': (',', ':'),
     'allow_nan': False,
   }
   return environment
+
+
+def _breakable(text: str) -> markupsafe.Markup:
+  """Lets a line end after a sign, not only at a blank."""
+  escaped = str(markupsafe.escape(text))
+  return markupsafe.Markup(re.sub(r'([/,=_]+)(?=.)', r'\1<wbr>', escaped))
 
 
 def _data_uri(content: bytes | str, kind: str) -> str:

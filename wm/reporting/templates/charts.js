@@ -3,11 +3,12 @@ const drawChart = (figure) => {
   const spec = JSON.parse(figure.querySelector('script').textContent);
   const room = figure.clientWidth;
   const panels = spec.concat || [spec];
-  const wide = Math.max(...panels.map((panel) => panel.width)) + 75;
+  const beside = Math.max(75, 6 * spec.usermeta.labels + 30);
+  const wide = Math.max(...panels.map((panel) => panel.width)) + beside;
   spec.columns = Math.max(1, Math.min(spec.columns || 1, room / wide | 0));
   // Where one panel is wider than the page, panels shrink.
   for (const panel of panels)
-    panel.width = Math.min(panel.width, Math.max(140, room - 110));
+    panel.width = Math.min(panel.width, Math.max(140, room - beside - 35));
   const mark = 7 * spec.usermeta.longest + 50;
   spec.config.legend.columns = Math.max(1, Math.min(6, room / mark | 0));
   vegaEmbed(figure.querySelector('div'), spec, {
