@@ -2,7 +2,7 @@
 
   python launch/list.py
   python launch/list.py --model=slice
-  python launch/list.py --world='othello(size=6)' --out=runs/othello
+  python launch/list.py --world='othello(size=6)'
   python launch/list.py --runs=runs
 
 Without a name: everything there is, with its fields and defaults, and which
@@ -11,9 +11,9 @@ Networks are counted for 1,000 tokens and sequences of 100, or for what --world
 has. --model, --metric and --accept say what each field of one means. --world
 shows one world besides: its tokens with their ids, sequences, states, and what
 a language model is told of it, and the memory and time that it takes at least,
-as do the model and the metrics in it; with --out, states are pictured in
-OUT/world.html. --runs tables all runs under a folder instead: state, model,
-world, step, loss, age, size and scores.
+as do the model and the metrics in it; launch/site.py pictures its states.
+--runs tables all runs under a folder instead: state, model, world, step, loss,
+age, size and scores.
 """
 
 import common
@@ -56,8 +56,6 @@ def main() -> None:
     told += [f'{spec} takes at least {cost}' for spec, cost in costs.items()]
   everything = catalog.text(*sizes), needs.text()
   print('\n\n'.join(told or everything))
-  if FLAGS.world is not None and FLAGS.out:
-    print(f'\nwritten: {catalog.write_page(FLAGS.world, FLAGS.out)}')
 
 
 if __name__ == '__main__':

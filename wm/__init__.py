@@ -83,6 +83,7 @@ _CALLS = {
     *('RunComparison', 'compare', 'findings', 'recorded', 'report', 'rows'),
     *('runs', 'wrong_keys'),
   ),
+  'library.site': ('site',),
   'options.calls': ('Scoring',),
   'options.reconstruction': ('Reconstruction',),
   'options.sampling': ('Sampling',),

@@ -36,6 +36,7 @@ from wm.library.report import report as report
 from wm.library.report import rows as rows
 from wm.library.report import runs as runs
 from wm.library.report import wrong_keys as wrong_keys
+from wm.library.site import site as site
 from wm.options.calls import Scoring as Scoring
 from wm.options.reconstruction import Reconstruction as Reconstruction
 from wm.options.sampling import Sampling as Sampling

@@ -35,6 +35,7 @@ GOOD: dict[str, dict[str, str]] = {
     'metric': 'next_token()',
     'out': 'new',
   },
+  'site': {'out': 'new'},
   'study': {
     'world': LINE,
     'row': 'a: uniform()',
@@ -59,6 +60,10 @@ ONES = {  # Flags of whole numbers that are at least 1.
 }
 SHARE = ('-0.1', '1.5', 'nan', 'half')
 AMOUNT = ('-1', 'nan', 'inf', 'x')
+SPECS = (  # Of every kind; see by_spec.py for those of each.
+  *('nope', 'nope()', '()', '', ' ', '1', 'a b', 'x.py', 'x.py:', ':World'),
+  *('gone.py:World()', '\0', SURROGATE, 'x' * 5000, '(' * 300, 'uniform(('),
+)
 ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'boundary': {
     'first_state': ('9', '1 99', ''),
@@ -94,6 +99,12 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'max_calls': ('-1', 'x'),
     'metric_overrides': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
   },
+  'site': {
+    'out': ('.',),  # It holds other files.
+    'world': SPECS[:6],
+    'model': ('slise()', 'slice(layers=0)'),
+    'metric': ('compression(trials=-1)', 'gone.py:Metric()'),
+  },
   'study': {'num_samples': ('0', 'x')},
   'sweep': {
     'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),
@@ -128,10 +139,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'start': ('none', 'm.osm'),
   },
 }
-SPECS = (  # Of every kind; see by_spec.py for those of each.
-  *('nope', 'nope()', '()', '', ' ', '1', 'a b', 'x.py', 'x.py:', ':World'),
-  *('gone.py:World()', '\0', SURROGATE, 'x' * 5000, '(' * 300, 'uniform(('),
-)
 OUTS = ('', ' ', 'm.osm', 'm.osm/inner', 'x' * 300, 'a\0b', 'pipe', 'round')
 FILES: tuple[Action, ...] = (
   put('m.osm', 'no map'),

@@ -74,13 +74,6 @@ def test_a_long_vocabulary_is_cut_in_the_middle():
   assert len(lines) < 60
 
 
-def test_the_page_holds_a_picture_of_each_state(tmp_path):
-  path = catalog.write_page('othello(size=6)', tmp_path)
-  page = path.read_text(encoding='utf-8')
-  assert page.count('data:image/svg+xml;base64,') == catalog.EXAMPLES
-  assert '<script src' not in page
-
-
 def test_an_unknown_name_is_one_line():
   with pytest.raises(core.InputError, match='did you mean'):
     catalog.plug_in('model', 'slise')

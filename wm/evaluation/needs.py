@@ -100,14 +100,12 @@ def text() -> str:
     f'Supported: {able} of {total} combinations (world, model, metric); +, or '
     'the interface that is missing'
   ]
-  for title, rows, columns, missing in (
-    ('Metrics on worlds', worlds, metrics, lambda w, m: lacks(m, w)),
-    ('Metrics on models', models, metrics, _of_model),
-    ('Models on worlds', models, worlds, lacks),
-  ):
+  kinds = {'world': worlds, 'model': models, 'metric': metrics}
+  for (first, second), (title, missing) in _PAIRS.items():
+    rows, columns = kinds[first], kinds[second]
     table = [['  ' + title, *(name for name, _ in columns)]]
-    for name, first in rows:
-      cells = [missing(first, second) for _, second in columns]
+    for name, thing in rows:
+      cells = [missing(thing, other) for _, other in columns]
       table.append([f'    {name}', *map(_cell, cells)])
     # Columns are as wide as their widest cell.
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -135,3 +133,27 @@ def _of_model(
   missing = lacks(metric, usual)
   fits = [predictor for predictor in others if not lacks(metric, predictor)]
   return f'as {fits[0].__name__}' if missing and fits else missing
+
+
+# Kinds of a pair -> title of its table, and what the first and second lack.
+_PAIRS: dict[tuple[str, str], tuple[str, Any]] = {
+  ('world', 'metric'): ('Metrics on worlds', lambda w, m: lacks(m, w)),
+  ('model', 'metric'): ('Metrics on models', _of_model),
+  ('model', 'world'): ('Models on worlds', lacks),
+}
+
+
+def partners(kind: str, cls: type) -> dict[str, dict[str, str]]:
+  """Other kind -> its plug-ins and '+', or the interface that is missing.
+
+  kind, cls: of one world, model or metric, as `registry.find` gives it.
+  """
+  cells: dict[str, dict[str, str]] = {}
+  for (first, second), (_, missing) in _PAIRS.items():
+    if kind == first:
+      pairs = {name: missing(cls, other) for name, other in _found(second)}
+      cells[second] = {name: _cell(cell) for name, cell in pairs.items()}
+    elif kind == second:
+      pairs = {name: missing(other, cls) for name, other in _found(first)}
+      cells[first] = {name: _cell(cell) for name, cell in pairs.items()}
+  return cells

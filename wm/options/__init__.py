@@ -88,7 +88,8 @@ def _lines(cls: type, names: Collection[str] | None = None) -> list[str]:
 
 def documented(cls: type[T]) -> type[T]:
   """Decorator: the class's docstring lists its options."""
-  cls.__doc__ = '\n'.join([(cls.__doc__ or '').rstrip(), '', *_lines(cls)])
+  head = inspect.cleandoc(cls.__doc__ or ''), '', 'Attributes:'
+  cls.__doc__ = '\n'.join([*head, *_lines(cls)])
   return cls
 
 
@@ -154,7 +155,7 @@ def takes(
     types = {name: parameter.annotation for name, parameter in new.items()}
     grouped.__annotations__ = call.__annotations__ | types
     listed = [_lines(cls, taken[k].keys() & new) for k, cls in classes.items()]
-    head = inspect.cleandoc(call.__doc__ or ''), '', 'Options:'
+    head = inspect.cleandoc(call.__doc__ or ''), '', 'Keyword Args:'
     grouped.__doc__ = '\n'.join([*head, *itertools.chain(*listed)])
     return grouped
 

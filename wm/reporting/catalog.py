@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-import pathlib
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ import numpy as np
 from wm import core
 from wm.core import basics, capabilities, registry, trust, verbal
 from wm.reporting.collect import Entry
-from wm.runtime import files, pages
 
 TITLES = {
   'world': 'Worlds (--world)',
@@ -72,7 +70,7 @@ def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
       yield PlugIn(
         kind,
         name,
-        _summary(cls),
+        summary(cls),
         '' if kind == 'accept' else cls.version,
         defaults(cls),
         parameters(cls(), vocab_size, max_len) if constructible else None,
@@ -97,7 +95,7 @@ def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
   return network.NetworkSpec(thing, vocab_size, max_len).num_params
 
 
-def _summary(thing: Any) -> str:
+def summary(thing: Any) -> str:
   """Returns the first paragraph of a docstring as one line."""
   return ' '.join((inspect.getdoc(thing) or '').partition('\n\n')[0].split())
 
@@ -227,10 +225,11 @@ def examples(world: core.World, seed: int = 0) -> list[Example]:
   ]
 
 
-def _words(world: core.World, tokens: np.ndarray) -> str:
-  words = [world.vocab[token] for token in tokens[:MOST_TOKENS]]
-  more = len(tokens) - len(words)
-  return ' '.join(words) + (f' ... ({more} more)' if more > 0 else '')
+def words(world: core.World, tokens: np.ndarray) -> str:
+  """Returns tokens in words, without the end of a long sequence."""
+  names = [world.vocab[token] for token in tokens[:MOST_TOKENS]]
+  more = len(tokens) - len(names)
+  return ' '.join(names) + (f' ... ({more} more)' if more > 0 else '')
 
 
 def vocabulary(world: core.World) -> list[str]:
@@ -273,13 +272,20 @@ def world(spec: str) -> str:
     *vocabulary(instance),
     '',
     '  Sequences, and a state on the way of each',
+    *sequences(instance),
   ]
-  for example in examples(instance):
-    lines += _wrapped(_words(instance, example.tokens), 4, 6)
-    lines.append(f'      state after {example.at} tokens: {example.written}')
   if isinstance(instance, core.Verbal):
     lines += ['', *in_words(instance)]
   return '\n'.join(lines)
+
+
+def sequences(world: core.World) -> list[str]:
+  """Lines of sequences, and of a state on the way of each."""
+  lines = []
+  for example in examples(world):
+    lines += _wrapped(words(world, example.tokens), 4, 6)
+    lines.append(f'      state after {example.at} tokens: {example.written}')
+  return lines
 
 
 def in_words(world: core.Verbal) -> list[str]:
@@ -293,30 +299,6 @@ def in_words(world: core.Verbal) -> list[str]:
       for line in verbal.render_description(world, telling).splitlines():
         lines += _wrapped(line, 6, 8)
   return lines
-
-
-def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
-  """Writes OUT/world.html: the text of `world`, and pictures of states."""
-  instance: core.World = registry.resolve('world', spec)
-  scenes = [
-    (
-      each.drawing,
-      f'after {each.at} tokens: {_words(instance, each.tokens[: each.at])}',
-    )
-    for each in examples(instance)
-    if each.drawing
-  ]
-  path = pathlib.Path(out) / 'world.html'
-  page = pages.render(
-    'wm.reporting',
-    'world.html',
-    title=registry.spec(instance),
-    lead='One world of wm',
-    text=world(spec),
-    scenes=scenes,
-  )
-  files.write_text(path, page)
-  return path
 
 
 # The words of a report.
@@ -384,7 +366,7 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
   texts: dict[str, str] = {}
   for metric in dict.fromkeys(entry['metric'] for entry in entries):
     if is_known(metric):
-      texts[metric] = _summary(metric_class(metric))
+      texts[metric] = summary(metric_class(metric))
     words = _glossary(metric)
     for entry in entries:
       term = _term(words, entry['quantity'])

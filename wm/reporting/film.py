@@ -122,6 +122,7 @@ def _data(take: Take) -> dict[str, Any]:
     'name': take.name,
     'years': take.years,
     'start': take.start,
+    'width': take.width,
     **paths,
   }
 

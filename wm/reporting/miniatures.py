@@ -162,7 +162,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
   place, out = pathlib.Path(folder), pathlib.Path(out)
   verdicts, read = judged(place)
   with files.stage_lock(out, 'report'):
-    sections = [_section(verdict, read, place, out) for verdict in verdicts]
+    sections = [section(verdict, read, place, out) for verdict in verdicts]
     drawn = [picture for section in sections for picture in section.pictures]
     values: dict[str, Any] = {
       'script': charts.script_tag(drawn, out),
@@ -179,12 +179,19 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
   return verdicts
 
 
-def _section(
+def section(
   judged: Judged,
   read: Mapping[str, Rows],
   place: pathlib.Path,
   out: pathlib.Path,
 ) -> Section:
+  """A finding as a page shows it; its pictures are written into `out`.
+
+  Args:
+    judged, read: see the function `judged`.
+    place: folder of the miniatures.
+    out: folder of the page.
+  """
   finding = judged.finding
   rows = units.of_committed_code(read[finding.miniature]).rows
   results = place / 'results' / finding.miniature

@@ -32,7 +32,6 @@ from wm.reporting import (
   charts,
   collect,
   curves,
-  figures,
   model_comparison,
   overview,
   paper_comparison,
@@ -403,11 +402,11 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       label: _rows(run.folder / 'rows.csv', spec)
       for run, label in zip(runs[:_MOST], tables.labels(runs), strict=False)
     }
-    figure, _ = figures.new_axes(1)
+    figure, _ = charts.new_axes(1)
     figure.clear()
     if draw({label: x for label, x in rows.items() if x}, figure):
       words = ' '.join((inspect.getdoc(draw) or '').split())
-      png = figures.to_png(figure)
+      png = charts.to_png(figure)
       part = f'metric-{metric}'
       yield Picture(f'{spec}.png', f'{spec}: {words}', png, part=part)
 

@@ -22,7 +22,7 @@ from wm.papers import declared
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval.statistics import LETTERS, Regression, Stepwise
-from wm.reporting import charts, figures
+from wm.reporting import charts
 from wm.reporting.charts import Picture
 from wm.reporting.tables import Table
 from wm.worlds.cognitive_graph import questions
@@ -692,7 +692,7 @@ def _node(value: Any) -> int | None:
 
 def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
   """Figure 1: the graphs, and how often a model is right on each."""
-  figure, axes = figures.new_axes(6, across=3, size=(3.6, 3.0))
+  figure, axes = charts.new_axes(6, across=3, size=(3.6, 3.0))
   scored = frame[(frame['model'] == model) & frame[score].notna()]
   for axis, name in zip(axes, LETTERS, strict=True):
     cell = scored[scored['graph'] == name]
@@ -702,7 +702,7 @@ def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
       title += f': {mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]'
     draw(axis, questions.problem(Question(name, 'valuePath')), (), title)
   return REPORT.picture(
-    'figure1', figures.to_png(figure), model=statistics.label(model)
+    'figure1', charts.to_png(figure), model=statistics.label(model)
   )
 
 
@@ -755,7 +755,7 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
         chosen.append((row, int(number)))
   if not chosen:
     return None
-  figure, axes = figures.new_axes(len(chosen), across=3, size=(4.2, 3.6))
+  figure, axes = charts.new_axes(len(chosen), across=3, size=(4.2, 3.6))
   for axis, (row, number) in zip(axes, chosen, strict=True):
     problem = problem_of(row)
     nodes = scoring.whole(problem, scoring.parse_nodes(row['nodes']))
@@ -765,7 +765,7 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
     )
     draw(axis, problem, nodes, title)
   return REPORT.picture(
-    'figure3', figures.to_png(figure), model=statistics.label(model)
+    'figure3', charts.to_png(figure), model=statistics.label(model)
   )
 
 

@@ -19,7 +19,7 @@ from wm.papers.mango import score as scoring
 from wm.papers.mango.facts import Facts
 from wm.papers.mango.questions import KINDS
 from wm.papers.mango.score import QuestionWords, Score
-from wm.reporting import charts, figures
+from wm.reporting import charts
 from wm.reporting.tables import Table
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
@@ -351,7 +351,7 @@ def drawn(maze: mazes.Maze) -> bytes:
   """The map up to the published step; grey moves are only imputed."""
   shown = mazes.prefix(maze, mazes.LAST)
   where = _layout(shown)
-  figure, (axis,) = figures.new_axes(1, size=(8, 6))
+  figure, (axis,) = charts.new_axes(1, size=(8, 6))
   for edge in range(shown.edges.source.size):
     source, action, target = shown.words(edge)
     walked = bool(shown.edges.walked[edge])
@@ -376,7 +376,7 @@ def drawn(maze: mazes.Maze) -> bytes:
   axis.set_axis_off()
   axis.grid(False)
   axis.set_title(maze.game)
-  return figures.to_png(figure)
+  return charts.to_png(figure)
 
 
 def _layout(maze: mazes.Maze) -> dict[str, Any]:

@@ -15,7 +15,8 @@ function choose() {
   middle = [0, 1].map(k => (low[k] + high[k]) / 2);
   const size = Math.max(high[0] - low[0], high[1] - low[1]);
   scale = 0.8 * sky.width / (size || 1);
-  show(0);
+  // Where the model has gone on by itself for a while.
+  show(Math.floor((take.start + take.true.length) / 2));
 }
 
 const at = p => [
@@ -92,6 +93,56 @@ function forces(body) {
   }
 }
 
+// Root mean square over bodies and coordinates in each frame, in bins.
+function errors(path) {
+  return path.map((bodies, n) => {
+    const parts = bodies.flatMap((p, body) => p.map((v, k) =>
+      v === null || n < 2 ? null : (v - take.true[n][body][k]) / take.width));
+    if (parts.includes(null)) return null;
+    return Math.sqrt(parts.reduce((sum, v) => sum + v * v, 0) / parts.length);
+  });
+}
+
+// The errors of all frames, with a bar at this one.
+function curve() {
+  const box = byId('curve'), ink = box.getContext('2d');
+  const [wide, high, edge] = [box.width, box.height, 34];
+  const both = [errors(take.said), errors(take.alone)];
+  const most = Math.max(1, ...both.flat().filter(v => v !== null));
+  const x = n => edge + (wide - 2 * edge) * n / (take.true.length - 1);
+  const y = v => high - edge - (high - 2 * edge) * v / most;
+  ink.clearRect(0, 0, wide, high);
+  ink.lineWidth = 1.5;
+  ink.strokeStyle = '#ffffff60';
+  ink.strokeRect(edge, edge, wide - 2 * edge, high - 2 * edge);
+  ink.fillStyle = '#ffffffc0';
+  ink.font = '20px system-ui, sans-serif';
+  ink.fillText(`error, up to ${most.toPrecision(2)} bins`, edge, edge - 10);
+  both.forEach((values, k) => {
+    ink.beginPath();
+    let joined = false;
+    values.forEach((v, n) => {
+      if (v === null) return;
+      ink[joined ? 'lineTo' : 'moveTo'](x(n), y(v));
+      joined = true;
+    });
+    ink.setLineDash(k ? [] : [4, 6]);
+    ink.strokeStyle = MODEL;
+    ink.lineWidth = k ? 3 : 2;
+    ink.stroke();
+  });
+  ink.setLineDash([]);
+  ink.strokeStyle = SUN;
+  ink.beginPath();
+  ink.moveTo(x(frame), edge);
+  ink.lineTo(x(frame), high - edge);
+  ink.stroke();
+  const shown = both.map(values => values[frame]);
+  const texts = ['next position', 'by itself'].map((name, k) =>
+    shown[k] === null ? '' : `${name} ${shown[k].toFixed(2)}`);
+  byId('off').textContent = texts.filter(Boolean).join(', ');
+}
+
 function show(n) {
   frame = n;
   time.value = n;
@@ -124,6 +175,7 @@ function show(n) {
   const alone = byId('alone').checked && n >= take.start;
   byId('when').textContent = `frame ${n}, ${(n * take.years).toFixed(2)} years`
     + (alone ? ', by itself' : '');
+  curve();
 }
 
 function play() {
