@@ -147,6 +147,18 @@ def test_hostile_names_stay_text_in_the_page(parts, tmp_path):
   assert charts.script_tag([], tmp_path) == ''
 
 
+def test_a_hollow_mark_has_an_outline():
+  looks = charts.palette(['m'])
+  row = {'model': 'm', 'x': 1, 'value': 0.5}
+  for x, draw in ((1, charts.lines), ('m', charts.dots)):
+    rows = [{**row, 'x': x}, {**row, 'x': x, 'pale': True}]
+    image = charts.render(draw([Panel('x', 'y', rows)], looks)).decode()
+    marks = re.findall(r'<path aria-label="[^>]*>', image)
+    hollow = [mark for mark in marks if 'fill-opacity="0"' in mark]
+    assert hollow
+    assert all(f'stroke="{looks["m"].colour}"' in mark for mark in hollow)
+
+
 def test_a_caption_says_how_many_trials_a_mark_is_of(parts):
   looks = charts.palette(NAMES, ['oracle'])
   spec = curves.draw_curves(parts[1], looks)

@@ -111,6 +111,8 @@ def test_page_needs_no_network(runs, tmp_path):
   beside = re.findall(r'src="([^"]+)"', page)
   assert all((out / urllib.parse.unquote(name)).is_file() for name in beside)
   assert 'data:image' not in page
+  first = (out / 'overview.svg').read_text()
+  assert all(f'>{name}<' in first for name in ('untrained', 'shortest_paths'))
   write.report(runs, out, single_file=True)
   page = (out / 'report.html').read_text()
   assert 'vega.js' not in page

@@ -172,6 +172,7 @@ def _sections(
   """Yields the title of a menu and its pages; files of pages go to `docs`."""
   whole = not any(asked.values())
   if whole:
+    shutil.copy(root / 'launch/flags/quickstart_overview.svg', docs)
     yield '', [MarkdownPage('index.md', 'Home', _text('home.md'))]
     yield 'Bring your own', _how_to(root)
     yield 'Notebooks', _notebooks(root, docs)

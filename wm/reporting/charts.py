@@ -211,6 +211,7 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
     layers.append(several.mark_line(strokeWidth=1.6, clip=panel.clip))
   marks = drawn.transform_filter('datum.marked !== false').encode(
     shape=shape,
+    stroke=_outline(looks),
     fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
     tooltip=_tips(rows, panel.x, panel.y),
   )
@@ -268,6 +269,7 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   span = base.encode(alt.X('low:Q', **axis), alt.X2('high:Q'))
   mark = base.encode(alt.X('value:Q', **axis), shape=shape, opacity=pale)
   mark = mark.encode(
+    stroke=_outline(looks),
     fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
     tooltip=_tips(rows, panel.y, panel.x),
   )
@@ -413,6 +415,13 @@ def _legend(looks: Mapping[str, Look], *, shown: bool = True) -> list[Any]:
     kind('model:N', legend=legend, scale=alt.Scale(domain=names, range=span))
     for kind, span in ranges.items()
   ]
+
+
+def _outline(looks: Mapping[str, Look]) -> Any:
+  """Returns the encoding of outlines, which are all of a hollow mark."""
+  colours = [look.colour for look in looks.values()]
+  scale = _altair().Scale(domain=[*looks], range=colours)
+  return _altair().Stroke('model:N', legend=None, scale=scale)
 
 
 def _wrapped(text: str) -> Any:

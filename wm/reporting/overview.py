@@ -53,6 +53,7 @@ class MeasurePanel(NamedTuple):
     marks: a row for each model, those of references last.
     ticks: (place, text) at its axis.
     more: models that are left out.
+    rows: the values behind the marks, for `chart`.
   """
 
   metric: str
@@ -61,6 +62,7 @@ class MeasurePanel(NamedTuple):
   marks: Sequence[Mark]
   ticks: Sequence[tuple[float, str]]
   more: int
+  rows: Sequence[charts.Row] = ()
 
 
 def looks(frame: pd.DataFrame) -> dict[str, charts.Look]:
@@ -138,7 +140,41 @@ def _panel(
     )
   metric, title, quantity = names
   good = sentences.ideal(metric, quantity)[1]
-  return MeasurePanel(metric, title, good, marks, ticks, 0)
+  values = [
+    {'model': mark.label, 'x': mark.label, 'value': value, 'text': mark.text}
+    | {'low': low, 'high': high}
+    for mark, value, (low, high) in zip(marks, rows.value, ends, strict=True)
+  ]
+  values += [
+    {'model': mark.label, 'x': mark.label, 'value': top, 'low': None}
+    | {'high': None, 'pale': True, 'about': 'Bayes predictor of the data'}
+    for mark, top in zip(marks, tops, strict=True)
+    if mark.ceiling is not None
+  ]
+  return MeasurePanel(metric, title, good, marks, ticks, 0, values)
+
+
+NAME = 'overview'
+
+
+def picture(
+  shown: Sequence[MeasurePanel], frame: pd.DataFrame
+) -> charts.Picture:
+  """Returns the panels as one chart, for papers and for READMEs.
+
+  shown, frame: at least one of `panels`, and what they are made of.
+  """
+  drawn = [
+    charts.Panel(
+      *('', '', each.rows),
+      title=[f'{each.metric.replace("_", " ")}: {each.title}', each.good],
+      x_scale={'domain': [0, 1]} if each.ticks[-1] == (1, '1') else {},
+      width=130,
+    )
+    for each in shown
+  ]
+  spec = charts.dots(drawn, looks(frame))
+  return charts.picture(NAME, 'Headline measures of all models', spec)
 
 
 def _axis(

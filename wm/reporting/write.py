@@ -139,6 +139,10 @@ def _write(
   )
   files.write_text(unfinished / 'report.md', text)
   (unfinished / TRIALS).mkdir()
+  panels = overview.panels(together, frame)
+  if panels:
+    first = overview.picture(panels, frame)
+    (unfinished / first.name).write_bytes(first.image)
   page = pages.render(
     *('wm.reporting', 'report.html'),
     script=charts.script_tag(
@@ -146,7 +150,7 @@ def _write(
       unfinished,
       embed=single_file,
     ),
-    panels=overview.panels(together, frame),
+    panels=panels,
     galleries=galleries,
     most=worst.MOST,
     seeds=any(run.seeds for run in together),
