@@ -396,14 +396,14 @@ def parse(argv: Sequence[str]) -> list[str]:
 def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   """Runs `main`; exits with one line where input, disk or memory is bad."""
   from wm import core
-  from wm.core import plugins, trust
+  from wm.core import plugins
   from wm.runtime import compute, exit_codes, files, progress
 
   compute.keep_freed_memory()
   with exit_codes.exit_on_error(FLAGS.out):
     if len(argv) > 1:
       raise core.InputError(f'unexpected argument {argv[1]!r}')
-    trust.trust(*FLAGS.trust)
+    plugins.trust(*FLAGS.trust)
     if FLAGS.out is not None:
       files.check_folder('--out', FLAGS.out)
     name = pathlib.Path(sys.argv[0]).stem

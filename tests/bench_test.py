@@ -60,7 +60,7 @@ def test_the_peer_is_the_same_function(name):
   shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, aim.outputs
   )
-  params = state.flatten(nnx.split(shape.build(nnx.Rngs(0)))[1])
+  params = network.flatten(nnx.split(shape.build(nnx.Rngs(0)))[1])
   games = world.sample(3, 0).tokens[:, :12]
   lengths = np.full(3, 12)
   labels = world.sequence_labels(games, lengths)

@@ -14,7 +14,8 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs, statistics
+from wm.core.measure import lacks
+from wm.evaluation import statistics
 from wm.models.serving import oracles
 
 NUM = 12
@@ -85,7 +86,7 @@ def measured(
 ) -> tuple[core.Scores, ...]:
   truth, scored = world(world_name), model(predictor, world_name)
   made = metric(metric_name, accept=accept)
-  missing = needs.lacks(made, type(scored), type(truth))
+  missing = lacks(made, type(scored), type(truth))
   if missing:
     pytest.skip(f'{predictor} on {world_name} is no {missing[0].__name__}')
   return made(scored, truth, SEED)

@@ -65,7 +65,7 @@ __version__ = '0.1.0'
 _CALLS = {
   'core': ('Model',),
   'core.registry': ('names', 'spec'),
-  'core.trust': ('trust',),
+  'core.plugins': ('trust',),
   'data.published': ('fetch_map', 'from_graph'),
   'evaluation.scoring': ('Loaded',),
   'library.calls': (

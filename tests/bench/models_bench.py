@@ -60,7 +60,7 @@ def step_of(
   shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, aim.outputs
   )
-  shapes = state.shapes(shape)
+  shapes = shape.shapes
   adam = state.make_optimizer(config, shapes, model.undecayed)
   abstract = state.abstract_state(shapes, adam, mesh)
   update = loop.make_train_step(

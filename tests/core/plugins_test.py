@@ -12,7 +12,6 @@ import pytest
 
 from wm import core
 from wm.core import plugins, registry
-from wm.evaluation import needs
 from wm.runtime import stopping
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / 'launch/examples'
@@ -221,6 +220,8 @@ PLAIN = (
   BODY.partition('from wm.worlds')[0]
   + """
 from wm import core
+from wm.core.measure import lacks
+from wm.core.measure import lacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +270,7 @@ def test_a_world_of_the_14_members_is_measured_by_what_asks_for_no_more(folder):
     assert found[0].value.tolist() == [1, 1, 1, 1]
   for name in ('compression', 'distinction', 'capability', 'exactness'):
     metric = registry.find('metric', name)
-    assert needs.lacks(metric, type(oracle), type(world))
+    assert lacks(metric, type(oracle), type(world))
 
 
 def test_an_ability_is_inherited(folder):

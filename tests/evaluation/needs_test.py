@@ -11,6 +11,7 @@ from tests.evaluation import counted
 from tests.evaluation.counted import Counted
 from wm import core
 from wm.core import registry
+from wm.core.measure import lacking_row, lacks, need_word
 from wm.evaluation import needs
 from wm.models.serving import oracles
 
@@ -44,23 +45,23 @@ class Free(core.World):
 
 
 def test_needs_are_looked_for_by_type():
-  assert needs.lacks(Needy(), oracles.Oracle, tiny.World) == [core.HiddenStates]
-  assert needs.lacks(Needy(), Seeing, tiny.World) == []
-  assert needs.lacks(Needy(), Seeing, Free) == [core.Described.costs]
-  assert needs.lacks(Needy(), oracles.Oracle, Free) == [*Needy.needs]
-  assert needs.lacks(Counted(), oracles.Oracle, Free) == []
+  assert lacks(Needy(), oracles.Oracle, tiny.World) == [core.HiddenStates]
+  assert lacks(Needy(), Seeing, tiny.World) == []
+  assert lacks(Needy(), Seeing, Free) == [core.Described.costs]
+  assert lacks(Needy(), oracles.Oracle, Free) == [*Needy.needs]
+  assert lacks(Counted(), oracles.Oracle, Free) == []
 
 
 def test_of_one_kind_alone_only_its_needs_are_looked_for():
-  assert needs.lacks(Needy, Free) == [core.Described.costs]
-  assert needs.lacks(Needy, oracles.Oracle) == [core.HiddenStates]
+  assert lacks(Needy, Free) == [core.Described.costs]
+  assert lacks(Needy, oracles.Oracle) == [core.HiddenStates]
 
 
 def test_reasons_name_what_is_missing():
-  assert needs.row([core.Verbal.questions]).reason.tolist() == [
+  assert lacking_row([core.Verbal.questions]).reason.tolist() == [
     'needs_questions'
   ]
-  assert needs.row([core.Described.costs]).reason.tolist() == ['needs_costs']
+  assert lacking_row([core.Described.costs]).reason.tolist() == ['needs_costs']
 
 
 def test_reasons_differ_where_what_is_missing_does():
@@ -71,7 +72,7 @@ def test_reasons_differ_where_what_is_missing_does():
     for need in registry.find(kind, name).needs
   }
   assert {core.Latent, core.HiddenStates} <= lacking
-  assert len({needs.word(need) for need in lacking}) == len(lacking)
+  assert len({need_word(need) for need in lacking}) == len(lacking)
 
 
 def test_every_need_is_a_class_of_a_world_or_of_a_predictor():
@@ -103,7 +104,7 @@ def _models():
 @pytest.mark.parametrize('name', list(_models()))
 def test_models_give_what_they_declare(name):
   model = _model(name)
-  if needs.lacks(model, type(WORLD)):
+  if lacks(model, type(WORLD)):
     with pytest.raises(core.InputError):
       model.predictor(WORLD, 0)
   else:
@@ -144,7 +145,7 @@ def _some():
 def test_the_matrix_is_what_happens(cell, tmp_path):
   world = registry.make('world', WORLDS.get(cell.world, cell.world))
   model, metric = _model(cell.model), _metric(cell.metric)
-  if needs.lacks(model, type(world)):
+  if lacks(model, type(world)):
     assert cell.missing
     with pytest.raises(core.InputError):
       model.predictor(world, 0)
@@ -152,7 +153,7 @@ def test_the_matrix_is_what_happens(cell, tmp_path):
   entries = counted.silent(model.predictor(world, 0), world, metric, tmp_path)
   reasons = [reason for e in entries for reason in e['unmeasured']]
   if cell.missing:
-    assert reasons == [f'needs_{needs.word(cell.missing[0])}']
+    assert reasons == [f'needs_{need_word(cell.missing[0])}']
   else:
     assert not [r for r in reasons if r.startswith('needs_')]
     headline = metric.headline[0]

@@ -9,7 +9,8 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs, statistics
+from wm.core.measure import lacks
+from wm.evaluation import statistics
 from wm.metrics import compression, distinction, next_token, probe
 from wm.models.base import family
 from wm.models.nn import network
@@ -74,7 +75,7 @@ def test_every_family_is_measured_by_every_kind_of_metric(family, where):
     next_token.Metric(num=3),
     probe.Metric(num=20),
   ):
-    assert not needs.lacks(metric, type(predictor), type(world))
+    assert not lacks(metric, type(predictor), type(world))
     found = [statistics.summarize(s) for s in metric(predictor, world, 0)]
     assert max(one['n'] for one in found) > 0, metric.name
 
@@ -95,5 +96,5 @@ def test_a_model_of_states_has_activations_and_no_next_token():
     distinction.Metric(trials=3),
     next_token.Metric(num=3),
   ):
-    missing = needs.lacks(metric, type(predictor), type(world))
+    missing = lacks(metric, type(predictor), type(world))
     assert missing == [core.Predictor]

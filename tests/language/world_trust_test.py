@@ -10,7 +10,7 @@ import pytest
 
 from tests.launch import binaries
 from wm import core
-from wm.core import trust
+from wm.core import plugins
 from wm.language import world_task
 
 WORLD = 'maps(rows=3, columns=3)'
@@ -56,7 +56,7 @@ def log(tmp_path_factory):
 def folder(tmp_path, monkeypatch):
   """The current folder, with dl2/evil.py, which no process has run."""
   monkeypatch.chdir(tmp_path)
-  monkeypatch.setattr(trust, '_trusted', set())
+  monkeypatch.setattr(plugins, '_trusted', set())
   (tmp_path / 'dl2').mkdir()
   (tmp_path / 'dl2' / 'evil.py').write_text(EVIL)
   return tmp_path
@@ -97,6 +97,6 @@ def test_a_world_that_is_asked_about_is_trusted(folder):
 
 def test_the_environment_trusts(folder, monkeypatch):
   with pytest.raises(core.InputError, match=r'--trust=dl2/evil\.py '):
-    trust.check('dl2/evil.py', 'world')
-  monkeypatch.setenv(trust.VARIABLE, f'dl{os.pathsep}dl2')
-  trust.check('dl2/evil.py', 'world')
+    plugins.check_allowed('dl2/evil.py', 'world')
+  monkeypatch.setenv(plugins.TRUST_VARIABLE, f'dl{os.pathsep}dl2')
+  plugins.check_allowed('dl2/evil.py', 'world')

@@ -28,7 +28,7 @@ def run(
     sys.path.insert(0, LAUNCH)
   import common
 
-  from wm.core import trust
+  from wm.core import plugins
   from wm.runtime import compute
 
   main = importlib.import_module(binary).main
@@ -38,7 +38,7 @@ def run(
     contextlib.chdir(cwd),
     flagsaver.flagsaver(),
     mock.patch.object(compute, 'keep_freed_memory'),
-    mock.patch.object(trust, '_trusted', set()),  # As in a new process.
+    mock.patch.object(plugins, '_trusted', set()),  # As in a new process.
     mock.patch.object(sys, 'argv', [f'{LAUNCH}/{binary}.py', *flags]),
     contextlib.redirect_stdout(out),
     contextlib.redirect_stderr(err),

@@ -6,7 +6,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs
+from wm.core.measure import lacks
 from wm.metrics import capability
 from wm.models.serving import oracles, stateless
 
@@ -89,7 +89,7 @@ def test_a_network_can_be_asked():
 def test_worlds_without_questions_say_so():
   world = registry.make('world', 'lattice()')
   predictor = oracles.Oracle(world)
-  missing = needs.lacks(capability.Metric(), type(predictor), type(world))
+  missing = lacks(capability.Metric(), type(predictor), type(world))
   assert missing == [core.Verbal.questions]
   with pytest.raises(core.InputError, match='num=0'):
     capability.Metric(num=0)

@@ -6,8 +6,9 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
+from wm.core.measure import lacks
 from wm.data import sampling
-from wm.evaluation import needs, results, statistics
+from wm.evaluation import results, statistics
 from wm.metrics import exactness
 from wm.models.serving import oracles
 from wm.options.sampling import Sampling
@@ -320,8 +321,8 @@ def test_a_loss_that_is_not_finite_is_counted():
 def test_models_that_name_no_states_lack_something():
   metric = exactness.Metric()
   uniform, start = (type(make(m, WORLD)) for m in ('uniform', 'copy_start'))
-  assert needs.lacks(metric, uniform, type(WORLD)) == [core.StatePredictor]
-  assert needs.lacks(metric, start, type(WORLD)) == []
+  assert lacks(metric, uniform, type(WORLD)) == [core.StatePredictor]
+  assert lacks(metric, start, type(WORLD)) == []
 
 
 def test_the_naive_reader_needs_a_naive_world():

@@ -14,7 +14,7 @@ from wm import core
 from wm.core import adapting, basics, registry
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation
-from wm.runtime import partial_results
+from wm.runtime import files
 
 D, N, M, L = 3, 16, 7, 12
 WORLD = registry.make('world', f'lattice(size=3, length={L})')
@@ -169,7 +169,7 @@ def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
     return fresh(step)
 
   def streamed():
-    with partial_results.kept(tmp_path / 'unfinished', 'v1'):
+    with files.partial_results(tmp_path / 'unfinished', 'v1'):
       return run(predictor, adapting.TaskStream(draw), parallel=1).outputs
 
   with pytest.raises(KeyboardInterrupt):

@@ -27,7 +27,7 @@ from tests.models.adversaries import (
 )
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs
+from wm.core.measure import lacks
 from wm.models import adversary
 from wm.models.serving.oracles import TILT
 from wm.worlds.maps.navigation import END, NODE0
@@ -56,7 +56,7 @@ def test_every_metric_that_can_be_asked_is_asked():
   names = [
     name
     for name in registry.names('metric')
-    if not needs.lacks(registry.find('metric', name), *types)
+    if not lacks(registry.find('metric', name), *types)
   ]
   assert names == sorted(SPECS)
 

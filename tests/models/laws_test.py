@@ -44,12 +44,12 @@ each = pytest.mark.parametrize('spec', SAMPLERS)
 
 def has_law_or_reason(cls: type[core.World]) -> bool:
   return issubclass(cls, core.Generative) or '(core.Generative): ' in (
-    core.latent.lacks_law(cls)
+    core.capabilities.lacks_law(cls)
   )
 
 
 def test_a_world_with_a_hidden_state_says_what_comes_near():
-  line = core.latent.lacks_law(registry.find('world', 'orbits'))
+  line = core.capabilities.lacks_law(registry.find('world', 'orbits'))
   assert 'depends on a state that the tokens do not show' in line
   assert "'particle_filter()' comes near it by sampled states" in line
 

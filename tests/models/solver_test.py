@@ -8,7 +8,8 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs, statistics
+from wm.core.measure import lacks
+from wm.evaluation import statistics
 from wm.models.serving import stateless
 
 WORLD = registry.make('world', 'seating()')
@@ -204,7 +205,7 @@ def test_every_metric_finds_it_perfect(metric):
   fields = [f'{k}={v}' for k, v in small.items() if hasattr(made, k)]
   made = registry.make('metric', f'{metric}({", ".join(fields)})')
   model = _model('solver()')
-  if missing := needs.lacks(made, type(model), type(WORLD)):
+  if missing := lacks(made, type(model), type(WORLD)):
     pytest.skip(f'solver is no {missing[0].__name__}')
   found = made(model, WORLD, 1)
   best = 0 if made.less_is_better else 1

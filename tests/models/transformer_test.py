@@ -13,7 +13,7 @@ from wm import core
 from wm.core import registry
 from wm.models import transformer
 from wm.models.nn import layers, network
-from wm.models.serving import networks, stateless
+from wm.models.serving import networks
 
 LLAMA = transformer.Model(
   positions='rotary', norm='rms', mlp='swiglu', tied=False
@@ -179,10 +179,9 @@ def test_a_row_in_a_longer_piece_keeps_its_bits(wide):
 
 
 def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
-  monkeypatch.setattr(stateless, 'SMALL', 0)
-  stateless.buckets.cache_clear()
+  monkeypatch.setattr(network, 'SMALL', 0)
   shape = network.NetworkSpec(dataclasses.replace(SMALL, layers=1), 30, 43)
-  assert stateless.buckets(shape).tolist() == [11, 22, 33, 43]
+  assert shape.buckets.tolist() == [11, 22, 33, 43]
   found = networks.NetworkPredictor(
     shape.model, network.init(shape, 0), 30, 1, 43
   )
@@ -198,7 +197,6 @@ def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
     np.testing.assert_allclose(
       session.log_probs()[row, 0], full[row, length - 1], atol=1e-5
     )
-  stateless.buckets.cache_clear()
 
 
 def test_bfloat16_is_near_float32():

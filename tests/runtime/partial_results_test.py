@@ -12,7 +12,7 @@ from tests.evaluation import counted
 from wm.core import adapting, registry
 from wm.evaluation import results
 from wm.models.serving import adaptation
-from wm.runtime import partial_results, provenance
+from wm.runtime import files, provenance
 
 WORLD = registry.make('world', 'lattice(size=2, length=8)')
 MODEL = registry.make('model', 'rnn(layers=1, width=8)')
@@ -88,8 +88,8 @@ def test_parts_are_found_by_all_that_they_depend_on(tmp_path):
     found = []
 
     def stopped():
-      with partial_results.kept(tmp_path / 'parts', mark):
-        found.extend(partial_results.part(name, lambda: make(value)))
+      with files.partial_results(tmp_path / 'parts', mark):
+        found.extend(files.part(name, lambda: make(value)))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -104,11 +104,11 @@ def test_parts_are_found_by_all_that_they_depend_on(tmp_path):
   for path in (tmp_path / 'parts').iterdir():
     path.write_bytes(path.read_bytes()[:40])
   assert asked('a', value=5) == 5
-  with partial_results.kept(tmp_path / 'parts', 'v1'):
-    assert partial_results.active()
+  with files.partial_results(tmp_path / 'parts', 'v1'):
+    assert files.stores_parts()
   assert not (tmp_path / 'parts').exists()
-  assert not partial_results.active()
-  assert partial_results.part('a', lambda: make(6))[0][0] == 6
+  assert not files.stores_parts()
+  assert files.part('a', lambda: make(6))[0][0] == 6
 
 
 def test_hashes_tell_types_shapes_and_values_apart():
@@ -124,7 +124,7 @@ def test_hashes_tell_types_shapes_and_values_apart():
     [adapting.Classes(2)],
     [adapting.Real(2)],
   ]
-  assert len({partial_results.digest(some) for some in things}) == len(things)
+  assert len({files.hash_of(some) for some in things}) == len(things)
 
 
 def test_what_is_not_known_whole_keeps_nothing(tmp_path):
@@ -134,4 +134,4 @@ def test_what_is_not_known_whole_keeps_nothing(tmp_path):
     *(tmp_path, {}, world, provenance.UNKNOWN, {}, lambda line: None)
   )
   with parts.unfinished(METRIC):
-    assert not partial_results.active()
+    assert not files.stores_parts()

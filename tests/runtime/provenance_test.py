@@ -59,7 +59,7 @@ def test_other_plug_ins_are_no_part():
 
 def test_modules_imported_in_functions_and_versions_are_there():
   found = inputs(make('world', 'lattice'))
-  for name in ('dfa', 'base/bits', 'base/checks'):
+  for name in ('dfa', 'base/bits', 'base/calls'):
     assert f'wm/kernels/{name}.py' in found
   for package in ('numba', 'llvmlite', 'numpy'):
     assert found[package] == importlib.metadata.version(package)

@@ -364,7 +364,7 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   found = trainer.objective.means(sums)
   assert found['exact'] == found['trajectory'] == 1, found
   assert float(report[0] / report[1]) < 0.02
-  params = jax.device_get(state.tree(trainer.shape, now.params))
+  params = jax.device_get(trainer.shape.tree(now.params))
   predictor = networks.StateNamer(model, params, world, world.max_len)
   np.testing.assert_array_equal(
     predictor.states(tokens, lengths), world.sequence_labels(tokens, lengths)

@@ -88,7 +88,7 @@ def compiled(
   shape = network.NetworkSpec(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs
   )
-  shapes = state.shapes(shape)
+  shapes = shape.shapes
   transform = state.make_optimizer(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
   act = loop.make_train_step(

@@ -72,7 +72,7 @@ def arrays(run) -> dict[str, np.ndarray]:
   shape = network.NetworkSpec(
     toy.Model(), len(tiny.VOCAB), tiny.World().max_len
   )
-  shapes = state.shapes(shape)
+  shapes = shape.shapes
   config = Training(**CONFIG)
   mesh = state.mesh(1, 1)
   matrices = state.matrix_axes(shape)
@@ -81,7 +81,7 @@ def arrays(run) -> dict[str, np.ndarray]:
   kept = checkpoints.Checkpoints(run, read_only=True)
   found = kept.state(kept.last(), abstract)
   kept.close()
-  return jax.device_get(state.flatten(found))
+  return jax.device_get(network.flatten(found))
 
 
 def same(one, other) -> None:

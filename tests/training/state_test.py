@@ -23,7 +23,7 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   config = Training(steps=steps, warmup=0)
   model = registry.make('model', MODEL.format(spec))
   shape = network.NetworkSpec(model, len(tiny.VOCAB), 16)
-  shapes, mesh = state.shapes(shape), state.mesh(*mesh_size)
+  shapes, mesh = shape.shapes, state.mesh(*mesh_size)
   transform = state.make_optimizer(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
   schedule = state.schedule(config)
@@ -65,7 +65,7 @@ def test_matrices_and_their_moments_are_divided(mesh_size):
   kernel = 'blocks.0.mlp.up.kernel'
   moments = [
     leaf
-    for path, leaf in state.flatten(now.opt).items()
+    for path, leaf in network.flatten(now.opt).items()
     if path.endswith(kernel)
   ]
   assert len(moments) == 2
@@ -101,10 +101,10 @@ def test_flattened_parameters_come_back():
   model = registry.make('model', MODEL.format('scan=True'))
   shape = network.NetworkSpec(model, 8, 12)
   params = network.init(shape, 0)
-  flat = state.flatten(params)
+  flat = network.flatten(params)
   assert 'embedding.table' in flat
   assert len(flat) == len(jax.tree.leaves(params))
-  again = state.tree(shape, flat)
+  again = shape.tree(flat)
   assert jax.tree.structure(again) == jax.tree.structure(params)
   for one, other in zip(
     jax.tree.leaves(params), jax.tree.leaves(again), strict=True

@@ -10,7 +10,7 @@ S states, E edges, T trials, M continuations of one prefix, K steps of a
 continuation, W words of a state.
 """
 
-from wm.core import boundary, latent, predictor
+from wm.core import boundary, capabilities, predictor
 from wm.core.adapting import Adaptable
 from wm.core.basics import (
   CAPPED,
@@ -34,11 +34,11 @@ from wm.core.capabilities import (
   Generative,
   Heads,
   Labelled,
+  Latent,
   Prefixed,
   SequenceProcess,
   Written,
 )
-from wm.core.latent import Latent
 from wm.core.measure import (
   Caution,
   Fittable,

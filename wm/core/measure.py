@@ -5,12 +5,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import Need, optional, plug_in_name, section
+from wm.core.basics import Need, can, optional, owner, plug_in_name, section
 from wm.core.predictor import Predictor, TokenReader
 from wm.core.resources import Bounded, Cost
 from wm.core.world import Sequences, World
@@ -366,3 +367,38 @@ class Fittable(Model):
   @abc.abstractmethod
   def load(self, path: str | pathlib.Path, world: World) -> Predictor:
     """Reads what `save` wrote; raises InputError if it is something else."""
+
+
+def lacks(
+  thing: Metric | type[Metric] | type[Model], *types: type
+) -> list[Need]:
+  """The needs of a metric or model that none of several types satisfies.
+
+  types: of a predictor, of a world; only needs of these two kinds are looked
+    at, so that a world can be asked about without a model.
+  """
+  # Needs of a kind that no type is of are not looked at: of a world alone, what
+  # a predictor must be able to do is unknown.
+  kinds = tuple(
+    kind
+    for kind in (TokenReader, World)
+    if any(issubclass(cls, kind) for cls in types)
+  )
+  return [
+    need
+    for need in thing.needs
+    if issubclass(owner(need), kinds)
+    and not any(can(cls, need) for cls in types)
+  ]
+
+
+def need_word(need: Need) -> str:
+  """The name of an interface in reasons: HiddenStates is hidden_states."""
+  # A blank place before each capital that follows a small letter.
+  return re.sub(r'(?<=[a-z])(?=[A-Z])', '_', need.__name__).lower()
+
+
+def lacking_row(missing: Sequence[Need]) -> Scores:
+  """A row that says why a metric could not be run at all."""
+  reason = f'needs_{need_word(missing[0])}'
+  return scores('all', [np.nan], reason=[reason])

@@ -28,6 +28,7 @@ from wm.core.basics import (
   ENDED,
   PAD,
   STUCK,
+  InputError,
   optional,
   uniforms,
 )
@@ -308,3 +309,27 @@ def sample(
       break
     session.advance(np.where(status == 0, drawn, DEAD))
   return Samples(tokens, count, status)
+
+
+def check_prefixes(lengths: np.ndarray) -> None:
+  """Raises InputError where a length [R] is 0."""
+  if (np.asarray(lengths) < 1).any():
+    raise InputError(
+      'an empty prefix was given; this predictor needs at least one token'
+    )
+
+
+def padded(
+  tokens: np.ndarray, lengths: np.ndarray, rows: int, length: int
+) -> np.ndarray:
+  """[rows, length, ...]: the used part of tokens [N, L, ...], PAD elsewhere.
+
+  Of type int32 where there are no further dimensions.
+  """
+  # Tokens [N, L] may come in any integer type; labels [N, L, K] keep theirs.
+  kind = np.int32 if tokens.ndim == 2 else tokens.dtype
+  out = np.full((rows, length, *tokens.shape[2:]), PAD, kind)
+  cut = tokens[:, :length]
+  used = np.arange(cut.shape[1]) < np.asarray(lengths)[:, None]
+  out[: len(cut), : cut.shape[1]][used] = cut[used]
+  return out

@@ -8,7 +8,7 @@ file, whose path is one from the current folder and has no bracket in it.
 
 `made` takes a user's own specs, and runs the files that they name. `make` and
 `find` take specs that may stand in data: they run a file only where it is
-trusted, see `wm.core.trust`.
+trusted, see `wm.core.plugins`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from wm import core
-from wm.core import plugins, trust
+from wm.core import plugins
 from wm.core.basics import plug_in_name
 
 T = TypeVar('T')
@@ -120,7 +120,7 @@ def _label(kind: str, name: str) -> str:
 
 def _in_file(kind: str, name: str) -> type:
   path, _, attribute = name.rpartition(':')
-  trust.check(path, _label(kind, name))
+  plugins.check_allowed(path, _label(kind, name))
   module = plugins.loaded(path, _label(kind, name))
   cls = getattr(module, attribute, None)
   base = BASES[kind]
@@ -270,10 +270,10 @@ def make(kind: str, text: str) -> Any:
   again only where it has changed. What it raises comes as one line.
   """
   for path in files(text):
-    trust.check(path, _label(kind, text))
+    plugins.check_allowed(path, _label(kind, text))
   thing = _build(kind, text)
   for path in _code(thing):
-    trust.check(path, _label(kind, text))
+    plugins.check_allowed(path, _label(kind, text))
   return thing
 
 
@@ -292,11 +292,11 @@ def resolve(kind: str, thing: T | str) -> T:
   """
   built: Any = thing
   if isinstance(thing, str):
-    trust.allow(*files(thing))
+    plugins.allow(*files(thing))
     built = _build(kind, thing)
   elif dataclasses.is_dataclass(thing):
-    trust.allow(*files(list(vars(thing).values())))
-  trust.allow(*_code(built))
+    plugins.allow(*files(list(vars(thing).values())))
+  plugins.allow(*_code(built))
   return built
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import hashlib
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -160,3 +161,8 @@ class World(Bounded, abc.ABC):
       states[rows[ok]] = after[ok]
       steps[rows[ok]] += 1
     return steps, states
+
+
+def vocab_sha256(world: World) -> str:
+  """Hex hash of the token strings in order; worlds of equal hash share data."""
+  return hashlib.sha256('\n'.join(world.vocab).encode()).hexdigest()

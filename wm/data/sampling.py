@@ -35,13 +35,6 @@ def chunk_seed(seed: int, split: str, chunk: int) -> int:
   return int(words >> np.uint64(1))
 
 
-def vocab_sha256(world: core.World) -> str:
-  """Hex hash of the token strings in order; worlds of equal hash share data."""
-  import hashlib
-
-  return hashlib.sha256('\n'.join(world.vocab).encode()).hexdigest()
-
-
 def describe(
   world: core.World, seed: int, split: str, num: int
 ) -> dict[str, Any]:
@@ -56,7 +49,7 @@ def describe(
     'split': split,
     'num': num,
     'vocab_size': len(world.vocab),
-    'vocab_sha256': vocab_sha256(world),
+    'vocab_sha256': core.world.vocab_sha256(world),
     'end': world.end,
     'max_len': world.max_len,
   }
@@ -64,7 +57,7 @@ def describe(
 
 def check_vocab(store: stores.Store, world: core.World) -> None:
   """Raises InputError where a store's tokens are not those of this world."""
-  if store.manifest.get('vocab_sha256') != vocab_sha256(world):
+  if store.manifest.get('vocab_sha256') != core.world.vocab_sha256(world):
     raise core.InputError(
       f'{store.folder} was sampled from {store.manifest.get("world")}, whose '
       f'vocabulary is not that of {registry.spec(world)}'

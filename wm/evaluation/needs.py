@@ -1,56 +1,19 @@
-"""Interfaces that metrics and models need, and which pairs can be run.
+"""Which combinations of worlds, models and metrics can be run.
 
 A metric's `needs` are classes: what a world (`wm.core.capabilities`) and a
 predictor (`wm.core.predictor`) must be able to do. A model's `needs` are the
-world's alone. What is missing is found here and nowhere else.
+world's alone. `core.measure.lacks` says what is missing.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from wm import core
 from wm.core import registry
-
-
-def lacks(
-  thing: core.Metric | type[core.Metric] | type[core.Model], *types: type
-) -> list[core.Need]:
-  """The needs of a metric or model that none of several types satisfies.
-
-  types: of a predictor, of a world; only needs of these two kinds are looked
-    at, so that a world can be asked about without a model.
-  """
-  # Needs of a kind that no type is of are not looked at: of a world alone, what
-  # a predictor must be able to do is unknown.
-  kinds = tuple(
-    kind
-    for kind in (core.TokenReader, core.World)
-    if any(issubclass(cls, kind) for cls in types)
-  )
-  return [
-    need
-    for need in thing.needs
-    if issubclass(core.owner(need), kinds)
-    and not any(core.can(cls, need) for cls in types)
-  ]
-
-
-def word(need: core.Need) -> str:
-  """The name of an interface in reasons: HiddenStates is hidden_states."""
-  # A blank place before each capital that follows a small letter.
-  return re.sub(r'(?<=[a-z])(?=[A-Z])', '_', need.__name__).lower()
-
-
-def row(missing: Sequence[core.Need]) -> core.Scores:
-  """A row that says why a metric could not be run at all."""
-  reason = f'needs_{word(missing[0])}'
-  return core.scores('all', [np.nan], reason=[reason])
+from wm.core.measure import lacks
 
 
 class Combination(NamedTuple):
@@ -75,7 +38,13 @@ def matrix() -> Iterator[Combination]:
   # Types are compared; no world, model or metric is made.
   for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
     cells = [
-      Combination(world, model, metric, cls, (*lacks(m, w), *lacks(of, cls, w)))
+      Combination(
+        world,
+        model,
+        metric,
+        cls,
+        (*lacks(m, w), *lacks(of, cls, w)),
+      )
       for cls in m.gives
     ]
     # Of the predictors that a model may give the first that fits, or the usual.

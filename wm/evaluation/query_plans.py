@@ -15,8 +15,8 @@ import numpy as np
 
 from wm import core
 from wm.core import queries, registry, verbal
+from wm.core.measure import lacks
 from wm.core.queries import Answer, Query
-from wm.evaluation import needs
 
 # Most calls of a metric, unless told otherwise.
 MOST_CALLS = 1000
@@ -155,7 +155,7 @@ def plans(
   by_spec: dict[str, Plan] = {}
   for metric in _with_beside(metrics):
     # Its row with a reason costs no call.
-    if needs.lacks(metric, type(predictor), type(world)):
+    if lacks(metric, type(predictor), type(world)):
       plan = Plan(metric, predictor, ())
     else:
       plan = _fitting(metric, predictor, world, seed, max_calls)

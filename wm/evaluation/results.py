@@ -39,7 +39,7 @@ import wm
 from wm import core
 from wm.core import basics, registry
 from wm.evaluation import context, statistics
-from wm.runtime import files, partial_results, provenance
+from wm.runtime import files, provenance
 
 FOLDER = 'scores'
 UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
@@ -565,10 +565,8 @@ class ResultCache:
     if origin.unknown:  # It may be another model's the next time.
       return contextlib.nullcontext()
     # Partial results count only for the same spec and the same inputs.
-    mark = partial_results.digest(
-      [registry.spec(metric), sorted(origin.inputs.items())]
-    )
-    return partial_results.kept(self.folder / UNFINISHED, mark)
+    mark = files.hash_of([registry.spec(metric), sorted(origin.inputs.items())])
+    return files.partial_results(self.folder / UNFINISHED, mark)
 
   def add(self, metric: core.Metric, rows: tuple[core.Scores, ...]) -> Part:
     """Claims the folder and writes what a metric found."""

@@ -16,7 +16,8 @@ import numpy as np
 
 from wm import core
 from wm.core import registry, resources
-from wm.evaluation import needs, query_plans, results
+from wm.core.measure import lacking_row, lacks
+from wm.evaluation import query_plans, results
 from wm.evaluation.results import Entry
 from wm.runtime import files, progress, provenance
 
@@ -189,8 +190,8 @@ def run(
       continue
     rows: tuple[core.Scores, ...]
     # A pair that does not fit is a row with a reason, as a trial would be.
-    if missing := needs.lacks(metric, type(predictor), type(world)):
-      rows = (needs.row(missing),)
+    if missing := lacks(metric, type(predictor), type(world)):
+      rows = (lacking_row(missing),)
     else:
       resources.require(metric, world)
       with (

@@ -17,7 +17,6 @@ wherever something is judged.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +74,7 @@ class Support:
       InputError: it is not known how the world's sequences are distributed.
     """
     if not isinstance(world, core.Generative):
-      lack = core.latent.lacks_law(type(world))
+      lack = core.capabilities.lacks_law(type(world))
       raise core.InputError(
         f"{metric.name}(support='sampler'): {lack}; available: support='all'"
       )
@@ -360,20 +359,3 @@ def _judge(
   # [R, W]: after the whole prefix.
   memory = every[:, -1]
   return support.judge(memory[trial], states[trial], tokens, lengths)
-
-
-def after(
-  metric: core.Metric,
-  world: core.World,
-  accept: rules.Accept,
-  sequences: core.Sequences,
-) -> Callable[[np.ndarray, int], np.ndarray | None]:
-  """Supported tokens [R, V] after so many tokens of rows [R] of sequences.
-
-  None where the metric's field `support` asks for all.
-  """
-  if vars(metric)['support'] == 'all':
-    return lambda rows, length: None
-  support = Support.of(metric, world, accept)
-  memory, _ = support.follow(sequences.tokens, sequences.lengths)
-  return lambda rows, length: support.next(memory[rows, length])[0]

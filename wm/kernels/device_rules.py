@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, words
+from wm.kernels.base import calls, words
 from wm.kernels.base.words import Word
 
 
@@ -77,7 +77,7 @@ class TableRules:
     ends = alive & (move == self.end) & (row == goal)
     head = jnp.where(ends, len(self.delta) - 1, head)
     return TableState(
-      jnp.where(alive, head, core.DEAD), jnp.where(ends, checks.NONE, goal)
+      jnp.where(alive, head, core.DEAD), jnp.where(ends, calls.NONE, goal)
     )
 
   def alive(self, position: TableState) -> jax.Array:

@@ -17,11 +17,11 @@ import numpy as np
 
 from wm import core
 from wm.core import resources
-from wm.kernels.base import checks
+from wm.kernels.base import calls
 from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
 
-NONE = checks.NONE
+NONE = calls.NONE
 
 
 class Predecessors(NamedTuple):
@@ -46,9 +46,9 @@ def advance(
   rows: [B]; DEAD stays DEAD. labels: [B]; any that is no column of delta (the
   end label included) leads to DEAD.
   """
-  delta, rows = checks.states(delta, rows=rows)
-  labels = checks.frozen(np.atleast_1d(labels), np.int32)
-  checks.same_length(rows=rows, labels=labels)
+  delta, rows = calls.states(delta, rows=rows)
+  labels = calls.frozen(np.atleast_1d(labels), np.int32)
+  calls.same_length(rows=rows, labels=labels)
   return _advance(delta, rows, labels)
 
 
@@ -64,7 +64,7 @@ def _advance(delta, rows, labels) -> np.ndarray:
 
 def legal(delta: np.ndarray, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
   """[B, A + 1] bool: labels legal in states (rows, goals) [B]; last is end."""
-  return _legal(*checks.states(delta, rows=rows, goals=goals))
+  return _legal(*calls.states(delta, rows=rows, goals=goals))
 
 
 @njit
@@ -101,14 +101,14 @@ def walk(
     rows: [B] int32, row after them.
     over: [B] bool, the last label followed was the end label.
   """
-  delta, rows, goals = checks.states(delta, rows=rows, goals=goals)
+  delta, rows, goals = calls.states(delta, rows=rows, goals=goals)
   labels = np.asarray(labels)
   # Two dtypes, two compiled versions: a wider copy of int8 labels costs more.
-  labels = checks.frozen(
+  labels = calls.frozen(
     labels, np.int8 if labels.dtype == np.int8 else np.int32
   )
-  lengths = checks.frozen(lengths, np.int32)
-  checks.same_length(rows=rows, goals=goals, labels=labels, lengths=lengths)
+  lengths = calls.frozen(lengths, np.int32)
+  calls.same_length(rows=rows, goals=goals, labels=labels, lengths=lengths)
   if lengths.size and lengths.max() > labels.shape[1]:
     raise core.InputError(
       f'a length is {lengths.max()}; labels have {labels.shape[1]} columns'
@@ -134,7 +134,7 @@ def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
 
   Plain Python integers, so that any size is exact.
   """
-  delta, rows, goals = checks.states(delta, rows=row, goals=goal)
+  delta, rows, goals = calls.states(delta, rows=row, goals=goal)
   row, goal = int(rows[0]), int(goals[0])
   # Sequences are counted by the row they reach, one length at a time: their
   # number grows exponentially, the number of rows does not.
@@ -158,7 +158,7 @@ def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
   from scipy import sparse  # Heavy; most tables need no search.
   from scipy.sparse import csgraph
 
-  delta, rows = checks.states(delta, rows=rows)
+  delta, rows = calls.states(delta, rows=rows)
   sources, labels = np.nonzero(delta >= 0)
   # A search has one start: a row more, with an edge to each of `rows`.
   start = np.full(len(rows), len(delta))
@@ -184,11 +184,11 @@ def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
   `classes` [S], DEAD being a class of its own (Hopcroft 1971). Blocks are
   numbered in order of first occurrence.
   """
-  delta = checks.table(delta)
+  delta = calls.table(delta)
   # Classes may be any integers: compiled code takes 0, 1, ...
   classes = np.unique(np.asarray(classes), return_inverse=True)[1]
-  classes = checks.frozen(classes, np.int32)
-  checks.same_length(delta=delta, classes=classes)
+  classes = calls.frozen(classes, np.int32)
+  calls.same_length(delta=delta, classes=classes)
   return _minimize(delta, classes)
 
 
@@ -246,7 +246,7 @@ def _minimize(delta, classes) -> np.ndarray:
 
 def predecessors(delta: np.ndarray) -> Predecessors:
   """In-edges of every row, in order of label, then source."""
-  delta = checks.table(delta)
+  delta = calls.table(delta)
   sources, labels = np.nonzero(delta >= 0)
   heads = delta[sources, labels]
   # By head, then label, then source: `lexsort` takes its main key last.
@@ -277,14 +277,14 @@ def reverse_walk(
     origins: [B] int32, where the walks start; DEAD where not ok.
     ok: [B] bool, False where a row without in-edges was met too early.
   """
-  rows = checks.rows(rows, len(predecessors.indptr) - 1, 'rows', 0)
-  steps = checks.rows(steps, 2**31, 'steps', 0)
-  seeds = checks.seeds(seeds)
-  checks.same_length(rows=rows, steps=steps, seeds=seeds)
+  rows = calls.rows(rows, len(predecessors.indptr) - 1, 'rows', 0)
+  steps = calls.rows(steps, 2**31, 'steps', 0)
+  seeds = calls.seeds(seeds)
+  calls.same_length(rows=rows, steps=steps, seeds=seeds)
   edges = (
-    checks.frozen(predecessors.indptr, np.int32),
-    checks.frozen(predecessors.sources, np.int32),
-    checks.frozen(predecessors.labels, np.int8),
+    calls.frozen(predecessors.indptr, np.int32),
+    calls.frozen(predecessors.sources, np.int32),
+    calls.frozen(predecessors.labels, np.int8),
   )
   return _reverse_walk(*edges, rows, steps, seeds)
 
@@ -500,16 +500,16 @@ def boundary(
   """
   columns = {'first': first, 'second': second}
   columns |= {'first_goal': first_goal, 'second_goal': second_goal}
-  delta, *states = checks.states(delta, **columns)
+  delta, *states = calls.states(delta, **columns)
   pairs = tuple(states)
   if not 1 <= depth <= 127:
     raise core.InputError(f'depth is {depth}; expected 1..127')
   # Without rules all labels are followed, to any row.
-  rules = (checks.frozen(np.ones((0, 0)), bool),) * 2
+  rules = (calls.frozen(np.ones((0, 0)), bool),) * 2
   if published is not None:
     rules = _published(delta, *published, depth)
     # That program knows no end label: no row is a goal.
-    nowhere = checks.frozen(np.full(len(pairs[0]), checks.NONE), np.int32)
+    nowhere = calls.frozen(np.full(len(pairs[0]), calls.NONE), np.int32)
     pairs = *pairs[:2], nowhere, nowhere
   return Suffixes(*_boundary(delta, rules, pairs, depth, end_first))
 
@@ -550,7 +550,7 @@ def _published(
   for left in range(1, depth + 1):
     # DEAD reads the last row here, which `allowed` masks.
     alive[:, left] = (allowed & alive[delta, left - 1]).any(1)
-  return checks.frozen(allowed, bool), checks.frozen(alive, bool)
+  return calls.frozen(allowed, bool), calls.frozen(alive, bool)
 
 
 @njit

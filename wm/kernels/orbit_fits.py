@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 from wm.kernels.orbits import GRAVITY
 
@@ -118,12 +118,12 @@ def foretold(
   covariance, step: as of `Fits`.
   """
   arrays = (
-    checks.frozen(theta, np.float64),
-    checks.frozen(covariance, np.float64),
-    checks.frozen(step, np.float64),
-    checks.frozen(rows, np.int64),
+    calls.frozen(theta, np.float64),
+    calls.frozen(covariance, np.float64),
+    calls.frozen(step, np.float64),
+    calls.frozen(rows, np.int64),
   )
-  place, error = chunked_calls.run_rows(_foretold, arrays)
+  place, error = calls.run_rows(_foretold, arrays)
   return place, error
 
 
@@ -189,11 +189,11 @@ def fit(
       f'expected at least {FEWEST}'
     )
   arrays = (
-    checks.frozen(planet, np.float64),
-    checks.frozen(sun, np.float64),
-    checks.frozen(step, np.float64),
+    calls.frozen(planet, np.float64),
+    calls.frozen(sun, np.float64),
+    calls.frozen(step, np.float64),
   )
-  theta, squares, inverse = chunked_calls.run_rows(_fits, arrays)
+  theta, squares, inverse = calls.run_rows(_fits, arrays)
   seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
   # Rounding to bins adds a variance of width^2 / 12 to each coordinate; the
   # residual variance per degree of freedom is compared with it.
@@ -636,8 +636,8 @@ def fit_power(
   whole = fit(planet, sun, step, width)
   part = fit(planet[:, first], sun[:, first], step, width)
   arrays = planet, sun, step, whole.theta, part.theta
-  frozen = tuple(checks.frozen(array, np.float64) for array in arrays)
-  power, squares, inverse = chunked_calls.run_rows(_powers, frozen, noise)
+  frozen = tuple(calls.frozen(array, np.float64) for array in arrays)
+  power, squares, inverse = calls.run_rows(_powers, frozen, noise)
   seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
   free = np.maximum(seen - PATH_SIZE, 1)
   error = np.sqrt(np.maximum(inverse, 0)) * noise

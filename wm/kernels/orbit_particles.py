@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 from wm.kernels.orbits import (
   GRAVITY,
@@ -131,7 +131,7 @@ def observe(
     raise core.InputError(
       f'{clouds.shape[1]} particles were given; expected at least 16'
     )
-  for rows in chunked_calls.slices(len(clouds), 8):
+  for rows in calls.slices(len(clouds), 8):
     args = clouds[rows], alive[rows], bins[rows], tokens[rows], priors[rows]
     _observe_all(*args, sweeps, grid.box, grid.per_unit, seeds[rows])
 
@@ -162,7 +162,7 @@ def counts(
 
   tokens: [R] int64 place of the next one; what is outside the box is left out.
   """
-  return chunked_calls.run_rows(
+  return calls.run_rows(
     _counts,
     (clouds, alive, tokens, priors),
     *(grid.box, grid.per_unit, grid.bins),

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
 GRAVITY = 39.4784176044  # AU^3 / (year^2 solar mass), 4 pi^2.
@@ -102,12 +102,12 @@ def _arrays(systems: Systems) -> tuple[np.ndarray, ...]:
   )
   total = systems.star + systems.mass.sum(1)
   return (
-    checks.frozen(elements, np.float64),
-    checks.frozen(systems.mass / total[:, None], np.float64),
-    checks.frozen(systems.planets, np.int64),
-    checks.frozen(systems.centre, np.float64),
-    checks.frozen(systems.step, np.float64),
-    checks.frozen(systems.pinned, np.bool_),
+    calls.frozen(elements, np.float64),
+    calls.frozen(systems.mass / total[:, None], np.float64),
+    calls.frozen(systems.planets, np.int64),
+    calls.frozen(systems.centre, np.float64),
+    calls.frozen(systems.step, np.float64),
+    calls.frozen(systems.pinned, np.bool_),
   )
 
 
@@ -116,7 +116,7 @@ def positions(systems: Systems, rows: int) -> np.ndarray:
 
   Frame after frame; the last one may be cut.
   """
-  return chunked_calls.run_rows(_positions, _arrays(systems), rows)
+  return calls.run_rows(_positions, _arrays(systems), rows)
 
 
 @njit
@@ -139,7 +139,7 @@ def states(systems: Systems, rows: int) -> np.ndarray:
   """
   orbits, _, planets, _, steps, _ = _arrays(systems)
   arrays = orbits, planets, steps
-  return chunked_calls.run_rows(_states, arrays, rows)
+  return calls.run_rows(_states, arrays, rows)
 
 
 @njit(error_model='numpy')
@@ -182,7 +182,7 @@ def bins(
     outside: [N] int64, rows whose position is outside of the box.
   """
   rest = rows, float(box), num / (2 * box), num
-  return chunked_calls.run_rows(_bins, _arrays(systems), *rest)
+  return calls.run_rows(_bins, _arrays(systems), *rest)
 
 
 @njit(error_model='numpy')

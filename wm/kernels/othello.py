@@ -24,7 +24,7 @@ import numpy as np
 
 from wm import core
 from wm.core import resources
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.bits import bit, lowest, popcount, without_lowest
 from wm.kernels.base.jit import njit
 
@@ -56,7 +56,7 @@ def squares(size: int = 8) -> np.ndarray:
   edge = (8 - size) // 2
   lines = range(edge, edge + size)
   bits = [8 * row + column for row in lines for column in lines]
-  return checks.frozen([b for b in bits if b not in CENTRE], np.uint8)
+  return calls.frozen([b for b in bits if b not in CENTRE], np.uint8)
 
 
 @functools.cache
@@ -64,7 +64,7 @@ def tokens_of(size: int = 8) -> np.ndarray:
   """[64] int32 token of each bit, 0 where no move is made, read-only."""
   tokens = np.zeros(64, np.int32)
   tokens[squares(size)] = np.arange(1, len(squares(size)) + 1)
-  return checks.frozen(tokens, np.int32)
+  return calls.frozen(tokens, np.int32)
 
 
 @functools.cache
@@ -76,8 +76,8 @@ def mask(size: int) -> np.uint64:
 def checked(position: Position) -> Position:
   """The position frozen; raises InputError where sizes differ."""
   kinds = zip(position, (np.uint64, np.uint64, np.int8), strict=True)
-  black, white, side = (checks.frozen(np.atleast_1d(c), k) for c, k in kinds)
-  checks.same_length(black=black, white=white, side=side)
+  black, white, side = (calls.frozen(np.atleast_1d(c), k) for c, k in kinds)
+  calls.same_length(black=black, white=white, side=side)
   return black, white, side
 
 
@@ -123,8 +123,8 @@ def advance(
     ok: [B] bool, False where the move is illegal; the position then stays.
   """
   position = checked(position)
-  bits = checks.frozen(np.atleast_1d(bits), np.int32)
-  checks.same_length(black=position[0], bits=bits)
+  bits = calls.frozen(np.atleast_1d(bits), np.int32)
+  calls.same_length(black=position[0], bits=bits)
   return _advance(*position, bits, mask(size))
 
 
@@ -165,9 +165,9 @@ def replay(
     white: [N] uint64.
     side: [N] int8.
   """
-  rows = checks.games(np.atleast_2d(tokens), lengths, 'tokens')
+  rows = calls.games(np.atleast_2d(tokens), lengths, 'tokens')
   board = squares(size), mask(size)
-  return chunked_calls.run_rows(_replay, rows, *board)
+  return calls.run_rows(_replay, rows, *board)
 
 
 @njit
@@ -197,9 +197,9 @@ def replay_labels(
   Of the squares, row by row, 0 empty, 1 black, 2 white; then of the side. 0
   from the first illegal token on and past a row's length.
   """
-  rows = checks.games(np.atleast_2d(tokens), lengths, 'tokens')
+  rows = calls.games(np.atleast_2d(tokens), lengths, 'tokens')
   board = squares(size), mask(size)
-  return chunked_calls.run_rows(_replay_labels, rows, *board, size)
+  return calls.run_rows(_replay_labels, rows, *board, size)
 
 
 @njit

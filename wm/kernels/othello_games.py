@@ -12,7 +12,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import othello
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.bits import (
   below,
   bit,
@@ -96,7 +96,7 @@ def play(
     )
 
   # A game by search may take a second, so the first call plays a single game.
-  return chunked_calls.run(games, num, 1 if policy == 'search' else 64)
+  return calls.run(games, num, 1 if policy == 'search' else 64)
 
 
 @njit
@@ -181,7 +181,7 @@ def _evaluation(size: int) -> tuple[np.uint64, np.ndarray, int]:
     for column, right in ((low, 1), (high, -1))
   ]
   corners = np.uint64(sum(1 << corner for corner, _ in beside))
-  return corners, checks.frozen(beside, np.int64), 3 * size * size // 4
+  return corners, calls.frozen(beside, np.int64), 3 * size * size // 4
 
 
 @njit
@@ -348,9 +348,9 @@ def transpositions(
       f'sweeps {sweeps}, window {window}, opening {opening}; expected '
       'sweeps >= 0 and 2 <= window <= opening <= 12'
     )
-  rows = checks.games(np.atleast_2d(tokens), lengths, 'tokens')
-  seeds = checks.seeds(seeds)
-  checks.same_length(tokens=rows[0], seeds=seeds)
+  rows = calls.games(np.atleast_2d(tokens), lengths, 'tokens')
+  seeds = calls.seeds(seeds)
+  calls.same_length(tokens=rows[0], seeds=seeds)
   # Compiled code trusts the tokens: they are checked here, once.
   steps = othello.replay(*rows, size)[0]
   if (steps < rows[1]).any():
@@ -360,7 +360,7 @@ def transpositions(
       f'{steps[row] + 1}; expected legal moves from the start'
     )
   board = othello.squares(size), othello.tokens_of(size), othello.mask(size)
-  return chunked_calls.run_rows(
+  return calls.run_rows(
     _transpositions, (*rows, seeds), *board, sweeps, window, opening
   )
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks
+from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
 # Classes of answers: a table of all states and classes is kept.
@@ -74,9 +74,9 @@ def count(
     )
   pairs = _pairs(state), _pairs(group), len(state) * (len(state) - 1) // 2
   agree = _agreements(
-    checks.frozen(answers, np.uint8),
-    checks.frozen(state, np.int32),
-    checks.frozen(of_state, np.int32),
+    calls.frozen(answers, np.uint8),
+    calls.frozen(state, np.int32),
+    calls.frozen(of_state, np.int32),
     most + 1,
   )
   # Within states, within legal sets, all: each holds the one before.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import layout
 from wm.kernels.chess.san import byte_table, read_spans
@@ -93,7 +93,7 @@ class GameMoves(NamedTuple):
 def _bytes(text: bytes | np.ndarray) -> np.ndarray:
   if isinstance(text, bytes | bytearray | memoryview):
     text = np.frombuffer(text, np.uint8)
-  return checks.frozen(text, np.uint8)
+  return calls.frozen(text, np.uint8)
 
 
 def split(text: bytes | np.ndarray, final: bool = True) -> Text:
@@ -172,8 +172,8 @@ def read(
     lasts: [N] last + 1 byte of it.
   """
   text = _bytes(text)
-  firsts = checks.frozen(firsts, np.int64)
-  lasts = checks.frozen(lasts, np.int64)
+  firsts = calls.frozen(firsts, np.int64)
+  lasts = calls.frozen(lasts, np.int64)
   inside = firsts.shape == lasts.shape and firsts.ndim == 1
   if (
     not inside
@@ -188,7 +188,7 @@ def read(
   def call(rows: slice) -> tuple[np.ndarray, ...]:
     return read_spans(text, firsts[rows], lasts[rows], opening)
 
-  return GameMoves(*chunked_calls.run(call, len(firsts)))
+  return GameMoves(*calls.run(call, len(firsts)))
 
 
 @njit

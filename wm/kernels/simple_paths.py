@@ -18,7 +18,7 @@ import numpy as np
 
 from wm import core
 from wm.core import resources
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
 MOST = 50_000_000  # Paths; their labels take 1 GB.
@@ -76,7 +76,7 @@ def _count(
 ) -> tuple[np.ndarray, np.ndarray]:
   indptr, heads, _ = graph
   totals = np.zeros((2, len(indptr) - 1), np.int64)
-  for rows in chunked_calls.slices(totals.shape[1], first=1):
+  for rows in calls.slices(totals.shape[1], first=1):
     _count_from(indptr, heads, rows.start, rows.stop, longest, most, totals)
     if totals[0].sum() > most:
       break
@@ -115,7 +115,7 @@ def list_paths(
   size = len(graph[1])
   # Without labels: [0, E].
   labels = np.asarray(labels, np.int32).reshape(len(labels), size)
-  labels = checks.frozen(labels, np.int32)
+  labels = calls.frozen(labels, np.int32)
   paths, edges = _count(graph, longest or nodes, most)
   # Counted before anything is held; a count that stopped is above `most`.
   if paths.sum() > most:
@@ -140,7 +140,7 @@ def list_paths(
   offsets = np.zeros(total + 1 if listed else 0, np.int64)
   flat = np.empty(int(starts[-1]) if listed else 0, np.int32)
   # One source at first: it alone may have millions of paths.
-  for rows in chunked_calls.slices(nodes, first=1):
+  for rows in calls.slices(nodes, first=1):
     _fill(
       *graph,
       labels,
@@ -213,17 +213,17 @@ def _fill(
 
 def _graph(source: Any, target: Any, nodes: int) -> tuple[np.ndarray, ...]:
   """Edges by source: indptr [nodes + 1], heads [E] and numbers [E], int32."""
-  source = checks.rows(source, nodes, 'source', 0)
-  target = checks.rows(target, nodes, 'target', 0)
-  checks.same_length(source=source, target=target)
+  source = calls.rows(source, nodes, 'source', 0)
+  target = calls.rows(target, nodes, 'target', 0)
+  calls.same_length(source=source, target=target)
   # Stable: edges of a node stay in order of number, which orders the paths.
   order = np.argsort(source, kind='stable')
   indptr = np.zeros(nodes + 1, np.int32)
   np.cumsum(np.bincount(source, minlength=nodes), out=indptr[1:])
   return (
-    checks.frozen(indptr, np.int32),
-    checks.frozen(target[order], np.int32),
-    checks.frozen(order, np.int32),
+    calls.frozen(indptr, np.int32),
+    calls.frozen(target[order], np.int32),
+    calls.frozen(order, np.int32),
   )
 
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.bits import splitmix
 from wm.kernels.base.jit import njit
 
@@ -163,8 +163,8 @@ def search(
   x, logs = x[:, rows], loss == 'log'
   aim = np.log(y[:, rows]) if logs else y[:, rows]
   results = _FormulaSearch(
-    checks.frozen(x, np.float64),
-    checks.frozen(aim, np.float64),
+    calls.frozen(x, np.float64),
+    calls.frozen(aim, np.float64),
     logs,
     count(len(names), size),
   ).run()
@@ -606,7 +606,7 @@ class _FormulaSearch:
     self, op: int, lefts: list[int], rights: list[int], same: bool, n: int
   ) -> None:
     first, unary, keep = lefts[0], op in UNARY, n < self.sizes
-    for rows in chunked_calls.slices(lefts[1] - first):
+    for rows in calls.slices(lefts[1] - first):
       span = first + rows.start, first + rows.stop
       args = span, tuple(rights), same, unary, keep, self.logs
       _combine_pairs(self.table, self.goal, op, *args)

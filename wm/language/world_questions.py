@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import inputs, registry, trust
+from wm.core import inputs, plugins, registry
+from wm.core.measure import lacks
 from wm.core.queries import Answer, Query
 from wm.core.verbal import PromptStyle, Verbal
-from wm.evaluation import needs, query_plans, statistics
+from wm.evaluation import query_plans, statistics
 from wm.evaluation import scoring as trials
 from wm.models import language
 from wm.models.serving import llm_predictor, provider, replies
@@ -134,7 +135,7 @@ def default_metrics(world: core.World) -> list[str]:
   for spec in METRICS:
     metric = registry.make('metric', spec)
     drawn = vars(metric).get('states') == 'drawn'
-    missing = needs.lacks(metric, llm_predictor.LanguageModel, type(world))
+    missing = lacks(metric, llm_predictor.LanguageModel, type(world))
     if not missing and (isinstance(world, core.Prefixed) or not drawn):
       specs.append(spec)
   return specs
@@ -158,7 +159,7 @@ def settings(
     InputError: see query_plans.plans and LanguageModel.
   """
   # Files of the user's are loaded where the user has named them.
-  trust.allow(*registry.files([base.world, base.before, *base.metrics]))
+  plugins.allow(*registry.files([base.world, base.before, *base.metrics]))
   world = made_world(base.world)
   checked = [
     _askable(registry.make('metric', spec), world)
@@ -190,7 +191,7 @@ def settings(
 
 def _askable(metric: core.Metric, world: core.World) -> core.Metric:
   """The metric; InputError where no language model can be asked by it."""
-  if missing := needs.lacks(metric, llm_predictor.LanguageModel, type(world)):
+  if missing := lacks(metric, llm_predictor.LanguageModel, type(world)):
     available = ', '.join(default_metrics(world)) or 'none'
     raise core.InputError(
       f'{registry.spec(metric)} needs {missing[0].__name__}, which '

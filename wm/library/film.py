@@ -15,7 +15,7 @@ from wm.metrics import force_law
 from wm.options import takes
 from wm.options.calls import Amount, Count, Loading, Path
 from wm.reporting import film as films
-from wm.runtime import files, partial_results, provenance
+from wm.runtime import files, provenance
 
 # AU^3 / (year^2 solar mass).
 GRAVITY = 4 * np.pi**2
@@ -213,7 +213,7 @@ def _forces(
   assert isinstance(predictor, core.Adaptable)  # By `_force_metric`.
   origin = provenance.Reader().of(metric, world, loaded.origin.inputs)
   cached = not (origin.unknown or loaded.origin.unknown)
-  mark = partial_results.digest(
+  mark = files.hash_of(
     [
       *(registry.spec(metric), registry.spec(world), seed, shown.tokens),
       sorted(origin.inputs.items()),

@@ -317,7 +317,7 @@ class _ShownStates(NamedTuple):
     """Those of sampled sequences, each row of which has one state."""
     states = world.hidden_states(sequences)
     ends = np.zeros(sequences.tokens.shape, bool)
-    width = core.latent.row_width(world)
+    width = core.capabilities.row_width(world)
     ends[:, world.prompt_len + width - 1 : -1 : width] = True
     return cls(sequences.tokens, states, ends)
 

@@ -6,7 +6,7 @@ Vafa et al. 2024, section 3.1 and table 1, with the sharper variants.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -114,17 +114,28 @@ class Metric(core.Metric):
       states=world.init(num),
       silent=np.zeros(num, np.int64),
     )
-    taken = supports.after(self, world, rule, sequences)
+    supported: Callable[[np.ndarray, int], np.ndarray] | None = None
+    if self.support != 'all':
+      supported = _supported(supports.Support.of(self, world, rule), sequences)
     for position in membership.positions(
       predictor, world, sequences, first, drawn
     ):
-      _add(position, rule, judged, taken(position.rows, position.length))
+      taken = supported and supported(position.rows, position.length)
+      _add(position, rule, judged, taken)
     columns = _pictured(world, sequences, judged)
     return _scores(judged, groups, columns)
 
 
 _QUANTITIES = ('validity', 'valid_mass', *membership.SETS)
 _SETS = slice(-len(membership.SETS), None)
+
+
+def _supported(
+  support: supports.Support, sequences: core.Sequences
+) -> Callable[[np.ndarray, int], np.ndarray]:
+  """Supported tokens [R, V] after so many tokens of rows [R] of sequences."""
+  memory, _ = support.follow(sequences.tokens, sequences.lengths)
+  return lambda rows, length: support.next(memory[rows, length])[0]
 
 
 def _drawn(

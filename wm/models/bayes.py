@@ -77,7 +77,7 @@ class Model(core.Model):
     del seed
     if not isinstance(world, core.Generative):
       raise core.InputError(
-        f'bayes: {core.latent.lacks_law(type(world))}; available: '
+        f'bayes: {core.capabilities.lacks_law(type(world))}; available: '
         "'oracle()', uniform over what is legal"
       )
     replan = self.off == 'replan'

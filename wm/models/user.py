@@ -398,7 +398,7 @@ def _cut(
   lengths = np.minimum(sequences.lengths, size)
   lengths = np.ceil(lengths * np.resize(parts, num)).astype(int)
   lengths = np.maximum(lengths, 1)
-  tokens = stateless.padded(sequences.tokens, lengths, num, size)
+  tokens = core.predictor.padded(sequences.tokens, lengths, num, size)
   at = np.linspace(0, lengths - 1, places, axis=1).round().astype(int)
   return CheckInput(tokens, lengths, at)
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, capabilities, registry, trust, verbal
+from wm.core import basics, capabilities, plugins, registry, verbal
 from wm.reporting.collect import Entry
 
 TITLES = {
@@ -377,7 +377,7 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
 
 def is_known(name: str) -> bool:
   """Is it a plug-in of wm, or in a file that may run?"""
-  return all(map(trust.allowed, registry.files(name)))
+  return all(map(plugins.allowed, registry.files(name)))
 
 
 def metric_class(name: str) -> type[core.Metric]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs
+from wm.core.measure import lacks
 from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
 
@@ -190,7 +190,7 @@ def unchecked_cautions(runs: Sequence[Run]) -> list[str]:
     for name in registry.names('metric')
     if name not in measured
     and (cls := registry.find('metric', name)).cautions
-    and any(not needs.lacks(cls, world) for world in worlds)
+    and any(not lacks(cls, world) for world in worlds)
   ]
   if not names:
     return []

@@ -251,7 +251,7 @@ def _advice(world: str) -> str:
     return f'No ceiling: {kind} is not run.'
   of = registry.find('world', kind)
   if not issubclass(of, core.Generative):
-    return f'No ceiling: {core.latent.lacks_law(of)}.'
+    return f'No ceiling: {core.capabilities.lacks_law(of)}.'
   return (
     f'No ceiling of {world}: wm.score(\'bayes()\', metrics, "{world}") or '
     "launch/score.py --model='bayes()' measures it, "

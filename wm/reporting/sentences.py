@@ -18,7 +18,7 @@ import pandas as pd
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs
+from wm.core.measure import lacks
 from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
 
@@ -161,7 +161,7 @@ def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
   sides = {
     side
     for name in {*metrics, *registry.names('metric')}
-    if not needs.lacks(metric := catalog.metric_class(name), of)
+    if not lacks(metric := catalog.metric_class(name), of)
     for side in metric.shows.values()
     if side not in metric.side_needs or core.can(of, metric.side_needs[side])
   }

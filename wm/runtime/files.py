@@ -10,6 +10,7 @@ names the holder and is removed when the lock is released.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import functools
 import glob
@@ -23,8 +24,11 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from wm import core
 from wm.core import inputs
@@ -509,3 +513,63 @@ def _holder(path: Path) -> str:
     if number:
       return f'another process ({number} on {host})'
   return 'another process'
+
+
+_STORE: contextvars.ContextVar[tuple[Path, str] | None] = (
+  contextvars.ContextVar('partial_results', default=None)
+)
+
+
+@contextlib.contextmanager
+def partial_results(folder: str | Path, mark: str) -> Iterator[None]:
+  """Keeps parts in a folder; removes it once the work is whole.
+
+  mark: what all parts depend on besides, such as versions of the code.
+  """
+  token = _STORE.set((Path(folder), mark))
+  try:
+    yield
+  finally:
+    _STORE.reset(token)
+  shutil.rmtree(folder, ignore_errors=True)
+
+
+def stores_parts() -> bool:
+  """Are parts kept? If not, nothing needs a hash."""
+  return _STORE.get() is not None
+
+
+def hash_of(things: Iterable[Any]) -> str:
+  """Hash of arrays, by type, shape and content, and of other things' repr."""
+  hasher = hashlib.sha256()
+  for thing in things:
+    if isinstance(thing, np.ndarray):
+      hasher.update(f'{thing.dtype.str}{thing.shape}'.encode())
+      hasher.update(np.ascontiguousarray(thing).data)
+    else:
+      hasher.update(repr(thing).encode())
+    hasher.update(b'\0')
+  return hasher.hexdigest()
+
+
+def part(
+  name: str, make: Callable[[], tuple[np.ndarray, ...]]
+) -> tuple[np.ndarray, ...]:
+  """Loads the arrays cached under `name`, or computes and caches them.
+
+  name: `hash_of` of all that they depend on. A file that is damaged is made
+    anew.
+  """
+  store = _STORE.get()
+  if store is None:
+    return make()
+  folder, mark = store
+  path = folder / f'{hash_of([mark, name])}.npz'
+  try:
+    with np.load(path, allow_pickle=False) as file:
+      return tuple(file[f'arr_{k}'] for k in range(len(file.files)))
+  except (FileNotFoundError, zipfile.BadZipFile, ValueError, EOFError):
+    arrays = make()
+  with replacing(path) as temporary, open(temporary, 'wb') as file:
+    np.savez(file, *arrays)
+  return arrays

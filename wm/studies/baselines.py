@@ -16,7 +16,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs
+from wm.core.measure import lacks
 
 REPLANNING = "bayes(off='replan')"
 CEILINGS = {'bayes': 'bayes()', 'bayes_replanning': REPLANNING}
@@ -116,7 +116,7 @@ def added(
     baseline
     for baseline in asked
     if not all(
-      needs.lacks(metric, baseline.model.gives[0], type(baseline.world))
+      lacks(metric, baseline.model.gives[0], type(baseline.world))
       for metric in metrics
     )
   ]
@@ -141,7 +141,7 @@ def _subjects(rows: Sequence[Scored]) -> list[Scored]:
 def _ceiling(spec: str, world: core.World) -> core.Model | str:
   """A ceiling of a world, or why it has none."""
   if not isinstance(world, core.Generative):
-    return f'No ceiling: {core.latent.lacks_law(type(world))}.'
+    return f'No ceiling: {core.capabilities.lacks_law(type(world))}.'
   try:
     model: core.Model = registry.make('model', spec)
   except core.InputError as error:

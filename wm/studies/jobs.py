@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 import wm
-from wm.core import trust
+from wm.core import plugins
 from wm.runtime import files, progress, stopping
 
 try:
@@ -192,7 +192,7 @@ class JobPool:
     """Runs the process; its exit code, and where its part of the log begins."""
     root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
     paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
-    env = {**os.environ, **trust.environment()}
+    env = {**os.environ, **plugins.trust_environment()}
     env['PYTHONPATH'] = os.pathsep.join(paths)
     if self.devices:
       env['CUDA_VISIBLE_DEVICES'] = self.devices[slot % len(self.devices)]

@@ -25,13 +25,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import registry, trust
+from wm.core import plugins, registry
 from wm.library import calls, report
 from wm.library.calls import Log
 from wm.options import check, takes
 from wm.options.calls import Path, Scoring, Sweeping
 from wm.options.training import Training
-from wm.runtime import files, partial_results, provenance
+from wm.runtime import files, provenance
 from wm.studies import grid as grids
 from wm.studies import jobs as pools
 
@@ -229,7 +229,7 @@ def runs_of(
         f'no setting of a run is called {name!r}; '
         + registry.suggest(name, [*defaults])
       )
-  trust.allow(*registry.files([dict(given), *map(_values, grid)]))
+  plugins.allow(*registry.files([dict(given), *map(_values, grid)]))
   before = (
     grids.winners(options.winners_of, options.top)
     if options.winners_of
@@ -381,7 +381,7 @@ def _marked(
       origin = reader.of(world, *metrics, model, *code, [str(path)])
     return {
       **asked,
-      'origin': partial_results.digest([sorted(origin.inputs.items())]),
+      'origin': files.hash_of([sorted(origin.inputs.items())]),
     }
 
   return mark

@@ -29,7 +29,6 @@ import orbax.checkpoint as ocp
 
 from wm import core
 from wm.core import inputs, registry
-from wm.data import sampling
 from wm.models.nn import network
 from wm.models.serving import networks
 from wm.options.training import Training
@@ -190,7 +189,7 @@ class Checkpoints:
     # Orbax turns it into text in a thread of its own, while training goes on.
     progress = copy.deepcopy(progress)
     # Flat, by path: a restore does not depend on optax's classes.
-    opt = state_lib.flatten(state.opt)
+    opt = network.flatten(state.opt)
     # Orbax deletes while it saves: what to keep must be known before.
     self._policy.best = (progress['best'] or {}).get('step')
     args = ocp.args.Composite(
@@ -250,7 +249,7 @@ class Checkpoints:
   def state(self, step: int, abstract: state_lib.State) -> state_lib.State:
     """The whole state, placed as `abstract` says; raises InputError."""
     params = self._arrays(step, 'params', abstract.params)
-    flat = state_lib.flatten(abstract.opt)
+    flat = network.flatten(abstract.opt)
     opt = self._arrays(step, 'opt', flat)
     # opt is saved flat, by path: rebuilt in the optimizer's own tree.
     treedef = jax.tree.structure(abstract.opt)
@@ -386,7 +385,7 @@ def load(
       f'{about["model"]}'
     )
   world = world or registry.make('world', about['world'])
-  if sampling.vocab_sha256(world) != about['vocab_sha256']:
+  if core.world.vocab_sha256(world) != about['vocab_sha256']:
     raise core.InputError(
       f'{run} was trained on the vocabulary of {about["world"]}; '
       f'{registry.spec(world)} has another'
@@ -487,9 +486,9 @@ def _predictor(
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
-      for path, leaf in state_lib.shapes(shape).items()
+      for path, leaf in shape.shapes.items()
     }
-    params = state_lib.tree(shape, store.params(step, abstract))
+    params = shape.tree(store.params(step, abstract))
     max_len = network.max_supported_length(shape, world.max_len)
     heldout = store.progress(step).get('heldout')
     digest = store.digest(step)

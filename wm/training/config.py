@@ -32,7 +32,7 @@ def describe(
     'world_version': world.version,
     'model_version': model.version,
     'max_len': world.max_len,
-    'vocab_sha256': sampling.vocab_sha256(world),
+    'vocab_sha256': core.world.vocab_sha256(world),
     'data_sha256': hashlib.sha256(hashes.encode()).hexdigest(),
   }
 

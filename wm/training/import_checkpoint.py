@@ -24,7 +24,6 @@ from flax import nnx
 
 from wm import core
 from wm.core import inputs, registry
-from wm.data import sampling
 from wm.models import transformer
 from wm.models.nn import network
 from wm.runtime import files
@@ -353,7 +352,7 @@ def import_gpt2(
     # Started again after it was done, it says what is there.
     if store.last() is None:
       # Step 0 of a run that has no optimizer: it is scored, not trained on.
-      start = state.State(state.flatten(arrays), {'count': jnp.zeros(())})
+      start = state.State(network.flatten(arrays), {'count': jnp.zeros(())})
       store.save(0, start, run_log.fresh())
       store.wait()
     folder = str(store.folder / str(store.last()))
@@ -385,5 +384,5 @@ def _describe(
     'model': registry.spec(model),
     'model_version': model.version,
     'max_len': world.max_len,
-    'vocab_sha256': sampling.vocab_sha256(world),
+    'vocab_sha256': core.world.vocab_sha256(world),
   }

@@ -479,7 +479,7 @@ class Trainer:
     self.shape = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
-    shapes = state_lib.shapes(self.shape)
+    shapes = self.shape.shapes
     matrices = state_lib.matrix_axes(self.shape)
     self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices

@@ -45,45 +45,9 @@ class State(NamedTuple):
   opt: Any
 
 
-def _key(entry: Any) -> str:
-  for field in ('key', 'name', 'idx'):
-    if hasattr(entry, field):
-      return str(getattr(entry, field))
-  return str(entry)
-
-
-def paths(tree: Any) -> list[str]:
-  """Dotted paths of the leaves of a pytree, in its own order."""
-  # ('blocks', 0, 'mlp', 'kernel', 'value') -> 'blocks.0.mlp.kernel'
-  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-  names = [[_key(entry) for entry in path] for path, _ in leaves]
-  # NNX variables hold their array under a last key of their own.
-  return [
-    '.'.join(name[:-1] if name[-1] in ('value', 'raw_value') else name)
-    for name in names
-  ]
-
-
-def flatten(tree: Any) -> Arrays:
-  """Path -> leaf."""
-  return dict(zip(paths(tree), jax.tree.leaves(tree), strict=True))
-
-
-def shapes(shape: network.NetworkSpec) -> Shapes:
-  """Path -> shape and dtype of each parameter of a network."""
-  return flatten(shape.abstract)
-
-
-def tree(shape: network.NetworkSpec, params: Arrays) -> Any:
-  """Parameters as the network's own tree."""
-  treedef = jax.tree.structure(shape.abstract)
-  leaves = [params[path] for path in paths(shape.abstract)]
-  return jax.tree.unflatten(treedef, leaves)
-
-
 def merge(shape: network.NetworkSpec, params: Arrays) -> network.Network:
   """The network with these parameters."""
-  return nnx.merge(shape.graph, tree(shape, params))
+  return nnx.merge(shape.graph, shape.tree(params))
 
 
 def mesh(data: int, model: int) -> Mesh:
@@ -127,7 +91,7 @@ def state_shardings(
   everywhere = NamedSharding(mesh, P())
 
   def place(path: Any, leaf: jax.ShapeDtypeStruct) -> NamedSharding:
-    name = _key(path[-1])
+    name = jax.tree_util.keystr(path[-1:], simple=True)
     # A moment has the name and the shape of its parameter; all else, such as a
     # counter, is on every device.
     same = name in params and leaf.shape == abstract.params[name].shape
@@ -168,7 +132,7 @@ def create(
   def init(seed: jax.Array) -> State:
     # Within jit: each device makes its own part, by the same random bits.
     built = shape.build(nnx.Rngs(jax.random.key(seed)))
-    params = flatten(nnx.split(built)[1])
+    params = network.flatten(nnx.split(built)[1])
     return State(params, optimizer.init(params))
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)

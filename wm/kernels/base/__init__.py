@@ -2,7 +2,7 @@
 
 jit          numba.njit on first use, with a cache that sees changes of
              imported files
-checks       of arguments; chunked_calls: long calls that Ctrl-C can stop
+calls        checks of arguments; slices of long calls that Ctrl-C can stop
 bits         popcount and the like, random numbers
 words        64-bit words of two uint32, in JAX
 """

@@ -14,7 +14,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics
-from wm.kernels.base import chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, popcount
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
@@ -82,7 +82,7 @@ def _replay(
     np.full((num * judged, plies + 1), -1, np.int8),
   )
   rules = layout.legal_ep(ep), _stop(stop)
-  for rows in chunked_calls.slices(num):
+  for rows in calls.slices(num):
     first = starts[rows] if len(starts) > 1 else starts
     parts = (array[rows] for array in results)
     _replay_games(moves[rows], lengths[rows], first, *rules, *parts)
@@ -187,7 +187,7 @@ def play(
   shown = np.zeros((num * bool(labels), most + 1, LABELS), np.uint8)
   rules = layout.legal_ep(labels or 'raw'), _stop(stop), weights(policy)
   results = moves, lengths, codes, shown
-  for rows in chunked_calls.slices(num):
+  for rows in calls.slices(num):
     if not _play(row, seeds[rows], *rules, *(a[rows] for a in results)):
       raise core.InputError(
         f'start row {row[:WORDS].tolist()}; expected a board, one king a side'

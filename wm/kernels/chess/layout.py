@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks
+from wm.kernels.base import calls
 
 WORDS, LABELS, PACKED = 11, 75, 64 * 64 * 5
 MOST_MOVES = 256  # a position has at most 218
@@ -64,14 +64,14 @@ def rows(rows: Any, name: str = 'rows') -> np.ndarray:
     raise core.InputError(
       f'{name} have shape {rows.shape}; expected [B, at least {WORDS}]'
     )
-  return checks.frozen(rows, np.int32)
+  return calls.frozen(rows, np.int32)
 
 
 def games(
   moves: Any, lengths: Any, starts: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Checked [N, L] int32, [N] int32 and [1 or N, >= 11] int32, frozen."""
-  moves, lengths = checks.games(moves, lengths, 'moves')
+  moves, lengths = calls.games(moves, lengths, 'moves')
   return moves, lengths, start_rows(starts, len(moves))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, splitmix
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
@@ -70,10 +70,10 @@ def transpositions(
       f'sweeps >= 0 and 3 <= window <= opening <= {WIDEST}'
     )
   start = layout.start() if start is None else start
-  moves = checks.frozen(np.atleast_2d(moves), np.int32)
-  lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
-  seeds = checks.seeds(seeds)
-  checks.same_length(moves=moves, lengths=lengths, seeds=seeds)
+  moves = calls.frozen(np.atleast_2d(moves), np.int32)
+  lengths = calls.frozen(np.atleast_1d(lengths), np.int32)
+  seeds = calls.seeds(seeds)
+  calls.same_length(moves=moves, lengths=lengths, seeds=seeds)
   # Compiled code trusts the moves: they are checked here, once.
   steps = games.replay(moves, lengths, start)[0]
   if (steps < lengths).any():
@@ -82,9 +82,9 @@ def transpositions(
       f'row {row} has an illegal move {moves[row, steps[row]]} at ply '
       f'{steps[row] + 1}; expected legal moves from the start'
     )
-  start = checks.frozen(np.asarray(start)[: layout.WORDS], np.int32)
+  start = calls.frozen(np.asarray(start)[: layout.WORDS], np.int32)
   rows, rest = (moves, lengths, seeds), (start, sweeps, window, opening)
-  return chunked_calls.run_rows(_transpositions, rows, *rest)
+  return calls.run_rows(_transpositions, rows, *rest)
 
 
 @njit

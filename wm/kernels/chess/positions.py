@@ -13,7 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import resources
-from wm.kernels.base import checks
+from wm.kernels.base import calls
 from wm.kernels.base.bits import lowest, popcount, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
@@ -72,7 +72,7 @@ def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
   index: [20480] column of each packed id; a move whose column is not in
   0..columns - 1, such as -1, has none.
   """
-  rows, index = layout.rows(rows), checks.frozen(index, np.int32)
+  rows, index = layout.rows(rows), calls.frozen(index, np.int32)
   if index.shape != (layout.PACKED,):
     raise core.InputError(
       f'index has shape {index.shape}; expected {layout.PACKED}'
@@ -103,8 +103,8 @@ def advance(
   An illegal move leaves a dead row; any integer may be asked.
   """
   rows = layout.rows(rows)
-  moves = checks.frozen(np.atleast_1d(moves), np.int32)
-  checks.same_length(rows=rows, moves=moves)
+  moves = calls.frozen(np.atleast_1d(moves), np.int32)
+  calls.same_length(rows=rows, moves=moves)
   after = np.empty((len(rows), layout.WORDS), np.int32)
   ok = np.empty(len(rows), bool)
   _advance(rows, moves, after, ok)

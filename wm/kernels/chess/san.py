@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks
+from wm.kernels.base import calls
 from wm.kernels.base.bits import lowest, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
@@ -108,11 +108,11 @@ def read(
   """
   if isinstance(text, bytes | bytearray | memoryview):
     text = np.frombuffer(text, np.uint8)
-  text = checks.frozen(text, np.uint8)
+  text = calls.frozen(text, np.uint8)
   starts = np.array([0, len(text)]) if starts is None else np.asarray(starts)
   _check_starts(starts, text)
   rows = layout.start_rows(rows, len(starts) - 1)
-  starts = checks.frozen(starts, np.int64)
+  starts = calls.frozen(starts, np.int64)
   flat, lengths, *refused = read_spans(text, starts[:-1], starts[1:], rows)
   # Games lie end to end in `flat`: a mask of their lengths parts them into
   # rows.

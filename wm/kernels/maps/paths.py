@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks, chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
 
@@ -36,7 +36,7 @@ def hops(delta: np.ndarray) -> np.ndarray:
   uint8, or uint16 where some distance is above 252; more than 65532 is an
   error. The greatest value of the type marks rows that cannot be reached.
   """
-  delta = checks.table(delta)
+  delta = calls.table(delta)
   # Bytes first: most street graphs need no more, and a vector holds twice the
   # lanes.
   for dtype in (np.uint8, np.uint16):
@@ -58,11 +58,11 @@ def _hops(
   infinity, size = np.iinfo(out.dtype).max - 1, len(out)
   # Column n of `out` is of goal roots[n] until the columns are put in order.
   roots = _clusters(leaving, entering, np.arange(size, dtype='u4'), HOP_LANES)
-  for part in chunked_calls.slices(-(-size // HOP_LANES), 8):
+  for part in calls.slices(-(-size // HOP_LANES), 8):
     ends = part.start * HOP_LANES, part.stop * HOP_LANES
     if not _fill_hops(leaving, entering, roots, *ends, out, infinity):
       return False
-  for part in chunked_calls.slices(size):
+  for part in calls.slices(size):
     _permute(out[part], roots, infinity)
   return True
 
@@ -86,10 +86,10 @@ def dijkstra(
     sources: [B] rows; default all.
     reverse: follow edges backwards.
   """
-  delta = checks.table(delta)
+  delta = calls.table(delta)
   if sources is None:
     sources = np.arange(len(delta))
-  sources = checks.rows(sources, len(delta), 'sources', 0)
+  sources = calls.rows(sources, len(delta), 'sources', 0)
   none = np.empty((0, len(delta)), np.int8)
   return _search(delta, lengths, sources, reverse, none)
 
@@ -109,8 +109,8 @@ def to_goals(
     labels: [G, S] int8, of equally short routes the lowest; DEAD at the goal
       and where there is none.
   """
-  delta = checks.table(delta)
-  goals = checks.rows(goals, len(delta), 'goals', 0)
+  delta = calls.table(delta)
+  goals = calls.rows(goals, len(delta), 'goals', 0)
   labels = np.empty((len(goals), len(delta)), np.int8)
   return _search(delta, lengths, goals, True, labels), labels
 
@@ -136,7 +136,7 @@ def _search(
   if reverse:
     leaving, entering = entering, leaving
   # By row, then label: the order of the edges that leave each row.
-  names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
+  names = calls.frozen(np.nonzero(delta >= 0)[1], np.int8)
   dist = np.empty((len(sources), len(delta)))
   _distances(leaving, entering, names, sources, dist, labels)
   return dist
@@ -164,13 +164,13 @@ def follow(
     labels: [B, most] int8, DEAD padded; the first ones of longer routes.
     moves: [B] int32; 0 at the goal, DEAD without a route, most + 1 if longer.
   """
-  delta = checks.table(delta)
-  origins = checks.rows(origins, len(delta), 'origins', 0)
-  index = checks.rows(index, len(goals), 'index', 0)
-  checks.same_length(origins=origins, index=index)
-  checks.same_length(table=table, goals=goals)
-  goals = checks.rows(goals, len(delta), 'goals', 0)
-  table = checks.frozen(table, np.int8)
+  delta = calls.table(delta)
+  origins = calls.rows(origins, len(delta), 'origins', 0)
+  index = calls.rows(index, len(goals), 'index', 0)
+  calls.same_length(origins=origins, index=index)
+  calls.same_length(table=table, goals=goals)
+  goals = calls.rows(goals, len(delta), 'goals', 0)
+  table = calls.frozen(table, np.int8)
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
   # Routes to one goal together: they read the same row of the table.
@@ -212,7 +212,7 @@ def shortest_routes(
   `follow` does.
   """
   origins, destinations = np.asarray(origins), np.asarray(destinations)
-  checks.same_length(origins=origins, destinations=destinations)
+  calls.same_length(origins=origins, destinations=destinations)
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
   targets, index = np.unique(destinations, return_inverse=True)
@@ -253,7 +253,7 @@ def random_walks(
     labels: [N, high] int8, DEAD padded.
     lengths: [N] int32; 0 where ATTEMPTS draws gave no walk of `low` moves.
   """
-  delta = checks.table(delta)
+  delta = calls.table(delta)
   if not 1 <= low <= high:
     raise core.InputError(
       f'lengths are {low}..{high}; expected 1 <= low <= high'
@@ -266,13 +266,13 @@ def random_walks(
   # By row: its edges in order of label, then columns without an edge.
   order = np.argsort(delta < 0, axis=1, kind='stable')
   table = (
-    checks.frozen(np.take_along_axis(delta, order, 1), np.int32),
-    checks.frozen(order, np.int8),
-    checks.frozen(edges, np.int32),
-    checks.frozen(starts, np.int32),
+    calls.frozen(np.take_along_axis(delta, order, 1), np.int32),
+    calls.frozen(order, np.int8),
+    calls.frozen(edges, np.int32),
+    calls.frozen(starts, np.int32),
   )
   run = np.uint64(seed & (2**64 - 1))
-  return chunked_calls.run(
+  return calls.run(
     lambda rows: _random_walks(
       *table,
       rows.stop - rows.start,
@@ -335,9 +335,9 @@ def _edges(
     indptr = np.zeros(len(delta) + 1, np.uint32)
     np.cumsum(np.bincount(near, minlength=len(delta)), out=indptr[1:])
     return (
-      checks.frozen(indptr, np.uint32),
-      checks.frozen(far[order], np.uint32),
-      *(checks.frozen(column[order], np.float64) for column in columns),
+      calls.frozen(indptr, np.uint32),
+      calls.frozen(far[order], np.uint32),
+      *(calls.frozen(column[order], np.float64) for column in columns),
     )
 
   return sorted_by(tails, heads), sorted_by(heads, tails)
@@ -630,6 +630,6 @@ def _distances(
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
   edges = out_edges, in_edges, names
-  for blocks in chunked_calls.slices(-(-len(rows) // LANES), 8):
+  for blocks in calls.slices(-(-len(rows) // LANES), 8):
     part = slice(blocks.start * LANES, blocks.stop * LANES)
     _blocks(*edges, together[part], places[part], dist, labels)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm.kernels.base import chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
 
 # Why a route could not be placed.
@@ -434,7 +434,7 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
   walk = _TrialWalk(np.zeros(room, np.int32), np.zeros(room, bool))
   best = _TrialWalk(np.zeros(room, np.int32), np.zeros(room, bool))
   reasons = np.zeros(len(problem.origins), np.int8)
-  for rows in chunked_calls.slices(len(reasons)):
+  for rows in calls.slices(len(reasons)):
     _place(graph, walk, best, problem, reasons, rows.start, rows.stop)
   source, slot = np.nonzero(np.arange(slots) < graph.degree[:, None])
   # Slots are in order of use; the result is by source, then label.

@@ -128,7 +128,7 @@ class RowModel(NetworkModel):
 
   def check_world(self, world: core.World) -> None:
     """Raises InputError unless rows are the world's; see core.Trainable."""
-    width = core.latent.row_width(world)
+    width = core.capabilities.row_width(world)
     if self.patch not in (1, width):
       rows = f'rows of {width} tokens' if width > 1 else 'no rows of tokens'
       raise self.error(

@@ -25,6 +25,8 @@ from wm import core
 from wm.core import registry, resources
 from wm.models.nn import layers
 
+SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
+
 
 class DecodeStep(NamedTuple):
   """One more token of each continuation.
@@ -166,9 +168,62 @@ class NetworkSpec:
     return nnx.merge(self.graph, self.abstract)
 
   @property
+  def shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
+    """Path -> shape and dtype of each parameter."""
+    return flatten(self.abstract)
+
+  def tree(self, params: dict[str, Any]) -> Any:
+    """Parameters by path as the network's own tree."""
+    leaves = [params[path] for path in paths(self.abstract)]
+    return jax.tree.unflatten(jax.tree.structure(self.abstract), leaves)
+
+  @functools.cached_property
+  def buckets(self) -> np.ndarray:
+    """Lengths that rows are padded to, ascending; the last is max_len."""
+    # One bucket is one program; four cut the padding of large networks.
+    if self.num_params < SMALL:
+      return np.array([self.max_len])
+    return np.unique([-(-self.max_len * n // 4) for n in (1, 2, 3, 4)])
+
+  def check_ids(self, tokens: np.ndarray) -> None:
+    """Raises InputError for ids [N] outside the vocabulary."""
+    wrong = tokens[(tokens < 0) | (tokens >= self.vocab_size)]
+    if wrong.size:
+      raise core.InputError(
+        f'token {wrong[0]}: the model has ids 0 to {self.vocab_size - 1}'
+      )
+
+  def check_tokens(self, tokens: np.ndarray, lengths: np.ndarray) -> None:
+    """Raises InputError for ids outside the vocabulary or too long rows."""
+    self.check_ids(tokens[np.arange(tokens.shape[1]) < lengths[:, None]])
+    if lengths.size and lengths.max() > self.max_len:
+      raise core.InputError(
+        f'a sequence of {lengths.max()} tokens: the model takes up to '
+        f'{self.max_len}'
+      )
+
+  @property
   def num_params(self) -> int:
     """Parameters, counted without allocating them."""
     return sum(leaf.size for leaf in jax.tree.leaves(self.abstract))
+
+
+def paths(tree: Any) -> list[str]:
+  """Dotted paths of the leaves of a pytree, in its own order."""
+  # ('blocks', 0, 'mlp', 'kernel', 'value') -> 'blocks.0.mlp.kernel'
+  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+  names = [
+    jax.tree_util.keystr(path, simple=True, separator='.') for path, _ in leaves
+  ]
+  # NNX variables hold their array under a last key of their own.
+  return [
+    name.removesuffix('.value').removesuffix('.raw_value') for name in names
+  ]
+
+
+def flatten(tree: Any) -> dict[str, Any]:
+  """Path -> leaf."""
+  return dict(zip(paths(tree), jax.tree.leaves(tree), strict=True))
 
 
 def max_supported_length(spec: NetworkSpec, length: int) -> int:

@@ -39,7 +39,7 @@ from flax import nnx
 from wm import core
 from wm.core import adapting, basics, registry
 from wm.models.nn import layers, network
-from wm.runtime import compute, partial_results, progress
+from wm.runtime import compute, files, progress
 
 Given = TypeVar('Given')
 Result = TypeVar('Result')
@@ -544,7 +544,7 @@ def _all(run: _AdaptRun, num: int) -> adapting.Adapted:
   # [R, S, D]: held-out losses of R rates after S numbers of steps.
   losses = np.zeros((len(rates), len(run.steps), num))
   outputs: np.ndarray | None = None
-  done, mark = 0, run.mark() if partial_results.active() else ''
+  done, mark = 0, run.mark() if files.stores_parts() else ''
   chunks = [*core.predictor.chunks(num, 1, run.size)]
   pieces = [(r, rows) for r in range(len(rates)) for rows in chunks]
 
@@ -553,10 +553,8 @@ def _all(run: _AdaptRun, num: int) -> adapting.Adapted:
     rate, rows = rates[piece[0]], piece[1]
     # The last chunk is filled up: one program serves all.
     chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
-    name = partial_results.digest([mark, chosen, float(rate)]) if mark else ''
-    return partial_results.part(
-      name, functools.partial(run.chunk, chosen, rate)
-    )
+    name = files.hash_of([mark, chosen, float(rate)]) if mark else ''
+    return files.part(name, functools.partial(run.chunk, chosen, rate))
 
   results = run.calls.results(tuned, pieces)
   for (r, rows), (values, loss) in zip(pieces, results, strict=True):
@@ -593,7 +591,7 @@ class _AdaptRun(NamedTuple):
     # What all data sets share is read once.
     arrays = [x if x.strides[0] else x[:1] for x in arrays]
     body = [np.asarray(leaf) for leaf in self.body.values()]
-    return partial_results.digest(
+    return files.hash_of(
       [
         registry.spec(self.task.spec.model),
         *(self.task.kind, self.task.part, self.steps, self.seed),

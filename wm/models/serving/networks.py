@@ -27,7 +27,7 @@ from flax import nnx
 from wm import core
 from wm.core import adapting
 from wm.models.nn import layers, network
-from wm.models.serving import adaptation, sessions, stateless
+from wm.models.serving import adaptation, sessions
 
 TILE_TOKENS = 1024  # Tokens of a tile.
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
@@ -124,7 +124,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   @property
   def buckets(self) -> np.ndarray:
     """Lengths that whole sequences are padded to, ascending."""
-    return stateless.buckets(self.spec)
+    return self.spec.buckets
 
   def map_tiles(
     self,
@@ -141,7 +141,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     """
     # Shapes of the results come from tracing alone: nothing is computed.
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
-    stateless.check_tokens(self.spec, tokens, lengths)
+    self.spec.check_tokens(tokens, lengths)
     kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in more)]
     out = jax.tree.map(
       lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
@@ -362,7 +362,7 @@ def _tiles(
     for part in core.predictor.chunks(len(members), 1, size):
       rows = members[part]
       tile = (
-        stateless.padded(array[rows], lengths[rows], size, length)
+        core.predictor.padded(array[rows], lengths[rows], size, length)
         for array in arrays
       )
       yield rows, *tile

@@ -36,8 +36,12 @@ from flax import nnx
 from jax import lax
 
 from wm import core
-from wm.models.nn.network import DecodeStep, NetworkSpec, StatefulNetwork
-from wm.models.serving import stateless
+from wm.models.nn.network import (
+  SMALL,
+  DecodeStep,
+  NetworkSpec,
+  StatefulNetwork,
+)
 
 # Continuations of a tile: enough to keep a core's multipliers busy; small
 # networks spend their time between the products and take more.
@@ -96,7 +100,7 @@ def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
   pages = -(-spec.max_len // page_size(spec))
   # Bytes of a row: float32 log-probabilities take 4 M V.
   size = prefix + pages * page + 4 * num * spec.vocab_size
-  lanes = SMALL_TILE_LANES if spec.num_params < stateless.SMALL else TILE_LANES
+  lanes = SMALL_TILE_LANES if spec.num_params < SMALL else TILE_LANES
   return max(min(lanes // num, cache_bytes // size), 1)
 
 
@@ -226,7 +230,7 @@ class _Tile:
     self.prefix_len[rows] = lengths
     self.added[rows] = 0
     # Each length bucket is a program; its rows go in calls of one size.
-    bucket = stateless.buckets(self.spec)
+    bucket = self.spec.buckets
     place = np.searchsorted(bucket, lengths)
     for number, length in enumerate(bucket):
       members = np.flatnonzero(place == number)
@@ -238,7 +242,7 @@ class _Tile:
         where[: len(chosen)] = rows[chosen]
         used = np.ones(size, np.int32)
         used[: len(chosen)] = lengths[chosen]
-        tokens = stateless.padded(
+        tokens = core.predictor.padded(
           prefixes[chosen], lengths[chosen], size, length
         )
         self.prefix, self.log_probs = prefill(
@@ -372,7 +376,7 @@ class NetworkSession(core.Session):
       tile.advance(tokens[number], None if parents is None else parents[number])
 
   def _check(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
-    stateless.check_ids(self._spec, tokens[tokens != core.DEAD])
+    self._spec.check_ids(tokens[tokens != core.DEAD])
     longest = self._spec.max_len
     # All tiles are checked before any moves: an error leaves none half done.
     for number, tile in enumerate(self._tiles):
@@ -397,8 +401,8 @@ class NetworkSession(core.Session):
     """
     rows = np.asarray(rows)
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
-    stateless.check_prefixes(lengths)
-    stateless.check_tokens(self._spec, prefixes, lengths)
+    core.predictor.check_prefixes(lengths)
+    self._spec.check_tokens(prefixes, lengths)
     for number, tile in enumerate(self._tiles):
       # Row b of the session is row b % R of tile b // R.
       mine = rows // self._rows == number
@@ -522,9 +526,9 @@ def bucketed(
     InputError: a prefix is too long, or has unknown tokens.
   """
   flat = prefixes.reshape(-1, prefixes.shape[-1])
-  stateless.check_tokens(spec, flat, lengths.reshape(-1))
+  spec.check_tokens(flat, lengths.reshape(-1))
   # All trials of a program have one prefix shape: the longest one's bucket.
-  bucket = stateless.buckets(spec)
+  bucket = spec.buckets
   length = int(bucket[np.searchsorted(bucket, lengths.max())])
-  flat = stateless.padded(flat, lengths.reshape(-1), len(flat), length)
+  flat = core.predictor.padded(flat, lengths.reshape(-1), len(flat), length)
   return flat.reshape(*lengths.shape, length), lengths.astype(np.int32)

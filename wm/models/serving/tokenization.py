@@ -23,7 +23,6 @@ import transformers
 
 from wm import core
 from wm.core import plugins
-from wm.models.serving import stateless
 
 # Greatest difference from whole texts, nats, of log-probabilities above FLOOR.
 TOLERANCE, FLOOR = 1e-3, float(np.log(1e-6))
@@ -579,7 +578,7 @@ class PieceSession(core.Session):
   ) -> tuple[TextRows, np.ndarray]:
     """The given prefixes, each once a continuation: rows and closings."""
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
-    stateless.check_prefixes(lengths)
+    core.predictor.check_prefixes(lengths)
     pieces, sizes, _ = self._model.written(prefixes, lengths)
     read = self._model.reader.read(pieces, sizes)
     last = prefixes[np.arange(len(prefixes)), lengths - 1]

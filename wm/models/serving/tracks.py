@@ -19,7 +19,7 @@ from scipy import special
 
 from wm import core
 from wm.core import registry
-from wm.core.latent import ROW
+from wm.core.capabilities import ROW
 from wm.kernels import orbit_fits
 from wm.models.serving.process import (
   NextTokens,

@@ -33,7 +33,7 @@ import numpy as np
 
 from wm import core
 from wm.core import plugins
-from wm.core.predictor import Tokens
+from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
 
 MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
@@ -115,9 +115,7 @@ class FromCallable(stateless.Stateless):
       width = min(int(size), tokens.shape[1])
       for part in core.predictor.chunks(len(of_size), 1, self.rows):
         rows = of_size[part]
-        filled = stateless.padded(
-          tokens[rows], lengths[rows], self.rows, int(size)
-        )
+        filled = padded(tokens[rows], lengths[rows], self.rows, int(size))
         yield rows, self.logits(filled)[: len(rows), :width]
 
   def normal(self, logits: np.ndarray) -> np.ndarray:
@@ -453,7 +451,7 @@ class WithHidden(FromCallable, core.HiddenStates):
     length = self.padded(arrays[0].shape[1])
     for rows in core.predictor.chunks(len(lengths), 1, self.rows):
       tokens, *more = (
-        stateless.padded(np.asarray(x[rows]), lengths[rows], self.rows, length)
+        padded(np.asarray(x[rows]), lengths[rows], self.rows, length)
         for x in arrays
       )
       with plugins.user_code(self.label, call):
@@ -563,7 +561,7 @@ def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
   whole = np.exp(predictor.log_probs(tokens, every))
   # Prefixes of different lengths, as rows of a session have.
   sizes = np.maximum(length // 2 - rows % 3, 1).astype(np.int32)
-  prefixes = stateless.padded(tokens, sizes, len(rows), int(sizes.max()))
+  prefixes = padded(tokens, sizes, len(rows), int(sizes.max()))
   states, log_probs = predictor.started(prefixes, sizes)
   for turn in range(2 * length):
     apart = np.abs(np.exp(log_probs) - whole[rows, sizes - 1]).max(1)
@@ -618,8 +616,8 @@ class CacheSession(core.Session):
     if not len(rows):
       return
     lengths = np.asarray(lengths, np.int32)
-    stateless.check_prefixes(lengths)
-    tokens = stateless.padded(prefixes, lengths, len(lengths), lengths.max())
+    core.predictor.check_prefixes(lengths)
+    tokens = padded(prefixes, lengths, len(lengths), lengths.max())
     states, log_probs = self._predictor.started(tokens, lengths)
     for row, state in zip(rows, states, strict=True):
       for branch in range(self._states.shape[1]):

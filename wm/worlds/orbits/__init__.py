@@ -26,6 +26,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics, resources
+from wm.core.capabilities import Rollout, Trajectory
 from wm.core.fields import field, field_error
 from wm.kernels import orbit_particles as particles
 from wm.kernels import orbits
@@ -295,7 +296,7 @@ class World(
     place = np.clip(np.nan_to_num(place), 0, self.bins - 1)
     return (place + self.first_bin).astype(np.int32)
 
-  def trajectory(self, sequences: core.Sequences) -> core.latent.Trajectory:
+  def trajectory(self, sequences: core.Sequences) -> Trajectory:
     """See core.Latent; `first_sun` and `radial_velocity` change states only."""
     drawn = self._drawn(sequences)
     rows = self.rows - 1
@@ -313,7 +314,7 @@ class World(
       unit = seen[..., :2] / np.linalg.norm(seen[..., :2], axis=-1)[..., None]
       radial = (state[..., 2:4] * unit).sum(-1, keepdims=True)
       state[..., 2:4] -= 2 * radial * unit
-    return core.latent.Trajectory(
+    return Trajectory(
       place,
       body.astype(np.int32),
       frame.astype(np.int32),
@@ -379,21 +380,21 @@ class World(
       asked += max((num - len(usable)) * asked // max(len(usable), 1), 16)
       asked = min(asked, 4 * len(drawn) + 64)
 
-  def forecast(self, states: np.ndarray, num: int) -> core.latent.Rollout:
+  def forecast(self, states: np.ndarray, num: int) -> Rollout:
     """See core.Latent.forecast: the bins of positions, exactly."""
     tokens = np.full((len(states), num), core.DEAD, np.int32)
     frame = np.zeros((len(states), num), np.int32)
     mine = np.flatnonzero(states[:, random_systems.NUMBER] >= 0)
     mine = mine[states[mine, random_systems.WORD] != core.DEAD]
     if not mine.size or not num:
-      return core.latent.Rollout(tokens, frame)
+      return Rollout(tokens, frame)
     systems = self.chosen(states[mine])
     second = states[mine, random_systems.WORD] != X
     tokens[mine], first = self._shown(systems, systems.row, second, num)
     place = np.arange(num)[None] + first[:, None]
     after = place // (2 * systems.bodies[:, None])
     frame[mine] = after + (systems.row % systems.bodies == 0)[:, None]
-    return core.latent.Rollout(tokens, frame)
+    return Rollout(tokens, frame)
 
   def _shown(
     self,

@@ -6,7 +6,7 @@ import numpy as np
 
 from wm.core import basics, registry
 from wm.kernels import chess, othello, othello_games, pgn
-from wm.kernels.base import chunked_calls
+from wm.kernels.base import calls
 from wm.kernels.maps import paths
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct, routes
@@ -14,7 +14,7 @@ from wm.recon import reconstruct, routes
 
 def test_pieces_cover_all_rows_once():
   for num in (0, 1, 63, 64, 65, 100_000):
-    found = list(chunked_calls.slices(num))
+    found = list(calls.slices(num))
     assert found[0].start == 0
     assert found[-1].stop == num
     stops = [some.stop for some in found]
@@ -25,11 +25,11 @@ def test_pieces_are_about_as_long_as_wanted(monkeypatch):
   now = [0.0]
   monkeypatch.setattr(time, 'monotonic', lambda: now[0])
   found = []
-  for some in chunked_calls.slices(10_000):
+  for some in calls.slices(10_000):
     found.append(some.stop - some.start)
     now[0] += found[-1] * 0.001  # A millisecond a row.
   assert found[:3] == [64, 256, 300]
-  assert max(found) <= chunked_calls.SECONDS / 0.001 + 1
+  assert max(found) <= calls.SECONDS / 0.001 + 1
 
 
 def _everything():
@@ -65,6 +65,6 @@ def _everything():
 
 def test_no_result_depends_on_the_pieces(monkeypatch):
   whole = _everything()
-  monkeypatch.setattr(chunked_calls, 'SECONDS', 0.0)  # A row at a time.
+  monkeypatch.setattr(calls, 'SECONDS', 0.0)  # A row at a time.
   for one, other in zip(whole, _everything(), strict=True):
     np.testing.assert_array_equal(one, other)
