@@ -1,9 +1,9 @@
 """What `wm.NAME` gives, for type checkers; `__init__.py` finds it lazily."""
 
 from wm.core import Model as Model
+from wm.core.plugins import trust as trust
 from wm.core.registry import names as names
 from wm.core.registry import spec as spec
-from wm.core.trust import trust as trust
 from wm.data.published import fetch_map as fetch_map
 from wm.data.published import from_graph as from_graph
 from wm.evaluation.scoring import Loaded as Loaded

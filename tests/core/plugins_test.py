@@ -12,6 +12,7 @@ import pytest
 
 from wm import core
 from wm.core import plugins, registry
+from wm.core.measure import lacks
 from wm.runtime import stopping
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / 'launch/examples'
@@ -220,8 +221,6 @@ PLAIN = (
   BODY.partition('from wm.worlds')[0]
   + """
 from wm import core
-from wm.core.measure import lacks
-from wm.core.measure import lacks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -172,7 +172,8 @@ class Reader:
 def _modules(thing: Any) -> list[_Module]:
   """The module of a thing, after the packages that it is in."""
   if isinstance(thing, str):
-    path, parts = Path(thing), (Path(thing).stem,)
+    path = Path(thing)
+    parts: tuple[str, ...] = (path.stem,)
     if path.suffix != '.py':
       parts = tuple(thing.split('.'))
       return (

@@ -107,9 +107,9 @@ class FromCallable(stateless.Stateless):
   ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields rows [R] of one padded length and their logits [R, L', V]."""
     # Rows of one padded length go together; a short call is filled up.
-    padded = np.array([self.padded(int(n)) for n in lengths], int)
-    for size in np.unique(padded):
-      of_size = np.flatnonzero(padded == size)
+    sizes = np.array([self.padded(int(n)) for n in lengths], int)
+    for size in np.unique(sizes):
+      of_size = np.flatnonzero(sizes == size)
       # Logits of what was padded here, beyond the caller's own width, are cut
       # off.
       width = min(int(size), tokens.shape[1])
