@@ -142,7 +142,7 @@ def test_training_starts_from_the_untrained_predictor(tmp_path):
   untrained = network.init(trainer.shape, 3)
   for one, other in zip(
     jax.tree.leaves(untrained),
-    jax.tree.leaves(loop.state_lib.tree(trainer.shape, begun.params)),
+    jax.tree.leaves(trainer.shape.tree(begun.params)),
     strict=True,
   ):
     np.testing.assert_array_equal(one, other)

@@ -71,7 +71,7 @@ def test_one_step_of_warm_up():
 
 def paths() -> list[str]:
   shape = network.NetworkSpec(toy.Model(), len(tiny.VOCAB), 12)
-  return list(state_lib.shapes(shape))
+  return list(shape.shapes)
 
 
 def test_decay_leaves_biases_norms_and_embeddings():
@@ -85,7 +85,7 @@ def test_decay_leaves_biases_norms_and_embeddings():
 
 def test_a_family_may_leave_parameters_out_of_any_decay():
   model = registry.make('model', 'deltanet(layers=1, width=64, key=8)')
-  found = state_lib.shapes(network.NetworkSpec(model, 9, 12))
+  found = network.NetworkSpec(model, 9, 12).shapes
   for decay_all in (False, True):
     mask = state_lib.decay_mask(found, decay_all, model.undecayed)
     kept = {path for path, on in mask.items() if not on}
@@ -217,7 +217,7 @@ def spec_of(model: str) -> network.NetworkSpec:
 @pytest.mark.parametrize('model', FAMILIES)
 def test_muon_moves_dense_maps_as_matrices_and_adamw_the_rest(model):
   spec = spec_of(model)
-  shapes, axes = state_lib.shapes(spec), state_lib.matrix_axes(spec)
+  shapes, axes = spec.shapes, state_lib.matrix_axes(spec)
   moves = {
     name: state_lib.update_rules(Training(optimizer=name), shapes, axes)
     for name in ('auto', 'muon', 'adamw')
@@ -240,7 +240,7 @@ def test_muon_moves_dense_maps_as_matrices_and_adamw_the_rest(model):
 def test_muons_updates_have_singular_values_near_one(model):
   """Each map by itself, whatever axes its kernel has."""
   spec = spec_of(model)
-  shapes, axes = state_lib.shapes(spec), state_lib.matrix_axes(spec)
+  shapes, axes = spec.shapes, state_lib.matrix_axes(spec)
   config = Training(
     optimizer='muon', matrix_lr=1.0, lr=1.0, warmup=0, weight_decay=0, clip=0
   )
