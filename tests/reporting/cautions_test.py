@@ -66,7 +66,7 @@ def test_each_adversary_is_warned_of_and_who_knows_the_map_is_not(page):
 def test_baselines_are_one_sentence_and_the_rest_is_at_the_end(page):
   text, runs = page
   first, _, last = text.partition('## The table')
-  assert 'The same rules hold of baselines: uniform. See' in first
+  assert 'The same cautions hold of baselines: uniform. See' in first
   assert 'accepts the same continuations' not in first
   tail = last[last.index('## Cautions on baselines') :]
   assert '- uniform puts 0.94 of its probability on illegal tokens' in tail

@@ -117,7 +117,7 @@ def test_where_no_states_can_be_compared_nothing_is_shown(tmp_path):
   answers = scored(tmp_path, "hmm(preset='mess3')", models, METRICS[:1])
   for answer in answers.values():
     assert answer.word == sentences.UNSHOWN, str(answer)
-    assert 'No metric can compare two known states' in answer.text
+    assert 'A yes takes a comparison of known states' in answer.text
 
 
 def test_a_leak_of_probability_is_in_the_sentence(answers):

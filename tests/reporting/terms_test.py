@@ -46,7 +46,7 @@ def test_every_quantity_of_a_scored_run_is_said(root):
   assert said['traversal: within'] == catalog.quantity('traversal', 'within_5')
   of_valid = catalog.quantity('traversal', 'optimal_of_valid')
   assert of_valid != catalog.quantity('traversal', 'optimal')
-  assert said['probe'].startswith('Trains a linear probe')
+  assert said['probe'].startswith('Asks whether a linear map')
 
 
 def test_axes_are_named_by_who_knows_them():

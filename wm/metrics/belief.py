@@ -34,7 +34,9 @@ PANELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Fits a ridge regression from activations to beliefs, tests it on others.
+  """Asks whether a linear map of activations gives the belief about the state.
+
+  Fits a ridge regression from activations to beliefs, tests it on others.
 
   A position is one after a token. Fitted on training sequences, tested on
   held-out ones, which share no whole sequence with these, but short prefixes.

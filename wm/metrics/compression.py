@@ -23,7 +23,9 @@ from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 @dataclasses.dataclass(frozen=True)
 class Metric(prefix_pairs.Settings):
-  """Takes continuations of one prefix and checks them after another.
+  """Asks whether two sequences that reach the same state are continued alike.
+
+  Takes continuations of one prefix and checks them after another.
 
   Each quantity has a row per trial (and direction); `accepted_share` and
   `first_violation` only where `graded`.

@@ -25,7 +25,7 @@ ALL = 'epsilon(0)'  # Any token that is possible.
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Completes held-out prompts greedily, with forced detours.
+  """Completes held-out prompts greedily, though some moves are made for it.
 
   At each step, where the end token is not legal, a detour is made with the
   given probability, onto a move after which the task can still be completed

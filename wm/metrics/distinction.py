@@ -33,7 +33,9 @@ BOUNDARY = 16
 
 @dataclasses.dataclass(frozen=True)
 class Metric(prefix_pairs.Settings):
-  """Compares the model's boundary of two prefixes with the world's.
+  """Asks whether two sequences that reach different states are told apart.
+
+  Compares the model's boundary of two prefixes with the world's.
 
   The model's boundary is sampled: continuations of the first prefix, each cut
   after its first token that is not accepted after the second, or where the

@@ -35,7 +35,7 @@ UNTRAINED = 'r_ib', 'd_ib', 'q_difference', 'q_difference_matched'
 
 @dataclasses.dataclass(frozen=True)
 class Metric(fewshot.FewShotMetric):
-  """Adapts a model to random labels of states, and compares its answers.
+  """Tunes the model on random labels of states; asks if answers go by state.
 
   Each data set has `examples` sequences with one labelled place: a coin of the
   state there. Data sets come in twos that differ by their labels alone, which

@@ -20,7 +20,7 @@ from wm.evaluation import support as supports
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Teacher-forces held-out sequences and judges every next token.
+  """Reads held-out sequences; asks at every place if the next token is legal.
 
   The positions are those of the paper: from the last token of the prompt to
   the last move, so the end token is predicted too. Each quantity is a mean over

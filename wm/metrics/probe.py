@@ -23,7 +23,9 @@ CONTROL = 9  # A stream of randomness under one seed.
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Trains a linear probe and tests it on other sequences.
+  """Asks whether a linear map of the model's activations gives the state.
+
+  It is trained on some sequences and tested on others.
 
   Labels are read after each move: those that `core.Labelled.heads` names, or
   the whole state as one class. The tokens of the prompt before its last state

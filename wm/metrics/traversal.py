@@ -22,7 +22,7 @@ WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Completes held-out prompts, greedily by default.
+  """Completes held-out prompts, greedily by default; asks if that is legal.
 
   The cost quantities exist only in worlds that define costs. The oracle
   knows what is legal, not what is cheap: it is valid, but seldom optimal.

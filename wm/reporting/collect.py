@@ -274,6 +274,8 @@ def _load(folder: pathlib.Path) -> Run:
       raise core.InputError(f'{path} is no file')
     return read(path) if path.exists() else None
 
+  if (folder / 'report.md').is_file():
+    raise core.InputError(f'{folder} is a report; expected the folder of a run')
   optional('rows.csv', _check_rows)
   return Run(
     folder,

@@ -71,6 +71,7 @@ SIDES = {
     'whether its next token is legal',
   ),
 }
+_NOTHING = ceilings.UNTRAINED, ceilings.UNIFORM
 NEEDED = ('same', 'apart', 'real', 'mass', 'tasks')  # Of a yes.
 THIS_WORLD = 'this world'
 _CLAUSES = 3  # Measures that a sentence spells out.
@@ -188,7 +189,7 @@ def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Measure]:
     floor = next(
       (
         by_role[role]
-        for role in (ceilings.UNTRAINED, ceilings.UNIFORM)
+        for role in _NOTHING
         if role in by_role and role != row.role
       ),
       None,
@@ -198,7 +199,9 @@ def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Measure]:
       top = next(
         (by_role[name] for name in ceilings.NAMES if name in by_role), None
       )
-      yield _judge(key, entry, best, scale, floor, top)
+      judged = _judge(key, entry, best, scale, floor, top)
+      # Who has learned nothing has nothing in part.
+      yield judged._replace(clear=judged.clear and row.role not in _NOTHING)
 
 
 def _kind(world: str) -> str:
@@ -320,7 +323,7 @@ def _unshown(judged: Sequence[Measure], asked: Sequence[str], of: str) -> str:
     sentences.append(f'A yes takes more than was measured: {joined(missing)}')
   if 'apart' not in asked:
     sentences.append(
-      f'No metric can compare two known states of {of}, which a yes takes'
+      f'A yes takes a comparison of known states, which no metric makes of {of}'
     )
   return f'{". ".join(sentences)}.'
 
@@ -349,7 +352,8 @@ def _clause(each: Measure, only: str = '') -> str:
     words = SIDES[each.side].clause
     return words.format(value=f'{only}{_percent(each.entry)}')
   metric, quantity = (name.replace('_', ' ') for name in each.key)
-  good = ideal(*each.key)[1]
+  best, good = ideal(*each.key)
+  only = '' if best == 0 else only  # Of an error more is worse.
   return f'{metric}: {quantity} is {only}{value(each.entry)} (ideal {good})'
 
 
@@ -405,12 +409,13 @@ def _subjects(frame: pd.DataFrame) -> pd.DataFrame:
 # Where measures disagree.
 
 _EVERYTHING = (
-  'a model passes compression more easily the more it accepts, and distinction '
-  'the less, so the two are read together'
+  'The more a model accepts, the easier compression is and the harder '
+  'distinction, so read the two together.'
 )
 _ONE_TOKEN = (
-  'the next-token test asks for one legal token a place, which takes no map: '
-  'compression and distinction ask for all that may follow'
+  'The next-token test asks for one legal token at each place, which a model '
+  'can give without knowing the state; compression and distinction ask for all '
+  'that may follow.'
 )
 
 
@@ -436,13 +441,13 @@ def disagreements(
       tempted.append(each.label)
     if verdicts.get('same') == HOLDS and verdicts.get('apart') == FAILS:
       lines.append(
-        f'{each.label} passes compression and not distinction: {_EVERYTHING}.'
+        f'{each.label} passes compression but not distinction. {_EVERYTHING}'
       )
   if tempted:
     lines.insert(
       0,
-      f'The next-token test calls {joined(tempted)} near perfect, and the '
-      f'structure of what follows does not: {_ONE_TOKEN}.',
+      f'{joined(tempted)}: near perfect by the next-token test, but not by '
+      f'compression or distinction. {_ONE_TOKEN}',
     )
   if len(trained) <= _MOST:
     pairs = itertools.combinations(trained, 2)
@@ -475,12 +480,12 @@ def _opposed(first: ModelAnswer, other: ModelAnswer) -> str:
     return ''
   above, below = (joined([*by_key.values()]) for by_key in better.values())
   text = f'{first.label} is better than {other.label} in {above}'
-  text += f', and worse in {below}'
+  text += f', and worse in {below}.'
   if any(
     'same' in of and 'apart' in better[not is_] for is_, of in better.items()
   ):
-    text += f': {_EVERYTHING}'
-  return f'{text}.'
+    text += f' {_EVERYTHING}'
+  return text
 
 
 def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:

@@ -488,6 +488,13 @@ def quantity_tables(frame: pd.DataFrame) -> list[Table]:
   """Tables each setting that several models were measured in, folded: a row per
   run, a column per quantity.
   """
+  # Models that lack what a metric needs have one result, of no value.
+  lacking = frame.entry.map(
+    lambda entry: all(
+      cause.startswith('needs_') for cause in entry['unmeasured']
+    )
+  )
+  frame = frame[(frame.value.notna() | ~lacking).to_numpy(bool)]
   return [
     Table(
       f'All of {text}',

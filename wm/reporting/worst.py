@@ -62,7 +62,7 @@ class Group(NamedTuple):
     metric: name.
     spec: canonical spec of the metric.
     quantity: headline quantity; a series NAME_0.5 counts as NAME.
-    tells: what the continuation of a trial is, as the metric declares it.
+    tells: what the continuation of a trial is, as declared, or ''.
     measured: number of trials measured.
     short: those that fall short of BEST.
     trials: the worst.
@@ -95,7 +95,7 @@ def _of_run(run: Run, most: int) -> list[Group]:
   short: dict[tuple[str, str], list[Trial]] = {}
   for key, trial in _trials(run.folder / 'rows.csv', specs):
     measured[key] += 1
-    if trial.value < BEST:
+    if round(trial.value, 3) < BEST:
       short.setdefault(key, []).append(trial)
   result = []
   for (metric, quantity), num in measured.items():
@@ -105,7 +105,7 @@ def _of_run(run: Run, most: int) -> list[Group]:
     ]
     if pictured or not trials:
       pictures = catalog.metric_class(metric).pictures
-      about = quantity, pictures.get(quantity, 'what the model did')
+      about = quantity, pictures.get(quantity, '')
       shown = tuple(_worst(pictured, most))
       sizes = num, len(trials)
       result.append(Group(metric, specs[metric], *about, *sizes, shown))

@@ -239,7 +239,7 @@ class PageSection(NamedTuple):
   Attributes:
     key: its anchor.
     title: in the contents and above it.
-    about: sentences on it.
+    about: (term, sentences on it), a term is a quantity or ''.
     tables, pictures: in order.
     metric: that it is about, or ''.
     folded: whether it is long, and shown on demand.
@@ -247,7 +247,7 @@ class PageSection(NamedTuple):
 
   key: str
   title: str
-  about: Sequence[str] = ()
+  about: Sequence[tuple[str, str]] = ()
   tables: Sequence[tables.Table] = ()
   pictures: Sequence[Picture] = ()
   metric: str = ''
@@ -295,8 +295,12 @@ def _sections(
       *curves.curve_tables(by_place),
       curves.breakdown_table(parts, by_place),
     )
-    words = catalog.glossary([*mine.entry][:1]).get(metric, '')
-    sections.append(section._replace(about=[words], metric=metric))
+    about = [('', catalog.glossary([*mine.entry][:1]).get(metric, ''))]
+    about += [
+      (name.replace('_', ' '), catalog.quantity(metric, name))
+      for name in catalog.headline(metric, mine.quantity)
+    ]
+    sections.append(section._replace(about=about, metric=metric))
   sections += [
     part(
       'sizes',
