@@ -85,33 +85,19 @@ def paired_table(
 
 
 def _paired_note(num: int, frame: pd.DataFrame, models: int) -> str:
-  note = (
-    "The first model's value less the second's on the same trials [95 % "
-    'interval of paired differences], and p of no difference, adjusted by the '
-    f'method of Holm for the {num} tests of this table; the intervals are not. '
-    'Bold: the interval excludes 0. Both are about these two trained models '
-    'only, not about the recipes that they were trained by: other seeds of the '
-    'same recipes may differ the other way.'
+  def has(text: str) -> bool:
+    return bool(frame.map(lambda cell: text in cell).any(axis=None))
+
+  return tables.note(
+    'paired',
+    num=num,
+    few=has(f'({_FEW})'),
+    alike=has(f'({_ALIKE} '),
+    other=has(_OTHER),
+    missing=has(_MISSING),
+    least=comparisons.FEWEST_PAIRED,
+    many=models > MOST_PAIRED,
   )
-  if frame.map(lambda cell: f'({_FEW})' in cell).any(axis=None):
-    least = comparisons.FEWEST_PAIRED
-    note += f' {_FEW.capitalize()}: an interval takes {least} or more.'
-  if frame.map(lambda cell: f'({_ALIKE} ' in cell).any(axis=None):
-    note += (
-      ' Where the difference is the same in each cluster, and no bounds of the '
-      'quantity say how far others may be off, there is no interval.'
-    )
-  if (frame == _OTHER).any(axis=None):
-    note += (
-      f' {_OTHER.capitalize()}: the models were scored in different worlds, '
-      'with different seeds or on different groups of trials, and are not '
-      'compared.'
-    )
-  if (frame == _MISSING).any(axis=None):
-    note += f' {_MISSING.capitalize()}: the folder has no file of the trials.'
-  if models > MOST_PAIRED:
-    note += ' Of more than four models, each is compared with the first.'
-  return note
 
 
 def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
@@ -361,14 +347,7 @@ def _difference_table(
   frame = pd.DataFrame(rows, dtype=object)
   if len(frame) and not any(frame.note):
     frame = frame.drop(columns='note')
-  note = (
-    'Values are means over the trials that both models have. The difference is '
-    f'{labels[0]} less {labels[1]} with its 95 % interval (Student, paired by '
-    'trial, clustered by state or task); bold where one model is better. p is '
-    'of no difference, adjusted by the method of Holm for all rows. This is '
-    'about these two models only: other training seeds of the same recipes may '
-    'differ the other way.'
-  )
+  note = tables.note('differences', first=labels[0], second=labels[1])
   return tables.Table('Differences', frame, note)
 
 

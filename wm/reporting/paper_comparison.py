@@ -404,28 +404,12 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   # Summaries or papers may lack these.
   optional = 'directions', *_MAP_RATES.values(), *table.columns[-4:]
   empty = [column for column in optional if not any(table[column])]
-  note = (
-    'True edges used, false edges added, and true edges never used, when the '
-    "model's routes are fitted with as few false streets as the algorithm "
-    'finds.'
+  note = tables.note(
+    'maps',
+    rates=not {*_MAP_RATES.values()} & {*empty},
+    printed=_PRINTED_DIRECTIONS not in empty,
+    theirs=not {*table.columns[-2:]} <= {*empty},
   )
-  if not {*_MAP_RATES.values()} & {*empty}:
-    note += (
-      ' Illegal directions: the share of the directions that routes take which '
-      'no street has, up to the first one of each route, as the place is known '
-      'no further; intervals are clustered by route.'
-    )
-  if _PRINTED_DIRECTIONS not in empty:
-    note += (
-      ' What the paper prints as directions (appendix B.2) are the characters '
-      'of the file with the ends of its lines, less two of each.'
-    )
-  if not {*table.columns[-2:]} <= {*empty}:
-    note += (
-      " The paper's counts are of one order whose seed is not known; those "
-      'that do not compare have a column of their own, headed by what the '
-      'paper has and the run has not.'
-    )
   return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
 
 

@@ -17,6 +17,7 @@ from wm.core import registry
 from wm.evaluation import statistics
 from wm.reporting import catalog, ceilings
 from wm.reporting.collect import Entry, Run
+from wm.runtime import pages
 from wm.runtime.pages import markdown
 
 
@@ -117,6 +118,11 @@ class Table:
     lines += map(_row, self.rows)
     note = ['', markdown(self.note)] if self.note else []
     return '\n'.join([*lines, *note, ''])
+
+
+def note(name: str, **values: Any) -> str:
+  """A note below a table, by a macro of templates/notes.txt."""
+  return pages.sentences('wm.reporting', 'templates/notes.txt', name, **values)
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -562,40 +568,24 @@ def main_table(runs: Sequence[Run], frame: pd.DataFrame) -> Table:
   if len(heads) - 1 > max(_WIDE, len(runs)):
     wide = wide.set_index('model').T.rename_axis(columns=None)
     wide.insert(0, 'quantity', list(wide.index))
-  note = (
-    'Value [95 % interval], and n, the number of trials. Trials are '
-    'independent of each other, unless the cell says how many clusters they '
-    'form. A dash means that nothing could be measured; the table "All '
-    'results" gives the reasons.'
-  )
   plain_specs = plainest(list(frame.entry))
   specs = frame.groupby('metric', sort=False).spec.nunique()
-  if several := [plain_specs[name] for name, n in specs.items() if n > 1]:
-    note += f' Of metrics with several settings it shows {", ".join(several)}.'
-  if any(run.seeds for run in runs):
-    entries = list(plain.entry)
-    note += (
-      ' A model that was trained with several seeds has their mean '
-      f'[{in_brackets(entries)}]; the table "All results" has each seed '
-      'in a row of its own. A model of one seed has the '
-      f'{OF_TRIALS}.{modes(entries)}'
-    )
+  entries, several_seeds = list(plain.entry), any(run.seeds for run in runs)
+  text = note(
+    'main',
+    several=[plain_specs[name] for name, n in specs.items() if n > 1],
+    seeds=several_seeds,
+    brackets=in_brackets(entries),
+    of_trials=OF_TRIALS,
+  )
+  text += modes(entries) if several_seeds else ''
   trained = plain[plain.role == ceilings.TRAINED].groupby('head', sort=False)
-  note += ceilings.note(plain['position'])
-  note += ceilings.too_few({head: list(of.entry) for head, of in trained})
-  return Table('The table', wide, note)
+  text += ceilings.note(plain['position'])
+  text += ceilings.too_few({head: list(of.entry) for head, of in trained})
+  return Table('The table', wide, text)
 
 
 TRAINING_TITLE = 'Training data and training'
-_TRAINING_NOTE = (
-  'Tokens seen are those that training steps predicted, epochs these over all '
-  'that the data predict. The checkpoint scored is the best one by held-out '
-  'loss; losses are in nats a token after the prompt, the training loss is of '
-  'the batches of the last 200 steps up to the checkpoint. Prefixes shown: of '
-  'the prefixes of held-out sequences, of every length, the share that some '
-  'training sequence begins with. States shown: of the distinct states that '
-  'held-out sequences visit, the share that some training sequence visits.'
-)
 
 
 def training_table(runs: Sequence[Run]) -> Table | None:
@@ -611,13 +601,8 @@ def training_table(runs: Sequence[Run]) -> Table | None:
   if not trained:
     return None
   rows = [{'model': label, **_training_cells(run)} for run, label in trained]
-  note, cut = _TRAINING_NOTE, [label for run, label in trained if _is_cut(run)]
-  if cut:
-    note += (
-      ' Of large data, shares are by the first sequences alone, as the cell '
-      'says.'
-    )
-  return Table(TRAINING_TITLE, pd.DataFrame(rows), note)
+  note_text = note('training', cut=any(_is_cut(run) for run, _ in trained))
+  return Table(TRAINING_TITLE, pd.DataFrame(rows), note_text)
 
 
 def _is_cut(run: Run) -> bool:

@@ -47,6 +47,12 @@ def macros(package: str, template: str) -> Any:
   return _templates(package, '').get_template(template).module
 
 
+def sentences(package: str, template: str, name: str, **values: Any) -> str:
+  """A macro of a template as one line of text, without blanks between lines."""
+  text = macros(package, template).__dict__[name](**values)
+  return ' '.join(text.split())
+
+
 @functools.cache
 def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
   environment = jinja2.Environment(
