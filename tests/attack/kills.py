@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tests.attack import runner
 from tests.attack.bases import WORLD
 from tests.attack.case import Case
-from tests.data.pgn import texts
+from tests.data import pgn_texts as texts
 
 MAP = f'--world={WORLD}'
 GAMES = 12_000

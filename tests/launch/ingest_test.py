@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.data.pgn.texts import pgn, random_games, url
+from tests.data.pgn_texts import pgn, random_games, url
 from tests.launch.sample_test import refused, run, start, tree
 
 GAMES = 11_000  # Two blocks and a bit.

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
-from tests.data.pgn.texts import rows
+from tests.data.pgn_texts import rows
 from wm.core import registry
 from wm.data import pgn_games, pgn_ingest, sampling
 from wm.worlds.chess import notation as chess_notation

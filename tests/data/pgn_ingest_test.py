@@ -3,7 +3,7 @@ import tracemalloc
 
 import pytest
 
-from tests.data.pgn.texts import pgn, random_games, rows, url
+from tests.data.pgn_texts import pgn, random_games, rows, url
 from wm import core
 from wm.core import registry
 from wm.data import batches, pgn_games, pgn_ingest, sampling
