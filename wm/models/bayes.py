@@ -37,6 +37,7 @@ class Bayes(process.ProcessPredictor):
   def next(self, memory: np.ndarray) -> process.NextTokens:
     """See core.SequenceProcess."""
     tokens, log_probs = self.law.next(memory)
+    # Laws compute in float64; predictors give float32, as networks do.
     return process.NextTokens(tokens, log_probs.astype(np.float32))
 
 
@@ -82,5 +83,6 @@ class Model(core.Model):
       )
     replan = self.off == 'replan'
     law = world.data_distribution(self.split, self.distinct, replan)
+    # The law decides: only a hidden state has a belief to be read by probes.
     believes = core.can(law, core.SequenceProcess.belief)
     return (BeliefBayes if believes else Bayes)(world, law)

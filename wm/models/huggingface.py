@@ -89,11 +89,14 @@ class Model(core.Model):
     # [bos piece] [pieces of `before`] [pieces of tokens ...]
     before = (*words.first(), *(words.of(self.before) if self.before else ()))
     spelled = tokenization.spelling(world.vocab, table, before)
+    # The text config: of a model of text and pictures, its text part.
     max_len = self._max_len(world, spelled, network.config.get_text_config())
     # Texts as long as the longest sequence: a cache may fail there only.
     size = len(before) + max_len * max(map(len, spelled.paths))
     texts = _texts(spelled, tokenization.ROWS, size)
     reader, why = tokenization.text_reader(network, texts, label, self.batch)
+    # A network whose cache is inexact is read whole each time: slower, not
+    # wrong.
     if why:
       remarks = (*remarks, f'{label}: no cache is used: {why}')
     return tokenization.PiecePredictor(
@@ -147,8 +150,11 @@ class Model(core.Model):
     else:
       # A blank in front: tokenizers of the GPT family cut texts before blanks.
       spellings = {word: f' {word}' for word in world.vocab[1:]}
+      # The end of sequences is the model's own end of text, which has one
+      # piece.
       if world.end != core.DEAD and (end := words.end()) is not None:
         spellings[world.vocab[world.end]] = end
+    # vocab[0] is padding, which no text holds.
     missing = [word for word in world.vocab[1:] if word not in spellings]
     if missing:
       raise core.InputError(
@@ -179,6 +185,7 @@ def _texts(
   rng, rows = np.random.default_rng(0), []
   for _ in range(num):
     row = list(spelled.before)
+    # [before ...][pieces of a token][pieces of another] ..., cut at `size`.
     while len(row) < size:
       row += spelled.paths[rng.integers(1, len(spelled.paths))]
     rows.append(row[:size])
@@ -192,6 +199,7 @@ class _FolderTokenizer:
     self, folder: pathlib.Path, label: str, load: Callable[[pathlib.Path], Any]
   ) -> None:
     self._folder, self._label, self._load = folder, label, load
+    # A folder may have none: a file of ids needs no tokenizer.
     self._has_files = any(folder.glob('tokenizer*'))
 
   @functools.cached_property
@@ -239,6 +247,7 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
 
 def _by_columns(rows: list[list[str]], path: pathlib.Path) -> dict[str, Any]:
   """Token -> text or id, of rows under a head."""
+  # Empty lines, which spreadsheets leave at the end, are no rows.
   columns, *rows = [row for row in rows if row] or [[]]
   if all(len(row) == 2 for row in rows):
     if columns == ['token', 'text']:

@@ -55,16 +55,19 @@ class Model(core.Model):
   gives: ClassVar[tuple[type, ...]] = (llm_predictor.LanguageModel,)
   retold: ClassVar[tuple[str, ...]] = ('wording', 'names')
 
+  # What is asked, and in which words.
   model: str
   told: str = RULES
   wording: str = ''
   before: str = ''
   names: int = 0
+  # How an answer is drawn, and how it is read.
   temperature: float = 0.0
   repeats: int = 1
   max_tokens: int = 1024
   logprobs: bool = False
   read: str = 'text'
+  # Where it is asked, and how long a prompt may be.
   most_told: int = MAX_TOKENS
   base_url: str = ''
   args: tuple[tuple[str, Any], ...] = ()
@@ -82,6 +85,7 @@ class Model(core.Model):
 
   def __post_init__(self) -> None:
     super().__post_init__()
+    # 'openai-api/local/NAME' has two slashes: the first part is the provider.
     provider_name, slash, name = self.model.partition('/')
     if not (provider_name and slash and name):
       raise core.InputError(
@@ -99,6 +103,7 @@ class Model(core.Model):
         raise core.InputError(
           f'language: {name}={getattr(self, name)}; expected at least 1'
         )
+    # Pairs, not a dict: a spec holds hashable literals.
     if not all(
       isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
       for pair in self.args
@@ -123,8 +128,10 @@ class Model(core.Model):
 
   def settings(self) -> provider.CallSettings:
     """Model and settings of calls."""
+    # The two dataclasses share their names: what a call takes is copied whole.
     names = (field.name for field in dataclasses.fields(provider.CallSettings))
     shared: dict[str, Any] = {name: getattr(self, name) for name in names}
+    # Reading by log-probabilities implies asking for them.
     shared['logprobs'] = self.logprobs or self.read == 'logprobs'
     return provider.CallSettings(**shared)
 

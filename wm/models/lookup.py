@@ -17,6 +17,8 @@ class LookUp(oracles.Uniform, oracles.LooksUp):
 
   def __init__(self, world: core.World, by: str, learned: bool, seed: int):
     """by, learned: see `oracles.LooksUp`; seed: of coins, with the call's."""
+    # Two parents: `Uniform` answers for next tokens, `LooksUp` for few-shot
+    # tasks, which read `world`, `by` and `learned`.
     super().__init__(len(world.vocab), world.end, world.max_len)
     self.world, self.by, self.learned, self.seed = world, by, learned, seed
 

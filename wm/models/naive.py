@@ -26,10 +26,13 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no such reading."""
     del seed
+    # `needs` is checked for scoring; a direct call gets the same line here.
     if not core.can(world, core.Labelled.surface_labels):
       raise core.InputError(
         f'{registry.spec(world)} has no reading of tokens without rules '
         "(core.Labelled.surface_labels); available: 'copy_start()'"
       )
+    # (tokens [B, L], lengths [B]) -> labels [B, L, K], as `StateReader` calls
+    # it.
     read = world.surface_labels
     return oracles.StateReader(world, read)

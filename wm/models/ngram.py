@@ -73,6 +73,7 @@ class Model(core.Fittable):
     self, world: core.World, grams: np.ndarray, counts: np.ndarray
   ) -> NgramPredictor:
     size = len(world.vocab)
+    # Without the rules; `LegalNgram` asks it for the last tokens' habits.
     ngram = Ngram(self, size, world.end, world.max_len, grams, counts)
     return LegalNgram(world, ngram) if self.legal else ngram
 
@@ -158,6 +159,10 @@ def _grams(part: core.Sequences, power: int, size: int) -> np.ndarray:
   """[G] int64 gram of every predicted token; PAD stands before the first."""
   # [N] the last `order` tokens of each row; the modulus drops older ones.
   key = np.zeros(len(part), np.int64)
+  # Order 3, V = 10, row 7 4 5:    t      key    counted
+  #                                0        7    no: it is given
+  #                                1       74    yes, PAD before it
+  #                                2      745    yes
   grams = [np.zeros(0, np.int64)]
   for t in range(part.tokens.shape[1]):
     key = (key * size + part.tokens[:, t]) % power
@@ -214,6 +219,7 @@ class _GramCounts:
     prior = a * np.broadcast_to(prior, probs.shape)[rows]
     # [rows, V]: dense only for the contexts that are asked about.
     seen = prior + self.counts[place].toarray()
+    # c(h) counts what follows the context: the row sums of the table.
     probs[rows] = seen / (self.totals[place] + a)[:, None]
 
 
@@ -241,6 +247,7 @@ class Ngram(process.ProcessPredictor):
     # V^(order - 1): a context is the last order - 1 tokens.
     self._modulus = _power(vocab_size, model.order) // vocab_size
     self._levels = [
+      # The last k tokens of each gram; shorter grams of several add up.
       _GramCounts.make(*_sums(grams % vocab_size**k, counts), vocab_size)
       for k in range(1, model.order + 1)
     ]
@@ -263,6 +270,7 @@ class Ngram(process.ProcessPredictor):
     for k, level in enumerate(self._levels):
       prior = probs if self.model.backoff == 'interpolate' else uniform
       level.update(probs, contexts[:, 0] % size**k, prior, a)
+    # Smoothing 0 leaves zeros, whose logarithm is -inf: impossible tokens.
     with np.errstate(divide='ignore'):
       return process.all_tokens(np.log(probs).astype(np.float32))
 
@@ -303,11 +311,14 @@ class LegalNgram(oracles.WorldPredictor):
     self, states: np.ndarray, history: np.ndarray
   ) -> process.NextTokens:
     """See WorldPredictor; legal tokens alike where no count says anything."""
+    # legal, probs [R, V]. The mass on illegal tokens goes to the legal ones, in
+    # proportion; a state whose legal tokens have no mass falls back on uniform.
     legal = self.world.legal(states)
     options = self.ngram.next(history.astype(np.int64)[:, None])
     probs = np.where(legal, np.exp(options.log_probs), 0)
     total = probs.sum(-1, keepdims=True, dtype=np.float64)
     probs = np.where(total > 0, probs, legal)
+    # Dead and finished states have no legal token: 0 / 1e-300, not 0 / 0.
     total = np.maximum(probs.sum(-1, keepdims=True, dtype=np.float64), 1e-300)
     with np.errstate(divide='ignore'):
       return process.all_tokens(np.log(probs / total).astype(np.float32))

@@ -29,6 +29,8 @@ class Model(core.Model):
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError on shares outside [0, 1]."""
+    # The model's seed draws the faults: the same ones in every session and
+    # batch.
     return oracles.NoisyOracle(
       world, illegal=self.illegal, wrong=self.wrong, by=self.by, seed=seed
     )

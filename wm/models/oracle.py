@@ -14,6 +14,7 @@ class BeliefOracle(oracles.Oracle, process.BeliefReader):
 
   def __init__(self, world: core.World, law: core.SequenceProcess) -> None:
     """law: a process that can `belief`."""
+    # Next tokens are the oracle's; the law is for `BeliefReader` alone.
     super().__init__(world)
     self.law = law
 
@@ -31,6 +32,7 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
     del seed
+    # A hidden state can be probed only where its posterior can be computed.
     if isinstance(world, core.Latent) and isinstance(world, core.Generative):
       law = world.data_distribution()
       if core.can(law, core.SequenceProcess.belief):

@@ -116,6 +116,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
 
   def one_next(self, prefix: Tokens, choices: Tokens, trial: int = 0) -> Query:
     """The question which one of some tokens comes after a prefix."""
+    # Choices are named as in the rest of the prompt, so an answer can be read.
     names = [self._words((token,)) for token in choices]
     prompt = verbal.one_next(self._told, self._words(prefix), names)
     single = tuple((token,) for token in choices)
@@ -150,6 +151,8 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     trials: Sequence[int] | None = None,
   ) -> np.ndarray:
     """See core.QueryModel.ask."""
+    # The trial tells equal prompts apart in a list of queries, not in the
+    # cache.
     numbers = range(len(prefixes)) if trials is None else trials
     # All questions of a metric in one call: many are under way at a time.
     triples = zip(prefixes, suffixes, numbers, strict=True)
@@ -226,6 +229,9 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       self._labels(sets, asked, kind, d) for d in range(len(sets.tokens))
     ]
     # [D, M, P]: places that are asked about, in the order of the prompt.
+    # D data sets, M rows, P places; A = places of one data set in use:
+    #   used [D, M, P]   labels [A] or [A, d]   outputs [D, M, P, 1, k] or [...,
+    # d]
     used = asked.places != core.DEAD
     k = kind.k if isinstance(kind, adapting.Classes) else 0
     shape = (1, k) if k else (kind.outputs,)
@@ -255,6 +261,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     # Row by row: answers are read back in the order of the prompt.
     for n, p in np.argwhere(sets.places[d] != core.DEAD):
       words = self._words(_upto(sets.tokens[d, n], sets.places[d, n, p]))
+      # Six digits: more would cost tokens and say nothing to a model.
       numbers = [f'{number:.6g}' for number in sets.labels[d, n, p].tolist()]
       label = numbers[0] if len(numbers) == 1 else f'[{", ".join(numbers)}]'
       examples.append((words, label))
@@ -275,6 +282,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     each = (
       (1, kind.k) if isinstance(kind, adapting.Classes) else (kind.outputs, 0)
     )
+    # What the reader expects of the list: its length, and the form of a label.
     form = len(unlabelled), *each
     # Data sets that differ in labels alone are told apart by a hash.
     # 52 bits, as JSON numbers are exact up to 2^53.
@@ -296,6 +304,7 @@ def prompt(
     unlabelled: sequences in words.
     kind: of labels.
   """
+  # Numbered lines: known answers find the labelled sequences by `_LABELLED`.
   shown = [f'{n}. {words}: {label}' for n, (words, label) in _counted(examples)]
   asked_of = [f'{n}. {words}' for n, words in _counted(unlabelled)]
   if isinstance(kind, adapting.Classes):
@@ -391,6 +400,7 @@ class QueryBackend:
     read: Read,
   ) -> list[Answer]:
     """One answer to each question; see core.QueryModel.ask."""
+    # Prompts may be long and repeat: each is hashed once.
     hashed = {
       question.prompt: key(question.prompt, 0)[0] for question in questions
     }
@@ -403,6 +413,7 @@ class QueryBackend:
           missing[place] = question
     if missing:
       self._ask(missing)
+    # By prompt and kind: one text can be read as yes or no, or as a list.
     answers: dict[tuple[str, str], Answer] = {}
     for question in questions:
       asked = hashed[question.prompt], question.kind
@@ -423,14 +434,16 @@ class QueryBackend:
   def _ask(self, missing: dict[Key, Query]) -> None:
     """Puts questions to the provider; keeps each answer at once."""
     self._cache.refresh()  # Another process may have asked them.
+    # Only what is still missing is counted as a call, and paid for.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
     places = list(missing)
     with progress.Progress('questions', len(places), 'calls') as shown:
-
+      # Runs on the thread of the event loop: a reply is stored as it comes.
       def keep(number: int, reply: CallReply) -> None:
         """Keeps the reply to a call."""
         place = places[number]
         if reply.failure:
+          # A failure is remembered for this run alone: the next run asks again.
           self._failed[place] = reply
         else:
           self._cache.put(place, reply)

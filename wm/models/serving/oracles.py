@@ -27,11 +27,13 @@ def keys(
   """[D, R, P] uint64 keys of places [D, R, P] of sequences [D, R, L]."""
   if by not in KEYS:
     raise core.InputError(f'by={by!r} was given; available: {", ".join(KEYS)}')
+  # D data sets, R rows, P places of each row, L tokens of a row.
   num, rows, width = places.shape
   if num > 1 and tokens.strides[0] == places.strides[0] == 0:
     # All data sets are asked the same: followed once.
     once = keys(world, by, tokens[:1], places[:1])
     return np.broadcast_to(once, places.shape)
+  # [D R, L] tokens and [D R, P] places: data sets are just more rows.
   flat, at = tokens.reshape(num * rows, -1), places.reshape(num * rows, width)
   if by == 'nothing':
     hashed = np.zeros(at.shape, np.uint64)
@@ -120,6 +122,8 @@ class _Votes:
     self, queries: np.ndarray, kind: adapting.Classes, seed: int, d: int
   ) -> None:
     """queries: [...] keys; seed, d: of coins."""
+    # U distinct keys, H heads, k classes:
+    #   _seen [U] ascending   _back [...] row of each query   _votes [U, H, k]
     self._seen, self._back = np.unique(queries, return_inverse=True)
     self._shape = (*queries.shape, kind.heads, kind.k)
     heads = np.arange(kind.heads)
@@ -132,12 +136,14 @@ class _Votes:
     """Labels [T, H] of keys [T]."""
     place, asked = _match(self._seen, labelled)
     heads = np.arange(labels.shape[1])
+    # add.at, not +=: a key may have several labels in one call.
     np.add.at(self._votes, (place[:, None], heads, labels[asked]), 1)
 
   def answers(self) -> np.ndarray:
     """[..., H, k] of the wanted keys."""
     # Half a vote for each class: log(0.5) without labels, never log(0).
     votes = self._votes + 0.5
+    # rows, heads [U, H]: one more half vote, on the coin's class of each.
     rows, heads = np.indices(self._coin.shape)
     votes[rows, heads, self._coin] += 0.5
     return np.log(votes)[self._back].reshape(self._shape)
@@ -179,6 +185,7 @@ def _match(
   seen: np.ndarray, labelled: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Places in `seen`, ascending, of the keys [T] that are there; and which."""
+  # A key above all others would point behind the end; it matches nothing.
   place = np.minimum(np.searchsorted(seen, labelled), max(len(seen) - 1, 0))
   asked = (
     seen[place] == labelled if len(seen) else np.zeros(len(labelled), bool)
@@ -200,6 +207,7 @@ def likely(world: core.World, states: np.ndarray) -> NextTokens:
   if core.can(world, core.Enumerable.distance_to_end):
     tokens, needed = world.distance_to_end(unique)
     legal = tokens != core.DEAD
+    # needed [U, K]: moves to the end of the sequence by way of each token.
     least = needed.min(-1, keepdims=True, where=legal, initial=world.max_len)
     soon = legal & (needed <= least)
   else:
@@ -211,6 +219,8 @@ def likely(world: core.World, states: np.ndarray) -> NextTokens:
     share = -np.log(np.maximum(count, 1))
   else:
     total = np.maximum(count + TILT * soon.sum(-1, keepdims=True), 1)
+    # n legal tokens, m of them soonest: a soonest one has (1 + TILT) / total,
+    # another 1 / total, with total = n + TILT m.
     share = np.where(soon, np.log((1 + TILT) / total), np.log(1 / total))
   log_probs = np.where(legal, share, -np.inf).astype(np.float32)
   return NextTokens(tokens, log_probs).take(back.reshape(-1))
@@ -220,6 +230,8 @@ def _listed(legal: np.ndarray) -> np.ndarray:
   """[B, K] int32: the tokens of masks [B, V], ascending; DEAD is none."""
   # np.nonzero goes row by row: place is the token's rank within its row.
   row, token = np.nonzero(legal)
+  # legal  0 1 0 1      tokens  1 3
+  #        0 0 1 0              2 DEAD
   sizes = legal.sum(-1)
   place = np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
   tokens = np.full((len(legal), sizes.max(initial=1)), core.DEAD, np.int32)
@@ -285,6 +297,7 @@ class WorldPredictor(ProcessPredictor):
 
   def next(self, states: np.ndarray) -> NextTokens:
     """See core.SequenceProcess."""
+    # Whoever does not recall gets zeros: `support` has one signature.
     history = np.zeros(len(states), np.uint64)
     if self.recalls:
       states, history = split_history(states)
@@ -376,11 +389,13 @@ class NoisyOracle(WorldPredictor):
     alive = (options.tokens != core.DEAD).any(-1)
     # Words 1, 2 and 3 of the hash decide whether a state is replaced, by which
     # other, and which illegal token leaks.
+    # The key decides all faults: equal keys, equal faults, in any batch.
     key = self.world.state_id(states) if self.by == 'state' else history
     if self.wrong and len(self._others.tokens):
       swap = alive & (basics.uniforms(self.seed, key, 1) < self.wrong)
       other = basics.hash64(self.seed, key[swap], 2) % len(self._others.tokens)
       others = self._others.take(other.astype(np.int64))
+      # Both lists are filled up with DEAD to one width before rows are swapped.
       width = max(options.tokens.shape[1], others.tokens.shape[1])
       options, others = _widened(options, width), _widened(others, width)
       for into, array in zip(options, others, strict=True):
@@ -402,6 +417,7 @@ class NoisyOracle(WorldPredictor):
     with np.errstate(divide='ignore'):
       log_probs[rows] += np.float32(np.log1p(-self.illegal))
       log_probs[rows, -1] = np.float32(np.log(self.illegal))
+    # The new column stays DEAD in rows without an illegal token.
     tokens[rows, -1] = token
     # Tokens must ascend; DEAD goes last.
     order = np.argsort(np.where(tokens < 0, self.vocab_size, tokens), axis=-1)

@@ -79,6 +79,8 @@ def load(folder: pathlib.Path) -> Pretrained:
       and config.json do not fit each other; it takes more memory than there is.
   """
   name = label(folder)
+  # Cheap checks first: files, settings, tensors, and the network last, so that
+  # a bad folder is refused before its memory is taken.
   with plugins.user_code(name), _quietly():
     _check_files(folder, name)
     settings = read_json(folder / 'config.json', name)
@@ -100,6 +102,7 @@ def load(folder: pathlib.Path) -> Pretrained:
 def tokenizer(folder: pathlib.Path) -> Any:
   """The tokenizer of a folder; InputError where it has none that loads."""
   with plugins.user_code(f'{label(folder)}: its tokenizer'), _quietly():
+    # SAFE forbids code of the folder and downloads.
     return transformers.AutoTokenizer.from_pretrained(folder, **SAFE)
 
 
@@ -126,6 +129,7 @@ def _check_files(folder: pathlib.Path, name: str) -> None:
     # A pipe would be waited for; other folders and files are not read.
     if path.suffix in _READ and not path.is_file():
       raise core.InputError(f'{name}: {path.name} is no regular file')
+  # transformers would load the base model by its name, from elsewhere.
   if (folder / 'adapter_config.json').exists():
     raise core.InputError(
       f'{name}: adapter_config.json makes it an adapter; expected a whole '
@@ -162,6 +166,8 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
         f'{name}: config.json has {refused[0]}; expected a model whose weights '
         f'are plain numbers in {WEIGHTS}'
       )
+    # What is left of these is None or describes labels: no weight depends on
+    # it.
     for key in (*_LABELS, *_REFUSED):
       part.pop(key, None)
     named = [key for key in _CODE if part.pop(key, None) is not None]
@@ -193,12 +199,15 @@ def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
       )
     with plugins.user_code(f'{name}/{file}'):
       part = load_file(folder / file)
+    # Which of the two is right, nothing in the folder says.
     if twice := part.keys() & weights.keys():
       raise core.InputError(f'{name}: two files hold {min(twice)!r}')
     weights |= part
   return {
     key: tensor
     for key, tensor in weights.items()
+    # Old checkpoints hold causal masks among the weights; networks make their
+    # own.
     if tensor.ndim not in (0, 4) or not _MASKS.search(key)
   }
 
@@ -259,6 +268,7 @@ def _network(
   sizes = [4 * parameter.numel() for parameter in shapes.parameters()]
   sizes += [buffer.nbytes for buffer in shapes.buffers()]
   resources.require_memory(sum(sizes), f'{name}, by config.json')
+  # Integers and floats of 8 bits are quantised weights: they need scales.
   _check_floats(shapes, weights, name)
   network, report = type(shapes).from_pretrained(
     None,

@@ -111,6 +111,9 @@ class AnswerCache:
       files.check_folder('answers', str(where))
     with inputs.reading(self.path.parent, 'a folder'):
       self.path.parent.mkdir(parents=True, exist_ok=True)
+    # A line a reply, after one line of settings:
+    #   {"model": ..., "temperature": ...}
+    #   {"prompt": hash, "repeat": 0, "text": ..., "stop": ...}
     self._known: dict[Key, CallReply] = {}
     self._read = 0
     self._refresh()
@@ -131,6 +134,7 @@ class AnswerCache:
     if reply.failure or key in self._known:
       return
     self._known[key] = reply
+    # Failures and what only this run knows are not written.
     fields = {k: x for k, x in reply._asdict().items() if k in _TYPES}
     line = json.dumps({'prompt': key[0], 'repeat': key[1], **fields})
     with self._locked() as file:
@@ -180,6 +184,7 @@ def _parsed(line: bytes) -> tuple[Key, CallReply] | None:
     return None
   prompt, repeat = value.get('prompt'), value.get('repeat')
   fields: dict[str, Any] = {name: value.get(name) for name in _TYPES}
+  # A line of another version, or an edited one, is asked again.
   fits = all(isinstance(fields[k], kind) for k, kind in _TYPES.items())
   if not (fits and isinstance(prompt, str) and isinstance(repeat, int)):
     return None
@@ -245,6 +250,7 @@ class CallSettings:
 
   def about(self) -> dict[str, Any]:
     """Settings that answers depend on; speed and retries are left out."""
+    # They change when an answer comes, not which: stored answers stay valid.
     speed = ('connections', 'retries', 'timeout')
     return {
       name: value
@@ -261,6 +267,7 @@ class CallSettings:
       temperature=self.temperature,
       max_tokens=self.max_tokens,
       logprobs=self.logprobs or None,
+      # None leaves the setting out of the request.
       top_logprobs=ALTERNATIVES if self.logprobs else None,
     )
 
@@ -345,6 +352,8 @@ class _Calls:
 
   async def run(self, prompts: Sequence[Any], workers: int) -> None:
     """Makes a call for each prompt, `workers` at a time."""
+    # One iterator for all workers; asyncio switches at `await` alone, so no two
+    # workers get the same prompt.
     left = iter(enumerate(prompts))  # Whoever is free takes the next one.
     running = [asyncio.ensure_future(self._work(left)) for _ in range(workers)]
     try:
@@ -396,6 +405,7 @@ def read(output: ModelOutput) -> CallReply:
     return CallReply('', failure='bad_reply')
   choice, usage = output.choices[0], output.usage
   content = choice.message.content
+  # Content is a text, or parts of which some are reasoning.
   thought = 0
   if not isinstance(content, str):
     thought = sum(
@@ -471,6 +481,7 @@ def cause(error: BaseException) -> str:
       return _STATUS[status]
     if isinstance(status, int) and status >= 500:
       return 'server_error'
+  # No status: the names of the errors' classes say what happened.
   names = [type(linked).__name__ for linked in seen]
   names += [
     str(linked) for linked in seen if 'Protocol' in type(linked).__name__
@@ -498,6 +509,7 @@ class _Loop:
 
   def run(self, work: Coroutine[Any, Any, None]) -> None:
     """Runs work to its end; stops it where this thread is interrupted."""
+    # Ctrl-C reaches this thread, which waits; the loop's thread hears nothing.
     future = asyncio.run_coroutine_threadsafe(work, self._loop)
     try:
       future.result()

@@ -72,6 +72,7 @@ def visible(text: str) -> Reading:
     return Reading('', 'too_long')
   if not text.isascii():
     text = _SURROGATE.sub('\ufffd', text)
+  # Most replies have no tag: they are not scanned.
   rest, reasoning = (text, 0) if '<' not in text else _apart(text)
   rest = rest.strip()
   if rest:
@@ -95,6 +96,7 @@ def _apart(text: str) -> tuple[str, int]:
       outside = []
     else:
       outside.append(piece)
+    # An opening tag within reasoning changes nothing: blocks do not nest.
     inside = not closes
   rest = text[start:]
   if inside:

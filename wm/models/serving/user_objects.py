@@ -61,6 +61,7 @@ class FromCallable(stateless.Stateless):
     label: str = 'the callable',
   ) -> None:
     """label: its name in errors; rows: batch size of every call."""
+    # Before anything of the user's runs.
     if rows < 1:
       raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
     self._function, self.rows, self.label = function, rows, label
@@ -99,6 +100,7 @@ class FromCallable(stateless.Stateless):
     """Length of the input that a row of `longest` tokens is padded to."""
     # By a row's own length: its shape does not depend on other rows.
     # Few lengths: a callable that compiles does so for each shape.
+    # -(-n // m) * m: n rounded up to a multiple of m.
     up = -(-longest // MULTIPLE) * MULTIPLE
     return max(longest, min(up, self.max_len))
 
@@ -130,10 +132,12 @@ class FromCallable(stateless.Stateless):
     logits = logits.astype(np.float32)
     # The greatest logit is 0: exp overflows for none.
     shifted = logits - logits.max(-1, keepdims=True)
+    # log p = z - log sum exp z; log-probabilities come out as they were.
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor; InputError if the callable's output is no logits."""
+    # A row without tokens is padded to one, and none of its positions is used.
     lengths = np.maximum(np.asarray(lengths), 1)
     out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
     for rows, logits in self._blocks(tokens, lengths):
@@ -153,6 +157,7 @@ class FromCallable(stateless.Stateless):
 def as_array(array: Any) -> np.ndarray:
   """A NumPy, JAX or PyTorch array on any device; 16-bit floats as float32."""
   narrow = str(getattr(array, 'dtype', '')).rpartition('.')[2] in _NARROW
+  # PyTorch has no view as NumPy of a tensor with gradients, or on a GPU.
   if hasattr(array, 'detach'):  # PyTorch's.
     array = array.detach().cpu()
     array = (array.float() if narrow else array).numpy()
@@ -255,6 +260,7 @@ def _with_methods(
 ) -> object:
   """An object with the methods of a module; `call` makes one by its name."""
   methods = {name: staticmethod(call(name)) for name in _methods(thing)}
+  # Its hidden states are in the output, by layer: no method has to be written.
   if 'hidden' not in methods and _is_a(
     thing, 'transformers', 'PreTrainedModel'
   ):
@@ -270,6 +276,7 @@ def _torch_call(module: Any, name: str) -> Callable[..., Any]:
 
   def states(tokens: Any, layer: int) -> Any:
     """As `hidden`, of a model of Hugging Face."""
+    # The embedding and each block: layers + 1 arrays [R, L, D].
     every = module(tokens, output_hidden_states=True).hidden_states
     if not -len(every) <= layer < len(every):
       raise core.InputError(f'layer {layer}: expected at most {len(every) - 1}')
@@ -290,6 +297,7 @@ def _torch_call(module: Any, name: str) -> Callable[..., Any]:
       else x
       for x in arguments
     ]
+    # A user may go on training after the score: the mode is put back.
     training = module.training
     module.eval()
     try:
@@ -305,6 +313,7 @@ def _linen(module: Any, params: Any) -> object:
   """A module of Flax linen, its parameters from `params` or bound to it."""
   if params is None:
     module, params = module.unbind()
+  # {'params': ..., 'batch_stats': ...}, or the parameters alone.
   has_kinds = isinstance(params, Mapping) and 'params' in params
   variables = params if has_kinds else {'params': params}
 
@@ -319,6 +328,7 @@ def _nnx(module: Any, params: Any) -> object:
   """A copy of a module of Flax nnx in eval mode, with `params` if given."""
   from flax import nnx
 
+  # A copy: `eval` would change the user's module.
   copy = nnx.merge(*nnx.split(module))
   if params is not None:
     nnx.update(copy, params)
@@ -341,6 +351,7 @@ def _compiled(apply: Callable[..., Any], name: str) -> Callable[..., Any]:
   if name == '__call__':
     return jax.jit(apply)
   if name in ('hidden', 'patched'):  # Of weights, tokens, layer, ...
+    # The layer chooses the program: one is compiled for each.
     return jax.jit(apply, static_argnums=2)
   return apply
 
@@ -505,6 +516,7 @@ class Cached(FromCallable):
       tokens[:, :1], np.ones(len(tokens), np.int32)
     )
     logits = [as_array(first)]
+    # tokens [R, L]: columns are the L - 1 steps after the first token.
     for column in tokens.T[1:]:
       states, after = self._object.step(states, column)
       logits.append(as_array(after))
@@ -552,6 +564,7 @@ def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
 
   tolerance: greatest difference of log-probabilities, in nats.
   """
+  # Real sequences: an object may fail on tokens that no rule allows.
   sample = world.sample(ROWS, 0)
   rows = np.arange(len(sample))
   length = int(min(sample.lengths.min(), predictor.max_len))
@@ -564,6 +577,7 @@ def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
   prefixes = padded(tokens, sizes, len(rows), int(sizes.max()))
   states, log_probs = predictor.started(prefixes, sizes)
   for turn in range(2 * length):
+    # Probabilities, not their logarithms: those of rare tokens differ freely.
     apart = np.abs(np.exp(log_probs) - whole[rows, sizes - 1]).max(1)
     if not apart.max() <= tolerance:
       raise core.InputError(
