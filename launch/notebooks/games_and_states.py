@@ -17,11 +17,13 @@
 # write it down, and give it as labels that a model can be trained to name.
 
 # %%
-# Where wm is not installed, as on Colab: set this to a folder or a git+https
-# address. Packages that are there already, JAX above all, are left alone.
-INSTALL = ''
-if INSTALL:
-  # %pip install --quiet --upgrade-strategy only-if-needed "wm @ {INSTALL}"
+# Where wm is not installed, as on Colab: set this to the address of its
+# repository. It is cloned and installed; packages that are there already, JAX
+# above all, are left alone.
+REPOSITORY = ''
+if REPOSITORY:
+  # !git clone --quiet --depth 1 {REPOSITORY} wm-clone
+  # %pip install --quiet --upgrade-strategy only-if-needed ./wm-clone
   pass
 
 
@@ -29,13 +31,13 @@ if INSTALL:
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from IPython.display import SVG
 
 import wm
 from wm import core
+from wm.reporting import charts, collect, curves
 
 # %% [markdown]
 # ## A board
@@ -101,28 +103,31 @@ folder = Path(tempfile.mkdtemp())
 world = wm.make('world', "groups(group='s3', length=16)")
 wm.sample(world, folder, wm.Sampling(num=4000, num_heldout=300))
 options = wm.Training(
-  objective='state', steps=200, batch=64, lr=1e-2, warmup=20, eval_every=50
+  objective='state', steps=1000, batch=64, lr=1e-2, warmup=50, eval_every=100
 )
 run = wm.train(world, 'lstm(layers=1, width=32)', folder, options)
-log = pd.DataFrame(run.log())
-log.plot(x='step', y='loss', figsize=(6, 2.5), logy=True)
+entries = wm.score(run, ['exactness(num=200)'], world)
+SVG(charts.render(curves.draw_training([collect.load(folder)])))
 
 # %%
-entries = wm.score(run, ['exactness(num=200)'], world)
 table = pd.DataFrame(entries)
 table[['quantity', 'value', 'low', 'high', 'n']].head(8).round(3)
 
 # %% [markdown]
-# Is it right at every length, or only early?
+# Is it right at lengths that it was not trained on?
 
 # %%
-predictor = wm.load_predictor(run).predictor
+longer = wm.make('world', "groups(group='s3', length=128)")
+predictor = wm.load_predictor(run, longer).predictor
 assert isinstance(predictor, core.StatePredictor)  # Not what it plays next.
-some = world.sample(300, seed=9)
-named = predictor.states(some.tokens, some.lengths)
-true = world.sequence_labels(some.tokens, some.lengths)
+words = longer.sample(300, seed=9)
+named = predictor.states(words.tokens, words.lengths)
+true = longer.sequence_labels(words.tokens, words.lengths)
 right = (named == true).all(-1).mean(0)
-plt.plot(np.arange(1, len(right) + 1), right, 'o-')
-plt.xlabel('tokens read')
-plt.ylabel('states named right')
-plt.ylim(0, 1)
+rows = [
+  {'model': 'lstm', 'x': n, 'value': share} for n, share in enumerate(right, 1)
+]
+panel = charts.Panel(
+  *('tokens read', 'states named right', rows), y_scale={'domain': [0, 1]}
+)
+SVG(charts.render(charts.lines([panel], charts.palette(['lstm']))))

@@ -17,11 +17,13 @@
 # each trial that could not be measured. This notebook takes them apart.
 
 # %%
-# Where wm is not installed, as on Colab: set this to a folder or a git+https
-# address. Packages that are there already, JAX above all, are left alone.
-INSTALL = ''
-if INSTALL:
-  # %pip install --quiet --upgrade-strategy only-if-needed "wm @ {INSTALL}"
+# Where wm is not installed, as on Colab: set this to the address of its
+# repository. It is cloned and installed; packages that are there already, JAX
+# above all, are left alone.
+REPOSITORY = ''
+if REPOSITORY:
+  # !git clone --quiet --depth 1 {REPOSITORY} wm-clone
+  # %pip install --quiet --upgrade-strategy only-if-needed ./wm-clone
   pass
 
 
@@ -29,13 +31,14 @@ if INSTALL:
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython.display import SVG
 
 import wm
 from wm import core
 from wm.evaluation import statistics
+from wm.reporting import charts
 
 folder = Path(tempfile.mkdtemp())
 WORLD = 'maps(rows=4, columns=4, max_moves=12)'
@@ -93,30 +96,33 @@ precision[['metric', 'quantity', 'value', 'n']].round(3)
 # much. Here is how wide it is.
 
 # %%
-sizes = np.array([20, 50, 100, 300, 1000])
-for share in (0.5, 0.9, 1.0):
-  width = []
-  for n in sizes:
+shares = {f'share {share}': share for share in (0.5, 0.9, 1.0)}
+widths = []
+for name, share in shares.items():
+  for n in (20, 50, 100, 300, 1000):
     low, high = statistics.proportion(share, n)
-    width.append(high - low)
-  plt.loglog(sizes, width, 'o-', label=f'share {share}')
-plt.xlabel('independent trials')
-plt.ylabel('width of the 95 % interval')
-plt.legend()
+    widths.append({'model': name, 'x': n, 'value': high - low})
+log = {'type': 'log'}
+panel = charts.Panel(
+  *('independent trials', 'width of the 95 % interval', widths),
+  x_scale=log,
+  y_scale=log,
+)
+SVG(charts.render(charts.lines([panel], charts.palette(shares))))
 
 # %% [markdown]
 # The same trials in fewer clusters say less.
 
 # %%
 value = np.repeat([1.0, 0.0, 1.0, 1.0], 25)
-found = {}
+summaries = {}
 for name, group in (
   ('100 clusters', np.arange(100)),
   ('20 clusters', np.arange(100) // 5),
 ):
   trials = core.scores('share', value, group=group)
-  found[name] = statistics.summarize(trials)
-pd.DataFrame(found).loc[['value', 'low', 'high', 'n', 'clusters']]
+  summaries[name] = statistics.summarize(trials)
+pd.DataFrame(summaries).loc[['value', 'low', 'high', 'n', 'clusters']]
 
 # %% [markdown]
 # ## Two models on the same trials
@@ -145,3 +151,4 @@ compared.trials[['quantity', 'state', 'other_state', 'a', 'b', 'change']].head()
 # %%
 page = wm.report([folder, other], folder / 'both')
 print(page.name, page.stat().st_size // 1000, 'kB')
+SVG(filename=page.parent / 'overview.svg')

@@ -17,11 +17,13 @@
 # file of yours, in any framework.
 
 # %%
-# Where wm is not installed, as on Colab: set this to a folder or a git+https
-# address. Packages that are there already, JAX above all, are left alone.
-INSTALL = ''
-if INSTALL:
-  # %pip install --quiet --upgrade-strategy only-if-needed "wm @ {INSTALL}"
+# Where wm is not installed, as on Colab: set this to the address of its
+# repository. It is cloned and installed; packages that are there already, JAX
+# above all, are left alone.
+REPOSITORY = ''
+if REPOSITORY:
+  # !git clone --quiet --depth 1 {REPOSITORY} wm-clone
+  # %pip install --quiet --upgrade-strategy only-if-needed ./wm-clone
   pass
 
 
@@ -29,7 +31,7 @@ if INSTALL:
 import tempfile
 from pathlib import Path
 
-import pandas as pd
+from IPython.display import SVG
 
 import wm
 
@@ -86,25 +88,25 @@ METRICS = [
   'compression(trials=200, samples=10)',
   'distinction(trials=200, samples=10)',
 ]
-rows = []
-for source in (mine, 'oracle()', 'uniform()'):
-  for entry in wm.score(source, METRICS, world):
-    rows.append(
-      {
-        'model': entry['model'],
-        'quantity': f'{entry["metric"]} {entry["quantity"]}',
-        'value': entry['value'],
-      }
-    )
-table = pd.DataFrame(rows).pivot(
-  index='quantity', columns='model', values='value'
-)
-table.round(3)
+sources = {'stacks': mine, 'uniform': 'uniform()', 'oracle': 'oracle()'}
+runs = [folder / name for name in sources]
+for name, source in sources.items():
+  wm.score(source, METRICS, world, out=folder / name, name=name)
+page = wm.report(runs, folder / 'all')
+SVG(filename=page.parent / 'overview.svg')
+
+# %% [markdown]
+# All three were asked the same questions. `wm.compare` gives the differences
+# with their intervals, and the trials that differ most.
 
 # %%
-table.loc[
-  ['next_token validity', 'compression precision', 'distinction recall']
-].plot.barh(figsize=(7, 2.5), xlim=(0, 1))
+compared = wm.compare(folder / 'stacks', folder / 'uniform')
+compared.differences[
+  ['metric', 'quantity', 'value_a', 'value_b', 'difference', 'low', 'high']
+].round(3)
+
+# %%
+compared.trials[['quantity', 'prefix', 'other_prefix', 'a', 'b']].head(4)
 
 # %% [markdown]
 # A model that is to be one word in a spec, with fields of its own, is a file

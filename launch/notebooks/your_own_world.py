@@ -17,11 +17,13 @@
 # All metrics run on both exactly.
 
 # %%
-# Where wm is not installed, as on Colab: set this to a folder or a git+https
-# address. Packages that are there already, JAX above all, are left alone.
-INSTALL = ''
-if INSTALL:
-  # %pip install --quiet --upgrade-strategy only-if-needed "wm @ {INSTALL}"
+# Where wm is not installed, as on Colab: set this to the address of its
+# repository. It is cloned and installed; packages that are there already, JAX
+# above all, are left alone.
+REPOSITORY = ''
+if REPOSITORY:
+  # !git clone --quiet --depth 1 {REPOSITORY} wm-clone
+  # %pip install --quiet --upgrade-strategy only-if-needed ./wm-clone
   pass
 
 
@@ -29,13 +31,13 @@ if INSTALL:
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import networkx as nx
 import pandas as pd
 from IPython.display import SVG
 
 import wm
 from wm.data import published
+from wm.reporting import charts
 
 folder = Path(tempfile.mkdtemp())
 
@@ -87,9 +89,12 @@ print('legal from `closed`, not from `opened`:', apart.suffixes())
 # %%
 brackets = wm.make('world', "automaton(preset='dyck_2_3')")
 numbers = list(wm.count(brackets, depth=12))
-plt.semilogy(range(1, 13), numbers, 'o-')
-plt.xlabel('tokens')
-plt.ylabel('legal sequences')
+rows = [
+  {'model': 'dyck_2_3', 'x': n, 'value': number}
+  for n, number in enumerate(numbers, 1)
+]
+panel = charts.Panel('tokens', 'legal sequences', rows, y_scale={'type': 'log'})
+SVG(charts.render(charts.lines([panel], charts.palette(['dyck_2_3']))))
 
 # %% [markdown]
 # ## Metrics on it

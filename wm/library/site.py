@@ -62,11 +62,13 @@ class MarkdownPage(NamedTuple):
     path: of its Markdown, from the folder of pages.
     title: in the menu.
     text: its Markdown.
+    about: a line on it, for lists.
   """
 
   path: str
   title: str
   text: str
+  about: str = ''
 
 
 class Format(NamedTuple):
@@ -203,7 +205,7 @@ def _index(
 ) -> MarkdownPage:
   """The page that lists a section's others, by title or, of plug-ins, name."""
   rows = [
-    (f'[{page.title}]({pathlib.Path(page.path).name})', _summary(page.text))
+    (f'[{page.title}]({pathlib.Path(page.path).name})', page.about)
     for page in listed
   ]
   return MarkdownPage(
@@ -214,13 +216,6 @@ def _index(
 def _heading(text: str) -> str:
   """The title of a page of Markdown."""
   return re.findall(r'^# (.*)$', text, re.M)[0]
-
-
-def _summary(text: str) -> str:
-  """The first line of prose of a page, after its heading and pictures."""
-  lines = re.split(r'\n\s*\n', text)
-  plain = (' '.join(part.split()) for part in lines)
-  return next((part for part in plain if re.match(r'[A-Z]\w* ', part)), '')
 
 
 def _run(place: pathlib.Path, module: str, *arguments: str) -> None:
@@ -336,7 +331,9 @@ def _plug_in(
   if kind == 'world':
     assert isinstance(instance, core.World)  # Worlds have defaults.
     values |= _world(instance, title, slug, docs)
-  return MarkdownPage(f'{kind}s/{slug}.md', name, _text('plug_in.md', **values))
+  text = _text('plug_in.md', **values)
+  about = _escaped(catalog.summary(cls))
+  return MarkdownPage(f'{kind}s/{slug}.md', name, text, about)
 
 
 def _world(
@@ -487,7 +484,9 @@ def _notebooks(root: pathlib.Path, docs: pathlib.Path) -> list[MarkdownPage]:
   for path in paths:
     text = (place / f'{path.stem}.md').read_text(encoding='utf-8')
     title = _heading(text).partition(':')[0]
-    listed.append(MarkdownPage(f'notebooks/{path.stem}.md', title, _wide(text)))
+    name = f'notebooks/{path.stem}.md'
+    _, about, *_ = re.split(r'\n\n+', text.strip())
+    listed.append(MarkdownPage(name, title, _wide(text), about))
   lead = 'Each is in `launch/notebooks`, and opens in Jupyter and in Colab.'
   return [_index('notebooks', 'Notebooks', lead, listed), *listed]
 
@@ -521,9 +520,9 @@ def _format(key: str, each: Format) -> MarkdownPage:
     parts.append('\n'.join([head, *rows]))
   if each.command:
     parts.append(f'## Example\n\n```sh\n{each.command}\n```')
-  return MarkdownPage(
-    f'formats/{key}.md', each.title, '\n\n'.join(parts) + '\n'
-  )
+  text = '\n\n'.join(parts) + '\n'
+  about = _escaped(catalog.summary(module))
+  return MarkdownPage(f'formats/{key}.md', each.title, text, about)
 
 
 # Papers.
@@ -605,7 +604,9 @@ def _paper(
     printed=[*_printed(published.get('worlds', {}))],
     flagfiles=flagfiles,
   )
-  return MarkdownPage(f'papers/{slug}.md', title, text)
+  counts = [(len(sections), 'findings'), (len(flagfiles), 'flagfiles')]
+  about = ', '.join(f'{count} {noun}' for count, noun in counts if count)
+  return MarkdownPage(f'papers/{slug}.md', title, text, about)
 
 
 def _flagfile(path: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
