@@ -178,18 +178,22 @@ def _sections(
     yield '', [MarkdownPage('index.md', 'Home', _text('home.md'))]
     yield 'Bring your own', _how_to(root)
     yield 'Notebooks', _notebooks(root, docs)
+  else:
+    rows = [
+      (f'[{KINDS[kind]}]({kind}s/index.md)', ', '.join(specs))
+      for kind, specs in asked.items()
+      if specs
+    ]
+    text = _list('wm', 'Pages of some plug-ins.', rows)
+    yield '', [MarkdownPage('index.md', 'Home', text)]
   for kind, title in KINDS.items():
     if specs := registry.names(kind) if whole else asked[kind]:
       yield title, _plug_ins(kind, specs, docs, whole=whole)
-  if not whole:
-    index = [('Pages', title) for title in map(', '.join, asked.values())]
-    text = _list('wm', 'Pages of some plug-ins.', index)
-    yield '', [MarkdownPage('index.md', 'Home', text)]
-    return
-  yield 'File formats', _formats()
-  yield 'Papers and studies', _papers(docs)
-  yield 'Film', _films(docs)
-  yield 'Reference', _reference(root, docs)
+  if whole:
+    yield 'File formats', _formats()
+    yield 'Papers and studies', _papers(docs)
+    yield 'Film', _films(docs)
+    yield 'Reference', _reference(root, docs)
 
 
 def _text(template: str, **values: Any) -> str:
@@ -456,7 +460,6 @@ def _preferred(kind: str, names: Sequence[str]) -> str:
 
 
 def _quoted(spec: str) -> str:
-  """A spec as a shell's word."""
   return f'"{spec}"' if "'" in spec else f"'{spec}'"
 
 
@@ -520,8 +523,7 @@ def _format(key: str, each: Format) -> MarkdownPage:
     parts.append('\n'.join([head, *rows]))
   if each.command:
     parts.append(f'## Example\n\n```sh\n{each.command}\n```')
-  text = '\n\n'.join(parts) + '\n'
-  about = _escaped(catalog.summary(module))
+  text, about = '\n\n'.join(parts), _escaped(catalog.summary(module))
   return MarkdownPage(f'formats/{key}.md', each.title, text, about)
 
 
@@ -604,8 +606,7 @@ def _paper(
     printed=[*_printed(published.get('worlds', {}))],
     flagfiles=flagfiles,
   )
-  counts = [(len(sections), 'findings'), (len(flagfiles), 'flagfiles')]
-  about = ', '.join(f'{count} {noun}' for count, noun in counts if count)
+  about = f'{len(sections)} findings, {len(flagfiles)} flagfiles'
   return MarkdownPage(f'papers/{slug}.md', title, text, about)
 
 
@@ -699,17 +700,17 @@ def _reference(
       for name, member in members.items()
       if inspect.isclass(member) == classes
     ]
-    text = '\n\n'.join(lines) + '\n'
-    yield MarkdownPage(f'reference/{title.lower()}.md', title, text)
+    name = f'reference/{title.lower()}.md'
+    yield MarkdownPage(name, title, '\n\n'.join(lines))
   yield MarkdownPage('reference/commands.md', 'Commands', _commands_page(root))
   rules = [
     f'## {name}\n\n{prose(inspect.getdoc(registry.find("accept", name)) or "")}'
     for name in registry.names('accept')
   ]
-  text = '\n\n'.join(['# Acceptance rules', *rules]) + '\n'
+  text = '\n\n'.join(['# Acceptance rules', *rules])
   yield MarkdownPage('reference/accept.md', 'Acceptance rules', text)
-  words = f'# Words\n\n{prose(wm.__doc__ or "")}\n'
-  yield MarkdownPage('reference/words.md', 'Words', words)
+  text = f'# Words\n\n{prose(wm.__doc__ or "")}'
+  yield MarkdownPage('reference/words.md', 'Words', text)
 
 
 def _commands_page(root: pathlib.Path) -> str:
