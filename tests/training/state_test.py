@@ -1,6 +1,8 @@
 """Meshes: parameters are divided as the layers say, results stay the same."""
 
 import functools
+import pathlib
+import re
 
 import jax
 import numpy as np
@@ -110,3 +112,60 @@ def test_flattened_parameters_come_back():
     jax.tree.leaves(params), jax.tree.leaves(again), strict=True
   ):
     assert one is other
+
+
+FLAGS = pathlib.Path(__file__).parents[2] / 'launch' / 'flags'
+# Data and model axes of v5e-16, v5e-256, v5p-64 and eight GPUs.
+MESHES = [(16, 1), (8, 2), (256, 1), (128, 2), (64, 4), (64, 1), (8, 1), (4, 2)]
+
+
+def shipped() -> dict[str, state.Shapes]:
+  """Shapes of every model that a flagfile trains, on 4,589 tokens."""
+  specs = set()
+  for path in FLAGS.rglob('*.flags'):
+    specs.update(re.findall(r'^--model=(.*)$', path.read_text(), re.M))
+  models = {spec: registry.make('model', spec) for spec in sorted(specs)}
+  return {
+    spec: state.shapes(network.NetworkSpec(model, 4589, 400))
+    for spec, model in models.items()
+    if isinstance(model, core.Trainable)
+  }
+
+
+def test_a_device_of_any_topology_holds_its_share_of_the_state():
+  every = shipped()
+  assert len(every) > 10
+  for spec, shapes in every.items():
+    for data, model in MESHES:
+      local, equal = state.memory(shapes, {'data': data, 'model': model}, 3)
+      # Below 8 MB a device, small arrays that all devices hold whole count.
+      assert local <= max(1.5 * equal, equal + (8 << 20)), (spec, data, model)
+
+
+def test_the_largest_model_is_divided_256_ways():
+  flags = (FLAGS / 'sizes' / 'xl.flags').read_text()
+  spec = re.search(r'^--model=(.*)$', flags, re.M)[1]
+  shapes = state.shapes(
+    network.NetworkSpec(registry.make('model', spec), 4589, 400)
+  )
+  for mesh in ({'data': 256, 'model': 1}, {'data': 8, 'model': 2}):
+    local, equal = state.memory(shapes, mesh, 3)
+    assert local < 1.05 * equal
+  state.check_memory(shapes, {'data': 256, 'model': 1}, 3)
+  # Neither 25 heads nor a width of 1,600 has a factor of three.
+  with pytest.raises(core.InputError, match=r'12 x 1 devices.* 10 x 1 hold'):
+    state.check_memory(shapes, {'data': 12, 'model': 1}, 3)
+
+
+@pytest.mark.parametrize('size', [(1, 1), (2, 1), (1, 2)])
+def test_a_mesh_comes_back_from_its_storage(size):
+  mesh = state.mesh(*size)
+  again = state.batch_mesh(state.storage_mesh(mesh))
+  assert again == mesh
+
+
+def test_axes_are_prime_factors():
+  assert state.storage_axes({'data': 12, 'model': 1}) == {
+    **{'data0': 3, 'data1': 2, 'data2': 2},
+    'model0': 1,
+  }

@@ -163,7 +163,7 @@ def make_eval_step(
 
 
 def _everywhere(abstract: state_lib.State) -> jax.sharding.NamedSharding:
-  mesh = jax.tree.leaves(abstract)[0].sharding.mesh
+  mesh = state_lib.batch_mesh(jax.tree.leaves(abstract)[0].sharding.mesh)
   return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
 
@@ -480,6 +480,8 @@ class Trainer:
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = self.shape.shapes
+    copies = 4 if training.average else 3  # Parameters, moments, their average.
+    state_lib.check_memory(shapes, self.mesh.shape, copies)
     matrices = state_lib.matrix_axes(self.shape)
     self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices

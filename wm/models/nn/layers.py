@@ -65,26 +65,16 @@ def _names(path: tuple[Any, ...]) -> list[str]:
 def partition_spec(
   path: tuple[Any, ...], shape: tuple[int, ...]
 ) -> PartitionSpec:
-  """Mesh axes ('data', 'model') of a parameter; small ones are replicated.
+  """Mesh axes ('data', 'model') that divide a parameter's dimensions.
 
-  path: names from the network down, such as ('blocks', 0, 'mlp', 'up',
-  'kernel'). Leading dimensions (layers stacked for a scan) are not divided.
+  It says what a layer computes with best; `wm.training.state` stores by it as
+  far as sizes are divisible. path: names from the network down, such as
+  ('blocks', 0, 'mlp', 'up', 'kernel'). Leading dimensions (layers stacked for a
+  scan) are not divided.
   """
   # Axes are those of the last dimensions: what a scan stacks comes first.
   axes = _SPECS.get(tuple(_names(path)), ())
   return PartitionSpec(*(None,) * (len(shape) - len(axes)), *axes)
-
-
-def sharding(
-  mesh: jax.sharding.Mesh, path: tuple[Any, ...], shape: tuple[int, ...]
-) -> jax.sharding.NamedSharding:
-  """`partition_spec` on a mesh, less the axes that do not divide `shape`."""
-  axes = [
-    # A dimension that an axis does not divide stays whole on each device.
-    axis if axis and size % mesh.shape[axis] == 0 else None
-    for size, axis in zip(shape, partition_spec(path, shape), strict=True)
-  ]
-  return jax.sharding.NamedSharding(mesh, PartitionSpec(*axes))
 
 
 def divided() -> bool:
@@ -92,8 +82,10 @@ def divided() -> bool:
   return jax.sharding.get_abstract_mesh().shape.get('data', 1) > 1
 
 
-def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
+def constrain(x: jax.Array, axis: int = 0, whole: bool = False) -> jax.Array:
   """x with its batch, dimension `axis`, divided over the mesh's data axis.
+
+  whole: is the last dimension on each device? It is summed over next.
 
   Weights are divided over the data axis too. Left to itself, a compiler may
   leave them where they are and send the whole batch to every device. Other
@@ -104,6 +96,8 @@ def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
     return x
   # Unconstrained: the compiler divides the other dimensions as it likes.
   dims: list[Any] = [PartitionSpec.UNCONSTRAINED] * x.ndim
+  if whole:
+    dims[-1] = None
   dims[axis] = 'data'
   return jax.lax.with_sharding_constraint(x, PartitionSpec(*dims))
 
@@ -217,7 +211,10 @@ class Linear(nnx.Module):
       y = x.reshape(math.prod(lead), -1) @ kernel
     if self.bias is not None:
       y += along(self.bias[...].astype(x.dtype).reshape(-1), y)
-    return constrain(y.reshape(*lead, *self.outputs), batch)
+    # Attention sums over the channels of a head: no device has a part of them,
+    # though weights may be stored so.
+    heads = len(self.outputs) > 1
+    return constrain(y.reshape(*lead, *self.outputs), batch, whole=heads)
 
   def split(self, x: jax.Array, sizes: Sizes) -> list[jax.Array]:
     """The result cut along its first dimension: a product for each part.
