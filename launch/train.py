@@ -4,9 +4,12 @@
 
 The model learns the next token or, with --objective=state, the whole state of
 the world after each token (for the metric `exactness`). `tensorboard --logdir`
-OUT draws the curves, which are in OUT/metrics.jsonl too. On several hosts,
-start the same command on each with --coordinator, --num_processes and
---process_id: rows of a batch are divided over all devices.
+OUT draws the curves, which are in OUT/metrics.jsonl too.
+
+On several hosts, start the same command on each, with --distributed=auto where
+SLURM, Open MPI, Kubernetes or a TPU pod starts it, else with --coordinator,
+--num_processes and --process_id. Rows of a batch and parameters are divided
+over all devices; each process reads the rows of its own devices.
 
 A CPU computes with --threads threads on any number of cores, as the last bits
 of a loss follow from them: one core and two, killed and resumed or not, alone

@@ -170,13 +170,33 @@ def test_batches_of_a_window_come_in_no_order_of_length(walks):
 def test_parts_of_processes_make_up_the_global_batch(walks):
   stream = batches.Batches(walks, 12, 2)
   whole = stream.at(9)
-  parts = [stream.at(9, process, 3) for process in range(3)]
+  parts = [
+    batches.Batches(walks, 12, 2, parts=own, of=3).at(9)
+    for own in ([0], [1, 2])
+  ]
   for k in range(2):
     np.testing.assert_array_equal(
       np.concatenate([part[k] for part in parts]), whole[k]
     )
   with pytest.raises(core.InputError, match='5 equal parts'):
-    stream.at(0, 0, 5)
+    batches.Batches(walks, 12, 2, of=5)
+
+
+def test_a_process_reads_no_tokens_of_other_parts(walks, monkeypatch):
+  rows = []
+  ragged = type(walks).ragged
+
+  def counted(self, asked):
+    rows.extend(asked)
+    return ragged(self, asked)
+
+  monkeypatch.setattr(type(walks), 'ragged', counted)
+  stream = batches.Batches(walks, 12, 2, parts=[1], of=3)
+  own = {row for n in range(stream.window) for row in stream.rows(n)[4:8]}
+  for step in range(stream.window):
+    stream.at(step)
+  assert set(rows) == own
+  assert len(rows) < 0.5 * stream.window * 12
 
 
 def test_no_row_stands_beside_itself_where_the_data_are_enough(few):

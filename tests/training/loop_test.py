@@ -314,6 +314,11 @@ def test_a_finished_run_is_left_as_it_is(trained):
     ({'mesh_data': 3}, 'does not fit the 2'),
     ({'batch': 15}, 'cannot be divided over 2'),
     ({'num_processes': 2}, 'None: expected host:port of process 0 of the 2'),
+    ({'distributed': 'auto'}, 'auto: expected a process that SLURM, Open MPI'),
+    (
+      {'distributed': 'auto', 'num_processes': 2},
+      'auto: expected no --coordinator',
+    ),
     ({'coordinator': 'nonsense'}, '=nonsense: expected host:port'),
     ({'coordinator': 'host:99999'}, '=host:99999: expected host:port'),
     ({'process_id': 5}, 'process_id=5 of --num_processes=1: expected 0 to 0'),

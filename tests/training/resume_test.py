@@ -33,11 +33,12 @@ CONFIG = {
 SIGKILLED = -9
 
 
-def start(out, devices=1, die=None, **config) -> forked.Process:
-  """A worker process on so many forced CPU devices."""
+def start(out, devices=1, die=None, more=(), **config) -> forked.Process:
+  """A worker process on so many forced CPU devices; more: environment."""
   order = {'config': {**CONFIG, **config}, 'die': die}
   cache = str(out.parent / 'cache')
   env = {'XDG_CACHE_HOME': cache, 'XLA_FLAGS': compiler.flags(devices)}
+  env.update(more)
   return forked.Process(WORKER, str(out), json.dumps(order), env=env)
 
 
@@ -164,13 +165,31 @@ def test_goes_on_with_other_numbers_of_devices(folder):
     np.testing.assert_allclose(array, moved[path], atol=2e-4)
 
 
-def two(run, die=(None, None)) -> list[forked.Process]:
-  """The two processes of one run."""
+def two(run, die=(None, None), slurm=False) -> list[forked.Process]:
+  """The two processes of one run, as flags or as a cluster names them."""
   with socket.socket() as free:
     free.bind(('127.0.0.1', 0))
-    address = f'127.0.0.1:{free.getsockname()[1]}'
-  place = {'coordinator': address, 'num_processes': 2, 'save_every': 60}
-  return [start(run, die=die[k], process_id=k, **place) for k in range(2)]
+    port = free.getsockname()[1]
+  if slurm:
+    return [
+      start(
+        run,
+        die=die[k],
+        distributed='auto',
+        save_every=60,
+        more={
+          **{'SLURM_JOB_ID': '1', 'SLURM_STEP_NODELIST': '127.0.0.1'},
+          **{'SLURM_NTASKS': '2', 'SLURM_PROCID': str(k)},
+          **{'SLURM_LOCALID': '0', 'JAX_COORDINATOR_PORT': str(port)},
+        },
+      )
+      for k in range(2)
+    ]
+  place = {'coordinator': f'127.0.0.1:{port}', 'num_processes': 2}
+  return [
+    start(run, die=die[k], process_id=k, save_every=60, **place)
+    for k in range(2)
+  ]
 
 
 @pytest.mark.slow
@@ -191,9 +210,12 @@ def test_two_processes_stop_together(folder, name, codes):
   ]
 
 
-def test_two_processes_end_where_one_does(folder):
-  run = copy(folder, 'two')
-  summaries = [finish(process) for process in two(run)]
+@pytest.mark.parametrize(
+  'slurm', [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_two_processes_end_where_one_does(folder, slurm):
+  run = copy(folder, f'two_{slurm}')
+  summaries = [finish(process) for process in two(run, slurm=slurm)]
   one = rows(folder / 'whole')[-1]
   assert summaries[0]['heldout_loss'] == summaries[1]['heldout_loss']
   assert summaries[0]['heldout_loss'] == pytest.approx(
@@ -202,3 +224,15 @@ def test_two_processes_end_where_one_does(folder):
   assert [row['step'] for row in rows(run)] == [
     row['step'] for row in rows(folder / 'whole')
   ]
+
+
+@pytest.mark.slow
+def test_a_damaged_shard_ends_both_processes(folder):
+  run = copy(folder, 'damaged')
+  shard = next((run / 'data' / 'train').glob('*.tokens'))
+  shard.write_bytes(bytes(len(shard.read_bytes())))
+  pair = two(run)
+  errors = [process.communicate(timeout=600)[1] for process in pair]
+  assert [process.returncode for process in pair] == [2, 2], errors
+  assert 'damaged' in errors[0]
+  assert 'process 0 of 2 could not read the data' in errors[1]

@@ -26,6 +26,7 @@ compiled for each shape.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -97,8 +98,9 @@ class _Window(NamedTuple):
   Attributes:
     order: [batches, B] indices into the rows.
     rows: [R] rows of the store, ascending.
-    tokens: of these rows, end to end.
-    starts, lengths: [R] where each row is in `tokens`.
+    tokens: of the rows that are read, end to end.
+    starts: [R] where each row is in `tokens`; DEAD if it is not read.
+    lengths: [R] of all rows.
   """
 
   order: np.ndarray
@@ -111,6 +113,11 @@ class _Window(NamedTuple):
 class Batches:
   """An endless stream of batches from a store.
 
+  Each process of a run reads its own rows only:
+
+    batch   0 .. B/4 | B/4 .. B/2 | B/2 .. 3B/4 | 3B/4 .. B
+                                    read          read       parts=(2, 3), of=4
+
   Attributes:
     store: where rows come from.
     batch: rows in a global batch, B.
@@ -120,6 +127,7 @@ class Batches:
       that are compiled: 4 wastes 4 % of Manhattan's tokens on 25 shapes, 16
       wastes 14 % on 7.
     window: batches that are shuffled, and sorted, together.
+    parts, of: which of so many equal parts of a batch are read.
   """
 
   def __init__(
@@ -129,6 +137,8 @@ class Batches:
     seed: int,
     mode: str = 'buckets',
     multiple: int = 4,
+    parts: Sequence[int] = (0,),
+    of: int = 1,
   ) -> None:
     if not len(store):
       raise core.InputError(f'{store.folder} holds no sequences to train on')
@@ -138,7 +148,9 @@ class Batches:
         f'expected at least 1, one of {MODES}, at least 1'
       )
     self.store, self.batch, self.seed = store, batch, seed
-    self.mode, self.multiple = mode, multiple
+    self.mode, self.multiple, self.of = mode, multiple, of
+    self.parts = tuple(parts)
+    self._places = places(batch, self.parts, of)
     longest = max(WINDOW, WINDOW_ROWS // batch)
     # In a window longer than an epoch a batch could hold a row twice.
     self.window = max(1, min(longest, len(store) // batch))
@@ -160,15 +172,24 @@ class Batches:
     size = self.window * self.batch
     place = number * size + np.arange(size)
     rows = np.sort(shuffled(place, len(self.store), self.seed))
-    tokens, lengths = self.store.ragged(rows)
+    whole = len(self._places) == self.batch
+    if whole:
+      tokens, lengths = self.store.ragged(rows)
+    else:
+      lengths = self.store.lengths_of(rows)
     order = permute(np.arange(size), size, self.seed, 2, number)
     if self.mode == 'buckets':
       # The order is random already, so a stable sort breaks ties at random.
       order = order[np.argsort(lengths[order], kind='stable')]
       turn = permute(np.arange(self.window), self.window, self.seed, 3, number)
       order = order.reshape(-1, self.batch)[turn]
-    starts = np.cumsum(lengths, dtype=np.int64) - lengths
     order = order.reshape(-1, self.batch)
+    read = np.arange(size)
+    if not whole:
+      read = np.unique(order[:, self._places])
+      tokens, _ = self.store.ragged(rows[read])
+    starts = np.full(size, core.DEAD, np.int64)
+    starts[read] = np.cumsum(lengths[read], dtype=np.int64) - lengths[read]
     return _Window(order, rows, tokens, starts, lengths)
 
   def _batch(self, step: int) -> tuple[_Window, np.ndarray]:
@@ -188,38 +209,41 @@ class Batches:
     longest = int(window.lengths[picked].max())
     return -(-longest // self.multiple) * self.multiple
 
-  def at(
-    self, step: int, process: int = 0, processes: int = 1
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """The batch of a step, or one process's part of it.
+  def at(self, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """The batch of a step, or the parts of it that are read, R rows.
 
     Args:
       step: from 0; the batch depends on nothing else.
-      process: which part; parts follow each other in the global batch.
-      processes: number of equal parts, which must divide the batch.
 
     Returns:
-      tokens: [B / processes, L] int32, padded with PAD; L is the same for
-        all parts.
-      lengths: [B / processes] int32.
+      tokens: [R, L] int32, padded with PAD; L is the same for all parts.
+      lengths: [R] int32.
 
     Raises:
-      InputError: the batch does not divide, or a shard is damaged.
+      InputError: a shard is damaged.
     """
-    if self.batch % processes:
-      raise core.InputError(
-        f'a batch of {self.batch} cannot be cut into {processes} equal parts'
-      )
     window, picked = self._batch(step)
-    part = self.batch // processes
-    picked = picked[process * part : (process + 1) * part]
+    picked = picked[self._places]
     lengths = window.lengths[picked]
-    tokens = np.full((part, self.length(step)), core.PAD, np.int32)
+    tokens = np.full((len(picked), self.length(step)), core.PAD, np.int32)
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     shift = window.starts[picked] - (np.cumsum(lengths) - lengths)
     place = np.arange(lengths.sum()) + np.repeat(shift, lengths)
     tokens[used] = window.tokens[place]
     return tokens, lengths
+
+  def whole(self) -> Batches:
+    """The same batches with all of their rows."""
+    return Batches(self.store, self.batch, self.seed, self.mode, self.multiple)
+
+
+def places(batch: int, parts: Sequence[int], of: int) -> np.ndarray:
+  """Rows of a batch in some of its equal parts; InputError if it has none."""
+  if batch % of:
+    raise core.InputError(
+      f'a batch of {batch} cannot be cut into {of} equal parts'
+    )
+  return np.arange(batch).reshape(of, -1)[list(parts)].reshape(-1)
 
 
 SHORTEST = 3  # Doublings from the shortest cut to the longest sequence.
@@ -273,7 +297,7 @@ class Curriculum:
     return min(max(cut, self.prompt_len + 1, 2), self.max_len)
 
   def at(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens [B, L] int32 and lengths [B] int32 of a step."""
+    """Tokens [R, L] int32 and lengths [R] int32 of a step; see Batches.at."""
     number, first, stride = self.part(step)
     tokens, lengths = self.batches.at(number)
     tokens, lengths = tokens[first::stride], lengths[first::stride]

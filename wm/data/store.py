@@ -399,6 +399,10 @@ class Store:
     """[N] int32 lengths of all rows (4 bytes a row in memory)."""
     return self._spans(np.arange(len(self))).lengths
 
+  def lengths_of(self, rows: np.ndarray) -> np.ndarray:
+    """[R] int32 lengths of rows [R] in any order, read from disk."""
+    return self._spans(rows).lengths
+
   def ragged(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows [R] in any order, end to end.
 
@@ -432,9 +436,14 @@ class Store:
     for first in range(0, len(self), size):
       yield self.read(first, first + size)
 
-  def verify(self) -> None:
-    """Compares every shard's hash; raises InputError naming a bad file."""
+  def verify(self, process: int = 0, processes: int = 1) -> None:
+    """Compares every shard's hash; raises InputError naming a bad file.
+
+    Of several processes each reads its share of the shards.
+    """
     for k, shard in enumerate(self.manifest['shards']):
+      if k % processes != process:
+        continue
       for kind in ('tokens', 'offsets'):
         if files.sha256(self._path(k, kind)) != shard[f'{kind}_sha256']:
           raise self._broken(k, kind)

@@ -153,7 +153,7 @@ def train(
     InputError: unusable data or options, or OUT holds another run.
     LossError: the loss is not finite.
   """
-  training = training or Training()
+  training = loop.joined(training or Training())
   summary = loop.train(world, model, out, training)
   _clear_failure(out, 'train')
   if training.process_id == 0:  # It writes for all.
@@ -196,10 +196,10 @@ def metrics_of(
   unknown = [repr(value) for value in unnamed]
   unknown += [name for name in values if name not in set().union(*names_of)]
   if unknown:
+    available = ', '.join(sorted(set().union(*names_of)))
     raise core.InputError(
       f'metric_overrides={overrides!r}: no metric here has a field '
-      f'{unknown[0]}; available: '
-      ', '.join(sorted(set().union(*names_of)))
+      f'{unknown[0]}; available: {available}'
     )
   values |= {} if loop is None else {'loop': loop}
   if accept is not None:

@@ -15,6 +15,7 @@ _PLACE = (
   'save_every',
   'mesh_data',
   'mesh_model',
+  'distributed',
   'coordinator',
   'num_processes',
   'process_id',
@@ -116,6 +117,13 @@ class Training:
   save_every: int = option(200, 'Steps between checkpoints.', least=1)
   mesh_data: int = option(0, 'Devices on the data axis; 0 is all.', least=0)
   mesh_model: int = option(1, 'Devices on the model axis.', least=1)
+  distributed: str = option(
+    '',
+    'auto: SLURM, Open MPI, Kubernetes or the TPU pod that has started this '
+    'process says which of how many it is; default: as --coordinator, '
+    '--num_processes and --process_id say.',
+    choices=('', 'auto'),
+  )
   coordinator: str | None = option(None, 'host:port of process 0.')
   num_processes: int = option(1, 'Processes of the run.', least=1)
   process_id: int = option(0, 'This process.', least=0)

@@ -38,7 +38,7 @@ SETTINGS: dict[str, dataclasses.Field] = {
   **{name: field for name, (field, _) in options.declared(Matching).items()},
   'seeds': options.declared(Units)['seeds'][0],
 }
-for name in ('seed', 'text', 'coordinator', 'threads'):
+for name in ('seed', 'text', 'distributed', 'coordinator', 'threads'):
   del SETTINGS[name]
 _ROW = (
   r'\s*(\w+)\s*:\s*(.+?)'

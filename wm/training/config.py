@@ -64,9 +64,15 @@ def fitted(out: str | pathlib.Path) -> pathlib.Path:
 
 
 def open_data(
-  out: pathlib.Path, world: core.World, data: str | None = None
+  out: pathlib.Path,
+  world: core.World,
+  data: str | None = None,
+  process: int = 0,
+  processes: int = 1,
 ) -> tuple[stores.Store, stores.Store]:
   """The (train, heldout) stores in `data`, by default OUT/data, verified.
+
+  Each of several processes hashes its share.
 
   A folder named by `data` may hold sequences of another world with the same
   vocabulary, say games that were played otherwise.
@@ -78,7 +84,8 @@ def open_data(
   splits = []
   for split in ('train', 'heldout'):
     store = stores.open(pathlib.Path(data or out / 'data') / split)
-    store.verify()  # Hashes: a damaged shard must not train a model.
+    # Hashes: a damaged shard must not train a model.
+    store.verify(process, processes)
     sampling.check_vocab(store, world)
     # By default data are those that this run's `sample` drew, hence of exactly
     # this world. Data that are named may be of another with the same words.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import os
@@ -21,7 +22,7 @@ import pathlib
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -46,6 +47,7 @@ Training = config.Training
 LossError = run_log.LossError
 AHEAD = 2  # Batches under way beyond the one that is asked for.
 MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
+_JOINED = 'joined'  # For a coordinator: the cluster has named it.
 CHUNK = 256  # Held-out rows that a fitted model is asked about at a time.
 
 
@@ -177,40 +179,48 @@ def place_batch(
 
   Args:
     mesh: with axes 'data' and 'model'.
-    tokens: [B, L] int32.
-    lengths: [B] int32.
+    tokens: [R, L] int32, the rows that this process holds, which are all of
+      them where there is one process; see `state.data_parts`.
+    lengths: [R] int32.
     world: whose state labels go with the batch; None is without.
 
   Returns:
-    Tokens, lengths, and with a world labels [B, L, K]. Each process makes the
-    labels of its own rows only.
+    Tokens [B, L], lengths [B], and with a world labels [B, L, K]. Each process
+    makes the labels of its own rows only.
   """
   # [B, ...] is cut into rows over 'data', and whole over 'model'.
-  rows = NamedSharding(mesh, PartitionSpec('data'))
-  cache: dict[tuple[int, int], np.ndarray] = {}
+  sharding = NamedSharding(mesh, PartitionSpec('data'))
+  own, of = state_lib.data_parts(mesh)
+  size = len(tokens) // len(own)  # Rows of a part.
+  cache: dict[int, np.ndarray] = {}
+
+  def rows(index: tuple[slice, ...]) -> slice:
+    """Which rows of `tokens` a device's part of the batch is."""
+    part = own.index((index[0].start or 0) // size)
+    return slice(part * size, (part + 1) * size)
 
   def labels(index: tuple[slice, ...]) -> np.ndarray:
     """[rows, L, K] of the rows that a device holds."""
     # Devices along 'model' ask for the same rows: labels are made once for all
     # of them.
-    part = slice(*index[0].indices(len(tokens)))
-    if (part.start, part.stop) not in cache:
+    part = rows(index)
+    if part.start not in cache:
       assert world is not None  # Only then does a batch have labels.
-      cache[part.start, part.stop] = world.sequence_labels(
-        tokens[part], lengths[part]
-      )
-    return cache[part.start, part.stop]
+      cache[part.start] = world.sequence_labels(tokens[part], lengths[part])
+    return cache[part.start]
 
   def put(shape: tuple[int, ...], part: Callable[..., np.ndarray]) -> jax.Array:
-    return jax.make_array_from_callback(shape, rows, part)
+    shape = (size * of, *shape)
+    return jax.make_array_from_callback(shape, sharding, part)
 
-  batch: tuple[jax.Array, ...] = (
-    put(tokens.shape, lambda index: tokens[index]),
+  length = tokens.shape[1]
+  batch = (
+    put((length,), lambda x: tokens[rows(x)]),
+    put((), lambda x: lengths[rows(x)]),
   )
-  batch += (put(lengths.shape, lambda index: lengths[index]),)
-  if world is not None:
-    batch += (put((*tokens.shape, len(world.heads.sizes)), labels),)
-  return batch
+  if world is None:
+    return batch
+  return *batch, put((length, len(world.heads.sizes)), labels)
 
 
 class Prefetch:
@@ -242,7 +252,8 @@ class Prefetch:
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
     # Made anew, as batches are functions of the step: nothing is kept for this.
-    for array in self.source.at(step):
+    whole = self.source.batches.whole()
+    for array in dataclasses.replace(self.source, batches=whole).at(step):
       hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()[:16]
 
@@ -269,23 +280,32 @@ class Prefetch:
 
 
 def heldout_batches(
-  store: stores.Store, batch: int, max_len: int, num: int = 0
+  store: stores.Store,
+  batch: int,
+  max_len: int,
+  num: int = 0,
+  parts: Sequence[int] = (0,),
+  of: int = 1,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-  """Yields every row once, in order of length: tokens [batch, L], lengths.
+  """Yields every row once, in order of length: tokens [R, L], lengths [R].
 
   num: the first so many rows; 0 is all. The last batch is filled up with rows
-  of length 0, which add nothing to sums.
+  of length 0, which add nothing to sums. parts, of: as in `Batches`; only their
+  rows are read.
   """
+  places = batches_lib.places(batch, parts, of)
   # By length: a batch is about equally long, so that few pads are computed.
   order = np.argsort(store.lengths[: num or None], kind='stable')
   for first in range(0, len(order), batch):
-    tokens, lengths = store.take(order[first : first + batch])
+    rows = order[first : first + batch]
     # Up to a multiple: the step compiles for few widths.
-    width = -(-tokens.shape[1] // MULTIPLE) * MULTIPLE
-    full = np.full((batch, min(width, max_len)), core.PAD, np.int32)
-    full[: len(tokens), : tokens.shape[1]] = tokens
-    padded = np.zeros(batch, np.int32)
-    padded[: len(lengths)] = lengths
+    width = -(-int(store.lengths[rows[-1]]) // MULTIPLE) * MULTIPLE
+    own = places[places < len(rows)]
+    tokens, lengths = store.take(rows[own])
+    full = np.full((len(places), min(width, max_len)), core.PAD, np.int32)
+    full[: len(own), : tokens.shape[1]] = tokens
+    padded = np.zeros(len(places), np.int32)
+    padded[: len(own)] = lengths
     yield full, padded
 
 
@@ -312,6 +332,7 @@ def train(
     Stopped: a signal came (see `stopping`); what is done is saved.
   """
   start = time.perf_counter()
+  training = joined(training)
   _check_processes(training)
   world = registry.resolve('world', world)
   model = registry.resolve('model', model)
@@ -328,7 +349,7 @@ def _train(
   training: Training,
   start: float,
 ) -> dict[str, Any]:
-  data = config.open_data(out, world, training.data)
+  data = _opened(out, world, training)
   run = config.describe(training, world, model, data)
   # Before JAX starts: the size of XLA's pool changes the order of sums, and so
   # the bits of a run.
@@ -399,6 +420,63 @@ def _claimed(
     ) from error
 
 
+def joined(training: Training) -> Training:
+  """Options that name this process, where the cluster is to say so.
+
+  Raises:
+    InputError: no cluster that JAX knows has started this process.
+  """
+  if training.distributed != 'auto':
+    return training
+  if training.num_processes > 1 or training.coordinator is not None:
+    raise core.InputError(
+      '--distributed=auto: expected no --coordinator and no --num_processes, '
+      'which the cluster says'
+    )
+  compute.fix_threads(training.threads)  # Before JAX starts.
+  try:
+    if not jax.distributed.is_initialized():
+      jax.distributed.initialize()
+  # JAX's, of what it could not find out, or as it computes already.
+  except (ValueError, RuntimeError) as error:
+    raise core.InputError(
+      '--distributed=auto: expected a process that SLURM, Open MPI, Kubernetes '
+      f'or a TPU pod has started; {error}'
+    ) from error
+  return dataclasses.replace(
+    training,
+    distributed='',
+    coordinator=_JOINED,
+    num_processes=jax.process_count(),
+    process_id=jax.process_index(),
+  )
+
+
+def _opened(
+  out: pathlib.Path, world: core.World, training: Training
+) -> tuple[stores.Store, stores.Store]:
+  """The verified data; where one of several processes fails, all do."""
+  share = training.process_id, training.num_processes
+  if training.num_processes == 1:
+    return config.open_data(out, world, training.data)
+  compute.fix_threads(training.threads)
+  _start_jax(training)
+  failure = data = None
+  try:
+    data = config.open_data(out, world, training.data, *share)
+  except core.InputError as error:
+    failure = error
+  failed = multihost_utils.process_allgather(np.array(failure is not None))
+  if failure is not None:
+    raise failure
+  if failed.any():
+    raise core.InputError(
+      f'process {int(failed.argmax())} of {len(failed)} could not read the data'
+    )
+  assert data is not None  # Nothing has failed.
+  return data
+
+
 def _check_processes(training: Training) -> None:
   if training.process_id >= training.num_processes:
     raise core.InputError(
@@ -406,6 +484,8 @@ def _check_processes(training: Training) -> None:
       f'--num_processes={training.num_processes}: expected 0 to '
       f'{training.num_processes - 1}'
     )
+  if training.coordinator == _JOINED:
+    return
   place = re.fullmatch(r'\S+:(\d{1,5})', training.coordinator or '')
   distributed = training.num_processes > 1 or training.coordinator is not None
   if distributed and not (place and 0 < int(place[1]) < 1 << 16):
@@ -417,7 +497,7 @@ def _check_processes(training: Training) -> None:
 
 def _start_jax(training: Training) -> None:
   compute.cache_programs()
-  if training.num_processes > 1:
+  if training.num_processes > 1 and not jax.distributed.is_initialized():
     jax.distributed.initialize(
       training.coordinator, training.num_processes, training.process_id
     )
@@ -444,6 +524,7 @@ class Trainer:
 
   Attributes:
     mesh: devices of the run.
+    parts, of: which parts of a batch this process reads, see `Batches`.
     objective: what the network is trained to give.
     shape: the network's structure.
     abstract: shapes and places of the whole state.
@@ -462,11 +543,11 @@ class Trainer:
     self.heldout = data[1]
     self.mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
     # A curriculum doubles its first batch: what divides it divides the rest.
-    parts = self.mesh.shape['data']
+    self.parts, self.of = state_lib.data_parts(self.mesh)
     smallest = training.first_batch or training.batch
-    if smallest % parts:
+    if smallest % self.of:
       raise core.InputError(
-        f'a batch of {smallest} cannot be divided over {parts} devices'
+        f'a batch of {smallest} cannot be divided over {self.of} devices'
       )
     self.batches = batches_lib.Batches(
       data[0],
@@ -474,6 +555,8 @@ class Trainer:
       training.seed,
       training.batching,
       MULTIPLE,
+      self.parts,
+      self.of,
     )
     self.objective = loss_lib.make(training, world)
     self.shape = network.NetworkSpec(
@@ -589,7 +672,8 @@ class Trainer:
     # float64 on the host: float32 sums over many batches would lose digits.
     total = np.zeros(len(loss_lib.SUMS) + len(aim.more) + len(aim.whole) + 1)
     for rows in heldout_batches(
-      self.heldout, self.training.batch, self.max_len, self.training.eval_num
+      *(self.heldout, self.training.batch, self.max_len),
+      *(self.training.eval_num, self.parts, self.of),
     ):
       batch = place_batch(self.mesh, *rows, self.objective.world)
       total += np.asarray(self.eval_step(params, *batch), np.float64)

@@ -79,6 +79,20 @@ def mesh(data: int, model: int) -> Mesh:
   )
 
 
+def data_parts(mesh: Mesh) -> tuple[tuple[int, ...], int]:
+  """Parts of a batch that devices of this process hold, and how many there are.
+
+  Devices along 'model' hold the same rows, those along 'data' one part each.
+  """
+  process = jax.process_index()
+  own = tuple(
+    part
+    for part, devices in enumerate(mesh.devices)
+    if any(device.process_index == process for device in devices)
+  )
+  return own, len(mesh.devices)
+
+
 def _axes(size: int, name: str) -> dict[str, int]:
   """A mesh axis as one for each prime factor, the largest first."""
   factors, prime = [], 2
