@@ -208,8 +208,8 @@ def make_row(
   log: Log,
 ) -> None:
   """Does a row in this process, as `_job` has written it down."""
-  (made,) = rows_of([Row(**row)], row['scored_in'], runs=True)
-  done(made, calls.metrics_of(metrics), out, Stages.of(stages), log)
+  (parsed,) = rows_of([Row(**row)], row['scored_in'], runs=True)
+  done(parsed, calls.metrics_of(metrics), out, Stages.of(stages), log)
 
 
 def counts(
