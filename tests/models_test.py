@@ -338,7 +338,7 @@ def test_the_untrained_control_has_weights_of_its_own(model):
 
 def test_every_parameter_can_be_divided(model):
   shape = network.NetworkSpec(model, 2 * V, LONGEST)
-  shapes = state.shapes(shape)
+  shapes = shape.shapes
   local, _ = state.memory(shapes, {'data': 1, 'model': 2})
   whole, _ = state.memory(shapes, {'data': 1, 'model': 1})
   assert local < whole

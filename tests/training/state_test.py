@@ -126,7 +126,7 @@ def shipped() -> dict[str, state.Shapes]:
     specs.update(re.findall(r'^--model=(.*)$', path.read_text(), re.M))
   models = {spec: registry.make('model', spec) for spec in sorted(specs)}
   return {
-    spec: state.shapes(network.NetworkSpec(model, 4589, 400))
+    spec: network.NetworkSpec(model, 4589, 400).shapes
     for spec, model in models.items()
     if isinstance(model, core.Trainable)
   }
@@ -145,9 +145,7 @@ def test_a_device_of_any_topology_holds_its_share_of_the_state():
 def test_the_largest_model_is_divided_256_ways():
   flags = (FLAGS / 'sizes' / 'xl.flags').read_text()
   spec = re.search(r'^--model=(.*)$', flags, re.M)[1]
-  shapes = state.shapes(
-    network.NetworkSpec(registry.make('model', spec), 4589, 400)
-  )
+  shapes = network.NetworkSpec(registry.make('model', spec), 4589, 400).shapes
   for mesh in ({'data': 256, 'model': 1}, {'data': 8, 'model': 2}):
     local, equal = state.memory(shapes, mesh, 3)
     assert local < 1.05 * equal

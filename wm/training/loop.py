@@ -190,13 +190,13 @@ def place_batch(
   """
   # [B, ...] is cut into rows over 'data', and whole over 'model'.
   sharding = NamedSharding(mesh, PartitionSpec('data'))
-  own, of = state_lib.data_parts(mesh)
-  size = len(tokens) // len(own)  # Rows of a part.
+  parts, of = state_lib.data_parts(mesh)
+  size = len(tokens) // len(parts)  # Rows of a part.
   cache: dict[int, np.ndarray] = {}
 
   def rows(index: tuple[slice, ...]) -> slice:
     """Which rows of `tokens` a device's part of the batch is."""
-    part = own.index((index[0].start or 0) // size)
+    part = parts.index((index[0].start or 0) // size)
     return slice(part * size, (part + 1) * size)
 
   def labels(index: tuple[slice, ...]) -> np.ndarray:
@@ -300,12 +300,12 @@ def heldout_batches(
     rows = order[first : first + batch]
     # Up to a multiple: the step compiles for few widths.
     width = -(-int(store.lengths[rows[-1]]) // MULTIPLE) * MULTIPLE
-    own = places[places < len(rows)]
-    tokens, lengths = store.take(rows[own])
+    real = places[places < len(rows)]
+    tokens, lengths = store.take(rows[real])
     full = np.full((len(places), min(width, max_len)), core.PAD, np.int32)
-    full[: len(own), : tokens.shape[1]] = tokens
+    full[: len(real), : tokens.shape[1]] = tokens
     padded = np.zeros(len(places), np.int32)
-    padded[: len(own)] = lengths
+    padded[: len(real)] = lengths
     yield full, padded
 
 

@@ -85,12 +85,12 @@ def data_parts(mesh: Mesh) -> tuple[tuple[int, ...], int]:
   Devices along 'model' hold the same rows, those along 'data' one part each.
   """
   process = jax.process_index()
-  own = tuple(
+  parts = tuple(
     part
     for part, devices in enumerate(mesh.devices)
     if any(device.process_index == process for device in devices)
   )
-  return own, len(mesh.devices)
+  return parts, len(mesh.devices)
 
 
 def _axes(size: int, name: str) -> dict[str, int]:
