@@ -247,6 +247,10 @@ class Metric(Bounded, abc.ABC):
     """
     return 'they depend on the answers'
 
+  def passes(self) -> int:
+    """How often it goes over trials, by which progress tells what is left."""
+    return 1
+
   def companion(self) -> str:
     """Spec of a companion metric that is always reported with this one, or ''.
 

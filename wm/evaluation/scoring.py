@@ -185,9 +185,11 @@ def run(
     plans = {registry.spec(plan.metric): plan for plan in planned}
   asked = {registry.spec(metric): metric for metric in metrics}
   finished = parts.load_valid(asked)
-  for spec, metric in asked.items():
+  several = f' of {len(asked)}: ' if len(asked) > 1 else ''
+  for number, (spec, metric) in enumerate(asked.items(), 1):
     if spec in finished:
       continue
+    title = f'{number}{several}{spec}' if several else spec
     rows: tuple[core.Scores, ...]
     # A pair that does not fit is a row with a reason, as a trial would be.
     if missing := lacks(metric, type(predictor), type(world)):
@@ -195,9 +197,10 @@ def run(
     else:
       resources.require(metric, world)
       with (
-        progress.Progress(spec, unit='trials', keep=False),
+        progress.Progress(title, unit='trials', keep=False) as shown,
         parts.unfinished(metric),
       ):
+        shown.passes = metric.passes()
         if spec in plans:
           plans[spec].ask()
         rows = _checked(metric, metric(predictor, world, seed))

@@ -166,6 +166,10 @@ class Metric(fewshot.FewShotMetric):
     """See core.Metric."""
     return 'expected held=0' if self.held else ''
 
+  def passes(self) -> int:
+    """See core.Metric: the model, and one with random weights."""
+    return 1 + self.untrained
+
   def __call__(
     self, predictor: core.Adaptable, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:

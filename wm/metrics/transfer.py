@@ -88,6 +88,10 @@ class Metric(fewshot.FewShotMetric):
   untrained: bool = False
   stream: bool = False
 
+  def passes(self) -> int:
+    """See core.Metric: the model, and one with random weights."""
+    return 1 + self.untrained
+
   def __call__(
     self, predictor: core.Adaptable, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:

@@ -97,6 +97,10 @@ class Metric(core.Metric):
   max_len: int = field(0, least=0)
   decoding: str = field('greedy', choices=('greedy', 'sampled'))
 
+  def passes(self) -> int:
+    """See core.Metric: sampled, and greedy."""
+    return 1 + (self.decoding == 'greedy')
+
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:

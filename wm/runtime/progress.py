@@ -2,6 +2,14 @@
 
 Without a terminal a thread writes a line every minute as long as work is under
 way, also while the main thread is busy in compiled code.
+
+Work may be several passes over units. Rates are of the units of a pass after
+the first that are reported: the time before them is mostly compilation. What is
+left is the rest of this pass, and for each pass that is expected after it as
+long as a pass has taken so far.
+
+    |--- compilation ---|- a pass -|---|- this pass ....|......|......|
+                        ^ first units       ^ now       ^ two expected
 """
 
 from __future__ import annotations
@@ -21,8 +29,10 @@ class Progress:
   Attributes:
     what: name of the work.
     total: units in all; None is unknown.
-    done: units so far.
+    done: units so far, of this pass.
     note: what else is shown beside the counts.
+    passes: that are expected in all.
+    ended: seconds of each pass that has ended.
   """
 
   def __init__(
@@ -36,8 +46,11 @@ class Progress:
   ) -> None:
     """keep: the bar stays on the terminal once it is full."""
     self.what, self.total, self.unit, self.done = what, total, unit, done
-    self.note, self._keep, self._first = '', keep, done
-    self._start = time.monotonic()
+    self.note, self.passes, self._keep, self._begun = '', 1, keep, done
+    self._start = self._last = time.monotonic()
+    self.ended: list[float] = []
+    # Units and time of the first report of this pass.
+    self._first: tuple[int, float] | None = None
     self._bar: Any = None  # tqdm's, which has no types.
     _CLOCK.enter(self)
 
@@ -46,10 +59,15 @@ class Progress:
     self.reach(self.done + num, self.total, note)
 
   def reach(self, done: int, total: int | None, note: str = '') -> None:
-    """Sets the units done and in all; rates start anew where `done` falls."""
-    if done < self.done or total != self.total:
-      self._first, self._start = 0, time.monotonic()
-    self.done, self.total, self.note = done, total, note or self.note
+    """Sets the units done and in all; where `done` falls, a pass begins."""
+    now = time.monotonic()
+    if self._first and (done < self.done or total != self.total):
+      self.ended.append(self._last - self._first[1])
+      self._first = done, now
+    elif self._first is None and done > self._begun:
+      self._first = done, now
+    self._last, self.done, self.total = now, done, total
+    self.note = note or self.note
     if sys.stderr.isatty():
       self._draw()
 
@@ -60,8 +78,8 @@ class Progress:
       self._bar = tqdm.tqdm(
         desc=self.what,
         total=self.total,
-        initial=self._first,
-        unit=f' {self.unit}',
+        initial=self._begun,
+        bar_format='{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]',
         unit_scale=self.unit == 'B',
         leave=self._keep,
         dynamic_ncols=True,
@@ -69,7 +87,8 @@ class Progress:
     if self.done < self._bar.n:
       self._bar.reset()
     self._bar.total = self.total
-    self._bar.set_postfix_str(self.note, refresh=False)
+    shown = ', '.join([*self._pace(), *[self.note] * bool(self.note)])
+    self._bar.set_postfix_str(shown, refresh=False)
     self._bar.update(self.done - self._bar.n)
 
   def log(self, note: str = '') -> None:
@@ -78,21 +97,33 @@ class Progress:
       say(f'{self}, {note}' if note else str(self))
 
   def __str__(self) -> str:
-    spent = time.monotonic() - self._start
-    new = self.done - self._first
     parts = []
     if self.total is not None:
       parts.append(f'{self.done:,}/{self.total:,} {self.unit}')
     elif self.done:
       parts.append(f'{self.done:,} {self.unit}')
-    if new:
-      parts.append(f'{new / max(spent, 1e-9):,.3g}/s')
-    if new and self.total is not None:
-      left = (self.total - self.done) * spent / new
-      parts.append(f'{_clock(left)} left')
-    if not new:
-      parts.append(f'{_clock(spent)} so far')
+    parts += self._pace()
+    if not parts or not parts[-1].endswith(('/s', 'left')):
+      parts.append(f'{_clock(time.monotonic() - self._start)} so far')
     return f'{self.what}: ' + ', '.join(parts + [self.note] * bool(self.note))
+
+  def _pace(self) -> list[str]:
+    """The pass, its rate and the time that is left, as far as known."""
+    number = len(self.ended) + 1
+    texts = []
+    if max(self.passes, number) > 1:
+      texts.append(f'pass {number} of {max(self.passes, number)}')
+    first, since = self._first or (self.done, 0.0)
+    new, spent = self.done - first, time.monotonic() - since
+    if not new or self.done == self.total:  # Something else is under way.
+      return texts
+    texts.append(f'{new / max(spent, 1e-9):,.3g}/s')
+    if self.total is not None:
+      rest = (self.total - self.done) * spent / new
+      each = (sum(self.ended) + spent + rest) / number
+      left = rest + each * max(self.passes - number, 0)
+      texts.append(f'{_clock(left)} left')
+    return texts
 
   def close(self) -> None:
     """Ends the work; the bar stays as it is."""
@@ -113,7 +144,7 @@ class _Clock:
   def __init__(self) -> None:
     self._open: list[Progress] = []
     self._lock = threading.Lock()
-    self._ended = threading.Event()
+    self.ended = threading.Event()
 
   def enter(self, work: Progress) -> None:
     """Puts work inside of the work that is under way."""
@@ -121,9 +152,9 @@ class _Clock:
       self._open.append(work)
       if len(self._open) > 1:
         return
-      self._ended = threading.Event()
+      self.ended = threading.Event()
       run = threading.Thread(
-        target=self._run, args=(self._ended,), name='progress', daemon=True
+        target=self._run, args=(self.ended,), name='progress', daemon=True
       )
       run.start()
 
@@ -133,7 +164,7 @@ class _Clock:
       if work in self._open:
         self._open.remove(work)
       if not self._open:
-        self._ended.set()
+        self.ended.set()
 
   def innermost(self) -> Progress | None:
     """What is under way and has nothing under way within it."""
