@@ -444,8 +444,20 @@ def _changed(
 
 
 # What tells that a folder is a run, and which of its files its age is of.
-_MARKS = ('scores.json', 'train.run.json', 'sample.run.json', 'failed.json')
-RUN_COLUMNS = ('run', 'state', 'model', 'world', 'step', 'loss', 'age', 'size')
+_MARKS = (
+  *('scores.json', 'train.run.json', 'sample.run.json', 'ingest.run.json'),
+  *('failed.json', results.UNFINISHED),
+)
+RUN_COLUMNS = (
+  *('run', 'state', 'stage', 'model', 'world', 'step', 'loss', 'age', 'size'),
+)
+# Stages, the last first, and what one that is done has written.
+_STAGES = {
+  'score': 'scores.json',
+  'train': 'train.json',
+  'ingest': 'data/heldout',
+  'sample': 'data/heldout',
+}
 DAY = 86400.0
 
 
@@ -457,10 +469,11 @@ def runs(folder: Path, *, depth: Amount = 4) -> pd.DataFrame:
     depth: levels of folders that are looked into.
 
   Returns:
-    A row for each run: run (its path below `folder`), state (sampled,
-    training, trained, scored or failed), model, world, step and loss of
-    training (NaN where there was none), age in days of its newest file, size in
-    bytes, and a column 'SPEC: QUANTITY' for each headline score.
+    A row for each run: run (its path below `folder`), state (running, stopped,
+    done or failed) of its last stage (sample, ingest, train or score), model,
+    world, step and loss of training (NaN where there was none), age in days of
+    its newest file, size in bytes, and a column 'SPEC: QUANTITY' for each
+    headline score. A stopped stage goes on by the same command.
 
   Raises:
     InputError: there is no such folder, or no run in it.
@@ -472,7 +485,7 @@ def runs(folder: Path, *, depth: Amount = 4) -> pd.DataFrame:
     pathlib.Path(place)
     for place, inner, names in os.walk(root)
     if not _prune(root, pathlib.Path(place), inner, depth)
-    and any(mark in names for mark in _MARKS)
+    and any(mark in (*names, *inner) for mark in _MARKS)
     and pathlib.Path(place).name != 'report'
   ]
   if not places:
@@ -495,7 +508,7 @@ def runs_text(table: pd.DataFrame) -> str:
   )
   shown['age'] = [_ago(days * DAY) for days in table['age']]
   shown['size'] = [f'{size / 1e6:,.1f} MB' for size in table['size']]
-  shown['step'] = shown['step'].astype(object).where(table['step'].notna(), '')
+  shown['step'] = ['' if pd.isna(x) else f'{x:.0f}' for x in table['step']]
   blank = shown.map(lambda x: f'{x:.3f}' if isinstance(x, float) else str(x))
   for name in ('model', 'world', 'state'):
     blank[name] = blank[name].str.slice(0, 36)
@@ -541,7 +554,7 @@ def _run_row(root: pathlib.Path, place: pathlib.Path) -> dict[str, Any]:
     log = collect.curve(place)
     scored = (place / 'scores.json').is_file()
     entries = collect.load(place).entries if scored else []
-    row['state'] = _state(place, bool(trained), bool(log), scored)
+    row['state'], row['stage'] = _state(place)
     row['model'] = about.get('model', entries[0]['model'] if entries else '')
     row['world'] = about.get('world', entries[0]['world'] if entries else '')
     last: dict[str, Any] = log[-1] if log else {}
@@ -557,13 +570,17 @@ def _run_row(root: pathlib.Path, place: pathlib.Path) -> dict[str, Any]:
   return row
 
 
-def _state(
-  place: pathlib.Path, trained: bool, begun: bool, scored: bool
-) -> str:
+def _state(place: pathlib.Path) -> tuple[str, str]:
+  """What a run is doing, and the stage that it is at or was at last."""
+  if now := files.stages_at_work(place):
+    return 'running', ', '.join(now)
   if (place / 'failed.json').is_file():
-    return 'failed'
-  if scored:
-    return 'scored'
-  if trained:
-    return 'trained'
-  return 'training' if begun else 'sampled'
+    failed = files.read_record(place / 'failed.json', {})
+    return 'failed', str(failed.get('stage', ''))
+  if (place / results.UNFINISHED).exists():
+    return 'stopped', 'score'
+  for stage, written in _STAGES.items():
+    whole = (place / written).exists()
+    if (place / f'{stage}.run.json').exists() or (stage == 'score' and whole):
+      return 'done' if whole else 'stopped', stage
+  return 'stopped', ''

@@ -507,12 +507,47 @@ def _release(path: Path, held: int) -> None:
   os.close(held)
 
 
-def _holder(path: Path) -> str:
+def _written(path: Path) -> tuple[str, str]:
+  """Number and host of the process that a lock names, '' if it names none."""
   with contextlib.suppress(OSError, UnicodeDecodeError):
     number, _, host = path.read_text(encoding='utf-8').strip().partition(' ')
-    if number:
-      return f'another process ({number} on {host})'
-  return 'another process'
+    return number, host
+  return '', ''
+
+
+def _holder(path: Path) -> str:
+  number, host = _written(path)
+  return (
+    f'another process ({number} on {host})' if number else ('another process')
+  )
+
+
+def stages_at_work(folder: str | Path) -> list[str]:
+  """Stages of a folder that a process is at now; nobody's lock is touched.
+
+  A lock that a killed process left counts as none.
+  """
+  stages = []
+  for path in sorted(Path(folder).glob('.?*.lock')):
+    number, host = _written(path)
+    is_local = host == socket.gethostname() and number.isdigit()
+    if _lives(int(number)) if is_local else _is_locked(path):
+      stages.append(path.name[1 : -len('.lock')].partition('-')[0])
+  return list(dict.fromkeys(stages))
+
+
+def _is_locked(path: Path) -> bool:
+  """Has another process locked a file, perhaps on another machine?"""
+  if fcntl is None:
+    return True
+  try:
+    with open(path, encoding='utf-8') as file:
+      fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+  except BlockingIOError:
+    return True
+  except OSError:  # It has just been given back, or nothing can be locked.
+    pass
+  return False
 
 
 _STORE: contextvars.ContextVar[tuple[Path, str] | None] = (
