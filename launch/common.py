@@ -263,7 +263,10 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
   from wm.core import registry
 
   if name not in names:
-    raise core.InputError(f'--grid: no flag of a run is called {name!r}')
+    raise core.InputError(
+      f'--grid: no flag of a run is called {name!r}; '
+      + registry.suggest(name, sorted(names))
+    )
   try:
     value: Any = FLAGS[name].parser.parse(text)
   except ValueError as error:
@@ -311,6 +314,7 @@ def source() -> dict[str, Any]:
   if untrained and which not in (*WHICH, 'none'):
     apart('model', 'checkpoint')
   if which == 'none' or untrained:
+    need('world' if FLAGS.score_world is None else 'score_world')
     return {'source': FLAGS.model}
   if which in WHICH:
     need('out')
@@ -402,7 +406,9 @@ def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   compute.keep_freed_memory()
   with exit_codes.exit_on_error(FLAGS.out):
     if len(argv) > 1:
-      raise core.InputError(f'unexpected argument {argv[1]!r}')
+      raise core.InputError(
+        f'unexpected argument {argv[1]!r}; expected --FLAG=VALUE, see --help'
+      )
     plugins.trust(*FLAGS.trust)
     if FLAGS.out is not None:
       files.check_folder('--out', FLAGS.out)

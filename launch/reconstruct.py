@@ -26,7 +26,9 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, counts out."""
-  common.need('world', 'out')
+  common.need('out')
+  if FLAGS.routes or FLAGS.samples:
+    common.need('world')
   import wm
 
   given = {

@@ -30,7 +30,6 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('world' if FLAGS.score_world is None else 'score_world')
   common.need('metric', 'out')
   import wm
 

@@ -7,6 +7,10 @@ Everything that a binary does is one call, on objects or specs:
   entries = wm.score(run, ['compression(trials=100)', 'next_token()'])
   wm.report('runs/city')
 
+Files of your own, such as automata, street maps, text games and token maps, are
+described with what reads them: print(wm.describe('world', 'automaton')), or
+`python launch/list.py --world=automaton`. launch/examples has a file of each.
+
 Words, as they are used here:
 
   acceptance rule   which next tokens count as possible to a model: those above
@@ -54,6 +58,7 @@ Words, as they are used here:
 """
 
 import importlib
+import sys
 import types
 from typing import Any
 
@@ -88,6 +93,7 @@ _CALLS = {
   'options.reconstruction': ('Reconstruction',),
   'options.sampling': ('Sampling',),
   'options.training': ('Training',),
+  'reporting.catalog': ('describe',),
   'studies.atlas': ('atlas',),
   'studies.miniature': ('miniature',),
   'studies.rows': ('Row',),
@@ -102,7 +108,9 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
   if name not in _HOME:
-    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    line = f'module {__name__!r} has no attribute {name!r}'
+    # With these Python adds the nearest name to what it prints.
+    raise AttributeError(line, name=name, obj=sys.modules[__name__])
   member = getattr(importlib.import_module(f'wm.{_HOME[name]}'), name)
   if not isinstance(member, types.FunctionType):
     return member

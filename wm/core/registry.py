@@ -102,8 +102,10 @@ def find(kind: str, name: str) -> type[Any]:
       plug_in = None
     if hasattr(plug_in, attribute):
       return getattr(plug_in, attribute)
+  others = [k for k in KINDS if k != kind and name in names(k)]
+  hint = f'; it is a {others[0]}' if others else ''
   raise core.InputError(
-    f'no {kind} is named {plugins.shortened(name)!r}; '
+    f'no {kind} is named {plugins.shortened(name)!r}{hint}; '
     + suggest(name, names(kind))
   )
 
@@ -173,6 +175,10 @@ def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
       node = ast.parse(source, mode='eval').body
     if isinstance(node, ast.Name):
       return name, [], {}
+    if isinstance(node, ast.Tuple):
+      raise core.InputError(
+        f'{wrong}, one; several are flags or a list of them'
+      )
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
       raise core.InputError(wrong)
     args = [ast.literal_eval(value) for value in node.args]

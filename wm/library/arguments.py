@@ -25,6 +25,7 @@ from wm.options.training import Training
 from wm.runtime import files
 
 F = TypeVar('F', bound=Callable[..., Any])
+_MANY = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
 @functools.cache
@@ -39,10 +40,18 @@ def checked(call: F) -> F:
 
   @functools.wraps(call)
   def listed(*args: Any, **keywords: Any) -> Any:
+    """Checks what it is given, and calls."""
     for name in keywords.keys() - signature.parameters.keys():
       available = registry.suggest(name, [*signature.parameters])
       refuse(f'{call.__name__} takes no {name!r}', f'; {available}')
-    arguments = signature.bind(*args, **keywords).arguments
+    try:
+      arguments = signature.bind(*args, **keywords).arguments
+    except TypeError as error:
+      needed = [
+        p for p in signature.parameters.values() if p.default is p.empty
+      ]
+      names = ', '.join(p.name for p in needed if p.kind not in _MANY)
+      refuse(f'{call.__name__}: {error}', f'; it needs {names}')
     for name, value in arguments.items():
       _check(call.__name__, signature.parameters[name], value, hints.get(name))
     return call(*args, **keywords)

@@ -1,0 +1,399 @@
+"""What a new user tries: it is answered, or refused in one line that helps."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import wm
+from tests.launch import binaries
+
+WORLD = 'maps(rows=3, columns=3, max_moves=6)'
+LINE = 'lattice(length=8)'
+QUICK = 'next_token(num=20)'
+SIZE = len(wm.make('world', WORLD).vocab)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  """Where the user works: a trained run, scores of two worlds, odd files."""
+  folder = tmp_path_factory.mktemp('user')
+  wm.sample(WORLD, folder / 'run', num=200, num_heldout=20)
+  wm.train(WORLD, 'ngram()', folder / 'run')
+  wm.sample(WORLD, folder / 'sampled', num=20, num_heldout=5)
+  wm.score('uniform()', QUICK, LINE, out=folder / 'line')
+  wm.score('uniform()', QUICK, WORLD, out=folder / 'city')
+  (folder / 'empty').mkdir()
+  (folder / 'model.pt').write_bytes(b'PK')
+  (folder / 'table.json').write_text('{"states": ["a"]}')
+  (folder / 'games.jsonl').write_text('{"moves": "e4 e5"}\n')
+  (folder / 'notes.txt').write_text('x y z\n')
+  return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(folder, monkeypatch):
+  monkeypatch.chdir(folder)
+
+
+def score(source, metrics=QUICK, world=WORLD, **options):
+  return wm.score(source, metrics, world, **options)
+
+
+def logits(tokens):
+  return np.zeros((*tokens.shape, SIZE))
+
+
+def of(value):
+  """A function that gives a value, whatever it is asked."""
+  return lambda tokens: value
+
+
+def filled(value, dtype=np.float32):
+  """A function that gives logits which are all one value."""
+  return lambda tokens: np.full((*tokens.shape, SIZE), value, dtype)
+
+
+class Module:
+  """A class, given where an object is expected."""
+
+  def __call__(self, tokens):
+    return logits(tokens)
+
+
+# What works: title -> call, and what is true of what it gives.
+ANSWERED = {
+  'a run by its folder': (
+    lambda: wm.score('run', QUICK),
+    lambda entries: entries[0]['world'] == WORLD,
+  ),
+  'a run as a path': (
+    lambda: wm.score(pathlib.Path('run'), QUICK),
+    lambda entries: entries[0]['model'] == 'ngram',
+  ),
+  'names without brackets': (
+    lambda: score('uniform', 'probe', 'maps'),
+    lambda entries: entries[0]['unmeasured'],
+  ),
+  'objects for strings': (
+    lambda: score(*map(wm.make, ('model', 'metric'), ('uniform()', QUICK))),
+    lambda entries: entries == score('uniform()'),
+  ),
+  'a function': (lambda: score(logits), lambda entries: len(entries) == 5),
+  'an object': (lambda: score(Module()), lambda entries: len(entries) == 5),
+  'logits of 16 bits': (
+    lambda: score(filled(0, np.float16)),
+    lambda entries: entries[0]['n'] == 20,
+  ),
+  'logits of integers': (
+    lambda: score(filled(0, np.int64)),
+    lambda entries: entries[0]['n'] == 20,
+  ),
+  'logits in lists': (
+    lambda: score(lambda tokens: logits(tokens).tolist()),
+    lambda entries: entries[0]['n'] == 20,
+  ),
+  'two settings of a metric': (
+    lambda: score('uniform()', [QUICK, 'next_token(num=30)']),
+    lambda entries: {entry['n'] for entry in entries} == {20, 30},
+  ),
+  'one metric twice': (
+    lambda: score('uniform()', [QUICK, QUICK]),
+    lambda entries: len(entries) == 5,
+  ),
+  'a metric that the model cannot take': (
+    lambda: score(logits, 'probe()'),
+    lambda entries: entries[0]['unmeasured'] == {'needs_hidden_states': 1},
+  ),
+  'two worlds compared': (
+    lambda: wm.compare('line', 'city'),
+    lambda both: 'another world' in both.differences.note[0],
+  ),
+  'a list of runs': (
+    lambda: wm.runs('.'),
+    lambda table: {*table.run} == {'run', 'sampled', 'line', 'city'},
+  ),
+  'names of worlds': (
+    lambda: wm.names('world'),
+    lambda names: 'maps' in names,
+  ),
+  'trials': (lambda: wm.rows('line'), lambda rows: len(rows) == 100),
+}
+# What does not: title -> call, and a part of its line.
+REFUSED = {
+  'no folder to sample into': (
+    lambda: wm.sample(WORLD, num=5),
+    "sample: missing a required argument: 'out'; it needs world, out",
+  ),
+  'steps without anything': (
+    lambda: wm.train(steps=10),
+    "missing a required argument: 'world'; it needs world, model, out",
+  ),
+  'a kind that is missing': (wm.names, 'names: .*; it needs kind'),
+  'a keyword that is misspelt': (
+    lambda: wm.train(WORLD, 'ngram()', 'new', step=5),
+    "train takes no 'step'; available: .*; did you mean 'steps'",
+  ),
+  'no sequences yet': (
+    lambda: wm.train(WORLD, 'transformer()', 'new', steps=10),
+    'no sequences at new/data/train .*; make them with',
+  ),
+  'no steps': (
+    lambda: wm.train(WORLD, 'transformer()', 'run', steps=0),
+    'steps=0: expected at least 1',
+  ),
+  'a rate in words': (
+    lambda: wm.train(WORLD, 'transformer()', 'run', lr='fast'),
+    "lr='fast' is of type str; expected float",
+  ),
+  'an oracle to train': (
+    lambda: wm.train(WORLD, 'oracle()', 'run'),
+    "model 'oracle\\(\\)' has nothing to train",
+  ),
+  'a module to train': (
+    lambda: wm.train(WORLD, Module(), 'run'),
+    'is of type Module; expected core.Model',
+  ),
+  'a world that is misspelt': (
+    lambda: score('uniform()', world='map()'),
+    "no world is named 'map'; .*did you mean 'maps'",
+  ),
+  'a model that is misspelt': (
+    lambda: score('unifrom()'),
+    "no model is named 'unifrom'; .*did you mean 'uniform'",
+  ),
+  'a metric that is misspelt': (
+    lambda: score('uniform()', 'next_tokens()'),
+    "no metric is named 'next_tokens'; .*did you mean 'next_token'",
+  ),
+  'a field that is misspelt': (
+    lambda: score('uniform()', world='maps(row=4)'),
+    "'maps' has no field 'row'; available: .*did you mean 'rows'",
+  ),
+  'a field in quotes': (
+    lambda: score('uniform()', world="maps(rows='4')"),
+    "rows='4' is not of the type of its default 8",
+  ),
+  'a bracket that is open': (
+    lambda: score('uniform()', world='maps(rows=4'),
+    'bad spec .*: expected name\\(field=literal',
+  ),
+  'metrics in one string': (
+    lambda: score('uniform()', 'next_token(), probe()'),
+    'expected name.*, one; several are flags or a list of them',
+  ),
+  'metric and world changed about': (
+    lambda: wm.score('uniform()', WORLD, QUICK),
+    "no metric is named 'maps'; it is a world; available",
+  ),
+  'no world': (
+    lambda: wm.score('uniform()', QUICK),
+    "world is needed to use uniform\\(\\) in, such as 'maps\\(\\)'; available",
+  ),
+  'a class': (lambda: score(Module), 'is a class; expected'),
+  'a dictionary of weights': (
+    lambda: score({'weight': np.zeros(3)}),
+    'is of type dict; expected .* PyTorch or Flax module',
+  ),
+  'a file of weights': (
+    lambda: score('model.pt'),
+    'model.pt: there is no such run; .*in a call the module itself',
+  ),
+  'a model of the hub': (
+    lambda: score('openai-community/gpt2'),
+    "there is no such run; .*huggingface\\(path='FOLDER'\\)",
+  ),
+  'a language model without provider': (
+    lambda: score("language(model='gpt-4')"),
+    "expected 'provider/model'|need inspect_ai",
+  ),
+  'a vocabulary that is too small': (
+    lambda: score(lambda tokens: logits(tokens)[..., 1:]),
+    rf'gave float64 of shape \(16, \d+, {SIZE - 1}\) .* = \(16, \d+, {SIZE}\)',
+  ),
+  'logits of the last token alone': (
+    lambda: score(lambda tokens: logits(tokens)[:, -1]),
+    'expected floats of shape \\[rows, length, vocabulary\\]',
+  ),
+  'NaN': (lambda: score(filled(np.nan)), 'gave NaN, or no finite logit'),
+  'complex numbers': (
+    lambda: score(filled(0, np.complex128)),
+    'gave complex128 of shape .*expected floats',
+  ),
+  'probabilities': (
+    lambda: score(filled(1 / SIZE)),
+    'gave probabilities, which add up to 1; expected logits',
+  ),
+  'text': (lambda: score(of('hello')), 'expected floats of shape'),
+  'nothing': (lambda: score(of(None)), 'expected floats of shape'),
+  'a function of two arguments': (
+    lambda: score(lambda tokens, mask: logits(tokens)),
+    'new_user_test.py:.*missing 1 required positional argument',
+  ),
+  'a function of a list': (
+    lambda: score(of([0.0] * SIZE)),
+    rf'gave float64 of shape \({SIZE},\) for tokens \(16, .*\[rows, length',
+  ),
+  'a model that looks ahead': (
+    lambda: score(lambda tokens: 5 * np.eye(SIZE)[np.roll(tokens, -1, 1)]),
+    'another later token changes the prediction',
+  ),
+  'a run that is gone': (
+    lambda: wm.load_predictor('/no/such/run'),
+    '/no/such/run: there is no such run',
+  ),
+  'a run in another folder': (
+    lambda: wm.load_predictor('my_run'),
+    "no model is named 'my_run'",
+  ),
+  'a folder that is no run': (
+    lambda: wm.load_predictor('empty'),
+    'empty holds no training run .*train one',
+  ),
+  'a checkpoint by its step': (
+    lambda: wm.load_predictor('run', checkpoint='1000'),
+    "no checkpoint is called '1000'; available: best, last",
+  ),
+  'a run in another world': (
+    lambda: wm.load_predictor('run', 'maps(rows=4)'),
+    'was trained on the vocabulary of maps\\(rows=3',
+  ),
+  'rows of a run without scores': (
+    lambda: wm.rows('run'),
+    'run has no results; run wm.score',
+  ),
+  'runs of an empty folder': (lambda: wm.runs('empty'), 'empty has no runs'),
+  'a report of an empty folder': (
+    lambda: wm.report('empty'),
+    'empty has no scores.json; run launch/score.py',
+  ),
+  'a folder with other scores': (
+    lambda: score('oracle()', out='city'),
+    "its model is 'uniform', not 'oracle'; choose another --out",
+  ),
+  'a negative seed': (
+    lambda: score('uniform()', seed=-1),
+    'seed=-1: expected at least 0',
+  ),
+  'an acceptance rule that is a number': (
+    lambda: score('uniform()', accept='0.01'),
+    "bad spec '0.01': expected name\\(field=literal",
+  ),
+  'an automaton of other keys': (
+    lambda: score('uniform()', world="automaton(file='table.json')"),
+    "unknown key 'states'; available: alphabet, start",
+  ),
+  'an automaton as text': (
+    lambda: score('uniform()', world="automaton(file='notes.txt')"),
+    "unknown suffix '.txt'; available: .json, .csv",
+  ),
+  'a map as JSON': (
+    lambda: score('uniform()', world="maps(file='table.json')"),
+    "unknown suffix '.json'; expected .graphml",
+  ),
+  'games as JSON': (
+    lambda: wm.ingest('games.jsonl', 'new'),
+    'games.jsonl is no PGN; it starts .*expected chess games',
+  ),
+  'sequences of other tokens': (
+    lambda: wm.ingest_text('notes.txt', 'new', WORLD),
+    "notes.txt, line 1: unknown token 'x'; this world has",
+  ),
+  'a map of no city': (
+    lambda: wm.reconstruct('uniform()', 'new', LINE),
+    'has no street map to reconstruct; expected maps',
+  ),
+  'a world without its kind': (
+    lambda: wm.make('maps()', 'world'),
+    "no kind is called 'maps\\(\\)'; available: world",
+  ),
+}
+CITY = f'--world={WORLD}'
+LINES = {
+  ('score', CITY, '--model=uniform()', '--out=a'): '--metric is required',
+  ('score', '--metric=probe()', '--model=uniform()', '--out=a'): (
+    '--world is required'
+  ),
+  ('score', f'--metric={QUICK}', '--out=gone'): 'gone: there is no such run',
+  ('score', CITY, 'uniform()'): "unexpected argument 'uniform.*--FLAG=VALUE",
+  ('score', CITY, '--modle=uniform()'): "'modle'. Did you mean: model",
+  ('score', CITY, '--seed=-1'): '--seed=-1: -1 is not an integer in the range',
+  ('train', CITY, '--steps=0'): '--steps=0: 0 is not a positive integer',
+  ('train', CITY, '--steps=5', '--out=a'): '--model is required',
+  ('sample', CITY, '--num=1e5'): "--num=1e5: invalid literal for int.*'1e5'",
+  ('list', 'maps'): "unexpected argument 'maps'; expected --FLAG=VALUE",
+  ('list', '--worlds'): "'worlds'. Did you mean: world",
+  ('list', '--runs=empty'): 'empty has no runs; expected folders',
+  (
+    'report',
+    '--out=sampled',
+  ): 'sampled has no scores.json; run launch/score.py',
+  ('report', '--out=gone'): 'gone has no scores.json',
+  (
+    'sample',
+    '--flagfile=gone.flags',
+  ): "No such file or directory: 'gone.flags'",
+  ('fetch_map', '--out=a'): '--osm_place is required',
+  ('sweep', CITY, '--out=a', '--grid=learning_rate=1|2'): (
+    "no flag of a run is called 'learning_rate'; available"
+  ),
+}
+
+
+@pytest.mark.parametrize('title', ANSWERED)
+def test_it_is_answered(title):
+  call, holds = ANSWERED[title]
+  assert holds(call())
+
+
+@pytest.mark.parametrize('title', REFUSED)
+def test_it_is_refused_in_one_line(title):
+  call, line = REFUSED[title]
+  before = sorted(pathlib.Path().rglob('*'))
+  with pytest.raises(wm.core.InputError, match=line) as error:
+    call()
+  assert '\n' not in str(error.value)
+  assert sorted(pathlib.Path().rglob('*')) == before
+
+
+@pytest.mark.parametrize('flags', LINES, ids=' '.join)
+def test_a_command_is_refused_in_one_line(flags):
+  before = sorted(pathlib.Path().rglob('*'))
+  line = binaries.refused(*flags)
+  assert line.startswith('error: ')
+  assert re.search(LINES[flags], line), line
+  assert sorted(pathlib.Path().rglob('*')) == before
+
+
+def test_a_run_is_scored_by_its_folder_alone():
+  code, out, err = binaries.run(
+    'score', f'--metric={QUICK}', '--out=run', '--name=mine'
+  )
+  assert code == 0, err
+  assert 'next_token: validity' in out
+
+
+def test_a_misspelt_name_of_wm_is_told_with_the_nearest():
+  with pytest.raises(AttributeError, match="no attribute 'scores'") as error:
+    dir(wm.scores)
+  assert (error.value.name, error.value.obj) == ('scores', wm)
+
+
+def test_a_jax_function_is_scored():
+  jax = pytest.importorskip('jax')
+  entries = score(jax.jit(lambda x: jax.numpy.zeros((*x.shape, SIZE))))
+  assert entries[0]['n'] == 20
+
+
+def test_modules_of_pytorch():
+  torch = pytest.importorskip('torch')
+  whole = torch.nn.Sequential(
+    torch.nn.Embedding(SIZE, 8), torch.nn.Linear(8, SIZE)
+  )
+  small = torch.nn.Sequential(torch.nn.Embedding(5, 8), torch.nn.Linear(8, 5))
+  assert score(whole)[0]['n'] == 20
+  with pytest.raises(wm.core.InputError, match=r'IndexError|expected floats'):
+    score(small)
+  with pytest.raises(wm.core.InputError, match=r'expected .* module'):
+    score(whole.state_dict())
