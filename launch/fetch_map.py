@@ -6,9 +6,8 @@
 
 --osm_place needs internet; both need the extra `maps`. Then
 `--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
-nodes.csv has `osm_id,lat,lon`; edges.csv has `node,direction,neighbor` and
-optionally `length_m`. `wm.from_graph` makes the world of a
-networkx or OSMnx graph.
+`python launch/list.py --world=maps` says what the files hold. `wm.from_graph`
+makes the world of a networkx or OSMnx graph.
 """
 
 import common
@@ -20,6 +19,8 @@ def main() -> None:
   import wm
 
   flags = common.FLAGS
+  if not flags.map_file:
+    common.need('osm_place')
   print(wm.fetch_map(flags.out, flags.osm_place or '', flags.map_file or ''))
 
 

@@ -12,8 +12,9 @@ has. --model, --metric and --accept say what each field of one means. --world
 shows one world besides: its tokens with their ids, sequences, states, and what
 a language model is told of it, and the memory and time that it takes at least,
 as do the model and the metrics in it; launch/site.py pictures its states.
---runs tables all runs under a folder instead: state, model, world, step, loss,
-age, size and scores.
+--world and --model also say what the files hold that fields name. --runs tables
+all runs under a folder instead: which are running, stopped, done or failed, at
+what stage, with model, world, step, loss, age, size and scores.
 """
 
 import common

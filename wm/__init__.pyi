@@ -41,6 +41,7 @@ from wm.options.calls import Scoring as Scoring
 from wm.options.reconstruction import Reconstruction as Reconstruction
 from wm.options.sampling import Sampling as Sampling
 from wm.options.training import Training as Training
+from wm.reporting.catalog import describe as describe
 from wm.studies.atlas import atlas as atlas
 from wm.studies.miniature import miniature as miniature
 from wm.studies.rows import Row as Row

@@ -356,9 +356,11 @@ def test_a_graph_with_a_place_off_the_globe_is_refused(tmp_path):
   assert not (tmp_path / 'map').exists()
 
 
-def test_a_graph_without_places_is_refused(tmp_path):
+def test_a_graph_with_places_that_are_none_is_refused(tmp_path):
+  graph = nx.path_graph(3)
+  nx.set_node_attributes(graph, {n: {'x': 'here', 'y': 0} for n in graph})
   with pytest.raises(
     core.InputError, match=r'the graph is not a street graph .* x and y'
   ):
-    published.from_graph(nx.path_graph(3), tmp_path / 'map')
+    published.from_graph(graph, tmp_path / 'map')
   assert not (tmp_path / 'map').exists()

@@ -50,7 +50,7 @@ def labelled(graph):
 
 
 def test_osm_xml_becomes_a_graph_of_drivable_streets(path):
-  graph = streets.load_osm(path)
+  graph = streets.load_file(path)
   # 1 and 5 are bends of the way from 2 to 4, no intersections.
   assert labelled(graph) == {
     (2, 'N', 6),
@@ -71,10 +71,10 @@ def test_fetch_writes_files_that_give_the_same_graph(path, tmp_path):
   out = tmp_path / 'map'
   summary = published.fetch_map(out, file=str(path))
   assert summary.startswith('5 intersections and 9 streets')
-  wanted = streets.load_osm(path)
+  wanted = streets.load_file(path)
   for graph in (
     streets.load_csv(out / 'nodes.csv', out / 'edges.csv'),
-    streets.load_osm(out / 'map.graphml'),
+    streets.load_file(out / 'map.graphml'),
   ):
     np.testing.assert_array_equal(graph.ids, wanted.ids)
     np.testing.assert_array_equal(graph.delta, wanted.delta)
@@ -94,11 +94,11 @@ def test_a_world_on_an_osm_file(path):
 @pytest.mark.parametrize(
   ('name', 'content', 'said'),
   [
-    ('a.osm', '<osm><node', 'OSMnx can read'),
-    ('a.osm', '<osm version="0.6"></osm>', 'OSMnx can read'),
+    ('a.osm', '<osm><node', 'GraphML or OSM XML'),
+    ('a.osm', '<osm version="0.6"></osm>', 'GraphML or OSM XML'),
     ('a.osm', XML.replace('highway', 'railway'), 'no street to'),
-    ('a.graphml', 'text', 'OSMnx can read'),
-    ('a.graphml', '<graphml></graphml>', 'OSMnx can read'),
+    ('a.graphml', 'text', 'GraphML or OSM XML'),
+    ('a.graphml', '<graphml></graphml>', 'GraphML or OSM XML'),
     ('a.pbf', '', "unknown suffix '.pbf'; expected .graphml"),
     ('b.osm', None, 'no such file'),
   ],
@@ -107,7 +107,7 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name, content, said):
   if content is not None:
     (tmp_path / name).write_text(content)
   with pytest.raises(core.InputError) as error:
-    streets.load_osm(tmp_path / name)
+    streets.load_file(tmp_path / name)
   assert said in str(error.value)
   assert '\n' not in str(error.value)
 

@@ -55,7 +55,7 @@ def test_a_collision_keeps_the_shortest_then_the_smaller_neighbour(load):
 @pytest.mark.parametrize(
   ('nodes', 'edges', 'said'),
   [
-    ('osm_id,lat\n1,2\n', EDGES, "no column 'lon'"),
+    ('osm_id,lat\n1,2\n', EDGES, 'a column lat alone'),
     ('', EDGES, "no column 'osm_id'"),
     ('osm_id,lat,lon\n', EDGES, 'no rows'),
     (NODES + '40,x,0\n', EDGES, 'column lat'),
@@ -67,7 +67,7 @@ def test_a_collision_keeps_the_shortest_then_the_smaller_neighbour(load):
     (NODES + '40,inf,-74\n', EDGES, 'lat=inf'),
     (NODES + '40,90.5,-74\n', EDGES, 'lat=90.5'),
     (NODES + '40,0,-181\n', EDGES, 'lon=-181'),
-    (NODES, 'node,neighbor\n10,20\n', "no column 'direction'"),
+    (NODES, 'node,direction\n10,N\n', "no column 'neighbor'"),
     (NODES, EDGES + '10,N,77\n', 'neighbor 77 is not among the 3 nodes'),
     (NODES, EDGES + '77,N,10\n', 'node 77 is not among the 3 nodes'),
     (NODES, EDGES + '10,NNE,20\n', "unknown direction 'NNE'"),

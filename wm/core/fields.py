@@ -64,6 +64,8 @@ class Declared(NamedTuple):
     distinct: elements of a tuple differ.
     ascending: elements of a tuple grow.
     fewest: elements of a tuple.
+    format: module, or function in one, whose docstring says what the file or
+      folder that the field names holds.
   """
 
   help: str = ''
@@ -77,6 +79,7 @@ class Declared(NamedTuple):
   distinct: bool = False
   ascending: bool = False
   fewest: int = 0
+  format: str = ''
 
 
 def field(default: Any, help: str = '', **options: Any) -> Any:
@@ -137,6 +140,16 @@ def _help(about: Declared) -> str:
     values = (f'{key!r}, {use}' for key, use in about.choices.items())
     text = f'{text}: {"; ".join(values)}'
   return text if text.endswith('.') else f'{text}.'
+
+
+def formats(cls: type) -> dict[str, list[str]]:
+  """Format, as `Declared` has it, -> the fields of a dataclass that have it."""
+  names: dict[str, list[str]] = {}
+  for field in dataclasses.fields(cls):
+    about = field.metadata.get(_KEY)
+    if about and about.format:
+      names.setdefault(about.format, []).append(field.name)
+  return names
 
 
 def check(thing: Any) -> None:

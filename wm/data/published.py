@@ -190,7 +190,7 @@ def fetch_map(out: str | Path, place: str = '', file: str = '') -> str:
   """
   if bool(place) == bool(file):
     raise core.InputError('expected either a place or a file to read')
-  network = _download(place) if place else streets.read_osm(file)
+  network = _download(place) if place else streets.read_file(file)
   graph = streets.from_networkx(network, place or file)
   out = Path(out)
   with files.replacing(out / 'map.graphml') as temporary:
@@ -218,10 +218,8 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
   that runs on it can be repeated.
 
   Args:
-    graph: networkx graph of any kind. Nodes have x (longitude) and y
-      (latitude) in degrees; edges may have `length` in metres, and have the
-      great-circle length without. Nodes whose names are not integers are
-      numbered in the graph's order. An undirected edge runs both ways.
+    graph: networkx graph of any kind. Nodes are named as in it, and may have
+      x and y, its edges `length`, as `worlds.maps.streets.load_file` says.
     out: folder of the two files.
     **fields: of the world, such as traversal='shortest'.
 
@@ -237,8 +235,6 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
   # What is wrong with a field shows before files are written.
   listed = ', '.join(f'{name}={value!r}' for name, value in fields.items())
   registry.resolve('world', f'maps({listed})')
-  if not all(isinstance(node, int) for node in graph):
-    graph = nx.convert_node_labels_to_integers(graph)
   street_graph = streets.from_networkx(graph, 'the graph')
   nodes, edges = save_streets(street_graph, Path(out))
   return maps.World(nodes=str(nodes), edges=str(edges), **fields)

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from wm import core
@@ -17,7 +18,7 @@ from wm.evaluation.scoring import Loaded
 from wm.models import user
 from wm.models.serving import user_objects
 from wm.options import shown, takes
-from wm.options.calls import Amount, Count, Loading
+from wm.options.calls import Amount, Count, Loading, Path
 from wm.options.training import Training
 from wm.runtime import compute, provenance
 
@@ -93,27 +94,34 @@ def _loaded(
   if _is_missing(source):
     raise core.InputError(
       f'{os.fspath(source)}: there is no such run; expected a folder that '
-      'launch/train.py or wm.train wrote, or a model such as uniform()'
+      'launch/train.py or wm.train wrote, a model such as uniform(), '
+      "huggingface(path='FOLDER') or user(function='FILE.py:NAME'), or in a "
+      'call the module itself'
     )
   used_in = None if world is None else registry.resolve('world', world)
   if isinstance(source, os.PathLike) or (
     isinstance(source, str) and os.path.isdir(source)
   ):
     return _trained(pathlib.Path(source), used_in, loading)
+  if isinstance(source, str):
+    source = registry.resolve('model', source)
   if used_in is None:
-    raise core.InputError(f'world is needed to use {source!r} in')
+    name = registry.spec(source) if isinstance(source, core.Model) else 'it'
+    raise core.InputError(
+      f"world is needed to use {name} in, such as 'maps()'; available: "
+      + ', '.join(registry.names('world'))
+    )
   if isinstance(source, core.TokenReader):
     label = type(source).__name__
     unknown = provenance.UNKNOWN
     return Loaded(source, used_in, label, {'model_spec': label}, unknown)
-  if not isinstance(source, str | core.Model):
+  if not isinstance(source, core.Model):
     return wrap(source, used_in)
   if loading.checkpoint not in UNTRAINED:
     raise core.InputError(
       f'checkpoint={loading.checkpoint!r} of an untrained model; expected none'
     )
-  resolved: core.Model = registry.resolve('model', source)
-  return _untrained(resolved, used_in, loading.seed)
+  return _untrained(registry.resolve('model', source), used_in, loading.seed)
 
 
 def _is_missing(source: Source) -> bool:
@@ -122,7 +130,8 @@ def _is_missing(source: Source) -> bool:
     return not os.path.isdir(source)
   if not isinstance(source, str) or os.path.isdir(source):
     return False
-  return os.sep in source and '.py' not in source and '(' not in source
+  is_path = os.sep in source or pathlib.Path(source).suffix != ''
+  return is_path and '.py' not in source and '(' not in source
 
 
 def wrap(
@@ -133,6 +142,7 @@ def wrap(
   rows: Count = 16,
   tolerance: float = user.TOLERANCE,
   copies: bool = False,
+  tokens: Mapping[str, Any] | Path | None = None,
 ) -> Loaded:
   """A model in memory as a predictor, checked to predict the next token.
 
@@ -163,6 +173,9 @@ def wrap(
       a model that computes in 16 bits may need 0.1.
     copies: it may predict the token just read; otherwise that is reported as
       logits that are one position off.
+    tokens: the model's id of each token of the world, where they are numbered
+      differently, or a file of them (`wm.describe('model', 'user')`). Logits of
+      other ids are left out.
 
   Raises:
     InputError: it is no such object, fails, or looks ahead.
@@ -176,8 +189,13 @@ def wrap(
     user_objects.usable(thing)
     or (isinstance(thing, tuple) and len(thing) == 2 and callable(head))
   ):
+    what = (
+      'a class'
+      if isinstance(head, type)
+      else (f'of type {type(thing).__name__}')
+    )
     raise core.InputError(
-      f'{shown(thing)} is of type {type(thing).__name__}; expected '
+      f'{shown(thing)} is {what}; expected '
       "a run's folder, a spec such as 'uniform()', a PyTorch or Flax module, a "
       'function from tokens [B, L] to logits [B, L, V], or an object with '
       'methods of wm.wrap'
@@ -186,6 +204,7 @@ def wrap(
   compute.cache_programs()
   compute.fix_threads(Training.threads)
   settings: dict[str, Any] = {'max_len': max_len, 'rows': rows}
+  settings['tokens'] = tokens
   reader = user.checked_predictor(
     thing, used_in, label, **settings, tolerance=tolerance, copies=copies
   )

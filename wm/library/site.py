@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import wm
 from wm import core
-from wm.core import registry, resources
+from wm.core import fields, registry, resources
 from wm.evaluation import needs
 from wm.library import film
 from wm.options.calls import Path
@@ -454,8 +454,8 @@ def _preferred(kind: str, names: Sequence[str]) -> str:
     'metric': ('compression', 'exactness', 'next_token'),
   }[kind]
   name = next((each for each in usual if each in names), names[0])
-  fields = dict(catalog.defaults(registry.find(kind, name)))
-  few = next((field for field in ('trials', 'num') if field in fields), '')
+  named = dict(catalog.defaults(registry.find(kind, name)))
+  few = next((field for field in ('trials', 'num') if field in named), '')
   return f'{name}({few}=100)' if few and kind == 'metric' else f'{name}()'
 
 
@@ -521,6 +521,10 @@ def _format(key: str, each: Format) -> MarkdownPage:
       for field in each.fields
     ]
     parts.append('\n'.join([head, *rows]))
+    for reader, names in fields.formats(cls).items():
+      if reader != each.module and {*names} & {*each.fields}:
+        parts.append(f'### `{"`, `".join(names)}`')
+        parts.append(prose(catalog.format_text(reader)))
   if each.command:
     parts.append(f'## Example\n\n```sh\n{each.command}\n```')
   text, about = '\n\n'.join(parts), _escaped(catalog.summary(module))

@@ -9,18 +9,18 @@ run, and nothing is downloaded.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import json
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import plugins
+from wm.core.fields import field
+from wm.models.serving import user_objects
 
 if TYPE_CHECKING:
   from wm.models.serving import tokenization  # Needs PyTorch.
@@ -39,10 +39,6 @@ class Model(core.Model):
 
   Attributes:
     path: folder of the model: config.json, *.safetensors, tokenizer files.
-    tokens: file with the spelling of each token. JSON: {token: text, id of a
-      piece, or list of ids}; CSV: columns `token` and `text`, or `token` and
-      `id`.
-      '': each token is a blank and the word, `end` the tokenizer's own end.
     before: text in front of every sequence; behind the tokenizer's first
       piece, if it has one (`bos_token`).
     renormalised: divide by what does not leak, so that the tokens'
@@ -54,7 +50,12 @@ class Model(core.Model):
   version: ClassVar[str] = '2'
 
   path: str = ''
-  tokens: str = ''
+  tokens: str = field(
+    '',
+    'file with the spelling of each token, a text or ids of pieces; by default '
+    "a blank and the word, `end` being the tokenizer's own end",
+    format=f'{user_objects.__name__}.read_tokens',
+  )
   before: str = ''
   renormalised: bool = False
   batch: int = dataclasses.field(default=16, compare=False)
@@ -146,7 +147,7 @@ class Model(core.Model):
   ) -> dict[str, tuple[int, ...]]:
     """Pieces of each token but padding; InputError."""
     if self.tokens:
-      spellings = _read(pathlib.Path(self.tokens))
+      spellings = user_objects.read_tokens(self.tokens, self.name)
     else:
       # A blank in front: tokenizers of the GPT family cut texts before blanks.
       spellings = {word: f' {word}' for word in world.vocab[1:]}
@@ -225,46 +226,3 @@ class _FolderTokenizer:
   def end(self) -> int | None:
     """The piece that texts end with, if there is one."""
     return self._tokenizer.eos_token_id if self._has_files else None
-
-
-def _read(path: pathlib.Path) -> dict[str, Any]:
-  """Token -> text, id or ids, of a file; InputError."""
-  if not path.is_file():  # A pipe would be waited for.
-    raise core.InputError(f'huggingface: no file {str(path)!r}, of tokens=')
-  with plugins.user_code(f'huggingface: {path}'):
-    text = path.read_text(encoding='utf-8')
-    if path.suffix == '.csv':
-      return _by_columns(list(csv.reader(text.splitlines())), path)
-    # Pairs, not a dict: a token that stands twice must be noticed.
-    table = json.loads(text, object_pairs_hook=_once)
-  if not isinstance(table, dict):
-    raise core.InputError(
-      f'huggingface: {path} holds a {type(table).__name__}; expected '
-      '{token: text, id or list of ids}'
-    )
-  return table
-
-
-def _by_columns(rows: list[list[str]], path: pathlib.Path) -> dict[str, Any]:
-  """Token -> text or id, of rows under a head."""
-  # Empty lines, which spreadsheets leave at the end, are no rows.
-  columns, *rows = [row for row in rows if row] or [[]]
-  if all(len(row) == 2 for row in rows):
-    if columns == ['token', 'text']:
-      return _once(rows)
-    if columns == ['token', 'id'] and all(x.isdecimal() for _, x in rows):
-      return _once([(token, int(piece)) for token, piece in rows])
-  raise core.InputError(
-    f'huggingface: {path} has columns {columns}; expected token and text, or '
-    'token and id (whole numbers)'
-  )
-
-
-def _once(pairs: Iterable[Sequence[Any]]) -> dict[str, Any]:
-  """A table in which each token stands once."""
-  table: dict[str, Any] = {}
-  for token, value in pairs:
-    if token in table:
-      raise core.InputError(f'huggingface: tokens= has {token!r} twice')
-    table[token] = value
-  return table

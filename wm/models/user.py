@@ -18,13 +18,14 @@ import importlib
 import os
 import pathlib
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import inputs, plugins, registry, resources
+from wm.core.fields import field
 from wm.models.serving import stateless, user_objects
 
 TOLERANCE = 1e-4  # Nats.
@@ -118,6 +119,14 @@ def _by_logits(
   predictor: user_objects.FromCallable, tolerance: float, question: CheckInput
 ) -> CheckOutput:
   logits = predictor.logits(question.tokens)
+  # A sum of 1 everywhere is no chance, and would be read as near equality.
+  sums = logits.astype(np.float64).sum(-1)
+  shares = (logits >= 0).all() and ((logits > 0) & (logits < 1)).any()
+  if shares and np.allclose(sums, 1, atol=1e-3):
+    raise core.InputError(
+      f'{predictor.label} gave probabilities, which add up to 1; expected '
+      'logits or log-probabilities, such as their logarithm'
+    )
   # [N, L, V] -> [N, P, V]: a few positions of a row, as V may be large.
   logits = np.take_along_axis(logits, question.at[..., None], 1)
   log_probs = predictor.normal(logits)
@@ -488,6 +497,13 @@ class Model(core.Model):
   files: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
   tolerance: float = TOLERANCE
   copies: bool = False
+  tokens: str = field(
+    '',
+    "file with the model's id of each token of the world, where they are "
+    'numbered differently; other ids are left out, and the probabilities of '
+    'these add up to 1',
+    format=f'{user_objects.__name__}.read_tokens',
+  )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded: tokens and logits of a call."""
@@ -550,6 +566,7 @@ class Model(core.Model):
       rows=self.rows,
       tolerance=self.tolerance,
       copies=self.copies,
+      tokens=self.tokens or None,
     )
 
 
@@ -562,6 +579,7 @@ def checked_predictor(
   rows: int = 16,
   tolerance: float = TOLERANCE,
   copies: bool = False,
+  tokens: Mapping[str, Any] | str | os.PathLike[str] | None = None,
 ) -> core.TokenReader:
   """A user's object as a predictor that passed the checks of this module.
 
@@ -570,13 +588,24 @@ def checked_predictor(
     world: its sequences are what is read.
     label: what errors call it.
     max_len, rows, tolerance, copies: see Model.
+    tokens: id of each token of the world, or a file of them, see
+      `user_objects.read_tokens`; None where ids are the world's.
 
   Raises:
     InputError: it fails, gives no logits of the world's tokens, or looks ahead.
   """
+  ids = None
+  if tokens is not None:
+    table = tokens
+    if not isinstance(table, Mapping):
+      table = user_objects.read_tokens(table, label)
+    ids = user_objects.token_ids(table, world.vocab, label)
   with plugins.user_code(label):  # An object may fail where it is looked at.
+    adapted = user_objects.adapted(thing, label)
+    if ids is not None:
+      adapted = user_objects.renumbered(adapted, ids, label)
     reader = user_objects.predictor(
-      user_objects.adapted(thing, label),
+      adapted,
       vocab_size=len(world.vocab),
       end=world.end,
       max_len=max_len or world.max_len,

@@ -333,7 +333,7 @@ def _page_data(
     'nodes': {
       'x': np.round(east, 1).tolist(),
       'y': np.round(-north, 1).tolist(),
-      'ids': [str(name) for name in graph.ids.tolist()],
+      'ids': [*graph.names],
     },
     'edges': {
       'u': edges.source.tolist(),

@@ -365,15 +365,16 @@ def edge_frame(
 ) -> pd.DataFrame:
   """Returns a row per edge, for edges.csv; '' where a value is not defined."""
   names = np.array([*streets.DIRECTIONS, *routes.others], dtype=object)
+  nodes = np.array(graph.names, dtype=object)
 
   def known(texts: np.ndarray, where: np.ndarray) -> np.ndarray:
     return np.where(where, texts, '')
 
   return pd.DataFrame(
     {
-      'node': graph.ids[edges.source],
+      'node': nodes[edges.source],
       'direction': names[edges.label],
-      'neighbor': graph.ids[edges.target],
+      'neighbor': nodes[edges.target],
       'class': np.array(KINDS)[edges.kind],
       'first_line': known(edges.line.astype(str), edges.line > 0),
       'length_m': np.char.mod('%.1f', edges.metres),

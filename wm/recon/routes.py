@@ -90,7 +90,7 @@ def _meanings(
   """Returns [V] graph row and [V] direction of each token, DEAD if it is
   none.
   """
-  rows = {str(name): row for row, name in enumerate(graph.ids.tolist())}
+  rows = {name: row for row, name in enumerate(graph.names)}
   names = {name: label for label, name in enumerate(streets.DIRECTIONS)}
   return (
     np.array([rows.get(token, core.DEAD) for token in world.vocab], np.int32),

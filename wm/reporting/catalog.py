@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import inspect
 import re
 import textwrap
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, capabilities, plugins, registry, verbal
+from wm.core import basics, capabilities, fields, plugins, registry, verbal
 from wm.reporting.collect import Entry
 
 TITLES = {
@@ -188,9 +189,47 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
     lines += [
       line for pair in cls.glossary.items() for line in _explained(*pair)
     ]
+  for format, names in fields.formats(cls).items():
+    lines += ['', f'  What {" and ".join(names)} may name', '']
+    lines += textwrap.indent(format_text(format), '    ').splitlines()
   if (count := parameters(thing, *sizes)) is not None:
     lines += ['', f'  {_counted(count, *sizes)}']
   return '\n'.join(lines)
+
+
+def format_text(name: str) -> str:
+  """The part of a reader's docstring that says what it reads.
+
+  name: of a module, or of a function in one.
+  """
+  try:
+    reader = importlib.import_module(name)
+  except ModuleNotFoundError:
+    module, _, function = name.rpartition('.')
+    reader = getattr(importlib.import_module(module), function)
+  text = inspect.getdoc(reader) or ''
+  return re.split(r'\n(?:Args|Returns|Raises):', text)[0].strip()
+
+
+def describe(kind: str, spec: str) -> str:
+  """Describes a plug-in, as `launch/list.py` does: print it.
+
+  Fields, formats of files, and of a world its tokens, sequences and states.
+
+  Args:
+    kind: 'world', 'model', 'metric' or 'accept'.
+    spec: its name, or a spec.
+
+  Raises:
+    InputError: there is no such plug-in, or the spec is bad.
+
+  >>> print(wm.describe('world', 'automaton'))
+  """
+  if kind not in TITLES:
+    raise core.InputError(
+      f'no kind {kind!r} of plug-ins; {registry.suggest(kind, [*TITLES])}'
+    )
+  return world(spec) if kind == 'world' else plug_in(kind, spec)
 
 
 class Example(NamedTuple):

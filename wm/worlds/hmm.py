@@ -10,13 +10,7 @@ that may follow, and is updated by the next token alone, so it is the state of
 this world. The beliefs of 'mess3' form a fractal in the triangle of three
 hidden states, and no two histories share one; those of 'rrxor' are 36 points
 (Shai et al. 2024, Transformers represent belief state geometry in their
-residual stream). A file has the matrices by token; `states` and `start` may be
-missing:
-
-    {"matrices": {"a": [[0.5, 0.0], [0.2, 0.3]],
-                  "b": [[0.0, 0.5], [0.0, 0.5]]},
-     "states": ["rain", "sun"],
-     "start": [0.5, 0.5]}
+residual stream).
 
 Beliefs are float64; a state holds their bits, two int32 words each. They are
 rounded to BITS, so that histories with one belief have one state although their
@@ -105,9 +99,22 @@ def _probabilities(where: str, value: Any, *shape: int) -> np.ndarray:
 
 
 def process(name: str, parts: Any) -> Process:
-  """The process that a file, or a preset, holds as the module draws it.
+  """A JSON object with a matrix for each token.
 
-  name: for errors.
+      {"matrices": {"dry": [[0.1, 0.0], [0.1, 0.8]],
+                    "wet": [[0.6, 0.3], [0.1, 0.0]]},
+       "states": ["rain", "sun"],
+       "start": [0.5, 0.5]}
+
+  matrices: entry [i][j] of a token's matrix is the probability of emitting it
+      and going to state j, from state i. So row i of all matrices together
+      sums to 1.
+  states: names; by default s0, s1, ...
+  start: distribution of the first state; by default the stationary one.
+
+  Args:
+    name: of the file or preset, for errors.
+    parts: its value.
 
   Raises:
     InputError: probabilities have another shape, are negative or do not sum to
@@ -239,7 +246,9 @@ class World(sampling.UniformPlay, core.Latent):
   noun: ClassVar[str] = 'this hidden Markov process'
 
   preset: str = field('', choices=tuple(PRESETS), also=('',))
-  file: str = field('', 'JSON file of the matrices, see the module')
+  file: str = field(
+    '', 'JSON file of the matrices', format=f'{__name__}.process'
+  )
   noise: float = field(
     0.0, 'share of tokens replaced by one drawn uniformly', least=0, most=1
   )

@@ -24,15 +24,19 @@ model of Hugging Face `hidden` is there by itself.
 
 from __future__ import annotations
 
+import csv
 import functools
+import json
+import os
+import pathlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from wm import core
-from wm.core import plugins
+from wm.core import plugins, registry
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
 
@@ -236,6 +240,155 @@ def adapted(thing: Any, label: str) -> Any:
   if _is_a(module, 'flax.nnx', 'Module'):
     return _nnx(module, params)
   return thing
+
+
+def read_tokens(path: str | os.PathLike[str], label: str) -> dict[str, Any]:
+  """Each token of a world, and what stands for it in the model.
+
+  JSON, an object:                  CSV, with a head:
+
+      {"end": 50256,                    token,id
+       "N": 45,                         end,50256
+       "Broadway": [30507, 1014]}       N,45
+
+  An integer is an id of the model. For huggingface() it may also be a text,
+  which the tokenizer cuts into pieces, or a list of ids; the columns are then
+  `token,text`. Every token of the world is there, once; `<pad>` need not be.
+  Further tokens are left out. `launch/list.py --world=...` lists a world's.
+
+  Raises:
+    InputError: no such file, or not such a file; label names the model.
+  """
+  path = pathlib.Path(path)
+  if not path.is_file():  # A pipe would be waited for.
+    raise core.InputError(f'{label}: no file {str(path)!r}, of tokens=')
+  with plugins.user_code(f'{label}: {path}'):
+    text = path.read_text(encoding='utf-8-sig')
+    if path.suffix == '.csv':
+      rows = list(csv.reader(text.splitlines()))
+      return _by_columns(rows, path, label)
+    # Pairs, not a dict: a token that stands twice must be noticed.
+    table = json.loads(text, object_pairs_hook=lambda p: _once(p, label))
+  if not isinstance(table, dict):
+    raise core.InputError(
+      f'{label}: {path} holds a {type(table).__name__}; expected '
+      '{token: text, id or list of ids}'
+    )
+  return table
+
+
+def _by_columns(
+  rows: list[list[str]], path: pathlib.Path, label: str
+) -> dict[str, Any]:
+  """Token -> text or id, of rows under a head."""
+  # Empty lines, which spreadsheets leave at the end, are no rows.
+  columns, *rows = [row for row in rows if row] or [[]]
+  if all(len(row) == 2 for row in rows):
+    if columns == ['token', 'text']:
+      return _once(rows, label)
+    if columns == ['token', 'id'] and all(x.isdecimal() for _, x in rows):
+      return _once([(token, int(piece)) for token, piece in rows], label)
+  raise core.InputError(
+    f'{label}: {path} has columns {columns}; expected token and text, or '
+    'token and id (whole numbers)'
+  )
+
+
+def _once(pairs: Iterable[Sequence[Any]], label: str) -> dict[str, Any]:
+  """A table in which each token stands once."""
+  table: dict[str, Any] = {}
+  for token, value in pairs:
+    if token in table:
+      raise core.InputError(f'{label}: tokens= has {token!r} twice')
+    table[token] = value
+  return table
+
+
+def token_ids(
+  table: Mapping[str, Any], vocab: Sequence[str], label: str
+) -> np.ndarray:
+  """[V] int64 id in the model of each token; DEAD of padding without one.
+
+  Raises:
+    InputError: a token has no id, or two have the same.
+  """
+  names = [name for name in vocab if name in table or name != vocab[core.PAD]]
+  for name in names:
+    if name not in table:
+      near = registry.suggest(name, [*map(str, table)])
+      raise core.InputError(
+        f'{label}: tokens= has no {name!r} of the world; {near}'
+      )
+    # `type`, not isinstance: True is no id.
+    if type(table[name]) is not int or table[name] < 0:
+      raise core.InputError(
+        f'{label}: tokens= has {table[name]!r:.60} for {name!r}; expected an '
+        'id of the model, 0 or more'
+      )
+  number: dict[int, str] = {}
+  for name in names:
+    if (other := number.setdefault(table[name], name)) != name:
+      raise core.InputError(
+        f'{label}: tokens= has the id {table[name]} for {other!r} and for '
+        f'{name!r}; expected one each'
+      )
+  return np.array([table.get(name, core.DEAD) for name in vocab], np.int64)
+
+
+def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
+  """An object that reads and gives the world's tokens by the model's ids.
+
+  Logits of all other ids are left out, and the others' probabilities add up
+  to 1.
+
+  Args:
+    thing: as `adapted` gives it.
+    ids: [V] of each token of the world; DEAD of padding without one, which is
+      read as 0 and impossible.
+    label: of the model, in errors.
+  """
+  read = np.maximum(ids, 0)
+
+  def logits(answer: Any) -> np.ndarray:
+    """[..., V] of the world's tokens, from [..., V'] of the model's."""
+    values = as_array(_logits(answer))
+    size = values.shape[-1] if values.ndim else 0
+    if (large := ids[ids >= size]).size:
+      raise core.InputError(
+        f'{label} gives logits of {size} tokens; tokens= has the id {large[0]}'
+      )
+    values = values[..., read].astype(np.result_type(values, np.float32))
+    values[..., ids < 0] = -np.inf
+    return values
+
+  def sent(tokens: Any) -> Any:
+    """Ids that the model reads."""
+    if isinstance(tokens, list):  # Of tuples, prefixes or suffixes.
+      return [tuple(read[list(row)].tolist()) for row in tokens]
+    return read[tokens].astype(np.int32)
+
+  def call(name: str) -> Callable[..., Any]:
+    """A method that reads and gives the world's tokens."""
+    method = thing if name == '__call__' else getattr(thing, name)
+
+    def renumber(*arguments: Any) -> Any:
+      """The method, between ids of the world and of the model."""
+      if name == 'answers':
+        return method(*map(sent, arguments))
+      if name == 'step':
+        states, after = method(arguments[0], sent(arguments[1]))
+        return states, logits(after)
+      answer = method(sent(arguments[0]), *arguments[1:])
+      if name == 'start':
+        return answer[0], logits(answer[1])
+      return answer if name == 'hidden' else logits(answer)
+
+    renumber.__name__ = name  # Errors say it.
+    return renumber
+
+  names = [*_methods(thing), *['__call__'] * callable(thing)]
+  methods = {name: staticmethod(call(name)) for name in names}
+  return type(type(thing).__name__, (), methods)()
 
 
 def _is_a(thing: Any, module: str, name: str) -> bool:

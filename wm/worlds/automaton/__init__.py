@@ -92,8 +92,12 @@ class World(
   noun: ClassVar[str] = 'this automaton'
   wordings: ClassVar[tuple[str, ...]] = ('machine', 'rooms')
 
-  file: str = field('', 'automaton as .json, .csv, .graphml, .dot or .gv')
-  regex: str = field('', 'regular expression instead of a file')
+  file: str = field(
+    '',
+    'automaton as .json, .csv, .graphml, .dot or .gv',
+    format=readers.__name__,
+  )
+  regex: str = field('', 'regular expression instead', format=readers.__name__)
   preset: str = ''
   minimise: bool = True
   length: int = field(

@@ -49,6 +49,7 @@ SHARE = 1 / sampling.HELDOUT
 # Distance by which an end of a trip goes to an intersection.
 NEAREST = 'metres', 'degrees'
 
+_READER = streets.__name__
 
 TEXTS = verbal.Texts(__file__)
 
@@ -84,19 +85,12 @@ class World(
   """A street map and how sequences travel on it.
 
   Attributes:
-    nodes: CSV file of intersections (osm_id, lat, lon), with `edges`.
-    edges: CSV file of streets (node, direction, neighbor[, length_m]).
     rows: crossings along the generated city, which is used without files.
     traversal: 'random' walks, 'shortest' paths, or 'noisy' shortest paths.
-    trips: TLC file, or a folder of them, that origins and destinations are
-      from; default uniform.
     nearest: intersection that an end of a trip goes to: nearest in 'metres', or
       in 'degrees' as published.
     max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal], and
       prefixes of trials as published. Prefixes follow any other value.
-    turns: CSV file of the order in which the published program takes the
-      directions of each intersection (node, directions); default clockwise from
-      north. Only boundary='published' depends on it.
     heldout: share of the pairs of origin and destination that the held-out
       split has, in steps of 1 / sampling.HELDOUT.
   """
@@ -105,19 +99,36 @@ class World(
   noun: ClassVar[str] = 'this city'
   wordings: ClassVar[tuple[str, ...]] = ('streets', 'places')
 
-  nodes: str = ''
-  edges: str = ''
-  file: str = field('', 'GraphML or OSM XML file instead of these')
+  nodes: str = field(
+    '', 'CSV file of intersections, with `edges`', format=f'{_READER}.load_csv'
+  )
+  edges: str = field('', 'CSV file of streets', format=f'{_READER}.load_csv')
+  file: str = field(
+    '',
+    'GraphML of networkx or OSMnx, or OSM XML, instead of these',
+    format=f'{_READER}.load_file',
+  )
   rows: int = 8
   columns: int = field(8, 'crossings across it')
   city_seed: int = field(0, 'seed of the generated city', least=0)
   traversal: str = field('random', choices=tuple(MAX_MOVES))
-  trips: str = ''
+  trips: str = field(
+    '',
+    'TLC file, or a folder of them, that origins and destinations are from; '
+    'default uniform',
+    format='wm.worlds.maps.load_trips',
+  )
   nearest: str = field('metres', choices=NEAREST)
   weightings: int = field(50, 'number of noisy weightings', least=1)
   noise_seed: int = field(0, 'seed of the noisy weightings', least=0)
   max_moves: int = field(0, least=MIN_MOVES, also=(0,), unit='moves')
-  turns: str = ''
+  turns: str = field(
+    '',
+    'CSV file of the order in which the published program takes the directions '
+    'of each intersection; default clockwise from north. Only '
+    "boundary='published' depends on it",
+    format=f'{_READER}.load_turns',
+  )
   heldout: float = field(
     1 / sampling.HELDOUT,
     least=1 / sampling.HELDOUT,
@@ -152,7 +163,7 @@ class World(
     if self.nodes:
       return streets.load_csv(self.nodes, self.edges)
     if self.file:
-      return streets.load_osm(self.file)
+      return streets.load_file(self.file)
     return streets.generate(self.rows, self.columns, self.city_seed)
 
   @property
@@ -423,9 +434,20 @@ class Trips(NamedTuple):
 def load_trips(
   path: str | Path, graph: streets.StreetGraph, nearest: str = 'metres'
 ) -> Trips:
-  """Trips of a file on a graph, or of all .csv and .parquet files of a folder.
+  """A CSV or Parquet file of taxi trips (TLC), or a folder of such files.
 
-  nearest: of RULES.
+  Columns, the years of the schema spelling them differently; others are not
+  read. A trip that is not on the map is dropped, and counted by cause.
+
+      pickup_latitude    start_lat   pickup_lat      degrees
+      pickup_longitude   start_lon   pickup_lon
+      dropoff_latitude   end_lat     dropoff_lat
+      dropoff_longitude  end_lon     dropoff_lon
+
+  Args:
+    path: of the file or folder.
+    graph: the map.
+    nearest: of NEAREST.
 
   Raises:
     InputError: no such file, no coordinate columns, or not CSV or Parquet.

@@ -254,9 +254,8 @@ class Navigation(
 
   @functools.cached_property
   def vocab(self) -> tuple[str, ...]:
-    """'<pad>', 'end', the eight directions, then node ids in file order."""
-    nodes = tuple(map(str, self.graph.ids.tolist()))
-    return ('<pad>', 'end', *streets.DIRECTIONS, *nodes)
+    """'<pad>', 'end', the eight directions, then nodes in file order."""
+    return ('<pad>', 'end', *streets.DIRECTIONS, *self.graph.names)
 
   @property
   def end(self) -> int:
@@ -582,7 +581,7 @@ def _nodes(graph: streets.StreetGraph, view: MapWindow) -> list[str]:
   if len(graph) <= NAMED:
     for k in seen.tolist():
       x, y = view.points[k].tolist()
-      name = str(graph.ids[k])
+      name = graph.names[k]
       parts.append(
         svg.text(x + 4, y - 4, name, size=9, fill=svg.INK, more=svg.HALO)
       )

@@ -16,8 +16,10 @@ The generated city is in the manner of Manhattan, for work without downloads:
 
 The whole is turned by 29 degrees and gently bent, so that labels vary.
 
-Files of OpenStreetMap are GraphML as OSMnx saves it, and OSM XML as the editors
-and Overpass give it.
+`load_csv` and `load_file` say what files may hold. Nodes without coordinates
+are placed by networkx's spring layout of seed 0, whose longest edge is HOP_M
+long. Then no edge is left out: those of an intersection share its eight
+directions, so that the angles to where they lead are smallest in all.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,10 @@ from wm.worlds.base import csv_file
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 
 EARTH_M = 6_371_009.0  # Mean Earth radius in metres, as OSMnx takes it.
+HOP_M = 100.0  # Metres of an edge without length between nodes without places.
+MOST_PLACED = 1000  # Nodes of a spring layout, which takes some seconds.
+# Words of sequences and of states, which are no names of nodes.
+RESERVED = ('<pad>', 'end', *DIRECTIONS, '?')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +59,7 @@ class StreetGraph:
     delta: [S, 8] int32, row of the neighbour in each direction, or DEAD.
     length_m: [S, 8] float64, metres; NaN where there is no edge.
     counts: what was resolved or dropped while loading, cause -> count.
+    names: [S] of nodes in sequences, by default their ids.
   """
 
   ids: np.ndarray
@@ -60,6 +68,12 @@ class StreetGraph:
   delta: np.ndarray
   length_m: np.ndarray
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
+  names: tuple[str, ...] = ()
+
+  def __post_init__(self) -> None:
+    if not self.names:
+      names = tuple(map(str, self.ids.tolist()))
+      object.__setattr__(self, 'names', names)
 
   def __len__(self) -> int:
     return len(self.ids)
@@ -85,6 +99,13 @@ class StreetGraph:
     return np.bincount(both // size, minlength=size)
 
 
+def _networkx() -> Any:
+  """The module networkx, loaded where it is used."""
+  import networkx
+
+  return networkx
+
+
 def facts(graph: StreetGraph) -> dict[str, int]:
   """What can be reached from where, by counts.
 
@@ -96,8 +117,7 @@ def facts(graph: StreetGraph) -> dict[str, int]:
     pairs_without_path: ordered pairs u, v of two intersections where no path
       leads from u to v.
   """
-  import networkx as nx
-
+  nx = _networkx()
   sources, _, targets = graph.edges()
   size = len(graph)
   streets = nx.DiGraph()
@@ -231,23 +251,44 @@ def _check_nodes(
 
 
 def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
-  """A graph from `osm_id,lat,lon` and `node,direction,neighbor[,length_m]`.
+  """Two CSV files: nodes, and edges that run one way.
 
-  An empty or absent length stands for the great-circle distance.
+      osm_id,lat,lon                      node,direction,neighbor,length_m
+      gate,40.7000,-74.0000               gate,N,yard,120
+      yard,40.7011,-74.0001               yard,S,gate,120
+
+  osm_id: an integer or a name; names are tokens, with '_' for blanks and
+      commas, and with '_' behind one that is a token already, such as N.
+  lat, lon: degrees. Without both columns, nodes are placed as in a drawing:
+      by a spring layout of a fixed seed, whose longest edge is 100 m.
+  direction: N, NE, E, SE, S, SW, W or NW; of several edges of a node in one
+      direction the shortest is kept. Without the column it is the bearing; of
+      nodes without places, the eight directions nearest to the bearings, each
+      once, so that all edges are kept.
+  length_m: metres. Empty or absent, it is the great-circle distance; of nodes
+      without places 100 m.
 
   Raises:
     InputError: a missing file or column, a malformed value, an unknown node
       or direction, and all that `build` checks.
   """
-  table = csv_file.read(nodes, ('osm_id', 'lat', 'lon'))
-  ids = _numbers(nodes, 'osm_id', table['osm_id'], int)
-  lat = _numbers(nodes, 'lat', table['lat'], float)
-  lon = _numbers(nodes, 'lon', table['lon'], float)
-  _check_nodes(ids, lat, lon, str(nodes))
-  table = csv_file.read(edges, ('node', 'direction', 'neighbor'))
-  sources = _rows(edges, 'node', table['node'], ids)
-  targets = _rows(edges, 'neighbor', table['neighbor'], ids)
-  labels = _labels(edges, table['direction'])
+  table = csv_file.read(nodes, ('osm_id',))
+  ids, names = _identified(table['osm_id'], str(nodes))
+  located = {'lat', 'lon'} & {*table}
+  if len(located) == 1:
+    (column,) = located
+    raise core.InputError(
+      f'{nodes} has a column {column} alone; expected lat and lon, or neither'
+    )
+  places = None
+  if located:
+    lat, lon = (_numbers(nodes, k, table[k], float) for k in ('lat', 'lon'))
+    _check_nodes(ids, lat, lon, str(nodes))
+    places = lat, lon
+  table = csv_file.read(edges, ('node', 'neighbor'))
+  sources = _rows(edges, 'node', table['node'], ids, names)
+  targets = _rows(edges, 'neighbor', table['neighbor'], ids, names)
+  labels = _labels(edges, table['direction']) if 'direction' in table else None
   length_m = np.full(len(sources), np.nan)
   if 'length_m' in table:
     stated = [n for n, text in enumerate(table['length_m']) if text.strip()]
@@ -255,13 +296,136 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
     length_m[stated] = _numbers(edges, 'length_m', texts, float)
     if not np.isfinite(length_m[stated]).all():
       raise core.InputError(f'{edges}: length_m must be finite')
-  return build(ids, lat, lon, (sources, labels, targets), length_m, str(edges))
+  links = sources, labels, targets
+  return _built(ids, names, places, links, length_m, str(edges))
+
+
+def _identified(
+  texts: Sequence[str], where: str
+) -> tuple[np.ndarray, tuple[str, ...]]:
+  """Ids [S] of nodes, and their names, () where these are the ids.
+
+  Raises:
+    InputError: an empty name, or two nodes with one.
+  """
+  stripped = [text.strip() for text in texts]
+  if all(re.fullmatch(r'[+-]?[\d.]+', text) for text in stripped):
+    return _numbers(where, 'osm_id', stripped, int), ()
+  tokens = [re.sub(r'[\s,]+', '_', text) for text in stripped]
+  names = [name + '_' * (name in RESERVED) for name in tokens]
+  numbers: dict[str, int] = {}
+  for number, name in enumerate(names, 1):
+    if not name:
+      raise core.InputError(f'{where}: node {number} has no name; expected one')
+    if numbers.setdefault(name, number) != number:
+      raise core.InputError(
+        f'{where}: nodes {numbers[name]} and {number} have the same name '
+        f'{name!r}'
+      )
+  return np.arange(1, len(names) + 1), tuple(names)
+
+
+def _built(
+  ids: np.ndarray,
+  names: tuple[str, ...],
+  places: tuple[np.ndarray, np.ndarray] | None,
+  edges: tuple[np.ndarray, np.ndarray | None, np.ndarray],
+  length_m: np.ndarray,
+  where: str,
+) -> StreetGraph:
+  """As `build`, of nodes that may have names and no places (lat, lon).
+
+  names: of nodes whose ids are 1 .. S; () where their ids are.
+  """
+  sources, labels, targets = edges
+  if places is None:
+    places = _layout(len(ids), sources, targets, where)
+    length_m = np.where(np.isnan(length_m), HOP_M, length_m)
+    if labels is None:
+      order = np.lexsort((length_m, targets, sources))
+      keys = (sources * len(ids) + targets)[order]
+      order = np.sort(order[np.r_[True, keys[1:] != keys[:-1]]])
+      sources, targets, length_m = (
+        column[order] for column in (sources, targets, length_m)
+      )
+      named = names or [*map(str, ids.tolist())]
+      labels = _spread(places, sources, targets, named, where)
+  lat, lon = places
+  graph = build(ids, lat, lon, (sources, labels, targets), length_m, where)
+  if not names:
+    return graph
+  used = tuple(names[number - 1] for number in graph.ids.tolist())
+  return dataclasses.replace(graph, names=used)
+
+
+def _layout(
+  size: int, sources: np.ndarray, targets: np.ndarray, where: str
+) -> tuple[np.ndarray, np.ndarray]:
+  """Latitudes and longitudes [S] of nodes that have none, by a drawing.
+
+  Raises:
+    InputError: there are more than MOST_PLACED.
+  """
+  if size > MOST_PLACED:
+    raise core.InputError(
+      f'{where}: {size:,} nodes without places; expected at most '
+      f'{MOST_PLACED:,}, or x and y (lon and lat) of each in degrees'
+    )
+  nx = _networkx()
+  graph = nx.Graph()
+  graph.add_nodes_from(range(size))
+  graph.add_edges_from(zip(sources.tolist(), targets.tolist(), strict=True))
+  drawn = nx.spring_layout(graph, seed=0)
+  # Rounded: sums may differ by machine in their last bits, directions not.
+  points = np.array([drawn[node] for node in range(size)]).round(3)
+  longest = np.linalg.norm(points[sources] - points[targets], axis=1).max()
+  east, north = (points * (HOP_M / max(longest, 1e-3))).T
+  return np.degrees(north / EARTH_M), np.degrees(east / EARTH_M)
+
+
+def _spread(
+  places: tuple[np.ndarray, np.ndarray],
+  sources: np.ndarray,
+  targets: np.ndarray,
+  names: Sequence[Any],
+  where: str,
+) -> np.ndarray:
+  """Labels [E], different ones at each node and near to the bearings.
+
+  Raises:
+    InputError: a node has more than eight edges.
+  """
+  lat, lon = places
+  ends = lat[sources], lon[sources], lat[targets], lon[targets]
+  away = np.abs(bearing(*ends)[:, None] - 45 * np.arange(8))
+  away = np.minimum(away, 360 - away)
+  labels = np.zeros(len(sources), np.int64)
+  nx = _networkx()
+  for node in np.unique(sources):
+    edges = np.flatnonzero((sources == node) & (targets != node)).tolist()
+    if len(edges) > len(DIRECTIONS):
+      raise core.InputError(
+        f'{where}: {len(edges)} edges leave node {names[node]}; expected at '
+        f'most {len(DIRECTIONS)}, one in each direction; an automaton, '
+        'automaton(file=), may have any number'
+      )
+    pairs = nx.Graph()
+    pairs.add_weighted_edges_from(
+      (('edge', e), a, away[e, a]) for e in edges for a in range(8)
+    )
+    ends_of = [('edge', e) for e in edges]
+    chosen = nx.bipartite.minimum_weight_full_matching(pairs, ends_of)
+    labels[edges] = [chosen[end] for end in ends_of]
+  return labels
 
 
 def load_turns(
   path: str | Path, graph: StreetGraph
 ) -> tuple[np.ndarray, np.ndarray]:
-  """The order of directions at each intersection: `node,directions`.
+  """A CSV file with the order of directions at each intersection.
+
+      node,directions
+      42421728,N E SW
 
   As the published `valid_turns` has it, which only the published program's
   boundary depends on. An intersection without an exit may be listed, with no
@@ -276,8 +440,8 @@ def load_turns(
       are not those of the graph.
   """
   columns = csv_file.read(path, ('node', 'directions'))
-  nodes = _numbers(path, 'node', columns['node'], int).tolist()
-  row = {node: n for n, node in enumerate(graph.ids.tolist())}
+  nodes = [text.strip() for text in columns['node']]
+  row = {name: n for n, name in enumerate(graph.names)}
   legal = [set(np.flatnonzero(labels >= 0)) for labels in graph.delta]
   turns = np.full(graph.delta.shape, core.DEAD, np.int8)
   listed = np.zeros(len(graph), bool)
@@ -295,7 +459,7 @@ def load_turns(
       listed[place] = True
   missing = np.flatnonzero(~listed & (graph.delta >= 0).any(1))
   if missing.size:
-    raise core.InputError(f'{path}: node {graph.ids[missing[0]]} is missing')
+    raise core.InputError(f'{path}: node {graph.names[missing[0]]} is missing')
   return turns, listed
 
 
@@ -317,19 +481,26 @@ def _numbers(
 
 
 def _rows(
-  path: str | Path, column: str, texts: Sequence[str], ids: np.ndarray
+  path: str | Path,
+  column: str,
+  texts: Sequence[str],
+  ids: np.ndarray,
+  names: tuple[str, ...],
 ) -> np.ndarray:
   """Rows of the nodes that a column names."""
-  values = _numbers(path, column, texts, int)
-  order = np.argsort(ids)
-  place = np.searchsorted(ids[order], values)
-  rows = order[np.minimum(place, len(ids) - 1)]
-  unknown = np.flatnonzero(ids[rows] != values)
-  if unknown.size:
-    raise core.InputError(
-      f'{path}: {column} {values[unknown[0]]} is not among the {len(ids)} nodes'
-    )
-  return rows
+  if names:
+    keys: list[Any] = [re.sub(r'[\s,]+', '_', text.strip()) for text in texts]
+    keys = [name + '_' * (name in RESERVED) for name in keys]
+    row = {name: n for n, name in enumerate(names)}
+  else:
+    keys = _numbers(path, column, texts, int).tolist()
+    row = {node: n for n, node in enumerate(ids.tolist())}
+  for key, text in zip(keys, texts, strict=True):
+    if key not in row:
+      raise core.InputError(
+        f'{path}: {column} {text.strip()} is not among the {len(ids)} nodes'
+      )
+  return np.array([row[key] for key in keys], np.int64)
 
 
 def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
@@ -354,7 +525,7 @@ def to_csv(graph: StreetGraph) -> tuple[str, str]:
 
   sources, labels, targets = graph.edges()
   length_m = graph.length_m[sources, labels]
-  names, ids = np.array(DIRECTIONS)[labels], graph.ids
+  names, ids = np.array(DIRECTIONS)[labels], np.array(graph.names)
   return (
     lines('osm_id,lat,lon', ids, graph.lat, graph.lon),
     lines(
@@ -497,27 +668,44 @@ def osmnx_library() -> Any:
   return osmnx
 
 
-def load_osm(path: str | Path) -> StreetGraph:
-  """A graph from a GraphML, OSM or XML file, told apart by its suffix.
+def load_file(path: str | Path) -> StreetGraph:
+  """GraphML of networkx or OSMnx (.graphml), or OSM XML (.osm, .xml).
+
+  GraphML is what `networkx.write_graphml` and `osmnx.save_graphml` write:
+
+  nodes: ids are integers or names, as in nodes.csv. Attributes x and y are
+      longitude and latitude in degrees. If no node has them, nodes are placed
+      as in a drawing, by a spring layout of a fixed seed whose longest edge is
+      100 m; then no edge is left out, and at most eight may leave a node.
+  edges: directed ones run one way, undirected ones both ways. The attribute
+      length is in metres; without, it is the great-circle distance, or 100 m
+      of nodes without places. Other attributes are not read.
+
+  Directions are the bearings; of several edges of a node in one direction the
+  shortest is kept. OSM XML is read by OSMnx (the extra `maps`), streets that
+  one may drive on alone.
 
   Raises:
     InputError: no such file, another suffix, not a street graph, or what
       `streets.build` refuses.
   """
-  return from_networkx(read_osm(path), str(path))
+  return from_networkx(read_file(path), str(path))
 
 
-def read_osm(path: str | Path) -> Any:
-  """The file as OSMnx's simplified networkx.MultiDiGraph of drivable ways."""
+def read_file(path: str | Path) -> Any:
+  """The file as a networkx graph; one of OSMnx is simplified and drivable."""
   path = Path(path)
   if path.suffix not in ('.graphml', '.osm', '.xml'):
     raise core.InputError(
       f'{path}: unknown suffix {path.suffix!r}; expected .graphml, .osm or .xml'
     )
-  with inputs.reading_file(path, 'a street graph that OSMnx can read'):
-    if path.suffix == '.graphml':
-      return osmnx_library().io.load_graphml(path)
-    return _from_xml(osmnx_library(), path)
+  with inputs.reading_file(path, 'a street graph in GraphML or OSM XML'):
+    if path.suffix != '.graphml':
+      return _from_xml(osmnx_library(), path)
+    graph = _networkx().read_graphml(path)
+    if 'crs' not in graph.graph:
+      return graph
+    return osmnx_library().io.load_graphml(path)  # It converts the types.
 
 
 def _from_xml(osmnx: Any, path: Path) -> Any:
@@ -536,19 +724,19 @@ def _from_xml(osmnx: Any, path: Path) -> Any:
 
 
 def from_networkx(graph: Any, where: str) -> StreetGraph:
-  """A street graph from a graph with x, y on nodes and length on edges.
+  """A street graph from a networkx graph; see `load_file`.
 
-  Nodes in ascending order of id; labels from the bearings between the ends
-  of edges; an undirected edge runs both ways; self-loops, which have no
-  bearing, are left out and counted.
+  Nodes with integer ids are in ascending order, others in the graph's. Edges
+  from a node to itself have no bearing: they are left out and counted.
   """
-  expected = 'integer node ids, x and y in degrees, and lengths in metres'
-  with inputs.reading(where, f'a street graph with {expected}'):
-    nodes = sorted(graph.nodes)
-    row = {node: n for n, node in enumerate(nodes)}
-    ids = np.array([int(node) for node in nodes], np.int64)
-    lat = np.array([float(graph.nodes[n]['y']) for n in nodes])
-    lon = np.array([float(graph.nodes[n]['x']) for n in nodes])
+  ids, names = _identified([str(node) for node in graph.nodes], where)
+  nodes = [*graph.nodes]
+  if not names:
+    nodes = [nodes[n] for n in np.argsort(ids)]
+    ids = np.sort(ids)
+  row = {node: n for n, node in enumerate(nodes)}
+  places = _places_of(graph, nodes, where)
+  with inputs.reading(where, 'a street graph with lengths in metres'):
     edges = [
       (row[u], row[v], float(data.get('length', 'nan')))
       for u, v, data in graph.edges(data=True)
@@ -559,7 +747,30 @@ def from_networkx(graph: Any, where: str) -> StreetGraph:
   if not straight:
     raise core.InputError(f'{where}: no path between any pair of nodes')
   sources, targets, length_m = map(np.array, zip(*straight, strict=True))
-  labelled = sources, None, targets
-  converted = build(ids, lat, lon, labelled, length_m, where)
+  links = sources, None, targets
+  converted = _built(ids, names, places, links, length_m, where)
   converted.counts['self_loops'] = len(edges) - len(straight)
   return converted
+
+
+def _places_of(
+  graph: Any, nodes: Sequence[Any], where: str
+) -> tuple[np.ndarray, np.ndarray] | None:
+  """Latitudes and longitudes [S] of nodes; None if no node has them.
+
+  Raises:
+    InputError: some nodes have them, or they are no numbers.
+  """
+  lacking = [n for n in nodes if not {'x', 'y'} <= {*graph.nodes[n]}]
+  if len(lacking) == len(nodes):
+    return None
+  if lacking:
+    raise core.InputError(
+      f'{where}: node {lacking[0]} and {len(lacking) - 1} more of {len(nodes)} '
+      'lack x or y; expected degrees of each, or of none'
+    )
+  with inputs.reading(where, 'a street graph with x and y in degrees'):
+    lat, lon = (
+      np.array([float(graph.nodes[n][name]) for n in nodes]) for name in 'yx'
+    )
+  return lat, lon

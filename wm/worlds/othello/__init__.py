@@ -58,8 +58,6 @@ class World(
     policy: choice of moves in sampled games: 'uniform', over legal moves;
       'greedy', most discs flipped; 'mobility', fewest replies; 'search',
       alpha-beta to `depth`.
-    records: file or folder of games that are sampled instead, see
-      othello.records.
     openings: squares, as 'd3 c3 c4', or a name in OPENINGS; held-out
       sequences are all orders in which these can be played from the start.
   """
@@ -80,7 +78,12 @@ class World(
   )
   states: str = games.states_field()
   pool: int = games.pool_field()
-  records: str = dataclasses.field(default='', kw_only=True)
+  records: str = field(
+    '',
+    'file or folder of games that are sampled instead',
+    kw_only=True,
+    format=othello_records.__name__,
+  )
   openings: str = dataclasses.field(default='', kw_only=True)
 
   # Whether games are recorded decides which interfaces a world has, and these

@@ -207,8 +207,6 @@ class World(MazeWorld):
   """Walks on the map of one text game.
 
   Attributes:
-    folder: folder of games in the format of MANGO (Ding et al. 2024), or its
-      packed archive as it is; '' is a small example that needs no data.
     step: last step of the walkthrough that is read; 0: all steps of the map.
     imputed: count edges that are only imputed from their opposites.
     start: place where walks start; '' is where the walkthrough does.
@@ -217,7 +215,12 @@ class World(MazeWorld):
   version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this text game'
 
-  folder: str = ''
+  folder: str = field(
+    '',
+    'folder of games in the format of MANGO (Ding et al. 2024), or its packed '
+    "archive as it is; '' is a small example that needs no data",
+    format=readers.__name__,
+  )
   game: str = field('', 'name of a game of the folder')
   step: int = field(0, least=0)
   imputed: bool = True

@@ -1,17 +1,34 @@
-"""Mazes of the three generations of MANGO's data (Ding et al. 2024).
-
-  camera_ready  GAME.edges.json with src_node, dst_node and steps; 70 steps
-  paper         GAME.edges.json with prev_node, node; walked or not; 70 steps
-  annotation    GAME.map.human and GAME.map.reversed; all steps
-
-A walkthrough is beside them, or in the archive of another generation.
+"""Games in the format of MANGO's data (Ding et al. 2024).
 
 Games are files in a folder of folders, or in a packed archive of them:
 
-    FOLDER/zork1/zork1.edges.json       or       NAME.tar.gz with members
-    FOLDER/zork1/zork1.walkthrough               NAME/zork1/zork1.edges.json
+    FOLDER/zork1/zork1.map.human        or       NAME.tar.gz with members
+    FOLDER/zork1/zork1.walkthrough               NAME/zork1/zork1.map.human
 
-Nothing is unpacked: members are read by name.
+Nothing is unpacked: members are read by name. A game of your own is one file,
+GAME.map.human, with a line for each edge that the walkthrough takes and the
+number of the step that takes it first; walks start where step 1 does:
+
+    gate --> east --> yard, step 1
+    yard --> west --> gate, step 2
+    yard --> north --> hall, step 3
+
+GAME.map.reversed has, in the same form, opposites that hold though they are not
+walked (`imputed` counts them). GAME.walkthrough, with what the game says, is
+needed by prompts alone:
+
+    ==>STEP NUM: 0
+    ==>ACT: Init
+    ==>OBSERVATION: You are at the gate.
+    ===========
+
+Three published generations are read:
+
+    annotation    the form above; all steps
+    camera_ready  GAME.edges.json, a list of {"src_node", "action", "dst_node",
+                  "seen_in_forward", ...}; GAME.locations.json and
+                  GAME.actions.json, lists of names; 70 steps
+    paper         the same with "prev_node", "node", "step_min_cutoff"
 """
 
 from __future__ import annotations
