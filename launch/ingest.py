@@ -1,6 +1,7 @@
 """Games of PGN files, or lines of text files, as token shards of two splits.
 
   python launch/ingest.py --pgn=lichess_2025-03.pgn.zst --out=runs/human
+  python launch/ingest.py --pgn=launch/examples/openings.pgn --out=runs/opera
   python launch/ingest.py --text_file=train_sequences.txt \\
     --heldout_file=heldout_sequences.txt --out=runs/published \\
     --world="maps(nodes='nodes.csv', edges='edges.csv', traversal='shortest')"
