@@ -260,7 +260,7 @@ SNIFFED = {
     'register_at_fork',  # Unix has it.
     'strerror',  # Of OSError, not of ValueError.
   },
-  'wm/runtime/provenance.py': {'__file__'},  # Modules, some without a file.
+  'wm/runtime/provenance.py': {'__file__', '__spec__'},  # Some modules lack it.
   'wm/runtime/compute.py': {'sched_getaffinity'},  # Linux has it.
   'wm/studies/jobs.py': {'sched_setaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.

@@ -290,6 +290,12 @@ def test_code_that_was_edited_after_it_was_loaded_is_told(code, monkeypatch):
   assert provenance.Reader().of('loaded_once').unknown == ''
 
 
+def test_an_object_in_the_place_of_a_module_is_no_error(code, monkeypatch):
+  monkeypatch.chdir(code)
+  monkeypatch.setitem(sys.modules, 'near', object())
+  assert 'near.py' in inputs('near')
+
+
 def test_differences_are_named_the_users_own_first():
   old = {f'wm/{k}.py': '1' for k in range(5)}
   new = {**dict.fromkeys(old, '2'), 'm.py': '1'}

@@ -281,8 +281,9 @@ def _is_outdated(module: _Module, value: str) -> bool:
 
   value: hash of the file.
   """
+  # A module may have put another object in its own place, without a spec.
   loaded = sys.modules.get('.'.join(module.parts))
-  spec = loaded and loaded.__spec__
+  spec = getattr(loaded, '__spec__', None)
   if spec is None or spec.origin != str(module.path):
     return False
   before = _LOADED.get(module.path)
