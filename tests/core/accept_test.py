@@ -120,6 +120,15 @@ def test_draw_at_the_edges_of_the_uniform():
   assert drawn == [0, 0, 2, 2, 3, 3]
 
 
+def test_a_line_at_the_whole_mass_draws_the_last_accepted_token():
+  # Rounding may put the line there, as a uniform of 1 does. Of 500 tokens, in
+  # several blocks of a draw, only two of the first have mass.
+  log_probs = _logs(*np.bincount([3, 5], minlength=500) / 2)
+  rule, edge = accept.epsilon(0.01), np.float32(1)
+  assert int(rule.draw(log_probs, edge)) == 5
+  assert int(rule.draw(jnp.asarray(log_probs), jnp.asarray(edge))) == 5
+
+
 def test_draw_frequencies_are_renormalised():
   log_probs = np.tile(_logs(0.004, 0.396, 0.1, 0.5), (40_000, 1))
   uniform = basics.uniforms(9, np.arange(40_000))
