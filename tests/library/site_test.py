@@ -53,6 +53,9 @@ def check_links(folder: pathlib.Path) -> int:
     if path.name != '404.html'  # Its addresses are a server's.
   }
   for path, page in pages.items():
+    # A heading that Markdown took for text.
+    text = path.read_text(encoding='utf-8')
+    assert not re.search(r'>#{2,4} \w', text), path
     for address in page.loaded + page.links:
       parts = urllib.parse.urlsplit(address)
       loaded = address in page.loaded
