@@ -168,6 +168,7 @@ flags.DEFINE_integer(
   lower_bound=0,
   upper_bound=65535,
 )
+flags.DEFINE_string('open', '', "View to open, e.g. 'prefix=25+47+N'.")
 flags.DEFINE_bool('browser', True, 'Open the page in a browser.')
 
 # recorded.

@@ -4,14 +4,18 @@
   python launch/explore.py --run=runs/quickstart/shortest_paths \\
     --run=runs/quickstart/random_walks
   python launch/explore.py --world='othello(size=6)' --model='oracle()'
+  python launch/explore.py --run=runs/quickstart/random_walks \\
+    --open='prefix=25+47+N'
 
 Prints the page's address and opens it. Tokens are chosen on the world's picture
 or from a list: legal ones that the model accepts (--accept) are green, illegal
 ones that it accepts are red, legal ones that it refuses are grey. The page
 finds two ways to one place, tells two places apart, reads the state by a probe
-and changes it, and jumps to the worst trials of the run's results. --run is
-repeated for models side by side, up to four; --model is one that needs no
-training, or is used untrained with --checkpoint=none.
+and changes it, and jumps to the worst trials of the run's results. Where the
+run has a report, both link to each other. --run is repeated for models side by
+side, up to four; --model is one that needs no training, or is used untrained
+with --checkpoint=none. --open is the view to begin with: the page's address has
+it after '#', and a report gives it for its worst trials.
 
 The page is served on 127.0.0.1 alone, at an address with a random token, until
 Ctrl-C. It needs `pip install -e '.[explore]'`.
@@ -47,6 +51,7 @@ def main() -> None:
     FLAGS.world,
     **accept,
     port=FLAGS.port,
+    fragment=FLAGS.open,
     checkpoint=FLAGS.checkpoint,
     seed=FLAGS.seed,
   )
@@ -59,5 +64,6 @@ def main() -> None:
 if __name__ == '__main__':
   common.run(
     main,
-    *('run', 'world', 'model', 'checkpoint', 'accept', 'port', 'browser'),
+    *('run', 'world', 'model', 'checkpoint', 'accept', 'port', 'open'),
+    'browser',
   )

@@ -74,6 +74,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'port': ('-1', '65536', 'x'),
     'run': ('gone', '', SURROGATE),
     'accept': ('nope', 'epsilon(2)'),
+    'open': ('nope', 'prefix=nowhere', 'from=1', SURROGATE, LONG),
   },
   'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
   'ingest': {

@@ -6,6 +6,9 @@ import shutil
 import pytest
 
 import wm
+from wm.core import registry
+from wm.explorer import views
+from wm.library import explore
 
 sync_api = pytest.importorskip('playwright.sync_api')
 BROWSER = shutil.which('chromium') or shutil.which('google-chrome')
@@ -27,10 +30,8 @@ def browser():
 
 
 @pytest.fixture(scope='module')
-def url(tmp_path_factory):
-  out = tmp_path_factory.mktemp('runs') / '<b>noisy'
+def url():
   noisy = 'noisy_oracle(wrong=0.1, by="prefix")'
-  wm.score(noisy, ['compression(trials=20)'], CITY, out=out)
   page = wm.explore(
     [wm.load_predictor(noisy, CITY, name='<b>noisy'), 'oracle()'], CITY
   )
@@ -78,6 +79,15 @@ def test_it_walks_by_list_typing_and_the_map(page):
   assert prefix(page) == before
 
 
+def test_the_map_is_clicked(page):
+  for number in range(1, 4):  # Origin, destination, direction.
+    target = page.locator('.target').first
+    token = target.get_attribute('data-tokens')
+    target.click()
+    steps(page, number)
+    assert prefix(page)[-1] == token
+
+
 def test_a_link_restores_the_view(page, browser):
   for k in range(4):
     page.click('#random')
@@ -93,6 +103,47 @@ def test_a_link_restores_the_view(page, browser):
   filled = other.get_by_label('Prefix of the other place').input_value()
   assert len(filled.split()) >= 2
   other.close()
+
+
+def test_report_and_explorer_are_one_click_apart(browser, tmp_path):
+  home, name = tmp_path / 'runs', 'noisy_oracle(wrong=0.3, by="prefix")'
+  wm.score(name, ['compression(trials=20)'], CITY, out=home / 'a')
+  wm.report([home / 'a'], home / 'report')
+  place = registry.make('world', CITY)
+  groups = explore.worst_trials('a', home / 'a', place)
+  report = explore.find_report([home / 'a'], groups)
+  loaded = {'a': wm.load_predictor(name, place)}
+  accept = registry.make('accept', 'epsilon(0.01)')
+  view = views.Explorer(place, loaded, accept, 0, groups, report)
+  served = explore.ExplorerPage(view, 0)
+  page, errors = browser.new_page(), []
+  page.on('pageerror', lambda error: errors.append(str(error)))
+  page.goto(served.url)
+  page.click('#tab-worst')
+  page.click('[data-worst] summary')
+  page.click('[data-worst] a')
+  page.wait_for_selector('section.trial')
+  anchor = page.url.split('#')[1]
+  trial = page.locator(f'#{anchor}')
+  assert trial.is_visible()
+  prefixes = trial.locator('dd code').all_inner_texts()[:2]
+  assert not trial.locator('.static').is_visible()
+  trial.locator('.served a').click()
+  page.wait_for_selector('#trial')
+  assert ' '.join(prefix(page)) == prefixes[0]
+  assert prefixes[1] in page.inner_text('#trial')
+  assert f'trial={anchor}' in page.url
+  assert errors == []
+  page.goto(report.as_uri())  # Nothing serves it: a command, to be copied.
+  page.evaluate(
+    'for (const d of document.querySelectorAll("details")) d.open = true'
+  )
+  assert not page.locator('.served').first.is_visible()
+  command = page.locator('.static code').first.inner_text()
+  assert command.startswith('python launch/explore.py --world=')
+  assert '--open=' in command
+  page.close()
+  served.stop()
 
 
 def test_an_oracle_is_right_in_both_comparisons(page):
@@ -124,19 +175,9 @@ def test_a_board_is_clicked_and_fits_a_phone(browser):
   served = wm.explore('oracle()', 'othello(size=6)')
   page = browser.new_page(viewport={'width': 400, 'height': 800})
   page.goto(served.url)
-  page.wait_for_selector('.tokens button')
-  legal = page.locator('.tokens b').first.inner_text()
-  page.locator('#picture svg text', has_text=legal[0]).first.wait_for()
-  corner = page.evaluate(
-    """([column, row]) => {
-      const at = (name) => [...document.querySelectorAll('#picture text')]
-        .find((t) => t.textContent === name).getBoundingClientRect();
-      const x = at(column), y = at(row);
-      return [x.x + x.width / 2, y.y + y.height / 2];
-    }""",
-    [legal[0], legal[1:]],
-  )
-  page.mouse.click(*corner)
+  page.wait_for_selector('[data-legal] button')
+  legal = page.locator('[data-legal] button').first.inner_text()
+  page.click(f'.target[data-tokens="{legal}"]')
   page.wait_for_selector('#prefix button')
   assert prefix(page) == [legal]
   width = page.evaluate('document.documentElement.scrollWidth')

@@ -1,11 +1,15 @@
 """The explorer's application: what it answers, and whom."""
 
+import html
+import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from concurrent import futures
 
 import pytest
 
@@ -14,6 +18,7 @@ from tests.launch import binaries
 from wm import core
 from wm.core import registry
 from wm.explorer import server, views
+from wm.library import explore
 
 testclient = pytest.importorskip('starlette.testclient')
 
@@ -91,9 +96,96 @@ def test_bad_requests_are_answered_in_a_line(client, view, body, status):
   assert '\n' not in error
 
 
+def test_ten_tabs_at_once_get_their_own_answers():
+  place = registry.make('world', CITY)
+  small = 'transformer(layers=2, width=32)'
+  loaded = {'m': wm.load_predictor(small, place, checkpoint='none')}
+  accept = registry.make('accept', 'epsilon(0.01)')
+  sequences = place.sample(10, 0)
+  rows = [
+    row[:size].tolist()
+    for row, size in zip(sequences.tokens, sequences.lengths, strict=True)
+  ]
+
+  def answers(client, row):
+    asked = [{'tokens': row[:k]} for k in range(2, min(len(row), 8))]
+    views = [client.post(f'/{TOKEN}/walk', json=query) for query in asked]
+    twins = client.post(f'/{TOKEN}/twins', json={'tokens': row[:3], 'seed': 1})
+    return [*(view.json() for view in views), twins.json()]
+
+  results = []
+  for workers in (10, 1):
+    app = server.application(views.Explorer(place, loaded, accept), TOKEN)
+    with (
+      testclient.TestClient(app, base_url='http://127.0.0.1') as client,
+      futures.ThreadPoolExecutor(workers) as pool,
+    ):
+      tasks = [pool.submit(answers, client, row) for row in rows]
+      results.append([task.result() for task in tasks])
+  together, alone = results
+  for view, other in zip(
+    itertools.chain(*together), itertools.chain(*alone), strict=True
+  ):
+    assert view.get('boxes') == other.get('boxes')
+    assert view.keys() == other.keys()
+    # Decoded from elsewhere: the last bits may differ.
+    first, second = (
+      {row[0]: row[1] for row in answer['models']['m'].get('tokens', [])}
+      for answer in (view, other)
+    )
+    assert first == pytest.approx(second, abs=1e-5)
+
+
+@pytest.fixture(scope='module')
+def reported(tmp_path_factory):
+  """Two runs and the report beside them, and the first one's page."""
+  home = tmp_path_factory.mktemp('runs')
+  for name in ('a', 'b'):
+    noisy = f'noisy_oracle(wrong=0.{ord(name) - 95}, by="prefix")'
+    wm.score(
+      noisy, ['compression(trials=20)'], CITY, name=name, out=home / name
+    )
+  wm.report([home / 'a', home / 'b'], home / 'report')
+  place = registry.make('world', CITY)
+  groups = explore.worst_trials('a', home / 'a', place)
+  report = explore.find_report([home / 'a'], groups)
+  assert report == home / 'report' / 'report.html'
+  loaded = {'a': wm.load_predictor('oracle()', place)}
+  accept = registry.make('accept', 'epsilon(0.01)')
+  return views.Explorer(place, loaded, accept, 0, groups, report)
+
+
+def test_the_report_is_served_and_links_to_the_explorer(reported):
+  app = server.application(reported, TOKEN)
+  with testclient.TestClient(app, base_url='http://127.0.0.1') as client:
+    page = client.get(f'/{TOKEN}/report/report.html')
+    assert 'data-explorer' in page.text
+    assert page.headers['content-security-policy'].startswith('sandbox ')
+    trials = [t for group in reported.worst for t in group['trials']]
+    shown = [t['anchor'] for t in trials if t['anchor']]
+    assert shown
+    for anchor in shown:
+      assert f'<section class="trial" id="{anchor}">' in page.text
+    for fragment in re.findall(r'href="\.\./#([^"]+)"', page.text):
+      reported.check_fragment(html.unescape(fragment))
+    picture = next(re.finditer(r'src="(trials/[^"]+)"', page.text))[1]
+    assert client.get(f'/{TOKEN}/report/{picture}').text.startswith('<svg')
+    for path in ('gone.svg', '..%2Fa%2Frows.csv', '%2Fetc%2Fpasswd', ''):
+      assert client.get(f'/{TOKEN}/report/{path}').status_code == 404
+    assert client.get('/stale/report/report.html').status_code == 403
+
+
+def test_no_report_is_no_link(client, tmp_path):
+  assert 'Report of the run' not in client.get(f'/{TOKEN}/').text
+  assert client.get(f'/{TOKEN}/report/report.html').status_code == 404
+  assert explore.find_report([tmp_path], []) is None
+
+
 def test_every_error_of_the_caller_is_a_line(tmp_path):
   with pytest.raises(core.InputError, match='expected 1 to 4'):
     wm.explore(['oracle()'] * 5, CITY)
+  with pytest.raises(core.InputError, match='no field of a view'):
+    wm.explore('oracle()', CITY, fragment='at_home=1')
   with pytest.raises(core.InputError, match='no model is named'):
     wm.explore('nothing()', CITY)
   with pytest.raises(core.InputError):
@@ -101,7 +193,8 @@ def test_every_error_of_the_caller_is_a_line(tmp_path):
 
 
 def test_a_page_is_served_and_ended():
-  page = wm.explore(['oracle()', 'oracle()'], CITY)
+  page = wm.explore(['oracle()', 'oracle()'], CITY, fragment='prefix=11')
+  assert page.url.endswith('/#prefix=11')
   assert page.url.startswith('http://127.0.0.1:')
   assert page.url in page._repr_html_()
   with urllib.request.urlopen(page.url) as answer:

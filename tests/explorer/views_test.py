@@ -1,12 +1,18 @@
 """Views of the explorer, by predictors whose answers are known."""
 
+import itertools
+from xml.etree import ElementTree
+
+import numpy as np
 import pytest
 
 import wm
+from tests import every_world
 from wm import core
 from wm.core import registry
 from wm.explorer import views
 from wm.library import explore
+from wm.worlds.maps import navigation
 
 CITY = 'maps(rows=4, columns=5)'
 OTHELLO = 'othello(size=6)'
@@ -44,8 +50,8 @@ def test_an_oracle_accepts_what_is_legal(city, walk):
   # To a uniform guesser all tokens are as likely, most of them illegal.
   guesses = view['models']['uniform()']['tokens']
   assert sum(row[3] and not row[2] for row in guesses) > 3
-  names = dict(view['leads_to'])
-  assert set(names) == {t for t in view['legal'] if t != city.world.end}
+  # An illegal direction has no place on the map, the end has.
+  assert set(view['boxes']) - {city.world.end} == set(view['legal'])
 
 
 def test_an_illegal_token_shows_the_place_before_it(city, walk):
@@ -107,12 +113,94 @@ def test_following_the_rules_or_a_model_is_a_function_of_the_seed(city, walk):
 
 def test_padding_changes_no_probability(city, walk):
   reader = city.loaded[SMALL].predictor
-  import numpy as np
-
   tokens = np.array([walk[:3]], np.int32)
   plain = np.asarray(reader.log_probs(tokens, np.array([3])))[0, 2]
   p = {t: q for t, q, *_ in city.walk(tokens[0])['models'][SMALL]['tokens']}
   assert p == pytest.approx({t: float(np.exp(plain[t])) for t in p}, abs=1e-6)
+
+
+def test_clicks_in_any_order_give_what_a_whole_pass_gives(city):
+  reader = city.loaded[SMALL].predictor
+  sequences = city.world.sample(12, 1)
+  rng = np.random.default_rng(0)
+  for _ in range(60):  # More than sessions are kept, and back and forth.
+    row = rng.integers(12)
+    size = rng.integers(3, sequences.lengths[row] + 1)
+    tokens = sequences.tokens[row, :size]
+    whole = np.asarray(reader.log_probs(tokens[None], np.array([size])))[0, -1]
+    view = city.walk(tokens)['models'][SMALL]['tokens']
+    p = {token: q for token, q, *_ in view}
+    assert p == pytest.approx({t: np.exp(whole[t]) for t in p}, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('world', 'prefix', 'token', 'boxes'),
+  [
+    ('othello(size=6)', '', 'c2', [(102, 62, 40, 40)]),
+    (
+      *('chess()', '<start>', 'e2e4'),
+      [(182, 262, 40, 40), (182, 182, 40, 40)],
+    ),
+    ('connect4()', '', '2', [(44, 6, 32, 214)]),
+    ('lattice()', 'right', 'left', [(25, 17, 30, 30)]),
+    ('lattice(named=True)', 'right', 'at1', [(69, 17, 30, 30)]),
+    ('seating()', '', 'B@2', [(139, 45, 26, 26)]),
+  ],
+)
+def test_tokens_have_known_places_in_pictures(world, prefix, token, boxes):
+  view = explorer(world, 'oracle()')
+  shown = view.walk(view.tokens(prefix))['boxes']
+  assert shown[view.world.vocab.index(token)] == boxes
+
+
+@pytest.mark.parametrize('name', every_world.names(core.Written))
+def test_places_of_tokens_are_within_pictures(name):
+  world = registry.make('world', f'{name}()')
+  sequences = world.sample(3, 0)
+  for size in (0, 1, 2, 5):
+    lengths = np.minimum(sequences.lengths, size)
+    states = world.walk(world.init(3), sequences.tokens, lengths)[1]
+    for state, legal in zip(states, world.legal(states), strict=True):
+      tokens = np.flatnonzero(legal).tolist()
+      boxes = world.token_boxes(state, tokens)
+      assert set(boxes) <= set(tokens)
+      root = ElementTree.fromstring(world.render(state))
+      wide, high = float(root.get('width')), float(root.get('height'))
+      for x, y, width, height in itertools.chain(*boxes.values()):
+        assert width > 4
+        assert height > 4
+        assert 0 <= x + width / 2 <= wide
+        assert 0 <= y + height / 2 <= high
+  dead = np.full_like(states[0], core.DEAD)
+  assert world.token_boxes(dead, range(len(world.vocab))) == {}
+
+
+def test_a_direction_is_where_it_leads(city, walk):
+  graph = city.world.graph
+  view = city.walk(city.tokens(walk[:2]))
+  row = int(city.state(city.tokens(walk[:2]))[1][0])
+  places = navigation.window(graph, row).points + 8
+  del view['boxes'][city.world.end]  # Accepted by a guesser.
+  for token, ((x, y, width, height),) in view['boxes'].items():
+    target = graph.delta[row, token - navigation.DIRECTION0]
+    middle = x + width / 2, y + height / 2
+    assert middle == pytest.approx(tuple(places[target]))
+
+
+@pytest.mark.parametrize(
+  ('fragment', 'line'),
+  [
+    ('nope', 'no view'),
+    ('prefix=nowhere', 'no token'),
+    ('from=1', 'no field of a view'),
+    ('second=%00', 'no token'),
+    ('prefix=11&tab', 'no view'),
+  ],
+)
+def test_what_is_no_view_is_refused_in_a_line(city, fragment, line):
+  with pytest.raises(core.InputError, match=line) as error:
+    city.check_fragment(fragment)
+  assert '\n' not in str(error.value)
 
 
 def test_a_probe_reads_and_an_edit_moves_what_it_reads():
@@ -177,8 +265,8 @@ def test_worst_trials_have_prefixes_that_can_be_walked(tmp_path):
   view = explorer(CITY, 'oracle()')
   for group in groups:
     assert group['short'] <= group['measured']
-    for value, prefixes, _ in group['trials']:
-      assert value < 1
-      for prefix in prefixes:
+    for trial in group['trials']:
+      assert trial['value'] < 1
+      for prefix in trial['prefixes']:
         assert view.walk(view.tokens(prefix))['steps'] == len(prefix)
   assert explore.worst_trials('none', tmp_path, place) == []

@@ -14,7 +14,8 @@ methods that it can. Metrics and models declare which of both they need;
     from_labels     makes a state of its labels
     surface_labels  reads labels off the tokens without the rules
     functions       knows named functions of the state
-  Written     writes a state as text and as a picture, and reads the text
+  Written     writes a state as text and as a picture, and reads the text; may
+              know where tokens are in the picture
   Described   says more of itself for reports
     tags            names columns that results are broken down by
     move_tags       names kinds of moves that are scored apart
@@ -34,7 +35,7 @@ from __future__ import annotations
 import abc
 import html
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -253,6 +254,10 @@ class Labelled(World):
     raise NotImplementedError
 
 
+# In a picture: x and y of the upper left corner, width and height, in pixels.
+Box = tuple[float, float, float, float]
+
+
 class Written(World):
   """Writes a state as text and as a picture, and reads the text."""
 
@@ -272,6 +277,22 @@ class Written(World):
       f'<text x="8" y="30" font-family="monospace" font-size="14">{text}'
       '</text></svg>'
     )
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """Boxes in the picture of a state [W] in which tokens are chosen.
+
+    Args:
+      state: that `render` draws.
+      tokens: ids, legal or not.
+
+    Returns:
+      Token -> boxes to be chosen one after the other: most tokens have one, a
+      chess move has two. Several tokens may have the same boxes. A token
+      without a place in the picture is left out; default: all are.
+    """
+    return {}
 
 
 class Costs(NamedTuple):

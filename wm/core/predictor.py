@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -109,6 +109,13 @@ class TokenReader(abc.ABC):
   def diagnostics(self) -> list[str]:
     """Lines about all calls so far, for people to read."""
     return []
+
+  def interactive(self) -> Self:
+    """The same reader for a person who waits: quick for one row at a time.
+
+    Numbers may differ in the last bits from those of many rows.
+    """
+    return self
 
 
 class Predictor(TokenReader):

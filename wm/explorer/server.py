@@ -27,10 +27,19 @@ if TYPE_CHECKING:
 
 HOST = '127.0.0.1'
 MOST_BYTES = 1 << 16  # Of a request.
+QUICK = ('walk', 'follow')  # Views that need not wait for others.
 # Nothing from elsewhere is loaded.
 _POLICY = (
   "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; "
   "connect-src 'self'; base-uri 'none'; form-action 'none'"
+)
+# A report may come from elsewhere: its scripts run, as of another site. Its
+# charts are compiled.
+_REPORT_POLICY = (
+  'sandbox allow-scripts allow-popups allow-downloads allow-modals; '
+  "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+  "style-src 'unsafe-inline'; img-src 'self' data: blob:; frame-src 'self'; "
+  "base-uri 'none'; form-action 'none'"
 )
 _HEADERS = {
   'Referrer-Policy': 'no-referrer',
@@ -100,6 +109,10 @@ def application(
     view = await _answered(request, explorer, answers)
     return responses.JSONResponse(view, headers=_HEADERS)
 
+  async def report(request: Request) -> Response:
+    _check(request, token, port)
+    return await _part_of_report(explorer, request)
+
   async def refuse(_: Request, error: Any) -> Response:
     line = {'error': error.detail}
     return responses.JSONResponse(line, error.status_code, headers=_HEADERS)
@@ -107,6 +120,7 @@ def application(
   return applications.Starlette(
     routes=[
       routing.Route('/{token}/', show),
+      routing.Route('/{token}/report/{path:path}', report),
       routing.Route('/{token}/{view}', ask, methods=['POST']),
     ],
     exception_handlers={exceptions.HTTPException: refuse},
@@ -128,6 +142,28 @@ def _check(request: Request, token: str, port: int | None) -> None:
     raise HTTPException(403, 'this address is no longer valid')
 
 
+async def _part_of_report(explorer: Explorer, request: Request) -> Response:
+  """The report's page, which links to the explorer then, or a file beside it.
+
+  Raises HTTPException where there is no such file.
+  """
+  from starlette import exceptions, responses, staticfiles
+
+  if explorer.report is None:
+    raise exceptions.HTTPException(404, 'these runs have no report')
+  path = str(request.path_params['path'])
+  answer: Response
+  if path == explorer.report.name:
+    text = explorer.report.read_text('utf-8', 'replace')
+    text = text.replace('<html lang="en"', '<html lang="en" data-explorer', 1)
+    answer = responses.HTMLResponse(text)
+  else:
+    files = staticfiles.StaticFiles(directory=explorer.report.parent)
+    answer = await files.get_response(path, request.scope)
+  answer.headers.update(_HEADERS | {'Content-Security-Policy': _REPORT_POLICY})
+  return answer
+
+
 async def _answered(
   request: Request,
   explorer: Explorer,
@@ -137,7 +173,8 @@ async def _answered(
   from starlette.concurrency import run_in_threadpool
   from starlette.exceptions import HTTPException
 
-  answer = answers.get(str(request.path_params['view']))
+  name = str(request.path_params['view'])
+  answer = answers.get(name)
   if answer is None:
     raise HTTPException(404, f'no such view; available: {", ".join(answers)}')
   body = b''
@@ -152,16 +189,17 @@ async def _answered(
   if not isinstance(query, dict):
     raise HTTPException(400, 'expected an object')
   try:
-    return await run_in_threadpool(_locked, explorer, answer, query)
+    if name in QUICK:
+      return await run_in_threadpool(answer, query)
+    return await run_in_threadpool(_one_at_a_time, explorer, answer, query)
   except core.InputError as error:
     raise HTTPException(422, str(error)) from error
 
 
-def _locked(
+def _one_at_a_time(
   explorer: Explorer, answer: Callable[[View], View], query: View
 ) -> View:
-  # One at a time: ten tabs would otherwise trace and compile side by side.
-  with explorer.lock:
+  with explorer.slow:
     return answer(query)
 
 

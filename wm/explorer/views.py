@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import pathlib
 import threading
-from collections.abc import Mapping, Sequence
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from wm import core
 from wm.core import basics, registry
 from wm.core import predictor as predictors
 from wm.core.accept import Accept
+from wm.core.capabilities import Box
 from wm.evaluation import probing
 from wm.evaluation.scoring import Loaded
 from wm.explorer import state_probe
@@ -26,11 +29,63 @@ from wm.explorer import state_probe
 View = dict[str, Any]
 
 BUCKET = 16  # Lengths are rounded up to it, so that few programs are compiled.
-CONTINUATIONS = 24  # Drawn of each prefix when two prefixes are compared.
 REACH = 8  # Most tokens of a continuation.
-SUFFIXES = 40  # Most distinguishing suffixes of a pair that are shown.
+# Continuations of a prefix that are drawn or checked side by side, and most
+# distinguishing suffixes that are shown: each number is a program to compile.
+LANES = 24
+SESSIONS, ANSWERS = 4, 200  # Of a model that are kept between clicks.
+AHEAD = 8  # Most tokens that a session is advanced, instead of a new one.
 PROBED = 400  # Sequences that a probe is fitted on.
 STRENGTH = 2.0  # Of edits, see `StateProbe.moved`.
+# Fields of a permalink: prefix shown, prefix of another place, and a trial's
+# prefixes, continuation and place where it fails; five are lists of tokens.
+FRAGMENT = (
+  *('prefix', 'second', 'first', 'other', 'suffix'),
+  *('at', 'trial', 'model', 'tab', 'seed'),
+)
+
+
+class KeptSessions:
+  """Next-token log-probabilities of one prefix after another.
+
+  A prefix that goes on from an earlier one is decoded from there: a click costs
+  a model one token.
+  """
+
+  def __init__(self, reader: core.Predictor) -> None:
+    """reader: whose sessions these are."""
+    self._reader = reader
+    # Prefix -> its session; the last ones of several tabs.
+    self._sessions: dict[core.predictor.Tokens, core.Session] = {}
+    self._answers: dict[core.predictor.Tokens, np.ndarray] = {}
+
+  def log_probs(self, tokens: core.predictor.Tokens) -> np.ndarray:
+    """[V] float32 of the token after a prefix."""
+    if tokens not in self._answers:
+      session = self._session(tokens)
+      _keep(self._sessions, tokens, session, SESSIONS)
+      answer = np.array(session.log_probs())[0, 0]
+      _keep(self._answers, tokens, answer, ANSWERS)
+    return self._answers[tokens]
+
+  def _session(self, tokens: core.predictor.Tokens) -> core.Session:
+    """A session at a prefix, of one continuation."""
+    starts = (tokens[:-k] for k in range(1, min(AHEAD, len(tokens)) + 1))
+    start = next((start for start in starts if start in self._sessions), None)
+    if start is None:
+      row = np.array([tokens], np.int32).reshape(1, -1)
+      return self._reader.session(row, np.array([len(tokens)]), 1)
+    session = self._sessions.pop(start)
+    for token in tokens[len(start) :]:
+      session.advance(np.array([[token]], np.int32))
+    return session
+
+
+def _keep(store: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+  """Keeps a value, and forgets the oldest beyond `most`."""
+  store[key] = value
+  while len(store) > most:
+    del store[next(iter(store))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +98,7 @@ class Explorer:
     accept: which next tokens count as possible.
     seed: of prefixes, continuations and probes.
     worst: worst trials that the page jumps to, see `wm.library.explore`.
+    report: page of the runs' report, which is served too; None is none.
   """
 
   world: core.World
@@ -50,8 +106,11 @@ class Explorer:
   accept: Accept
   seed: int = 0
   worst: Sequence[View] = ()
-  # Many requests come at once, and one computes.
+  report: pathlib.Path | None = None
+  # Many requests come at once: one reads models, and one at most asks for what
+  # takes long, so that clicks wait for a model alone.
   lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+  slow: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
   def about(self) -> View:
     """What the page needs once: vocabulary, models and what can be asked."""
@@ -67,6 +126,7 @@ class Explorer:
       'apart': isinstance(self.world, core.Enumerable),
       'labels': self._labels(),
       'worst': list(self.worst),
+      'report': f'report/{self.report.name}' if self.report else '',
     }
 
   def _model(self, name: str) -> View:
@@ -112,6 +172,26 @@ class Explorer:
         )
     return np.array(values, np.int32)
 
+  def check_fragment(self, fragment: str) -> None:
+    """Raises InputError if this is nothing that the page can open.
+
+    fragment: what follows '#' in a page's address, such as 'prefix=1+N'.
+    """
+    try:
+      fields = dict(urllib.parse.parse_qsl(fragment, strict_parsing=True))
+    except ValueError as error:
+      raise core.InputError(
+        f"{fragment[:60]!r} is no view; expected fields as in 'prefix=A+B'"
+      ) from error
+    for name, text in fields.items():
+      if name not in FRAGMENT:
+        raise core.InputError(
+          f'{name[:60]!r} is no field of a view; available: '
+          + ', '.join(FRAGMENT)
+        )
+      if name in FRAGMENT[:5]:
+        self.tokens(text)
+
   def state(self, tokens: np.ndarray) -> tuple[int, np.ndarray]:
     """Tokens followed before the first illegal one, and the state [W] then."""
     steps, states = self.world.walk(
@@ -124,14 +204,15 @@ class Explorer:
     steps, state = self.state(tokens)
     alive = steps == len(tokens)
     legal = self.world.legal(state[None])[0] & alive
+    models = {name: self.next(name, tokens, legal) for name in self.loaded}
     return {
       'tokens': tokens.tolist(),
       'steps': steps,
       'place': self.place(state),
       'over': bool(alive and not legal.any()),
       'legal': np.flatnonzero(legal).tolist(),
-      'leads_to': self._leads_to(state, legal),
-      'models': {name: self.next(name, tokens, legal) for name in self.loaded},
+      'boxes': self._boxes(state, legal, models),
+      'models': models,
     }
 
   def place(self, state: np.ndarray) -> View:
@@ -144,17 +225,17 @@ class Explorer:
       'picture': self.world.render(state),
     }
 
-  def _leads_to(self, state: np.ndarray, legal: np.ndarray) -> dict[int, str]:
-    """Token -> the name of the place after it, for places drawn by name."""
-    tokens = np.flatnonzero(legal)
-    if not isinstance(self.world, core.Written) or len(tokens) > 64:
+  def _boxes(
+    self, state: np.ndarray, legal: np.ndarray, models: Mapping[str, View]
+  ) -> dict[int, list[Box]]:
+    """Boxes of legal and of accepted tokens, see `core.Written.token_boxes`."""
+    if not isinstance(self.world, core.Written) or not legal.any():
       return {}
-    after = self.world.advance(np.repeat(state[None], len(tokens), 0), tokens)
-    places = map(self.world.format, after)
-    return {
-      int(token): place.split(',')[0]
-      for token, place in zip(tokens, places, strict=True)
+    accepted = {
+      row[0] for view in models.values() for row in view['tokens'] if row[3]
     }
+    tokens = sorted(accepted.union(np.flatnonzero(legal).tolist()))
+    return self.world.token_boxes(state, tokens)
 
   def _predictor(self, name: str) -> core.TokenReader:
     if name not in self.loaded:
@@ -176,8 +257,7 @@ class Explorer:
     reason = self._unread(reader, tokens)
     if reason:
       return {'reason': reason, 'tokens': [], 'legal_mass': None}
-    assert isinstance(reader, core.Predictor)
-    return self._ranked(self._log_probs(reader, tokens)[-1], legal)
+    return self._ranked(self._log_probs(name, tokens), legal)
 
   def _unread(self, reader: core.TokenReader, tokens: np.ndarray) -> str:
     """Why a model says nothing after these tokens; '' where it does."""
@@ -205,13 +285,20 @@ class Explorer:
       'legal_mass': float(p[legal].sum()),
     }
 
-  def _log_probs(
-    self, reader: core.Predictor, tokens: np.ndarray
-  ) -> np.ndarray:
-    """[L, V] after each token; the length is padded to a multiple of BUCKET."""
-    return np.asarray(reader.log_probs(*_padded(reader, tokens)))[
-      0, : len(tokens)
-    ]
+  @functools.cached_property
+  def _kept(self) -> dict[str, KeptSessions]:
+    return {}
+
+  def _log_probs(self, name: str, tokens: np.ndarray) -> np.ndarray:
+    """[V] float32 of the next token."""
+    reader = self._interactive(name)
+    assert isinstance(reader, core.Predictor)
+    with self.lock:
+      sessions = self._kept.setdefault(name, KeptSessions(reader))
+      return sessions.log_probs(tuple(tokens.tolist()))
+
+  def _interactive(self, name: str) -> core.TokenReader:
+    return self._predictor(name).interactive()
 
   def follow(self, name: str, tokens: np.ndarray, seed: int) -> View:
     """A next token drawn from a model, or from the rules where name is ''.
@@ -231,8 +318,7 @@ class Explorer:
     reader = self._predictor(name)
     if reason := self._unread(reader, tokens):
       raise core.InputError(f'{name}: {reason}')
-    assert isinstance(reader, core.Predictor)
-    log_probs = self._log_probs(reader, tokens)[-1:]
+    log_probs = self._log_probs(name, tokens)[None]
     uniform = basics.uniforms(np.array([seed]), len(tokens))
     token = int(np.asarray(self.accept.draw(log_probs, uniform))[0])
     return {'token': None if token == core.DEAD else token}
@@ -258,10 +344,16 @@ class Explorer:
       'place': self.place(state),
       'models': {},
     }
-    for name, loaded in self.loaded.items():
-      if isinstance(loaded.predictor, core.Predictor):
-        view['models'][name] = self._compared(loaded.predictor, pair, seed)
+    for name, reader in self._predictors():
+      with self.lock:
+        view['models'][name] = self._compared(reader, pair, seed)
     return view
+
+  def _predictors(self) -> Iterator[tuple[str, core.Predictor]]:
+    for name in self.loaded:
+      reader = self._interactive(name)
+      if isinstance(reader, core.Predictor):
+        yield name, reader
 
   def _pair_of_prefixes(
     self, world: core.Prefixed, state: np.ndarray, seed: int
@@ -288,8 +380,9 @@ class Explorer:
     rows: list[View] = []
     for n, prefix in enumerate(pair):
       other = pair[1 - n]
-      for suffix in self._continuations(reader, prefix, seed):
-        refused = self._refused(reader, other, suffix)
+      suffixes = self._continuations(reader, prefix, seed)
+      places = self._refused(reader, other, suffixes)
+      for suffix, refused in zip(suffixes, places, strict=True):
         legal = self._refused_by_world(other, suffix)
         rows.append(
           {
@@ -313,7 +406,7 @@ class Explorer:
       reader,
       prefix[None],
       np.array([len(prefix)]),
-      num=CONTINUATIONS,
+      num=LANES,
       max_len=longest,
       seeds=np.array([seed]),
       accept=self.accept,
@@ -325,16 +418,30 @@ class Explorer:
     self,
     reader: core.Predictor,
     prefix: np.ndarray,
-    suffix: Sequence[int],
-  ) -> int | None:
-    """Place in a suffix, from 0, that is not accepted; None if all are."""
-    tokens = np.concatenate([prefix, np.array(suffix, np.int32)])
-    if len(tokens) > reader.max_len:
-      return None
-    log_probs = self._log_probs(reader, tokens)[len(prefix) - 1 : -1]
-    mask = np.asarray(self.accept.mask(log_probs))
-    wrong = ~mask[np.arange(len(suffix)), np.array(suffix)]
-    return int(wrong.argmax()) if wrong.any() else None
+    suffixes: Sequence[Sequence[int]],
+  ) -> list[int | None]:
+    """Place in each suffix, from 0, that is not accepted; None if all are.
+
+    What comes after the longest sequence that the model reads counts as
+    accepted.
+    """
+    places: list[int | None] = [None] * len(suffixes)
+    # Of one size: each number of continuations is a program of its own.
+    tokens = np.full((LANES, REACH), core.DEAD, np.int32)
+    for n, suffix in enumerate(suffixes):
+      tokens[n, : len(suffix)] = suffix
+    size = np.array([len(prefix)])
+    session = reader.session(prefix[None], size, LANES)
+    for k in range(min(REACH, reader.max_len - len(prefix))):
+      wrong = tokens[:, k] != core.DEAD
+      if not wrong.any():
+        break
+      wrong &= ~np.asarray(session.accepted(self.accept, tokens[None, :, k]))[0]
+      for n in np.flatnonzero(wrong).tolist():
+        places[n] = k
+      tokens[wrong] = core.DEAD
+      session.advance(tokens[None, :, k])
+    return places
 
   def _refused_by_world(
     self, prefix: np.ndarray, suffix: Sequence[int]
@@ -377,12 +484,11 @@ class Explorer:
       'places': [self.place(state) for state in states],
       'same': same,
       'depth': depth,
-      'suffixes': [list(suffix) for suffix in suffixes[:SUFFIXES]],
+      'suffixes': [list(suffix) for suffix in suffixes[:LANES]],
       'listed': len(suffixes),
       'models': {
-        name: self._knows(loaded.predictor, pair, suffixes[:SUFFIXES])
-        for name, loaded in self.loaded.items()
-        if isinstance(loaded.predictor, core.Predictor)
+        name: self._knows(reader, pair, suffixes[:LANES])
+        for name, reader in self._predictors()
       },
     }
 
@@ -403,12 +509,11 @@ class Explorer:
     suffixes: Sequence[Sequence[int]],
   ) -> list[dict[str, int | None]]:
     """For each suffix, where it is refused after either prefix."""
+    with self.lock:
+      first, second = (self._refused(reader, end, suffixes) for end in pair)
     return [
-      {
-        'first': self._refused(reader, pair[0], suffix),
-        'second': self._refused(reader, pair[1], suffix),
-      }
-      for suffix in suffixes
+      {'first': at, 'second': other}
+      for at, other in zip(first, second, strict=True)
     ]
 
   @functools.cached_property
@@ -427,9 +532,10 @@ class Explorer:
     if (name, layer) not in self._probes:
       assert isinstance(reader, core.HiddenStates)
       assert isinstance(self.world, core.Labelled)
-      self._probes[name, layer] = state_probe.fit(
-        reader, self.world, layer, PROBED, self.seed
-      )
+      with self.lock:
+        self._probes[name, layer] = state_probe.fit(
+          reader, self.world, layer, PROBED, self.seed
+        )
     return self._probes[name, layer]
 
   def read(self, name: str, tokens: np.ndarray) -> View:
@@ -438,8 +544,8 @@ class Explorer:
     Returns:
       labels: [name, true, read, accuracy, values] of each.
     """
-    reader = self._predictor(name)
     probe = self.probe(name, state_probe.READ_LAYER)
+    reader = self._interactive(name)
     assert isinstance(reader, core.HiddenStates)
     true = self._targets(tokens)
     hidden = self._hidden(reader, tokens, probe.layer)
@@ -488,7 +594,8 @@ class Explorer:
     """[1, L, D] activations of a prefix that the model can read."""
     if len(tokens) > reader.max_len:
       raise core.InputError(f'the model reads up to {reader.max_len} tokens')
-    return np.array(reader.hidden(*_padded(reader, tokens), layer))
+    with self.lock:
+      return np.array(reader.hidden(*_padded(reader, tokens), layer))
 
   def patch(
     self, name: str, tokens: np.ndarray, label: int, value: int
@@ -507,7 +614,7 @@ class Explorer:
       InputError: the model cannot be patched, or there is no such label or
         value.
     """
-    reader = self._predictor(name)
+    reader = self._interactive(name)
     if not self._model(name)['patched']:
       raise core.InputError(f'{name}: its activations cannot be replaced')
     assert isinstance(reader, core.HiddenStates)
@@ -520,9 +627,10 @@ class Explorer:
     hidden = self._hidden(reader, tokens, probe.layer)
     at = len(tokens) - 1
     hidden[0, at] = probe.moved(hidden[0, at], label, value, STRENGTH)
-    log_probs = np.asarray(
-      reader.patched(*_padded(reader, tokens), probe.layer, hidden)
-    )
+    with self.lock:
+      log_probs = np.asarray(
+        reader.patched(*_padded(reader, tokens), probe.layer, hidden)
+      )
     state = self._edited(tokens, label, value)
     legal = np.zeros(len(self.world.vocab), bool)
     if state is not None:

@@ -6,6 +6,7 @@ import html
 import importlib
 import os
 import pathlib
+import re
 import threading
 from typing import Any
 
@@ -30,9 +31,9 @@ class ExplorerPage:
     url: opens it, on this machine alone.
   """
 
-  def __init__(self, view: views.Explorer, port: int):
+  def __init__(self, view: views.Explorer, port: int, fragment: str = ''):
     self._server = server.Server(view, port)
-    self.url = self._server.url
+    self.url = self._server.url + (f'#{fragment}' if fragment else '')
     # Not the main thread, which signals belong to, and a notebook's cells.
     self._thread = threading.Thread(target=self._server.run, daemon=True)
     self._thread.start()
@@ -72,6 +73,7 @@ def explore(
   *,
   accept: Accept | str = 'epsilon(0.01)',
   port: int = 0,
+  fragment: str = '',
   loading: Loading,
 ) -> ExplorerPage:
   """Serves a page in which to walk a world beside what models say of it.
@@ -89,14 +91,16 @@ def explore(
       run was trained on.
     accept: which next tokens count as possible.
     port: to serve at; 0 is any that is free.
+    fragment: the view to open, as a page's address has it after '#', and the
+      worst trials of a report name it; '' is the first.
     loading: checkpoint of a run, seed of all that is drawn, and name.
 
   Returns:
     ExplorerPage: `url`, `wait()` and `stop()`; in a notebook's cell, the page.
 
   Raises:
-    InputError: no such run or model, too many, other vocabularies, or the
-      extra `explore` is not installed.
+    InputError: no such run, model or view, too many, other vocabularies, or
+      the extra `explore` is not installed.
   """
   sources = [*run] if isinstance(run, list | tuple) else [run]
   if not 1 <= len(sources) <= MOST_MODELS:
@@ -105,7 +109,8 @@ def explore(
     )
   place = None if world is None else registry.resolve('world', world)
   loaded: dict[str, Loaded] = {}
-  shown = []
+  shown: list[Any] = []
+  folders: list[pathlib.Path] = []
   for source in sources:
     each = load_predictor(source, place, loading=loading)
     place = place or each.world
@@ -114,11 +119,44 @@ def explore(
     name = _name(each.name if folder is None else folder.name, loaded)
     loaded[name] = each
     if folder is not None:
+      folders.append(folder)
       shown += worst_trials(name, folder, place)
   assert place is not None  # There is one source at least.
   rule = registry.resolve('accept', accept)
-  view = views.Explorer(place, loaded, rule, loading.seed, shown)
-  return ExplorerPage(view, port)
+  report = find_report(folders, shown)
+  view = views.Explorer(place, loaded, rule, loading.seed, shown, report)
+  if fragment:
+    view.check_fragment(fragment)
+  return ExplorerPage(view, port, fragment)
+
+
+def find_report(
+  folders: list[pathlib.Path], worst_views: list[Any]
+) -> pathlib.Path | None:
+  """The page of the runs' report; the trials that it shows keep their anchors.
+
+  Args:
+    folders: of runs. A report is in the folder of a run, or beside runs.
+    worst_views: of `worst_trials`. The 'anchor' of a trial that the page does
+      not show becomes ''.
+
+  Returns:
+    The page that shows most of the trials; one beside the runs that shows none
+    is of others. None where there is no page.
+  """
+  trials = [trial for group in worst_views for trial in group['trials']]
+  best, most, anchors = None, -1, set[str]()
+  for home in [*folders, *(folder.parent for folder in folders)]:
+    page = home / 'report' / 'report.html'
+    if page.is_file():
+      text = page.read_text('utf-8', 'replace')
+      ids = set(re.findall(r'id="(trial-[0-9a-f]+)"', text))
+      num = sum(trial['anchor'] in ids for trial in trials)
+      if num > most and (num or home in folders):
+        best, most, anchors = page, num, ids
+  for trial in trials:
+    trial['anchor'] *= trial['anchor'] in anchors
+  return best
 
 
 def _folder(source: Source) -> pathlib.Path | None:
@@ -147,8 +185,9 @@ def worst_trials(
 
   Returns:
     An object a metric and quantity: model, metric, quantity, tells (the trial's
-    continuation in words), measured, short (of 1), trials: [value, prefixes,
-    suffix], in tokens' ids.
+    continuation in words), measured, short (of 1), trials: value, prefixes and
+    suffix in tokens' ids, at (place in the suffix, from 1, where model and
+    world part), anchor (of the trial on a report's page).
 
   Raises:
     InputError: results are damaged.
@@ -156,11 +195,18 @@ def worst_trials(
   if not (folder / 'scores.json').is_file():
     return []
   ids = {word: n for n, word in enumerate(world.vocab)}
-  (groups,) = worst.groups([collect.load(folder)], MOST_TRIALS)
+  run = collect.load(folder)
+  (groups,) = worst.groups([run], MOST_TRIALS)
   views = []
   for group in groups:
     trials = [
-      [trial.value, prefixes, [ids[w] for w in trial.suffix if w in ids]]
+      {
+        'value': trial.value,
+        'prefixes': prefixes,
+        'suffix': [ids[word] for word in trial.suffix if word in ids],
+        'at': trial.wrong_at,
+        'anchor': worst.anchor(run, group, trial),
+      }
       for trial in group.trials
       if (prefixes := _prefixes(trial, ids))
     ]

@@ -11,8 +11,11 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import hashlib
 import math
 import pathlib
+import shlex
+import urllib.parse
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -170,6 +173,47 @@ def _worst(pictured: list[Trial], most: int) -> list[Trial]:
   return sorted(fresh, key=order)
 
 
+# Links: between a page's trial and the explorer.
+
+
+def anchor(run: Run, group: Group, trial: Trial) -> str:
+  """The id of a trial on a page, the same in every report of the run."""
+  text = repr((run.name, run.world, group.spec, group.quantity, trial))
+  return f'trial-{hashlib.sha256(text.encode()).hexdigest()[:12]}'
+
+
+def fragment(run: Run, group: Group, trial: Trial) -> str:
+  """What restores a trial in the explorer, after the '#' of its address.
+
+  Returns:
+    '' where the trial has no prefix, as there is no way to its state.
+  """
+  if not trial.prefixes:
+    return ''
+  fields = {
+    'tab': 'worst',
+    'prefix': trial.prefixes[0],
+    'other': ''.join(trial.prefixes[1:2]),
+    'suffix': ' '.join(trial.suffix),
+    'at': trial.wrong_at,
+    'model': run.folder.name,
+    'trial': anchor(run, group, trial),
+  }
+  return urllib.parse.urlencode({k: v for k, v in fields.items() if v})
+
+
+def command(run: Run, opened: str) -> str:
+  """The command that opens the explorer of a run at a fragment."""
+  first = run.entries[0]
+  flags = {'run': str(run.folder)}
+  if first.get('checkpoint') == 'none':
+    spec = first.get('model_spec') or run.name
+    flags = {'world': run.world, 'model': spec, 'checkpoint': 'none'}
+  flags['open'] = opened
+  words = [f'--{name}={shlex.quote(value)}' for name, value in flags.items()]
+  return ' '.join(['python launch/explore.py', *words])
+
+
 # Pictures.
 
 
@@ -281,6 +325,23 @@ class Painter:
     return steps, parted, f'{trial.suffix[steps]} is {verdict} here{early}'
 
 
+class ShownTrial(NamedTuple):
+  """A trial as a page shows it.
+
+  Attributes:
+    trial: what was measured.
+    rows: of pictures, see `Painter.rows`.
+    anchor: id on the page.
+    fragment, command: that open it in the explorer; '' where nothing does.
+  """
+
+  trial: Trial
+  rows: list[list[Scene]]
+  anchor: str
+  fragment: str
+  command: str
+
+
 class Gallery(NamedTuple):
   """The worst trials of a run, as a page shows them.
 
@@ -289,14 +350,14 @@ class Gallery(NamedTuple):
     legend: what the pictures show; '' where there are none.
     missing: why there are none; '' where there are, or nothing is to be shown.
     perfect: 'metric: quantity (n)' of each without a trial below 1.
-    groups: those with such trials, each with its trials and their pictures.
+    groups: those with such trials, each with its trials.
   """
 
   run: Run
   legend: str
   missing: str
   perfect: list[str]
-  groups: list[tuple[Group, list[tuple[Trial, list[list[Scene]]]]]]
+  groups: list[tuple[Group, list[ShownTrial]]]
 
 
 def galleries(
@@ -322,7 +383,20 @@ def _gallery(run: Run, mine: Sequence[Group]) -> Gallery:
     missing,
     [f'{g.spec}: {g.quantity} ({g.measured})' for g in mine if not g.short],
     [
-      (group, [(t, painter.rows(t) if painter else []) for t in group.trials])
+      (group, [_shown(run, group, trial, painter) for trial in group.trials])
       for group in shown
     ],
+  )
+
+
+def _shown(
+  run: Run, group: Group, trial: Trial, painter: Painter | None
+) -> ShownTrial:
+  opened = fragment(run, group, trial)
+  return ShownTrial(
+    trial,
+    painter.rows(trial) if painter else [],
+    anchor(run, group, trial),
+    opened,
+    command(run, opened) if opened else '',
   )

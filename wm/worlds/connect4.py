@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
+from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.worlds.base import sampling, svg, verbal
 
@@ -174,8 +176,7 @@ class World(
     """
     if state[0] < 0:
       return svg.card(['dead'])
-    tall = self.rows if self.rows <= MOST_DISCS else 1
-    wide, high = 32, 32 if tall > 1 or self.rows == 1 else 200
+    tall, wide, high = self._tall, 32, self._hole
     parts = []
     for column, discs in enumerate(state.tolist()):
       x = 12 + wide * column
@@ -192,6 +193,29 @@ class World(
     note = f'discs in columns of {self.rows}'
     parts.append(svg.text(12, 66 + tall * high, note, size=12))
     return svg.picture(max(width, 180), 76 + tall * high, parts, note)
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: columns, with their numbers."""
+    if state[0] < 0:
+      return {}
+    wide, high = 32, self._hole * self._tall + 22
+    return {
+      token: [(12.0 + wide * (token - 1), 6.0, wide, high)]
+      for token in tokens
+      if token
+    }
+
+  @property
+  def _tall(self) -> int:
+    """Holes that are drawn of a column; a tall column is a bar."""
+    return self.rows if self.rows <= MOST_DISCS else 1
+
+  @property
+  def _hole(self) -> int:
+    """Height in pixels."""
+    return 32 if self.rows <= MOST_DISCS else 200
 
   def _room(self, state: np.ndarray) -> list[int]:
     """Discs that each column still takes; a dead board takes none."""

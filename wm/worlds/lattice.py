@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import resources
+from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.worlds.base import sampling, svg, table, verbal
 
 AROUND = 8  # States drawn on each side of the current one.
+LEFT, LINE, GAP = 40, 32, 44  # Pixels: the first state, and between two.
 
 VOCAB = ('<pad>', 'left', 'stay', 'right')
 TEXTS = verbal.Texts(__file__)
@@ -175,8 +178,8 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     if row < 0 or row == self.size:
       return svg.card(['over' if row > 0 else 'dead'])
     first, last = max(row - AROUND, 0), min(row + AROUND, self.size - 1)
-    gap, y = 44, 32
-    left, right = 40, 40 + gap * (last - first)
+    left, gap, y = LEFT, GAP, LINE
+    right = left + gap * (last - first)
     parts = [svg.line(left - 30, y, right + 30, y, svg.FAINT, 2)]
     for end, x in ((0, left - 30), (self.size - 1, right + 30)):
       if first <= end <= last:
@@ -191,6 +194,20 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     note = 'legal: ' + ', '.join(self.vocab[label + 1] for label in legal)
     parts.append(svg.text(left - 30, y + 38, note, size=12))
     return svg.picture(max(right + 40, 160), y + 48, parts, f'at {row}')
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: states that moves lead to, and that names name."""
+    row, points = int(state[0]), {}
+    if not 0 <= row < self.size:
+      return {}
+    first, last = max(row - AROUND, 0), min(row + AROUND, self.size - 1)
+    for token in filter(None, tokens):
+      place = token - len(VOCAB) if token >= len(VOCAB) else row + token - 2
+      if first - 1 <= place <= last + 1:  # Or the wall.
+        points[token] = LEFT + GAP * (place - first), LINE
+    return svg.around(points)
 
 
 class LatticeWalk(core.SequenceProcess):

@@ -42,9 +42,11 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     devices: where tiles go in turn; default: this process's devices.
     cache_bytes: most memory of one tile of a session, as far as one row of
       it fits.
+    tile_tokens: tokens of a tile, as far as one row has no more.
   """
 
   devices: tuple[jax.Device, ...] = ()
+  tile_tokens = TILE_TOKENS
 
   def __init__(
     self,
@@ -87,6 +89,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     # In the form it trains in: `_take` converts fresh weights as trained ones.
     trained = dataclasses.replace(self.spec, model=self.model)
     twin._take(network.init(trained, seed))
+    return twin
+
+  def interactive(self) -> Self:
+    """See core.TokenReader: tiles of one row."""
+    twin = copy.copy(self)
+    twin.cache_bytes = twin.tile_tokens = 0
     return twin
 
   def hidden(
@@ -160,7 +168,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
           whole[row, : lengths[row]] = values[: lengths[row]]
 
     for number, (rows, *arrays) in enumerate(
-      _tiles(self.buckets, lengths, tokens, *more)
+      _tiles(self.tile_tokens, self.buckets, lengths, tokens, *more)
     ):
       # device 0   tile 0 . . | tile 2 . . |
       # device 1     tile 1 . . | tile 3 . . |
@@ -351,14 +359,17 @@ def _abstract_results(
 
 
 def _tiles(
-  buckets: np.ndarray, lengths: np.ndarray, *arrays: np.ndarray
+  tile_tokens: int,
+  buckets: np.ndarray,
+  lengths: np.ndarray,
+  *arrays: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, ...]]:
   """Row numbers and padded arrays of tiles, each of one bucket."""
-  # A tile holds about TILE_TOKENS tokens: fewer rows of longer buckets.
+  # A tile holds about so many tokens: fewer rows of longer buckets.
   of_rows = np.searchsorted(buckets, lengths)  # The shortest that holds each.
   for bucket, length in enumerate(buckets):
     members = np.flatnonzero((of_rows == bucket) & (lengths > 0))
-    size = max(TILE_TOKENS // length, 1)
+    size = max(tile_tokens // length, 1)
     for part in core.predictor.chunks(len(members), 1, size):
       rows = members[part]
       tile = (

@@ -205,8 +205,10 @@ class _Tile:
     # 1, not 0: rows that the batch does not fill are read as any other.
     self.prefix_len = np.ones(rows, np.int32)
     self.added = np.zeros((rows, num), np.int32)
+    # Put there, as weights are: `decode` is compiled once for both.
     with jax.default_device(device):
-      self.prefix, self.log_probs = new_tile(spec, rows, num)
+      tile = jax.device_put(new_tile(spec, rows, num), device)
+    self.prefix, self.log_probs = tile
     self.pages: list[Any] = []
     self.stateful = isinstance(spec.network, StatefulNetwork)
 
@@ -215,7 +217,8 @@ class _Tile:
     num_pages = -(-tokens // page_size(self.spec))
     while len(self.pages) < num_pages:
       with jax.default_device(self.device):
-        self.pages.append(new_page(self.spec, *self.added.shape))
+        page = new_page(self.spec, *self.added.shape)
+        self.pages.append(jax.device_put(page, self.device))
     return num_pages
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:

@@ -31,12 +31,14 @@ import dataclasses
 import functools
 import math
 import re
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
+from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.worlds.automaton import machine, readers
 from wm.worlds.base import sampling, svg, table, verbal
@@ -272,6 +274,12 @@ class World(
     """The automaton with the state marked, or the state's moves if large."""
     return draw(self, int(state[0]))
 
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: arrows that leave the state, or lines of its moves."""
+    return move_boxes(self, int(state[0]), tokens)
+
   # In words.
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
@@ -422,10 +430,9 @@ def draw(automaton: NamedTableWorld, row: int) -> str:
   """SVG of the automaton with one row marked; DEAD marks none."""
   name = 'dead' if row < 0 else automaton.names[row]
   arrows = _arrows(automaton)
-  states = len(automaton.delta) - (automaton.end > 0)
-  if states > MOST_STATES or len(arrows) > MOST_ARROWS:
+  places = _drawn_places(automaton, arrows)
+  if not places:
     return _move_table(automaton, row, name)
-  places = _places(states, tuple(arrows))
   parts = [ARROW_HEAD, _start(places[0])]
   for (tail, head), symbols in arrows.items():
     parts.append(_arrow(places, tail, head, (head, tail) in arrows))
@@ -436,6 +443,47 @@ def draw(automaton: NamedTableWorld, row: int) -> str:
   width, height = (max(axis) + MARGIN for axis in zip(*places, strict=True))
   parts.append(svg.text(10, height + 14, f'at {name}', more=svg.BOLD))
   return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
+
+
+def move_boxes(
+  automaton: NamedTableWorld, row: int, tokens: Iterable[int]
+) -> dict[int, list[Box]]:
+  """Token -> box of its arrow in the picture that `draw` makes of a row.
+
+  The end token is the state itself. In the table of a large automaton it is the
+  token's line.
+  """
+  if not 0 <= row < len(automaton.delta):
+    return {}
+  heads = {token: int(automaton.delta[row, token - 1]) for token in tokens}
+  moves = {token: head for token, head in heads.items() if head >= 0}
+  arrows = _arrows(automaton)
+  if places := _drawn_places(automaton, arrows):
+    return svg.around(
+      {
+        token: places[row]
+        if token == automaton.end
+        else _label_place(places, row, head, (head, row) in arrows)
+        for token, head in moves.items()
+      }
+    )
+  listed, _ = _listed(automaton, row)
+  lines = {
+    token: svg.row_box(listed.index(token))
+    for token in moves
+    if token in listed
+  }
+  return {token: [box] for token, box in lines.items()}
+
+
+def _drawn_places(
+  automaton: NamedTableWorld, arrows: Mapping[tuple[int, int], list[str]]
+) -> list[tuple[float, float]]:
+  """Pixels of each state; none where there are too many to be drawn."""
+  states = len(automaton.delta) - (automaton.end > 0)
+  if states > MOST_STATES or len(arrows) > MOST_ARROWS:
+    return []
+  return _places(states, tuple(arrows))
 
 
 def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
@@ -522,13 +570,21 @@ def _label(
   words = ', '.join(symbols[:SYMBOLS_SHOWN])
   if len(symbols) > SYMBOLS_SHOWN:
     words += f' +{len(symbols) - SYMBOLS_SHOWN}'
+  x, y = _label_place(places, tail, head, both)
+  return svg.label(x, y + 4, words, more=svg.HALO)
+
+
+def _label_place(
+  places: list[tuple[float, float]], tail: int, head: int, both: bool
+) -> tuple[float, float]:
+  """Middle of an arrow."""
   x, y = places[tail]
   if tail == head:
-    y -= 50
-  else:  # A curve passes half-way between its control point and the line.
-    line = (np.array(places[tail]) + places[head]) / 2
-    x, y = (line + _middle(places, tail, head, both)) / 2 + (0, 4)
-  return svg.label(x, y, words, more=svg.HALO)
+    return x, y - 54
+  # A curve passes half-way between its control point and the line.
+  line = (np.array(places[tail]) + places[head]) / 2
+  x, y = (line + _middle(places, tail, head, both)) / 2
+  return float(x), float(y)
 
 
 def _circle(
@@ -546,13 +602,18 @@ def _circle(
 
 def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:
   """A table of what is legal in a state and where it leads."""
-  labels = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0))
-  if not labels.size:
+  listed, more = _listed(automaton, row)
+  if not listed:
     return svg.card([name])
   rows = [
-    (automaton.vocab[k + 1], automaton.names[automaton.delta[row, k]])
-    for k in labels[:LISTED_MOVES]
+    (automaton.vocab[k], automaton.names[automaton.delta[row, k - 1]])
+    for k in listed
   ]
-  more = len(labels) - LISTED_MOVES
-  notes = [f'and {more} more'] if more > 0 else []
+  notes = [f'and {more} more'] if more else []
   return svg.table(('token', 'leads to'), rows, f'at {name}', notes=notes)
+
+
+def _listed(automaton: NamedTableWorld, row: int) -> tuple[list[int], int]:
+  """Tokens in the table of a row, and how many more are legal."""
+  legal = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0)) + 1
+  return legal[:LISTED_MOVES].tolist(), max(len(legal) - LISTED_MOVES, 0)

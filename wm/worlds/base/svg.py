@@ -15,6 +15,10 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from wm.core.capabilities import Box
+
 PAPER, INK, FAINT, LINE = '#ffffff', '#20242a', '#6b7280', '#c9ced6'
 MARK, HERE, GOAL = '#f2c230', '#d1495b', '#2f7d4f'  # Last move, place, aim.
 
@@ -29,6 +33,7 @@ SQUARE = 40  # Side of a board's square; pieces are drawn in such a box.
 MARGIN = 22  # Around a board, for coordinates.
 
 FELT = ('#3f8f63', '#3f8f63')  # Both kinds of squares of an Othello board.
+HEIGHT, UNDER_TITLE = 22, 30  # Of a table's row, and where a table begins.
 CHECKS = ('#b58a63', '#efdcbd')  # Dark and light squares of a chess board.
 
 
@@ -100,6 +105,23 @@ def line(
   )
 
 
+def around(
+  points: Mapping[int, Sequence[float]], most: float = 30
+) -> dict[int, list[Box]]:
+  """Token -> a box around its point, for `Written.token_boxes`.
+
+  Boxes are squares of one size, at most `most` pixels, and so small that they
+  overlap only where tokens share a point.
+  """
+  at = np.array([*points.values()], float).reshape(-1, 2)
+  apart = np.abs(at[:, None] - at).max(-1, initial=0)
+  side = float(apart[apart > 1e-6].min(initial=most))
+  return {
+    token: [(x - side / 2, y - side / 2, side, side)]
+    for token, (x, y) in zip(points, at.tolist(), strict=True)
+  }
+
+
 def card(lines: Sequence[str], title: str = '', wide: int = 72) -> str:
   """Lines of text as a picture, folded after `wide` characters."""
   folded = [
@@ -126,22 +148,27 @@ def table(
   columns = list(zip(heads, *rows, strict=True))
   widths = [16 + 8 * max(map(len, column)) for column in columns]
   left = [10 + sum(widths[:k]) for k in range(len(widths) + 1)]
-  top = 30 if title else 8
+  top = UNDER_TITLE if title else 8
   parts = [text(10, 20, title, more=BOLD)] if title else []
   for n, row in enumerate([heads, *rows]):
-    y = top + 22 * n
+    y = top + HEIGHT * n
     for k, word in enumerate(row):
       fill = PAPER if n else '#eef0f3'
       parts.append(
-        rect(left[k], y, widths[k], 22, fill, f'stroke="{LINE}"')
+        rect(left[k], y, widths[k], HEIGHT, fill, f'stroke="{LINE}"')
         + text(left[k] + widths[k] / 2, y + 16, word, anchor='middle')
       )
-  height = top + 22 * (len(rows) + 1) + 8
+  height = top + HEIGHT * (len(rows) + 1) + 8
   parts += _notes(notes, height)
   longest = max((len(note) for note in [*notes, title]), default=0)
   width = max(left[-1] + 10, 20 + 7 * longest)
   under = 18 * len(notes) + 6 if notes else 0
   return picture(width, height + under, parts, title)
+
+
+def row_box(number: int) -> Box:
+  """Box of the first word of a row of a `table` that has a title."""
+  return 10.0, UNDER_TITLE + HEIGHT * (number + 1.0), 60.0, HEIGHT
 
 
 def _notes(notes: Sequence[str], top: float) -> list[str]:
@@ -191,14 +218,7 @@ def board(
     upwards: row 0 is at the bottom (chess), else at the top (Othello).
     note: a line below the board.
   """
-  corner = {
-    square: (
-      MARGIN + SQUARE * (square % columns),
-      MARGIN + SQUARE * (rows - 1 - row if upwards else row),
-    )
-    for row in range(rows)
-    for square in range(row * columns, (row + 1) * columns)
-  }
+  corner = _corners(rows, columns, upwards)
   parts = [_squares(rows, columns, tones, corner)]
   for marked, fill in ((marks.last, MARK), (marks.danger, HERE)):
     parts += [
@@ -215,6 +235,28 @@ def board(
     parts.append(text(MARGIN, height + 12, note, size=12))
   width = max(width, 2 * MARGIN + 6 * len(note))
   return picture(width, height + (24 if note else 0), parts, note)
+
+
+def squares(
+  rows: int, columns: int, *, upwards: bool = False
+) -> dict[int, Box]:
+  """Square of a `board` -> its box."""
+  corners = _corners(rows, columns, upwards)
+  return {square: (*at, SQUARE, SQUARE) for square, at in corners.items()}
+
+
+def _corners(
+  rows: int, columns: int, upwards: bool
+) -> dict[int, tuple[int, int]]:
+  """Square -> pixels of its upper left corner."""
+  return {
+    square: (
+      MARGIN + SQUARE * (square % columns),
+      MARGIN + SQUARE * (rows - 1 - row if upwards else row),
+    )
+    for row in range(rows)
+    for square in range(row * columns, (row + 1) * columns)
+  }
 
 
 def _squares(

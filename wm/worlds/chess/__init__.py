@@ -31,12 +31,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, registry
+from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.kernels import chess as kernels
 from wm.worlds.base import games, sampling, svg, verbal
@@ -422,6 +424,19 @@ class World(
       upwards=True,
       note=note,
     )
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: the square that a move leaves, and its target."""
+    if not self.boards(state[None])[0]:
+      return {}
+    boxes = svg.squares(8, 8, upwards=True)
+    return {
+      token: [boxes[square] for square in divmod(packed // 5, 64)]
+      for token in tokens
+      if (packed := int(self.packed[token])) >= 0
+    }
 
   def _last(self, state: np.ndarray) -> list[int]:
     """Squares of the move that led to a state, none where unknown."""

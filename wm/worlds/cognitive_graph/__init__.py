@@ -19,13 +19,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, resources
+from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.worlds.base import sampling, svg, table, verbal
 from wm.worlds.cognitive_graph import graphs, questions
@@ -334,6 +335,17 @@ class World(
     current = node if node >= 0 else None
     return picture(self.graph, current, goals, self.format(state))
 
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: nodes; the end of a walk is where it is."""
+    spots, row = picture_places(self.graph), int(state[0])
+    if row < 0:
+      return {}
+    node = int(self.plans.nodes[row])
+    nodes = {token: node if token == END else token - NODE0 for token in tokens}
+    return svg.around({t: spots[n] for t, n in nodes.items() if n in spots})
+
   # In words.
 
   def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
@@ -578,14 +590,19 @@ def node_places(graph: Graph) -> Mapping[int, Point]:
   return points
 
 
+def picture_places(graph: Graph) -> dict[int, Point]:
+  """Node -> (x, y) in its picture."""
+  return {
+    node: (EDGE + x * (SIZE - 2 * EDGE), EDGE + y * (SIZE - 2 * EDGE))
+    for node, (x, y) in node_places(graph).items()
+  }
+
+
 def picture(
   graph: Graph, current: int | None, goals: tuple[int, ...], note: str
 ) -> str:
   """SVG of a graph: a red node is where one is, green rings are goals."""
-  spots = {
-    node: (EDGE + x * (SIZE - 2 * EDGE), EDGE + y * (SIZE - 2 * EDGE))
-    for node, (x, y) in node_places(graph).items()
-  }
+  spots = picture_places(graph)
   rewards = dict(graph.rewards)
   parts = [
     svg.line(*spots[a], *spots[b], svg.LINE, 1.5) for a, b in graph.edges

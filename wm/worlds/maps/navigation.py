@@ -18,12 +18,14 @@ from __future__ import annotations
 import abc
 import functools
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics
+from wm.core.capabilities import Box
 from wm.kernels import dfa
 from wm.kernels.maps import paths
 from wm.worlds.base import sampling, svg, table
@@ -175,6 +177,8 @@ class Navigation(
     A green ring is the destination; an arrow points to one out of sight.
     """
     current, goal = map(int, state)
+    if current == START and len(self.graph) <= WHOLE:
+      return picture(self.graph, core.DEAD, goal, 'origin not stated yet')
     if current < 0:
       return svg.card([self.format(state)])
     ids = self.vocab[NODE0:]
@@ -183,6 +187,31 @@ class Navigation(
     if current == goal:
       note += ': there'
     return picture(self.graph, current, goal, note)
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: intersections; of a direction where it leads.
+
+    The end is the current intersection.
+    """
+    current, goal = map(int, state)
+    if current in (OVER, core.DEAD) or (
+      current == START and len(self.graph) > WHOLE
+    ):
+      return {}
+    named = current == START or goal < 0  # Or there is a step to be taken.
+    view, rows = window(self.graph, current), {}
+    for token in filter(None, tokens):
+      if named and token >= NODE0:
+        rows[token] = token - NODE0
+      elif not named and token == END:
+        rows[token] = current
+      elif not named and token < NODE0:
+        rows[token] = int(self.graph.delta[current, token - DIRECTION0])
+    seen = {t: row for t, row in rows.items() if row >= 0 and view.seen[row]}
+    # The map is 8 pixels from the picture's edge.
+    return svg.around({t: view.points[row] + 8 for t, row in seen.items()})
 
   # Labels.
 
@@ -471,6 +500,7 @@ class Navigation(
 SIZE = 400  # Pixels of the map's side.
 NEAREST = 80  # Intersections around the current one that are to be seen.
 NAMED = 150  # Small maps have the intersections' names on them.
+WHOLE = 600  # Most intersections of a map that is shown before any is current.
 STREET, NODE, WAY = '#9aa3af', '#5b6470', '#2563a8'
 
 
@@ -493,10 +523,10 @@ class MapWindow(NamedTuple):
 def window(graph: streets.StreetGraph, row: int) -> MapWindow:
   """A square around an intersection with NEAREST others; a small map whole.
 
-  row: of the graph.
+  row: of the graph; negative is none: the whole map.
   """
   places = streets.project(graph, graph.lat, graph.lon)
-  if len(graph) <= NAMED:
+  if len(graph) <= NAMED or row < 0:
     low, high = places.min(0), places.max(0)
     middle = (low + high) / 2
     wide, tall = np.maximum(high - low, 50.0) * 1.12
@@ -513,17 +543,16 @@ def window(graph: streets.StreetGraph, row: int) -> MapWindow:
 
 
 def picture(graph: streets.StreetGraph, row: int, goal: int, note: str) -> str:
-  """Map around the intersection `row`; `goal` is a row or negative: none."""
+  """Map around the intersection `row`; rows may be negative: none."""
   view = window(graph, row)
-  x, y = view.points[row].tolist()
-  parts = [
-    *_edges(graph, view, row),
-    *_nodes(graph, view),
-    *_exits(graph, view, row),
-    *_goal_mark(view, goal),
-    svg.circle(x, y, 6.5, svg.HERE, 'stroke="#fff"'),
-    *_scale(view),
-  ]
+  parts = [*_edges(graph, view, row), *_nodes(graph, view)]
+  if row >= 0:
+    parts += _exits(graph, view, row)
+  parts += _goal_mark(view, goal)
+  if row >= 0:
+    x, y = view.points[row].tolist()
+    parts.append(svg.circle(x, y, 6.5, svg.HERE, 'stroke="#fff"'))
+  parts += _scale(view)
   tall = view.height
   inner = f'<svg x="8" y="8" width="{SIZE}" height="{tall:.0f}">'
   frame = svg.rect(8, 8, SIZE, tall, 'none', f'stroke="{svg.LINE}"')

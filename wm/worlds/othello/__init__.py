@@ -27,13 +27,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core import basics
+from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.kernels import othello as kernels
 from wm.kernels import othello_games
@@ -358,6 +359,16 @@ class World(
       tones=svg.FELT,
       note=f'{turn}, {int(black).bit_count()} : {int(white).bit_count()}',
     )
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: squares."""
+    if state[SIDE] == core.DEAD:
+      return {}
+    boxes = svg.squares(self.size, self.size)
+    places = self._places(self._squares)
+    return {token: [boxes[places[token - 1]]] for token in tokens if token}
 
   def _places(self, bits: np.ndarray) -> list[int]:
     """Squares of this board, counted row by row, of bits."""

@@ -18,13 +18,14 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics
+from wm.core.capabilities import Box
 from wm.core.fields import field
 from wm.kernels import dfa
 from wm.worlds.base import sampling, svg, table, verbal
@@ -301,6 +302,18 @@ class World(
     left = self.arrangements(state)
     return _picture(self.names, left, self.format(state))
 
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: people in seats; distances have no place."""
+    places: dict[int, tuple[float, float]] = {}
+    for token in tokens if state[0] >= 0 else ():
+      person, at, seat = self.vocab[token].partition('@')
+      if at:
+        x, y = _chip_place(len(self.names), int(seat), self.names.index(person))
+        places[token] = x, y
+    return svg.around(places, CHIP)
+
   # In words.
 
   def _called(self, telling: core.PromptStyle) -> dict[str, str]:
@@ -362,7 +375,7 @@ def _picture(names: Sequence[str], left: np.ndarray, title: str) -> str:
       )
     )
     parts += [
-      _chip(x + 5 + CHIP * (p + 0.5), names[p], p, bool(possible[p]))
+      _chip(_chip_place(num, seat, p), names[p], p, bool(possible[p]))
       for p in range(num)
     ]
     place = x + wide / 2, FLOOR + 16
@@ -376,9 +389,17 @@ def _picture(names: Sequence[str], left: np.ndarray, title: str) -> str:
   return svg.picture(width, FLOOR + 34 + 17 * len(lines), parts, title)
 
 
-def _chip(x: float, name: str, person: int, possible: bool) -> str:
+def _chip_place(num: int, seat: int, person: int) -> tuple[float, float]:
+  """Middle of a person's chip in a seat, from 1, of `num`."""
+  left = 12 + (CHIP * num + 18) * (seat - 1)
+  return left + 5 + CHIP * (person + 0.5), (34 + FLOOR) / 2
+
+
+def _chip(
+  place: tuple[float, float], name: str, person: int, possible: bool
+) -> str:
   """A person who can sit here, or a faint letter for one who cannot."""
-  y, tone = (34 + FLOOR) / 2, TONES[person]
+  (x, y), tone = place, TONES[person]
   dot = svg.circle(x, y, CHIP / 2 - 2, tone) if possible else ''
   fill = svg.PAPER if possible else svg.LINE
   bold = svg.BOLD if possible else ''

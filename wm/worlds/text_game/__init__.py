@@ -39,13 +39,16 @@ import dataclasses
 import functools
 import json
 import re
+from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
+from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.core.predictor import Tokens
+from wm.worlds import automaton
 from wm.worlds.base import table, verbal
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
@@ -131,6 +134,16 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       'sets': len(self.delta),
       'reached': len({place for row in self.sets.members for place in row}),
     }
+
+  def render(self, state: np.ndarray) -> str:
+    """The map with the place marked, or the place's ways if it is large."""
+    return automaton.draw(self, int(state[0]))
+
+  def token_boxes(
+    self, state: np.ndarray, tokens: Iterable[int]
+  ) -> dict[int, list[Box]]:
+    """See core.Written: ways that leave the place."""
+    return automaton.move_boxes(self, int(state[0]), tokens)
 
   # In words.
 
