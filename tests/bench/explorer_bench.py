@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,7 +14,35 @@ from wm.core import registry
 from wm.explorer import server, views
 
 CITY = 'maps(rows=8, columns=8, city_seed=1, max_moves=16)'
+LARGE = 'transformer(layers=12, width=768)'  # GPT-2's smallest.
 OF_TWO = ('transformer(layers=2, width=64)', 'transformer(layers=2, width=64)')
+
+
+def bench_large_model() -> Iterator[harness.Line]:
+  """A step in Othello beside a transformer of GPT-2's smallest size."""
+  world = registry.make('world', 'othello()')
+  model = wm.load_predictor(LARGE, world, checkpoint='none')
+  accept = registry.make('accept', 'epsilon(0.01)')
+  explorer = views.Explorer(world, {'large': model}, accept)
+  game = world.sample(1, 0).tokens[0]
+  clicks = itertools.count(10)
+  row, lengths = game[None, :16], np.array([16])
+  spent = harness.in_turns(
+    {
+      'click': lambda: explorer.walk(game[: next(clicks)]),
+      'pass': lambda: np.asarray(model.predictor.log_probs(row, lengths)),
+    },
+    runs=10,
+  )
+  yield harness.compared(
+    'explorer: a click, a model of 12 x 768',
+    spent['click'].wall,
+    's',
+    *(spent['click'], spent['pass']),
+    'a forward pass as metrics make it, of up to 64 rows',
+    clock='wall',
+    target='under 1 s',
+  )
 
 
 def bench_explorer() -> Iterator[harness.Line]:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import types
 import urllib.error
 import urllib.request
 from concurrent import futures
@@ -205,6 +206,34 @@ def test_a_page_is_served_and_ended():
   page.stop()
   with pytest.raises(urllib.error.URLError, match='refused'):
     urllib.request.urlopen(page.url)
+
+
+def test_colab_shows_the_page_through_its_proxy(monkeypatch):
+  calls = []
+  output = types.SimpleNamespace(
+    serve_kernel_port_as_iframe=lambda port, **more: calls.append((port, more))
+  )
+  colab = types.SimpleNamespace(output=output)
+  monkeypatch.setitem(sys.modules, 'google.colab', colab)
+  page = wm.explore('oracle()', CITY)
+  assert page._repr_html_().startswith('<iframe src="http://127.0.0.1:')
+  assert calls == []
+  page.stop()
+  monkeypatch.setenv('COLAB_RELEASE_TAG', 'release-colab')
+  page = wm.explore('oracle()', CITY, fragment='prefix=11')
+  assert page._repr_html_() == ''
+  ((port, more),) = calls
+  path = more['path']
+  assert page.url == f'http://127.0.0.1:{port}{path}'
+  assert path.endswith('/#prefix=11')
+  assert more['height'] == '820'
+  # The proxy names itself, and the browser the proxy.
+  headers = {'Host': 'x.colab.example', 'Origin': 'https://x.colab.example'}
+  address = f'http://127.0.0.1:{port}{path.split("#")[0]}walk'
+  asked = urllib.request.Request(address, b'{"tokens": [11]}', headers)
+  with urllib.request.urlopen(asked) as answer:
+    assert json.load(answer)['tokens'] == [11]
+  page.stop()
 
 
 def test_the_program_takes_no_untrained_model_unasked():

@@ -70,7 +70,7 @@ def test_a_destination_outside_is_told_by_distance(city):
     ('3,9', 'at 3, destination 9'),
     ('3,?', 'at 3, destination not stated yet'),
     ('3,3', 'at 3, destination 3: there'),
-    ('start', 'start'),
+    ('start', 'origin not stated yet'),
     ('end', 'end'),
     ('dead', 'dead'),
   ],

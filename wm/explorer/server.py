@@ -88,7 +88,8 @@ def application(
 ) -> Starlette:
   """The application; `token` is the first part of every address.
 
-  port: that Host must name; None lets any (tests).
+  port: that Host and Origin must name; None lets any: behind a proxy, which
+    names itself, the token alone says that a request is of the page.
   """
   # Deferred: starlette is an extra.
   from starlette import applications, exceptions, responses, routing
@@ -135,7 +136,7 @@ def _check(request: Request, token: str, port: int | None) -> None:
   origin = request.headers.get('origin')
   if port and host not in (f'{HOST}:{port}', f'localhost:{port}'):
     raise HTTPException(403, 'this host is not served')
-  if origin and origin != f'http://{host}':
+  if port and origin and origin != f'http://{host}':
     raise HTTPException(403, 'requests of other pages are not served')
   name = str(request.path_params['token'])
   if not hmac.compare_digest(name.encode(), token.encode()):
@@ -206,8 +207,10 @@ def _one_at_a_time(
 class Server:
   """A running explorer; `url` opens it, `stop` ends it."""
 
-  def __init__(self, explorer: Explorer, port: int = 0):
+  def __init__(self, explorer: Explorer, port: int = 0, proxied: bool = False):
     """Binds the port; 0 is any that is free.
+
+    proxied: whether requests come through a proxy, see `application`.
 
     Raises:
       InputError: the port is taken, or the extra is not installed.
@@ -228,7 +231,7 @@ class Server:
     self.port = int(self._socket.getsockname()[1])
     token = secrets.token_urlsafe(16)
     self.url = f'http://{HOST}:{self.port}/{token}/'
-    app = application(explorer, token, self.port)
+    app = application(explorer, token, None if proxied else self.port)
     self._server = uvicorn.Server(
       uvicorn.Config(app, log_level='error', lifespan='off', workers=1)
     )

@@ -27,12 +27,19 @@ MOST_TRIALS = 6  # Trials of each metric and quantity.
 class ExplorerPage:
   """A page that is being served; a notebook shows it in the cell.
 
+  The last line of a cell, `wm.explore(run)`, shows the page in a frame. The
+  browser must be on the machine of the kernel, or reach it by the same port
+  (`ssh -L PORT:localhost:PORT` with `port=PORT`). In Colab, whose kernel is
+  elsewhere, Colab's proxy serves the frame. The page is there until the kernel
+  ends or `stop` is called; the cell may be run again.
+
   Attributes:
     url: opens it, on this machine alone.
   """
 
   def __init__(self, view: views.Explorer, port: int, fragment: str = ''):
-    self._server = server.Server(view, port)
+    self._colab = 'COLAB_RELEASE_TAG' in os.environ
+    self._server = server.Server(view, port, proxied=self._colab)
     self.url = self._server.url + (f'#{fragment}' if fragment else '')
     # Not the main thread, which signals belong to, and a notebook's cells.
     self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -53,7 +60,7 @@ class ExplorerPage:
 
   def _repr_html_(self) -> str:
     """The page in a cell; through Colab's proxy where that is the machine."""
-    if 'COLAB_RELEASE_TAG' not in os.environ:
+    if not self._colab:
       return (
         f'<iframe src="{html.escape(self.url)}" width="100%" height="820" '
         'style="border:0"></iframe>'
