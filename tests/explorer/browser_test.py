@@ -126,11 +126,13 @@ def test_report_and_explorer_are_one_click_apart(browser, tmp_path):
   anchor = page.url.split('#')[1]
   trial = page.locator(f'#{anchor}')
   assert trial.is_visible()
-  prefixes = trial.locator('dd code').all_inner_texts()[:2]
+  # Long prefixes are cut on the page, not in the link.
+  cut = trial.locator('dd code').all_inner_texts()[:2]
+  prefixes = [text.removeprefix('… ') for text in cut]
   assert not trial.locator('.static').is_visible()
   trial.locator('.served a').click()
   page.wait_for_selector('#trial')
-  assert ' '.join(prefix(page)) == prefixes[0]
+  assert ' '.join(prefix(page)).endswith(prefixes[0])
   assert prefixes[1] in page.inner_text('#trial')
   assert f'trial={anchor}' in page.url
   assert errors == []
