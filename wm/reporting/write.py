@@ -17,7 +17,7 @@ import pathlib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -254,6 +254,30 @@ class PageSection(NamedTuple):
   folded: bool = False
 
 
+def _metric_section(
+  measured: _Measured, metric: str, part: Callable[..., PageSection]
+) -> PageSection:
+  """Returns the part of the page on one metric; `part` of `_sections`."""
+  mine = measured.frame[measured.frame.metric == metric]
+  by_place = [each for each in measured.by_place if each.metric == metric]
+  parts = measured.parts[measured.parts.metric == metric]
+  section = part(
+    f'metric-{metric}',
+    metric.replace('_', ' '),
+    *tables.settings_tables(mine),
+    *tables.series_tables(mine),
+    *tables.quantity_tables(mine),
+    *curves.curve_tables(by_place),
+    curves.breakdown_table(parts, by_place),
+  )
+  about = [('', catalog.glossary([*mine.entry][:1]).get(metric, ''))]
+  about += [
+    (name.replace('_', ' '), catalog.quantity(metric, name))
+    for name in catalog.headline(metric, mine.quantity)
+  ]
+  return section._replace(about=about, metric=metric)
+
+
 def _sections(
   measured: _Measured,
   out: pathlib.Path,
@@ -283,24 +307,7 @@ def _sections(
     part('maps', 'Maps', paper_comparison.map_table(runs)),
   ]
   for metric in dict.fromkeys(frame.metric):
-    mine = frame[frame.metric == metric]
-    by_place = [each for each in measured.by_place if each.metric == metric]
-    parts = measured.parts[measured.parts.metric == metric]
-    section = part(
-      f'metric-{metric}',
-      metric.replace('_', ' '),
-      *tables.settings_tables(mine),
-      *tables.series_tables(mine),
-      *tables.quantity_tables(mine),
-      *curves.curve_tables(by_place),
-      curves.breakdown_table(parts, by_place),
-    )
-    about = [('', catalog.glossary([*mine.entry][:1]).get(metric, ''))]
-    about += [
-      (name.replace('_', ' '), catalog.quantity(metric, name))
-      for name in catalog.headline(metric, mine.quantity)
-    ]
-    sections.append(section._replace(about=about, metric=metric))
+    sections.append(_metric_section(measured, metric, part))
   sections += [
     part(
       'sizes',
