@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import gzip
 import json
 import re
 from xml.etree import ElementTree
@@ -239,8 +240,14 @@ def test_prefixes_are_preferred_and_states_serve_without_them():
 
 
 def drawings(page: str) -> list[ElementTree.Element]:
-  found = re.findall(r'data:image/svg\+xml;base64,([\w+/=]+)', page)
-  return [ElementTree.fromstring(base64.b64decode(text)) for text in found]
+  """Of each image of a page of one file, which has each drawing once."""
+  packed = re.search(r'id="drawings">([^<]+)<', page)
+  if not packed:
+    return []
+  named = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+  shown = re.findall(r'data-drawing="([^"]+)"', page)
+  assert set(shown) == set(named)
+  return [ElementTree.fromstring(named[name]) for name in shown]
 
 
 def page_of(run, tmp_path) -> str:

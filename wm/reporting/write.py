@@ -139,6 +139,7 @@ def _write(
   )
   files.write_text(unfinished / 'report.md', text)
   (unfinished / TRIALS).mkdir()
+  drawings: dict[str, str] = {}
   panels = overview.panels(together, frame)
   if panels:
     first = overview.picture(panels, frame)
@@ -156,10 +157,13 @@ def _write(
     seeds=any(run.seeds for run in together),
     number=tables.number,
     embed=single_file,
-    beside=functools.partial(_beside, unfinished),
+    drawings=drawings,
+    beside=functools.partial(_beside, drawings),
     **values,
   )
   files.write_text(unfinished / 'report.html', page)
+  for name, drawing in () if single_file else drawings.items():
+    files.write_text(unfinished / name, drawing)
   return {
     'results': len(entries),
     'left_out': catalog.left_out(entries),
@@ -191,13 +195,13 @@ def _files(folder: pathlib.Path) -> list[pathlib.Path]:
   return sorted(filter(pathlib.Path.is_file, folder.rglob('*')))
 
 
-def _beside(out: pathlib.Path, drawing: str) -> str:
-  """Writes a drawing of a state beside the page; returns its address there.
+def _beside(drawings: dict[str, str], drawing: str) -> str:
+  """Keeps a drawing of a state; returns its address beside the page.
 
   It is named by its content: many trials show the same state.
   """
   name = f'{TRIALS}/{hashlib.sha256(drawing.encode()).hexdigest()[:16]}.svg'
-  files.write_text(out / name, drawing)
+  drawings[name] = drawing
   return name
 
 

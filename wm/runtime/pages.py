@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import functools
+import gzip
+import json
 import re
 from typing import Any
 
@@ -18,7 +20,8 @@ def render(package: str, template: str, **values: Any) -> str:
     package: whose folder `templates` holds the template.
     template: its file name; escaping is on where it ends in '.html'. It may
       use the filters `data_uri('png')`, which makes an image part of the
-      page, `markdown`, and `breakable`, which lets a line end after a sign.
+      page, `packed`, JSON that a script unpacks, `markdown`, and `breakable`,
+      which lets a line end after a sign.
     **values: names that the template uses; one that is missing raises
       jinja2.UndefinedError.
   """
@@ -66,11 +69,18 @@ def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
   environment.filters['data_uri'] = _data_uri
   environment.filters['markdown'] = markdown
   environment.filters['breakable'] = _breakable
+  environment.filters['packed'] = _packed
   environment.policies['json.dumps_kwargs'] = {
     'separators': (',', ':'),
     'allow_nan': False,
   }
   return environment
+
+
+def _packed(value: Any) -> str:
+  """JSON, compressed, as Base64: what a script of the page unpacks."""
+  text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+  return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode('ascii')
 
 
 def _breakable(text: str) -> markupsafe.Markup:
