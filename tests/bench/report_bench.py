@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ METRICS = (
   *('next_token(num=100)', 'traversal(num=100)'),
   *('compression(trials=100)', 'distinction(trials=100)'),
 )
-BROWSER = '/usr/bin/chromium'
+BROWSER = shutil.which('chromium') or shutil.which('google-chrome')
 
 
 def bench_page_of_20_models() -> Iterator[harness.Line]:
@@ -76,7 +77,7 @@ def _opening(page: pathlib.Path) -> float | None:
     from playwright import sync_api
   except ImportError:
     return None
-  if not pathlib.Path(BROWSER).is_file():
+  if BROWSER is None:
     return None
   with sync_api.sync_playwright() as playwright:
     browser = playwright.chromium.launch(

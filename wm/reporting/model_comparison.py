@@ -189,24 +189,15 @@ def write_page(
   differences = differences.astype(object).where(differences.notna(), None)
   differences = differences.assign(
     name=[names[key] for key in _keys(differences)],
-    better=[_better(row) for row in differences.itertuples()],
+    better=[_better(row, labels) for row in differences.itertuples()],
   )
   of = {*map(sentences.noun, (run.world for run in runs))}
   noun = of.pop() if len(of) == 1 else sentences.THIS_WORLD
-  drawn = _draw_differences(labels, differences)
-  pictures = (
-    [
-      charts.picture(
-        'compare',
-        f'{labels[0]} less {labels[1]}; bars are 95 % intervals',
-        drawn,
-      )
-    ]
-    if drawn
-    else []
-  )
-  for picture in pictures:
-    (folder / picture.name).write_bytes(picture.image)
+  pictures = []
+  if drawn := _draw_differences(labels, differences):
+    caption = f'{labels[0]} less {labels[1]}; bars are 95 % intervals'
+    pictures = [charts.picture('compare', caption, drawn)]
+    (folder / pictures[0].name).write_bytes(pictures[0].image)
   page = pages.render(
     *('wm.reporting', 'compare.html'),
     title=f'Does {labels[0]} know {noun} better than {labels[1]}?',
@@ -244,12 +235,12 @@ def _short_names(differences: pd.DataFrame) -> dict[tuple[str, str], str]:
   return names
 
 
-def _better(row: Any) -> int | None:
-  """Which of two models a row of differences calls better: 0, 1, or None."""
+def _better(row: Any, labels: Sequence[str]) -> str:
+  """Which of two models a row of differences calls better, or ''."""
   direction = ceilings.better({'metric': row.metric, 'quantity': row.quantity})
   if not direction or row.p_holm is None or row.p_holm >= _SURE:
-    return None
-  return int(row.difference * direction < 0)
+    return ''
+  return labels[row.difference * direction < 0]
 
 
 def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
@@ -259,16 +250,13 @@ def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
     return (
       f'Cannot tell: the two runs share no trial ({notes or "no measure"}).'
     )
-  ahead = [
-    [*compared.name[(compared.better == side).to_numpy()]] for side in (0, 1)
-  ]
+  counts = {label: sum(compared.better == label) for label in labels}
   parts = [
-    f'{label} is better in {len(names)} of {len(compared)} measures'
-    for label, names in zip(labels, ahead, strict=True)
-    if names
+    f'{label} is better in {num} of {len(compared)} measures'
+    for label, num in counts.items()
+    if num
   ]
-  rest = len(compared) - sum(map(len, ahead))
-  if rest:
+  if rest := len(compared) - sum(counts.values()):
     parts.append(
       f'{rest} of {len(compared)} measures do not tell the two models apart'
     )
@@ -290,24 +278,17 @@ def _draw_differences(
 
   Shares have one axis, and each other quantity one of its own.
   """
-  ahead, either = [f'{label} is better' for label in labels], 'not clear'
-  looks = charts.palette([*ahead, either], [either])
+  ahead = {label: f'{label} is better' for label in labels} | {'': 'not clear'}
+  looks = charts.palette(ahead.values(), [ahead['']])
   panels: dict[str, list[dict[str, Any]]] = {}
   for row in differences[differences.difference.notna()].itertuples():
-    share = (
-      0 <= min(row.value_a, row.value_b) <= max(row.value_a, row.value_b) <= 1
-    )
+    low, high = sorted((row.value_a, row.value_b))
+    share = low >= 0 and high <= 1
     panels.setdefault('' if share else row.name, []).append(
       {
-        'model': either if row.better is None else ahead[row.better],
-        **{
-          'x': row.name,
-          'value': row.difference,
-          'low': row.low,
-          'high': row.high,
-        },
-        'text': str(_interval(row)),
-        **{'n': row.n, 'about': f'{row.n} trials'},
+        **{'model': ahead[row.better], 'x': row.name, 'n': row.n},
+        **{'value': row.difference, 'low': row.low, 'high': row.high},
+        **{'text': str(_interval(row)), 'about': f'{row.n} trials'},
       }
     )
   axis = f'{labels[0]} less {labels[1]}'
@@ -332,14 +313,12 @@ def _difference_table(
   for row in differences.itertuples():
     n = f'{row.n}' + (f' in {row.clusters}' if row.clusters < row.n else '')
     values = map(tables.number, (row.value_a, row.value_b))
-    clear = row.better is not None
+    kind = tables.Bold if row.better else tables.Cell
     rows.append(
       {
         'measure': tables.Cell(row.name, tip=row.spec),
         **dict(zip(labels, values, strict=True)),
-        'difference [95 %]': (tables.Bold if clear else tables.Cell)(
-          *_interval(row).pieces
-        ),
+        'difference [95 %]': kind(*_interval(row).pieces),
         'p': '' if row.p_holm is None else _p_value(row.p_holm),
         **{'trials in clusters': n, 'note': row.note or ''},
       }
