@@ -118,7 +118,7 @@ def _write(
   _merge_rows(runs, unfinished / 'rows.csv')
   results.write_parquet(unfinished / 'rows.csv', unfinished / 'rows.parquet')
   measured = _measured(ceilings.ordered(runs))
-  together, frame = measured.together, measured.frame
+  together = measured.together
   subjects = [
     run
     for run, role in zip(together, ceilings.roles(together), strict=True)
@@ -140,10 +140,6 @@ def _write(
   files.write_text(unfinished / 'report.md', text)
   (unfinished / TRIALS).mkdir()
   drawings: dict[str, str] = {}
-  panels = overview.panels(together, frame)
-  if panels:
-    first = overview.picture(panels, frame)
-    (unfinished / first.name).write_bytes(first.image)
   page = pages.render(
     *('wm.reporting', 'report.html'),
     script=charts.script_tag(
@@ -151,7 +147,7 @@ def _write(
       unfinished,
       embed=single_file,
     ),
-    panels=panels,
+    panels=_panels(measured, unfinished),
     galleries=galleries,
     most=worst.MOST,
     seeds=any(run.seeds for run in together),
@@ -193,6 +189,17 @@ def _values(measured: _Measured, notes: Sequence[str]) -> dict[str, Any]:
 def _files(folder: pathlib.Path) -> list[pathlib.Path]:
   """All files of a folder and of those in it."""
   return sorted(filter(pathlib.Path.is_file, folder.rglob('*')))
+
+
+def _panels(
+  measured: _Measured, out: pathlib.Path
+) -> list[overview.MeasurePanel]:
+  """The panels of the first picture, which is a file beside the page too."""
+  panels = overview.panels(measured.together, measured.frame)
+  if panels:
+    first = overview.picture(panels, measured.frame)
+    (out / first.name).write_bytes(first.image)
+  return panels
 
 
 def _beside(drawings: dict[str, str], drawing: str) -> str:
