@@ -248,6 +248,7 @@ def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
   common = {
     'sampling': wm.Sampling(num=100, num_heldout=10),
     'num_samples': 30,
+    'baselines': False,
     'log': lines.append,
   }
   found = []
@@ -258,8 +259,7 @@ def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
     found.append([entry['value'] for entry in scores])
     assert (out / 'grams' / 'row.log').exists() == (jobs > 1)
   assert found[0] == found[1]
-  ended = [line.partition('] ')[2] for line in lines if line[0] == '[']
-  assert f'{tmp_path}/2/grams' in ended
+  assert f'[1/1] {tmp_path}/2/grams' in lines
 
 
 def test_a_sweep_is_trained_scored_and_reported(run, tmp_path):
