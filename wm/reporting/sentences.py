@@ -352,9 +352,9 @@ def _clause(each: Measure, only: str = '') -> str:
     words = SIDES[each.side].clause
     return words.format(value=f'{only}{_percent(each.entry)}')
   metric, quantity = (name.replace('_', ' ') for name in each.key)
-  best, good = ideal(*each.key)
+  best, _ = ideal(*each.key)
   only = '' if best == 0 else only  # Of an error more is worse.
-  return f'{metric}: {quantity} is {only}{value(each.entry)} (ideal {good})'
+  return f'it has {only}{value(each.entry)} in "{metric}: {quantity}"'
 
 
 def _percent(entry: Mapping[str, Any]) -> str:
