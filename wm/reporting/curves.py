@@ -303,6 +303,8 @@ def ablations(frame: pd.DataFrame) -> dict[str, list[Entry]]:
     varied: dict[str, dict[str, Any]] = {}
     for text in dict.fromkeys(part.spec):
       fields = tables.arguments(text)
+      if fields.keys() != base.keys():
+        continue  # Of a spec whose code is not trusted no field is known.
       changed = [key for key in fields if fields[key] != base[key]]
       if len(changed) > 1:  # A zero beside the field switches a quantity off.
         changed = [key for key in changed if fields[key]]
