@@ -125,7 +125,7 @@ def findings(
 
   place = _place(out, [])
   judged = miniatures.write(folder, place)
-  for line in miniatures.brief(judged):
+  for line in miniatures.verdict_table(judged).markdown().splitlines():
     log(line)
   log(f'report: {place}/report.html')
   log(f'        {place}/report.md')

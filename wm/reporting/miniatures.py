@@ -125,50 +125,51 @@ def judged(
   return verdicts.judge(listed, results), read
 
 
-def _verdicts(judged: Sequence[Judged]) -> tables.Table:
-  """A row for each paper: its findings by verdict, the deciding effect each."""
+def verdict_table(judged: Sequence[Judged]) -> tables.Table:
+  """A row for each finding, by paper, with the difference that decides."""
+  papers = [each.finding.paper for each in judged]
   rows = [
     {
-      'paper (D: the deciding difference)': name,
-      **{
-        verdict: '; '.join(
-          _titled(finding)
-          for finding in judged
-          if (finding.finding.paper, finding.verdict) == (name, verdict)
-        )
-        for verdict in verdicts.VERDICTS
-      },
+      'paper': each.finding.paper,
+      'finding': each.finding.title,
+      'verdict': each.label,
+      'deciding difference D': verdicts.deciding_effect(each).removeprefix(
+        'D '
+      ),
     }
-    for name in dict.fromkeys(finding.finding.paper for finding in judged)
+    for each in sorted(
+      judged, key=lambda each: papers.index(each.finding.paper)
+    )
   ]
-  note = f'{verdicts.NOTE} {verdicts.families(judged)}'.strip()
-  return tables.Table('', pd.DataFrame(rows), note)
+  return tables.Table('', pd.DataFrame(rows), '')
 
 
-def _titled(judged: Judged) -> str:
-  """A finding's title, its deciding effect, and whether its rule is late."""
-  late = verdicts.AFTER if judged.after else ''
-  more = ', '.join(filter(None, (verdicts.deciding_effect(judged), late)))
-  return judged.finding.title + (f' ({more})' if more else '')
-
-
-def brief(judged: Sequence[Judged]) -> list[str]:
-  """Lines of Markdown for the README: a table row a paper."""
-  return dataclasses.replace(_verdicts(judged), note='').markdown().splitlines()
+def verdict_counts(judged: Sequence[Judged]) -> tables.Table:
+  """A row for each paper: how many of its findings have which verdict."""
+  pairs = [(each.finding.paper, each.verdict) for each in judged]
+  rows = [
+    {
+      'paper': paper,
+      **{v: f'{pairs.count((paper, v))}' for v in verdicts.VERDICTS},
+    }
+    for paper in dict.fromkeys(paper for paper, _ in pairs)
+  ]
+  return tables.Table('', pd.DataFrame(rows), '')
 
 
 def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
   """Writes report.html, report.md and the pictures into `out`."""
   place, out = pathlib.Path(folder), pathlib.Path(out)
-  verdicts, read = judged(place)
+  judgements, read = judged(place)
+  note = f'{verdicts.NOTE} {verdicts.families(judgements)}'.strip()
   with files.stage_lock(out, 'report'):
-    sections = [section(verdict, read, place, out) for verdict in verdicts]
+    sections = [section(each, read, place, out) for each in judgements]
     drawn = [picture for section in sections for picture in section.pictures]
     values: dict[str, Any] = {
       'script': charts.script_tag(drawn, out),
       'title': TITLE,
       'lead': _lead(read),
-      'verdicts': _verdicts(verdicts),
+      'verdicts': dataclasses.replace(verdict_table(judgements), note=note),
       'costs': _costs(read),
       'sections': sections,
       'everything': [_all(name, rows) for name, rows in read.items() if rows],
@@ -176,7 +177,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
     for ending in ('html', 'md'):
       text = pages.render('wm.reporting', f'miniatures.{ending}', **values)
       files.write_text(out / f'report.{ending}', text)
-  return verdicts
+  return judgements
 
 
 def section(
