@@ -32,9 +32,11 @@ def main() -> None:
       print(report.runs_text(wm.runs(folder)))
     return
   from wm.core import registry, resources
-  from wm.evaluation import needs
   from wm.reporting import catalog
 
+  if not any((FLAGS.world, FLAGS.model, FLAGS.metric, FLAGS.accept)):
+    print(catalog.everything())
+    return
   sizes = catalog.SIZES
   if FLAGS.world is not None:
     world = registry.resolve('world', FLAGS.world)
@@ -55,8 +57,7 @@ def main() -> None:
       for spec in filter(None, asked[kind]):
         costs[spec] = registry.make(kind, spec).cost(world)
     told += [f'{spec} takes at least {cost}' for spec, cost in costs.items()]
-  everything = catalog.text(*sizes), needs.text()
-  print('\n\n'.join(told or everything))
+  print('\n\n'.join(told))
 
 
 if __name__ == '__main__':

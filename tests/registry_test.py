@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import subprocess
 import sys
 import types
 
@@ -115,6 +116,22 @@ def test_names():
   assert {'compression', 'distinction'} <= set(metrics)
   assert not {'stats', 'rollouts', 'scoring', 'search', 'trials'} & set(metrics)
   assert metrics == sorted(metrics)
+
+
+def test_names_and_a_wrong_name_import_no_plug_in():
+  code = """
+import sys
+from wm import core
+from wm.core import registry
+try:
+  registry.make('metric', 'transformer')
+except core.InputError as error:
+  assert 'it is a model; available: acceptance,' in str(error), error
+print({'jax', 'flax', 'numba', 'scipy'} & {*sys.modules})
+"""
+  words = [sys.executable, '-c', code]
+  done = subprocess.run(words, capture_output=True, text=True, check=True)
+  assert done.stdout == 'set()\n'
 
 
 def test_a_new_file_is_a_new_plug_in(tmp_path, monkeypatch):

@@ -144,9 +144,18 @@ def test_an_interrupt_says_how_to_go_on(root, tmp_path):
   assert err == 'interrupted; run the same command again to go on\n'
 
 
-def test_the_list_names_every_plug_in(root):
+def test_the_list_names_every_plug_in(root, monkeypatch, tmp_path):
+  monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
   code, out, err = run(root, 'list')
   assert code == 0, err
+  # The cache has the list of the code as it is, and of no other.
+  cached = tmp_path / 'wm' / 'list.txt'
+  code, _, text = cached.read_text().partition('\n')
+  assert f'{text}\n' == out
+  cached.write_text(f'{code}\nas cached')
+  assert run(root, 'list')[1] == 'as cached\n'
+  cached.write_text('of other code\nas cached')
+  assert run(root, 'list')[1] == out
   for title in ('Worlds', 'Models', 'Metrics', 'Acceptance rules'):
     assert title in out
   for word in (

@@ -20,6 +20,7 @@ import difflib
 import importlib
 import math
 import pkgutil
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -61,7 +62,10 @@ def _home(kind: str) -> tuple[str, str | None]:
 
 
 def names(kind: str) -> list[str]:
-  """Sorted names of all plug-ins of a kind ('world', 'model', ...)."""
+  """Sorted names of all plug-ins of a kind ('world', 'model', ...).
+
+  Modules are read, not imported: many load JAX or Flax.
+  """
   package, attribute = _home(kind)
   module = importlib.import_module(package)
   if attribute is None:
@@ -70,12 +74,12 @@ def names(kind: str) -> list[str]:
       for name, value in vars(module).items()
       if dataclasses.is_dataclass(value) and isinstance(value, type)
     )
-  plug_ins = []
-  for info in pkgutil.iter_modules(module.__path__):
-    plug_in = importlib.import_module(f'{package}.{info.name}')
-    if hasattr(plug_in, attribute):
-      plug_ins.append(info.name)
-  return sorted(plug_ins)
+  defines = re.compile(rf'^class {attribute}\b', re.MULTILINE)
+  return sorted(
+    name
+    for finder, name, _ in pkgutil.iter_modules(module.__path__)
+    if defines.search(finder.find_spec(name).loader.get_source(name))
+  )
 
 
 def find(kind: str, name: str) -> type[Any]:

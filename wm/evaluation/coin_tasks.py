@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
+import scipy
 
 from wm import core
 from wm.core import adapting, basics, registry
@@ -434,9 +433,11 @@ def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
     frontier = after[fresh]
   ends = np.array(edges, np.int32).reshape(-1, 2).T
   shape = len(place), len(place)
-  graph = sparse.coo_array((np.ones(ends.shape[1]), tuple(ends)), shape)
+  graph = scipy.sparse.coo_array((np.ones(ends.shape[1]), tuple(ends)), shape)
   chosen = np.array([place[state] for state in used.tolist()], np.int64)
-  steps = csgraph.dijkstra(graph.tocsr(), indices=chosen, unweighted=True)
+  steps = scipy.sparse.csgraph.dijkstra(
+    graph.tocsr(), indices=chosen, unweighted=True
+  )
   steps = steps[:, chosen]
   # Streets may be one-way: the shorter of both directions counts.
   steps = np.minimum(steps, steps.T)

@@ -20,10 +20,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.evaluation import statistics
-from wm.evaluation.statistics import LEVEL, special
+from wm.evaluation.statistics import LEVEL
 
 # Fewer clusters than this have no interval of their difference.
 FEWEST_PAIRED = 5
@@ -58,11 +59,11 @@ class Difference(NamedTuple):
 
 def _upper(t: float, degrees: float) -> float:
   """Share of Student's t distribution above t."""
-  return float(special().stdtr(degrees, -t))
+  return float(scipy.special.stdtr(degrees, -t))
 
 
 def _quantile(degrees: float) -> float:
-  return float(special().stdtrit(degrees, (1 + LEVEL) / 2))
+  return float(scipy.special.stdtrit(degrees, (1 + LEVEL) / 2))
 
 
 def _tested(
@@ -305,7 +306,7 @@ class SampleSize(NamedTuple):
 
 def _normal_errors(power: float) -> float:
   """Standard errors that a difference has to have."""
-  return float(special().ndtri((1 + LEVEL) / 2) + special().ndtri(power))
+  return float(scipy.special.ndtri([(1 + LEVEL) / 2, power]).sum())
 
 
 def trials_needed(
@@ -428,9 +429,9 @@ def seeds_needed(
   # A t test of two samples of n seeds: 2 (n - 1) degrees of freedom, and the
   # noncentrality difference / spread * sqrt(n / 2).
   degrees = 2.0 * (number - 1)
-  bar = special().stdtrit(degrees, (1 + LEVEL) / 2)
+  bar = scipy.special.stdtrit(degrees, (1 + LEVEL) / 2)
   far = difference / spread * np.sqrt(number / 2)
-  reached = 1 - special().nctdtr(degrees, far, bar)
+  reached = 1 - scipy.special.nctdtr(degrees, far, bar)
   # Far beyond the bar the distribution function underflows to NaN.
   enough = np.flatnonzero((reached >= power) | (far > bar + 10))
   return int(number[enough[0]]) if len(enough) else None
@@ -455,7 +456,7 @@ def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:
   if 'seeds' in entry or not high > low:
     return None
   # The standard error of one model; two of them differ with sqrt(2) of it.
-  error = (high - low) / (2 * float(special().ndtri((1 + LEVEL) / 2)))
+  error = (high - low) / (2 * float(scipy.special.ndtri((1 + LEVEL) / 2)))
   return _normal_errors(power) * math.sqrt(2) * error
 
 
@@ -537,7 +538,7 @@ def pearson(
   # The jackknife: (G - 1) / G times the sum of squared deviations.
   variance = np.var(without) * (num - 1)
   tail = (1 + statistics.LEVEL) / 2
-  width = special().stdtrit(num - 1, tail) * math.sqrt(variance)
+  width = scipy.special.stdtrit(num - 1, tail) * math.sqrt(variance)
   ends = math.tanh(center - width), math.tanh(center + width)
   return Correlation(float(correlations[0]), *ends, num)
 
@@ -568,7 +569,7 @@ def pearson_over_models(
   value = float((shared / np.sqrt(spread[0] * spread[1]))[0])
   # Points on a line have a correlation of 1, whose arctanh is infinite.
   inner = min(max(value, _NO_SPREAD - 1), 1 - _NO_SPREAD)
-  width = special().ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)
+  width = scipy.special.ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)
   center = math.atanh(inner)
   ends = math.tanh(center - width), math.tanh(center + width)
   return Correlation(min(max(value, -1.0), 1.0), *ends, num)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from wm import core
 from wm.evaluation import force_tasks, formulas
@@ -44,7 +44,9 @@ class PowerLaw(NamedTuple):
 
   def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
     """Low and high end of an exponent's interval, by Student's t."""
-    half = stats.t.ppf(0.5 + level / 2, self.clusters - 1) * self.errors[name]
+    half = (
+      scipy.stats.t.ppf(0.5 + level / 2, self.clusters - 1) * self.errors[name]
+    )
     return self.exponents[name] - half, self.exponents[name] + half
 
   def __str__(self) -> str:

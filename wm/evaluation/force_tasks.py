@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import spatial
+import scipy
 
 from wm import core
 from wm.core import basics, registry, resources
@@ -268,7 +268,7 @@ def neighbours(
   """
   level, spread = states.mean(0), states.std(0)
   scale = np.where(spread > 0, spread, 1)
-  tree = spatial.cKDTree((states - level) / scale)
+  tree = scipy.spatial.cKDTree((states - level) / scale)
   flat = (queries.reshape(-1, queries.shape[-1]) - level) / scale
   finite = np.isfinite(flat).all(1)
   means = np.full((len(flat), values.shape[-1]), np.nan)
@@ -285,7 +285,7 @@ def nearest(states: np.ndarray, queries: np.ndarray, num: int) -> np.ndarray:
   """
   flat = queries.reshape(-1, queries.shape[-1])
   finite = np.flatnonzero(np.isfinite(flat).all(1))
-  distance = spatial.cKDTree(states).query(flat[finite])[0]
+  distance = scipy.spatial.cKDTree(states).query(flat[finite])[0]
   order = np.argsort(distance, kind='stable')[:num]
   mask = np.zeros(len(flat), bool)
   mask[finite[order]] = True

@@ -33,6 +33,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import basics
@@ -49,16 +50,6 @@ _BLOCK = 1 << 16
 FEWEST_CLUSTERS, _WIDER, _TAIL = 10, 0.01, 1.0
 # Relative differences below this are rounding.
 ROUNDING = 1e-9
-
-
-def special() -> Any:
-  """The module scipy.special, imported where an interval is computed.
-
-  Reports read intervals and compute none: they start sooner without SciPy.
-  """
-  from scipy import special
-
-  return special
 
 
 def residuals(
@@ -170,7 +161,7 @@ def hall(
     bent = (np.cbrt(1 + 3 * third * moved) - 1) / third
     return value - np.where(straight, moved, bent) * scale
 
-  t = float(special().stdtrit(num - 1, (1 + LEVEL) / 2))
+  t = float(scipy.special.stdtrit(num - 1, (1 + LEVEL) / 2))
   return end(t), end(-t)
 
 
@@ -242,7 +233,7 @@ def proportion(
     # the end goes to 0 without a jump.
     shift = _SHIFT * np.minimum(hits, 1)
     successes = np.where(hits > 0, hits + shift, 1)
-    quantile = special().betaincinv(successes, misses + 1 - shift, tail)
+    quantile = scipy.special.betaincinv(successes, misses + 1 - shift, tail)
     return np.where(hits > 0, quantile, 0)
 
   # The upper end is one minus the lower end of the share of misses.
@@ -327,8 +318,8 @@ def effective(
   # Squared, unlike in the jackknife: clusters of one trial each then have the
   # variance value (1 - value) / G, and count as G trials exactly.
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
-  normal, tail = special().ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
-  wider = (special().stdtrit(degrees(errors), tail) / normal) ** 2
+  normal, tail = scipy.special.ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
+  wider = (scipy.special.stdtrit(degrees(errors), tail) / normal) ** 2
   # Clusters that are each all right or all wrong vary the most.
   most = value * (1 - value) * spread
   fade = min(1, _FADE / num)
@@ -405,7 +396,7 @@ def median(values: np.ndarray) -> Summary:
   num = len(values)
   # The most values that may be left out on each side.
   outer = np.arange((num + 1) // 2)
-  spare = outer[special().bdtr(outer, num, 0.5) <= (1 - LEVEL) / 2]
+  spare = outer[scipy.special.bdtr(outer, num, 0.5) <= (1 - LEVEL) / 2]
   first, third = np.quantile(values, [0.25, 0.75])
   off = np.maximum(first - values, values - third) > 3 * (third - first)
   low, high = None, None
@@ -590,7 +581,7 @@ def over_seeds(
   between = 0.0
   if num > 1:
     spread = math.fsum((x - mean) ** 2 for x in values) / (num - 1)
-    quantile = float(special().stdtrit(num - 1, (1 + LEVEL) / 2))
+    quantile = float(scipy.special.stdtrit(num - 1, (1 + LEVEL) / 2))
     between = quantile * math.sqrt(spread / num)
   low = mean - max(half(least), between)
   high = mean + max(half(most), between)

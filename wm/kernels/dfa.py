@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import resources
@@ -155,8 +156,6 @@ def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
 
 def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
   """[S] bool: rows reached by zero or more labels from any of `rows` [B]."""
-  from scipy import sparse  # Heavy; most tables need no search.
-  from scipy.sparse import csgraph
 
   delta, rows = calls.states(delta, rows=rows)
   sources, labels = np.nonzero(delta >= 0)
@@ -168,8 +167,8 @@ def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
     for ends in (np.r_[sources, start], np.r_[delta[sources, labels], rows])
   )
   shape = len(delta) + 1, len(delta) + 1
-  graph = sparse.csr_array((np.ones(len(edges[0]), bool), edges), shape)
-  order = csgraph.breadth_first_order(
+  graph = scipy.sparse.csr_array((np.ones(len(edges[0]), bool), edges), shape)
+  order = scipy.sparse.csgraph.breadth_first_order(
     graph, len(delta), return_predecessors=False
   )
   reached = np.zeros(len(delta) + 1, bool)

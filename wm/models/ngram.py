@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from wm import core
 from wm.core import inputs
@@ -189,7 +189,7 @@ class _GramCounts:
   """
 
   contexts: np.ndarray
-  counts: sparse.csr_array
+  counts: scipy.sparse.csr_array
   totals: np.ndarray
 
   @classmethod
@@ -202,7 +202,7 @@ class _GramCounts:
     contexts, tokens = np.divmod(grams, size)
     first = np.flatnonzero(np.diff(contexts, prepend=-1))
     starts = np.append(first, len(grams))
-    table = sparse.csr_array((counts, tokens, starts), (len(first), size))
+    table = scipy.sparse.csr_array((counts, tokens, starts), (len(first), size))
     return cls(contexts[first], table, table.sum(1))
 
   def update(

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import importlib
 import inspect
+import pathlib
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import wm
 from wm import core
 from wm.core import basics, capabilities, fields, plugins, registry, verbal
+from wm.evaluation import needs
 from wm.reporting.collect import Entry
+from wm.runtime import compute, files
 
 TITLES = {
   'world': 'Worlds (--world)',
@@ -131,6 +135,24 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
     '--accept=NAME; --world shows tokens, sequences and states besides.'
   ]
   return '\n'.join(lines)
+
+
+def everything() -> str:
+  """Returns `text`, and which metric can be run on which world and model.
+
+  The user's cache folder keeps the list of the code as it is.
+  """
+  sources = sorted(pathlib.Path(wm.__file__).parent.rglob('*.py'))
+  code = files.hash_of(f'{path} {files.sha256(path)}' for path in sources)
+  cached = compute.cache_folder().parent / 'list.txt'
+  with contextlib.suppress(OSError, UnicodeDecodeError):
+    of, _, listed = cached.read_text(encoding='utf-8').partition('\n')
+    if of == code:
+      return listed
+  listed = f'{text()}\n\n{needs.text()}'
+  with contextlib.suppress(OSError):  # A home that cannot be written.
+    files.write_text(cached, f'{code}\n{listed}')
+  return listed
 
 
 # One plug-in in full.

@@ -15,7 +15,7 @@ import dataclasses
 from typing import ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from wm import core
 from wm.core import registry
@@ -310,11 +310,11 @@ class FittedTrack(ProcessPredictor):
     # On the side of the lower tail, where differences are exact.
     upper = z[:, :-1] > 0
     near, far = (
-      special.log_ndtr(np.where(upper, -a, b))
+      scipy.special.log_ndtr(np.where(upper, -a, b))
       for a, b in ((z[:, :-1], z[:, 1:]), (z[:, 1:], z[:, :-1]))
     )
     mass = near + np.log1p(-np.exp(far - near))
-    return mass - special.logsumexp(mass, axis=1, keepdims=True)
+    return mass - scipy.special.logsumexp(mass, axis=1, keepdims=True)
 
 
 def _packed(numbers: np.ndarray) -> np.ndarray:

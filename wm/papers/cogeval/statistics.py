@@ -30,8 +30,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 import statsmodels.api as sm
-from scipy import linalg, optimize, sparse, special, stats
 
 from wm import core
 from wm.core import basics
@@ -428,7 +428,7 @@ def independent(basis_before: np.ndarray, new: np.ndarray) -> np.ndarray:
     left = left - basis_before @ (basis_before.T @ left)
   # Pivots fall in size: the number above the threshold is the rank. Columns of
   # combinations that were never asked are 0, or depend on others.
-  basis, upper, _ = linalg.qr(left, mode='economic', pivoting=True)
+  basis, upper, _ = scipy.linalg.qr(left, mode='economic', pivoting=True)
   size = np.abs(np.diag(upper))
   most = np.sqrt((new * new).sum(0).max(initial=0))
   return basis[:, : int((size > _RANK * most).sum())]
@@ -447,7 +447,7 @@ def separated(
   # A direction that runs away moves no cell that has both outcomes: it is in
   # the null space of their rows.
   # The program has fewer variables so.
-  sizes, vectors = linalg.eigh(design[mixed].T @ design[mixed])
+  sizes, vectors = scipy.linalg.eigh(design[mixed].T @ design[mixed])
   free = vectors[:, sizes < _RANK]
   rest = np.flatnonzero(~mixed)
   if not (free.size and rest.size):
@@ -457,9 +457,11 @@ def separated(
   num, size = moved.shape
   # Most cells that some direction moves towards what they have, and none away:
   # maximise sum(t) for 0 <= t <= 1 and t <= moved @ z.
-  done = optimize.linprog(
+  done = scipy.optimize.linprog(
     np.r_[np.zeros(size), -np.ones(num)],
-    A_ub=sparse.hstack([sparse.csr_array(-moved), sparse.eye_array(num)]),
+    A_ub=scipy.sparse.hstack(
+      [scipy.sparse.csr_array(-moved), scipy.sparse.eye_array(num)]
+    ),
     b_ub=np.zeros(num),
     bounds=[(None, None)] * size + [(0, 1)] * num,
   )
@@ -602,12 +604,12 @@ def _step(
     # Rao and Scott: repeats of a question inflate the deviance by the design
     # effect, which is estimated from few questions: F, not chi-square.
     f = gain / df / effect
-    clustered = float(stats.f.sf(f, df, f_df))
+    clustered = float(scipy.stats.f.sf(f, df, f_df))
   return AddedTerm(
     term,
     gain,
     df,
-    float(stats.chi2.sf(gain, df)) if df else 1.0,
+    float(scipy.stats.chi2.sf(gain, df)) if df else 1.0,
     new.deviance,
     int(new.separated.sum()),
     effect,
@@ -743,7 +745,7 @@ def regression(
     named += [(name, levels[k]) for k in others]
     counts += [int(totals[k]) for k in others]
   with np.errstate(divide='ignore', invalid='ignore'):
-    p = 2 * stats.norm.sf(np.abs(values) / errors)
+    p = 2 * scipy.stats.norm.sf(np.abs(values) / errors)
   # The paper does not ask whether the constant is 0: its p is not corrected.
   holm = [*p[:1], *comparisons.holm(p[1:])]
   return Regression(
@@ -795,12 +797,12 @@ def _firth(
 
   def at(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Shares [C], information [R, R] and penalised log-likelihood."""
-    mean = special.expit(design @ values)
+    mean = scipy.special.expit(design @ values)
     weight = data.totals * mean * (1 - mean)
     information = design.T @ (design * weight[:, None])
-    likelihood = special.xlogy(data.successes, mean) + special.xlogy(
-      data.totals - data.successes, 1 - mean
-    )
+    misses = data.totals - data.successes
+    likelihood = scipy.special.xlogy(data.successes, mean)
+    likelihood += scipy.special.xlogy(misses, 1 - mean)
     half = np.linalg.slogdet(information)[1] / 2
     return mean, information, float(likelihood.sum() + half)
 

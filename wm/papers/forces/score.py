@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from wm import core
 from wm.core import inputs
@@ -232,7 +232,7 @@ def newton_fitted(system: System) -> np.ndarray:
     solution = aim + square(sun * size)
     return solution - solution.mean()
 
-  solution = optimize.least_squares(
+  solution = scipy.optimize.least_squares(
     rest, np.zeros(2), xtol=SOLVED, ftol=SOLVED, gtol=SOLVED
   )
   sun = solution.x * size

@@ -43,8 +43,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
+import scipy
 
 from wm import core
 from wm.kernels import dfa
@@ -246,10 +245,12 @@ def _distances(table: np.ndarray) -> np.ndarray:
   sources, labels = np.nonzero(table >= 0)
   # SciPy before 1.15 searches by int32 alone, and makes no copy of its own.
   edges = np.stack([table[sources, labels], sources]).astype(np.int32)
-  back = sparse.coo_array(
+  back = scipy.sparse.coo_array(
     (np.ones(len(sources)), tuple(edges)), (len(table),) * 2
   )
-  return csgraph.dijkstra(back.tocsr(), indices=len(table) - 1, unweighted=True)
+  return scipy.sparse.csgraph.dijkstra(
+    back.tocsr(), indices=len(table) - 1, unweighted=True
+  )
 
 
 def _breadth_first(

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import basics, inputs, resources
@@ -498,12 +499,11 @@ def _classify(places: np.ndarray, find: Find) -> tuple[np.ndarray, np.ndarray]:
 
 def _nearest(graph: streets.StreetGraph, rule: str) -> Find:
   """Function from degrees [...] to metres and row of the nearest node."""
-  from scipy import spatial  # Only trips need it.
 
   nodes = streets.project(graph, graph.lat, graph.lon)
   degrees = rule == 'degrees'
   plane = np.stack([graph.lat, graph.lon], -1) if degrees else nodes
-  tree = spatial.KDTree(plane)
+  tree = scipy.spatial.KDTree(plane)
 
   def find(lat: np.ndarray, lon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     points = streets.project(graph, lat, lon)

@@ -45,6 +45,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import basics, resources
@@ -501,11 +502,10 @@ class RandomWalkProcess(RouteProcess):
   @functools.cached_property
   def _matrix(self):
     """[S, S] sparse: probabilities of the next row of a walk."""
-    from scipy import sparse  # Only walks need it.
 
     rows, labels = np.nonzero(self._delta >= 0)
     entries = 1 / self._edges[rows], (rows, self._delta[rows, labels])
-    return sparse.csr_array(entries, shape=(len(self._delta),) * 2)
+    return scipy.sparse.csr_array(entries, shape=(len(self._delta),) * 2)
 
   def _masses(self, goals: np.ndarray) -> np.ndarray:
     """[high + 2, S, G] float64: W_t(u) of each goal; none after `high`."""

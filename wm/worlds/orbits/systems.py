@@ -40,7 +40,7 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from wm import core
 from wm.core import basics
@@ -161,7 +161,7 @@ def draw(
     turn = 2 * np.pi * each(TURN)
   which = (one(STEP_LENGTH) * len(options.steps)).astype(np.int64)
   words = seeds[..., None], CENTRE, numbers[:, None], np.arange(2)
-  normal = special.ndtri(_uniform(*words))
+  normal = scipy.special.ndtri(_uniform(*words))
   systems = orbits.Systems(
     planets=count,
     axis=axis,
@@ -185,7 +185,7 @@ def _drawn(options, uniform, each) -> tuple[np.ndarray, ...]:
     axis, e = _log_uniform(each(AXIS), low, high), ROUNDEST * each(ECCENTRICITY)
   else:
     axis = low + (high - low) * each(AXIS)
-    e = special.betaincinv(*BETA, each(ECCENTRICITY))
+    e = scipy.special.betaincinv(*BETA, each(ECCENTRICITY))
   if kind == 'binaries':
     star = _log_uniform(uniform(STAR), *SUNS)
     mass = star[:, None] * _log_uniform(each(MASS), *RATIOS)
@@ -259,13 +259,13 @@ class Masses(NamedTuple):
   def planets(self, uniform: np.ndarray) -> np.ndarray:
     """Masses of planets by inversion of uniform numbers."""
     shape, start, scale = self.planet
-    masses = start + scale * special.gammaincinv(shape, uniform)
+    masses = start + scale * scipy.special.gammaincinv(shape, uniform)
     return np.clip(masses, LIGHTEST, HEAVIEST)
 
   def stars(self, uniform: np.ndarray) -> np.ndarray:
     """Masses of stars by inversion of uniform numbers."""
     shape, start, scale = self.star
-    masses = start + scale * np.exp(shape * special.ndtri(uniform))
+    masses = start + scale * np.exp(shape * scipy.special.ndtri(uniform))
     return np.clip(masses, *STARS)
 
 
@@ -313,7 +313,6 @@ def fitted(path: str) -> Masses:
   """
   if not path:
     return FITTED
-  from scipy import stats
 
   planets, stars = read(path)
   light = planets[planets < np.percentile(planets, SHARE)]
@@ -323,9 +322,9 @@ def fitted(path: str) -> Masses:
         f'{path}: {name} has {len(np.unique(masses))} different masses to fit; '
         'expected at least 20'
       )
-  shape, start, scale = map(float, stats.gamma.fit(light))
+  shape, start, scale = map(float, scipy.stats.gamma.fit(light))
   planet = shape, start, scale
-  shape, start, scale = map(float, stats.lognorm.fit(stars))
+  shape, start, scale = map(float, scipy.stats.lognorm.fit(stars))
   return Masses(planet, (shape, start, scale))
 
 
