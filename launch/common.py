@@ -27,6 +27,7 @@ from wm.options.calls import (  # noqa: E402
   Sweeping,
   Units,
 )
+from wm.options.extraction import Extraction  # noqa: E402
 from wm.options.reconstruction import Reconstruction  # noqa: E402
 from wm.options.sampling import Sampling  # noqa: E402
 from wm.options.training import Training  # noqa: E402
@@ -96,7 +97,7 @@ flags.DEFINE_multi_string(
 )
 
 for cls in (
-  *(Sampling, Training, Reconstruction, RouteSource, Scoring),
+  *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
   *(Sweeping, Units, Planning, Stages),
 ):
   declare(cls)

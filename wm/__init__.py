@@ -82,6 +82,7 @@ _CALLS = {
     *('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
   ),
   'library.explore': ('ExplorerPage', 'explore'),
+  'library.extraction': ('extract',),
   'library.film': ('film',),
   'library.loading': ('Run', 'load_predictor', 'make', 'wrap'),
   'library.report': (

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
@@ -41,7 +40,7 @@ from wm.core import basics, resources
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.worlds.automaton import machine, readers
-from wm.worlds.base import sampling, svg, table, verbal
+from wm.worlds.base import diagram, sampling, svg, table, verbal
 from wm.worlds.base.table import NamedTableWorld
 
 DEFAULT = 'dyck_2_3'
@@ -416,31 +415,30 @@ class WordProcess(core.SequenceProcess):
     return np.where(possible, tokens, core.DEAD), log_probs
 
 
-MOST_STATES, MOST_ARROWS = 16, 48  # Of an automaton that is drawn whole.
 LISTED_MOVES = 16  # Moves listed for a state of an automaton too large to draw.
-RADIUS, PITCH, MARGIN = 17, 130, 62  # Pixels; PITCH is between two states.
-SYMBOLS_SHOWN = 3  # At most so many are written on an arrow.
-ARROW_HEAD = (
-  '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" '
-  f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{svg.FAINT}"/></marker></defs>'
-)
 
 
 def draw(automaton: NamedTableWorld, row: int) -> str:
   """SVG of the automaton with one row marked; DEAD marks none."""
   name = 'dead' if row < 0 else automaton.names[row]
   arrows = _arrows(automaton)
-  places = _drawn_places(automaton, arrows)
+  places = _places(automaton, arrows)
   if not places:
     return _move_table(automaton, row, name)
-  parts = [ARROW_HEAD, _start(places[0])]
+  parts = [diagram.heads(diagram.PLAIN), diagram.start(places[0])]
   for (tail, head), symbols in arrows.items():
-    parts.append(_arrow(places, tail, head, (head, tail) in arrows))
-    parts.append(_label(places, tail, head, (head, tail) in arrows, symbols))
-  for state, (x, y) in enumerate(places):
+    bend = _bend(arrows, tail, head)
+    parts.append(diagram.arrow(places, tail, head, bend))
+    place = diagram.label_place(places, tail, head, bend)
+    parts.append(diagram.label(place, symbols))
+  for state, place in enumerate(places):
     accepts = automaton.end > 0 and automaton.delta[state, 0] >= 0
-    parts += _circle(x, y, automaton.names[state], state == row, accepts)
-  width, height = (max(axis) + MARGIN for axis in zip(*places, strict=True))
+    look = (svg.HERE, svg.PAPER) if state == row else (svg.PAPER, svg.INK)
+    ring = f'stroke="{svg.INK}"' if accepts else ''
+    parts += diagram.circle(place, automaton.names[state], *look, ring)
+  width, height = (
+    max(axis) + diagram.MARGIN for axis in zip(*places, strict=True)
+  )
   parts.append(svg.text(10, height + 14, f'at {name}', more=svg.BOLD))
   return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
 
@@ -458,12 +456,12 @@ def move_boxes(
   heads = {token: int(automaton.delta[row, token - 1]) for token in tokens}
   moves = {token: head for token, head in heads.items() if head >= 0}
   arrows = _arrows(automaton)
-  if places := _drawn_places(automaton, arrows):
+  if places := _places(automaton, arrows):
     return svg.around(
       {
         token: places[row]
         if token == automaton.end
-        else _label_place(places, row, head, (head, row) in arrows)
+        else diagram.label_place(places, row, head, _bend(arrows, row, head))
         for token, head in moves.items()
       }
     )
@@ -476,14 +474,19 @@ def move_boxes(
   return {token: [box] for token, box in lines.items()}
 
 
-def _drawn_places(
+def _places(
   automaton: NamedTableWorld, arrows: Mapping[tuple[int, int], list[str]]
 ) -> list[tuple[float, float]]:
   """Pixels of each state; none where there are too many to be drawn."""
   states = len(automaton.delta) - (automaton.end > 0)
-  if states > MOST_STATES or len(arrows) > MOST_ARROWS:
-    return []
-  return _places(states, tuple(arrows))
+  return diagram.places(states, tuple(arrows))
+
+
+def _bend(
+  arrows: Mapping[tuple[int, int], list[str]], tail: int, head: int
+) -> float:
+  """Pixels that an arrow is beside the line: some where one comes back."""
+  return diagram.BEND if tail != head and (head, tail) in arrows else 0
 
 
 def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
@@ -494,110 +497,6 @@ def _arrows(automaton: NamedTableWorld) -> dict[tuple[int, int], list[str]]:
       pair = tail, int(automaton.delta[tail, label])
       arrows.setdefault(pair, []).append(automaton.vocab[label + 1])
   return arrows
-
-
-@functools.lru_cache(8)
-def _places(
-  states: int, arrows: tuple[tuple[int, int], ...]
-) -> list[tuple[float, float]]:
-  """Pixels of each state, the start on the left."""
-  import networkx as nx
-
-  graph = nx.Graph()
-  graph.add_nodes_from(range(states))
-  graph.add_edges_from(arrows)
-  layout = nx.kamada_kawai_layout(graph, pos=nx.circular_layout(graph))
-  at = np.array([layout[k] for k in range(states)])
-  turn = math.atan2(*(at[0] - at.mean(0))[::-1]) - math.pi
-  cos, sin = math.cos(turn), math.sin(turn)
-  at = at @ np.array([[cos, -sin], [sin, cos]])
-  apart = np.linalg.norm(at[:, None] - at, axis=-1)
-  nearest = apart[~np.eye(states, dtype=bool)].min(initial=1.0)
-  at = at * (PITCH / max(nearest, 0.1))
-  at = at - at.min(0) + MARGIN
-  return [(round(float(x), 1), round(float(y), 1)) for x, y in at]
-
-
-def _start(place: tuple[float, float]) -> str:
-  x, y = place
-  return _path(f'M{x - 45:g} {y:g}L{x - RADIUS - 3:g} {y:g}')
-
-
-def _path(steps: str) -> str:
-  return (
-    f'<path d="{steps}" fill="none" stroke="{svg.FAINT}" '
-    'stroke-width="1.3" marker-end="url(#tip)"/>'
-  )
-
-
-def _middle(
-  places: list[tuple[float, float]], tail: int, head: int, both: bool
-) -> np.ndarray:
-  """Control point of an arrow: beside the line where one comes back."""
-  first, second = np.array(places[tail]), np.array(places[head])
-  along = (second - first) / max(float(np.linalg.norm(second - first)), 1.0)
-  aside = np.array([along[1], -along[0]])
-  return (first + second) / 2 + aside * (34 if both else 0)
-
-
-def _arrow(
-  places: list[tuple[float, float]], tail: int, head: int, both: bool
-) -> str:
-  if tail == head:
-    x, y = places[tail]
-    return _path(
-      f'M{x - 9:g} {y - RADIUS:g}C{x - 30:g} {y - 58:g} {x + 30:g} '
-      f'{y - 58:g} {x + 10:g} {y - RADIUS - 2:g}'
-    )
-  middle = _middle(places, tail, head, both)
-  ends = []
-  for place, gap in ((places[tail], RADIUS), (places[head], RADIUS + 3)):
-    out = middle - place
-    ends.append(np.array(place) + out * gap / np.linalg.norm(out))
-  (x1, y1), (x2, y2) = ends
-  return _path(
-    f'M{x1:.1f} {y1:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {x2:.1f} {y2:.1f}'
-  )
-
-
-def _label(
-  places: list[tuple[float, float]],
-  tail: int,
-  head: int,
-  both: bool,
-  symbols: list[str],
-) -> str:
-  words = ', '.join(symbols[:SYMBOLS_SHOWN])
-  if len(symbols) > SYMBOLS_SHOWN:
-    words += f' +{len(symbols) - SYMBOLS_SHOWN}'
-  x, y = _label_place(places, tail, head, both)
-  return svg.label(x, y + 4, words, more=svg.HALO)
-
-
-def _label_place(
-  places: list[tuple[float, float]], tail: int, head: int, both: bool
-) -> tuple[float, float]:
-  """Middle of an arrow."""
-  x, y = places[tail]
-  if tail == head:
-    return x, y - 54
-  # A curve passes half-way between its control point and the line.
-  line = (np.array(places[tail]) + places[head]) / 2
-  x, y = (line + _middle(places, tail, head, both)) / 2
-  return float(x), float(y)
-
-
-def _circle(
-  x: float, y: float, name: str, current: bool, accepts: bool
-) -> list[str]:
-  fill, ink = (svg.HERE, svg.PAPER) if current else (svg.PAPER, svg.INK)
-  ring = f'stroke="{svg.INK}"'
-  parts = [svg.circle(x, y, RADIUS, fill, ring)]
-  if accepts:
-    parts.append(svg.circle(x, y, RADIUS - 3.5, 'none', ring))
-  if len(name) <= 3:
-    return [*parts, svg.label(x, y + 4, name, fill=ink)]
-  return [*parts, svg.label(x, y + RADIUS + 14, name, size=11, more=svg.HALO)]
 
 
 def _move_table(automaton: NamedTableWorld, row: int, name: str) -> str:

@@ -1,0 +1,62 @@
+"""Learns the automaton that a model implies, and compares it with the world's.
+
+  python launch/extract.py --world="automaton(preset='tomita7')" \\
+    --model='noisy_oracle(wrong=0.3)'
+  python launch/extract.py --flagfile=launch/flags/laptop.flags --out=runs/city
+  python launch/extract.py --world='connect4(rows=3,columns=3)' \\
+    --model='oracle()' --most_states=500 --queries=20000 --out=runs/four
+  python launch/extract.py --world='lattice()' --model='uniform()' --tails=2
+
+The minimal automaton over the tokens that the model accepts, under --accept, is
+learned by queries: words that the model reads. The world's boundaries, and
+--walks random walks of the world and of the model, look for words about which
+it is wrong, until a round finds none, --most_states or --queries are used up.
+With --tails=k, words are merged after which the same k tokens are accepted.
+
+Printed are the number of states beside the world's; of fresh walks how many
+differ from the automaton, and at most how many of all (a PAC bound); on which
+share of the world's sequences automaton and world agree; and
+
+  distance  2^-k, k the tokens before the first difference (0: none)
+  merged    states of the world that are one state for the model
+  split     states of the world that are several for the model
+  missing   legal tokens that the model does not accept, by state
+  extra     accepted tokens that are not legal, and the state they lead to
+
+A model that was trained on sequences of at most L tokens may know where they
+end, and imply states that count tokens: --longest_word below L leaves them out.
+
+With --out: OUT/extraction.json; OUT/extraction.svg, the world's automaton with
+missing edges dashed and extra ones red, which launch/report.py shows; and
+OUT/automaton.json, for --world="automaton(file='OUT/automaton.json')". Stopped
+and started again, it goes on.
+"""
+
+import common
+
+FLAGS = common.FLAGS
+
+
+def main() -> None:
+  """Flags in, one library call."""
+  import wm
+
+  accept = {'accept': FLAGS.accept} if FLAGS.accept else {}
+  wm.extract(
+    **common.source(),
+    world=FLAGS.world,
+    out=FLAGS.out,
+    **common.keywords(common.Extraction),
+    **accept,
+    name=FLAGS.name,
+    seed=FLAGS.seed,
+    log=print,
+  )
+
+
+if __name__ == '__main__':
+  common.run(
+    main,
+    *('world', 'model', 'checkpoint', 'name', 'accept'),
+    *common.names(common.Extraction),
+  )

@@ -1,0 +1,456 @@
+"""Extracts the automaton that a model implies, and compares it to the world's.
+
+answers of the model -> learner.Learner -> implied.compare -> files
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import accept as rules
+from wm.core import basics, registry
+from wm.core.predictor import Tokens
+from wm.evaluation import scoring, statistics
+from wm.options.extraction import Extraction
+from wm.recon import implied, implied_picture
+from wm.recon.learner import Automaton, Learner, Tails, Teacher, Tree, learn
+from wm.runtime import files, progress, provenance
+from wm.worlds.base import svg
+
+STAGE = 'extract'
+FILE, PICTURE = 'extraction.json', 'extraction.svg'
+MACHINE = 'automaton.json'
+_CODE = ('wm.recon.learner', 'wm.core.accept')
+CONFIDENCE = 0.95
+ROUNDS = 50  # Most rounds of walks.
+# Walks whose differences are bounded (probably approximately correct).
+WALKS = {
+  'world_walks': 'fresh walks of the world',
+  'model_walks': 'fresh walks of the model',
+}
+SHOWN = 8  # Lines of each kind of difference that are told.
+FRESH = 1 << 20  # Number of the round whose walks no hypothesis has seen.
+
+
+@dataclasses.dataclass(frozen=True)
+class Extracted:
+  """The automaton that a model implies.
+
+  Attributes:
+    automaton: of the model.
+    world: whose tokens these are.
+    truth: the world's minimal automaton; None where it is too large.
+    comparison: of both; None where there is no truth.
+    summary: what OUT/extraction.json holds: counts, bounds and differences.
+  """
+
+  automaton: Automaton
+  world: core.World
+  truth: implied.Truth | None
+  comparison: implied.Comparison | None
+  summary: dict[str, Any]
+
+  def lines(self) -> list[str]:
+    """For people to read."""
+    return lines(self.summary)
+
+  def picture(self, name: str = 'the model') -> str:
+    """SVG of the world's automaton, and where the model's differs."""
+    title = f'the automaton that {name} implies'
+    if self.truth is None or self.comparison is None:
+      return svg.card(self.lines(), title)
+    return implied_picture.draw(self.world, self.truth, self.comparison, title)
+
+  def _repr_svg_(self) -> str:
+    return self.picture()
+
+  def machine(self) -> dict[str, Any]:
+    """The automaton as JSON that the world automaton(file=...) reads.
+
+    Edges whose end is not known are left out.
+    """
+    vocab, end = self.world.vocab, self.world.end
+    ways = [
+      {token: head for token, head in heads.items() if head >= 0}
+      for heads in self.automaton.heads
+    ]
+    alive = [k for k, edges in enumerate(ways) if edges or end == core.DEAD]
+    final = [f's{k}' for k in alive if end in ways[k]]
+    symbols = [token for k, token in enumerate(vocab) if k not in (0, end)]
+    return {
+      'alphabet': symbols,
+      'start': 's0',
+      **({'accepting': final} if end != core.DEAD else {}),
+      'transitions': {
+        f's{k}': {
+          vocab[token]: f's{head}'
+          for token, head in ways[k].items()
+          if token != end
+        }
+        for k in alive
+      },
+    }
+
+
+def extract(
+  loaded: scoring.Loaded,
+  options: Extraction,
+  accept: rules.Accept,
+  seed: int = 0,
+) -> Extracted:
+  """Learns, bounds and compares the automaton; see `wm.extract`."""
+  predictor, world = loaded.predictor, loaded.world
+  if not isinstance(predictor, core.Predictor):
+    raise core.InputError(f'{loaded.name} names states, and no next tokens')
+  if isinstance(predictor, core.QueryModel):
+    raise core.InputError(
+      f'{loaded.name} only answers yes or no; expected a model that gives the '
+      'probabilities of all next tokens'
+    )
+  options = dataclasses.replace(options, depth=_depth(loaded, options.depth))
+  teacher = Teacher(
+    *(predictor, world, accept), depth=options.depth, budget=options.queries
+  )
+  try:
+    truth = implied.truth(world)
+  except core.InputError as error:
+    truth, why = None, str(error)
+  # Fresh walks have their queries, whatever the learner takes.
+  reserve = min(2 * options.walks, options.queries // 2)
+  teacher.budget -= reserve
+  walker = _Walker(world, options.walks, options.depth - 1, seed)
+  classes = Tails(options.tails) if options.tails else Tree()
+  with progress.Progress(STAGE, teacher.budget, 'queries'):
+    learner = Learner(teacher, classes, options.most)
+    rounds = learn(learner, teacher, _rounds(truth, walker, teacher))
+    spent = teacher.queries >= teacher.budget
+    teacher.budget = teacher.queries + reserve
+    checked = _checked(teacher, learner, walker)
+  automaton = learner.automaton
+  summary: dict[str, Any] = {
+    'states': len(automaton.access),
+    'unexplored': automaton.unexplored,
+    'stopped': _stopped(learner, spent),
+    'queries': teacher.queries,
+    'rounds': rounds,
+    'depth': options.depth,
+    **checked,
+  }
+  comparison = None
+  if truth is None:
+    summary['not_compared'] = why
+  else:
+    comparison = implied.compare(automaton, truth.automaton, len(world.vocab))
+    summary |= _differences(world, truth, automaton, comparison)
+  return Extracted(automaton, world, truth, comparison, summary)
+
+
+def write(
+  loaded: scoring.Loaded,
+  options: Extraction,
+  accept: rules.Accept,
+  seed: int,
+  out: str | pathlib.Path,
+) -> Extracted:
+  """Extracts into a folder: extraction.json, extraction.svg, automaton.json.
+
+  A killed run goes on from the answers that it had.
+  """
+  out = pathlib.Path(out)
+  about = {
+    'model': loaded.name,
+    'world': registry.spec(loaded.world),
+    'world_version': loaded.world.version,
+    'accept': registry.spec(accept),
+    'seed': seed,
+    **dataclasses.asdict(options),
+    **loaded.about,
+  }
+  with files.stage_lock(out, STAGE), files.given_back(out, STAGE):
+    files.claim(out, STAGE, about)
+    with _partial(loaded, accept, out):
+      extracted = extract(loaded, options, accept, seed)
+    commit = {'commit': provenance.commit()}
+    whole = {**about, **commit, **extracted.summary}
+    files.write_json(out / MACHINE, extracted.machine())
+    files.write_text(out / PICTURE, extracted.picture(loaded.name))
+    files.write_json(out / FILE, whole)
+  return extracted
+
+
+def _partial(
+  loaded: scoring.Loaded, accept: rules.Accept, out: pathlib.Path
+) -> contextlib.AbstractContextManager[None]:
+  """Keeps answers for a run that goes on after a kill."""
+  origin = provenance.Reader().of(*_CODE, loaded.world, loaded.origin.inputs)
+  if loaded.origin.unknown:  # It may be another model the next time.
+    return contextlib.nullcontext()
+  mark = files.hash_of([registry.spec(accept), sorted(origin.inputs.items())])
+  return files.partial_results(out / f'.{STAGE}.answers', mark)
+
+
+def _depth(loaded: scoring.Loaded, depth: int) -> int:
+  """Longest word; InputError where world or model have none so long."""
+  least = max(loaded.world.prompt_len, 1) + 1
+  most = min(loaded.world.max_len, loaded.predictor.max_len)
+  depth = depth or most
+  if not least <= depth <= most:
+    raise core.InputError(f'depth={depth}: expected {least} to {most} tokens')
+  return depth
+
+
+def _stopped(learner: Learner, spent: bool) -> str:
+  if learner.full and learner.automaton.unexplored:
+    return f'the budget of {learner.most} states is used up'
+  return 'the budget of queries is used up' if spent else ''
+
+
+class _Walker(NamedTuple):
+  """Draws random walks.
+
+  Attributes:
+    world: whose sequences.
+    num: walks of a round, of each kind.
+    room: most tokens of a walk.
+    seed: of all.
+  """
+
+  world: core.World
+  num: int
+  room: int
+  seed: int
+
+  def legal(self, number: int) -> list[Tokens]:
+    """Sequences of the world for round `number`."""
+    seed = int(basics.hash64(np.uint64(self.seed), number) % (1 << 31))
+    sequences = self.world.sample(self.num, seed)
+    lengths = np.minimum(sequences.lengths, self.room)
+    return core.predictor.histories(sequences.tokens, lengths)
+
+  def accepted(self, number: int, automaton: Automaton) -> list[Tokens]:
+    """Walks of a hypothesis, uniform over the accepted tokens of each state.
+
+    Up to the first difference between both they are walks of the model.
+    """
+    places = np.arange(self.num)[:, None], np.arange(self.room)
+    draws = basics.uniforms(self.seed, number, *places).tolist()
+    return [_walk(automaton, row) for row in draws]
+
+
+def _walk(automaton: Automaton, draws: Sequence[float]) -> Tokens:
+  """One walk: a uniform number for each of its tokens at most."""
+  state, word = 0, list[int]()
+  for draw in draws:
+    if state < 0 or not (accepted := automaton.accepted[state]):
+      break
+    word.append(accepted[int(draw * len(accepted))])
+    state = automaton.heads[state][word[-1]]
+  return tuple(word)
+
+
+def _rounds(
+  truth: implied.Truth | None, walker: _Walker, teacher: Teacher
+) -> Callable[[int, Automaton], Sequence[Tokens] | None]:
+  """Words that test hypotheses: the world's boundaries first, then walks."""
+  width = len(walker.world.vocab)
+
+  def words(number: int, automaton: Automaton) -> Sequence[Tokens] | None:
+    if number > ROUNDS or teacher.queries >= teacher.budget:
+      return None
+    if number or truth is None:
+      return [*walker.legal(number), *walker.accepted(number, automaton)]
+    separators = implied.Separators(truth.automaton, width)
+    tests = implied.boundary_words(truth.automaton, separators)
+    return tests[: teacher.budget // 4]
+
+  return words
+
+
+def _checked(
+  teacher: Teacher, learner: Learner, walker: _Walker
+) -> dict[str, Any]:
+  """How often fresh walks show a difference, and where the world has none."""
+  legal = walker.legal(FRESH)
+  walks = legal, walker.accepted(FRESH, learner.automaton)
+  bounds: dict[str, Any] = {}
+  for name, words in zip(WALKS, walks, strict=True):
+    teacher.answers(words)
+    read = [word for word in words if teacher.known(word) is not None]
+    wrong = sum(learner.is_wrong(word) for word in read)
+    bounds[name] = {
+      'n': len(read),
+      'differ': wrong,
+      'at_most': _upper(wrong, len(read)),
+    }
+  return bounds | {
+    'agreement': _agreement(learner.automaton, walker.world, legal)
+  }
+
+
+def _upper(hits: int, num: int) -> float:
+  """Upper bound of a share at CONFIDENCE (Clopper and Pearson, one-sided)."""
+  if hits >= num:
+    return 1.0
+  special = statistics.special()
+  return float(special.betaincinv(hits + 1, num - hits, CONFIDENCE))
+
+
+def _agreement(
+  automaton: Automaton, world: core.World, words: Sequence[Tokens]
+) -> dict[str, Any]:
+  """On which share of the sampler's mass the automaton is the world's.
+
+  A sequence counts where the accepted tokens are the legal ones after each of
+  its beginnings, from the first that a model is asked about; so does a place.
+  """
+  start = max(world.prompt_len, 1)
+  follows = [automaton.follow(word) for word in words]
+  states, right, total = world.init(len(words)), 0, 0
+  whole = np.ones(len(words), bool)
+  for k in range(max(map(len, words), default=0) + 1):
+    rows = [row for row, word in enumerate(words) if len(word) >= k]
+    if k:
+      tokens = np.array([words[row][k - 1] for row in rows], np.int32)
+      states[rows] = world.advance(states[rows], tokens)
+    for row, legal in zip(rows, world.legal(states[rows]), strict=True):
+      path = follows[row]
+      same = len(path) > k and path[k] >= 0
+      same = same and automaton.accepted[path[k]] == tuple(
+        np.flatnonzero(legal).tolist()
+      )
+      whole[row] &= same or k < start
+      right, total = right + (same and k >= start), total + (k >= start)
+  share = float(whole.mean()) if len(words) else 0.0
+  low, high = statistics.proportion(share, len(words))
+  return {
+    'n': len(words),
+    'value': share,
+    'low': float(low),
+    'high': float(high),
+    'positions': right / max(total, 1),
+  }
+
+
+def _differences(
+  world: core.World,
+  truth: implied.Truth,
+  automaton: Automaton,
+  comparison: implied.Comparison,
+) -> dict[str, Any]:
+  """The comparison by names, for a file."""
+  names, vocab = truth.names, world.vocab
+  separators = implied.Separators(truth.automaton, len(vocab))
+  merged = []
+  for group in comparison.merged:
+    suffix = separators.suffix(*group[:2])
+    merged.append(
+      {
+        'states': [names[state] for state in group],
+        'told_apart_by': ' '.join(vocab[token] for token in suffix),
+      }
+    )
+  first = None
+  if comparison.first is not None:
+    first = ' '.join(vocab[token] for token in comparison.first)
+  return {
+    'world_states': len(names),
+    'states_met': len(comparison.pairs),
+    'equal': comparison.first is None and not automaton.unexplored,
+    'distance': comparison.distance,
+    'first_difference': first,
+    'pairs': comparison.told_apart[1],
+    'told_apart': comparison.told_apart[0],
+    'suffix_lengths': comparison.lengths,
+    'merged': merged,
+    'split': {names[k]: num for k, num in comparison.split.items()},
+    'edges': [
+      {
+        'state': names[edge.state],
+        'token': vocab[edge.token],
+        'kind': edge.kind,
+        'always': edge.always,
+        'to': [names[head] for head in edge.heads],
+      }
+      for edge in comparison.edges
+    ],
+  }
+
+
+def lines(summary: dict[str, Any]) -> list[str]:
+  """A summary for people to read."""
+  known = 'world_states' in summary
+  theirs = f'; the world has {summary["world_states"]}' if known else ''
+  told = [
+    f'states {summary["states"]}{theirs}',
+    f'queries {summary["queries"]:,} in {summary["rounds"]} rounds, words of '
+    f'at most {summary["depth"]} tokens',
+  ]
+  if summary['stopped']:
+    told.append(
+      f'{summary["stopped"]}: {summary["unexplored"]} edges are unexplored'
+    )
+  for name, words in WALKS.items():
+    bound = summary[name]
+    told.append(
+      f'{words}: {bound["differ"]} of {bound["n"]} differ from the automaton, '
+      f'with {CONFIDENCE:.0%} confidence at most {bound["at_most"]:.2%} of all'
+    )
+  share = summary['agreement']
+  told.append(
+    f'agrees with the world on {share["value"]:.3f} [{share["low"]:.3f}, '
+    f'{share["high"]:.3f}] of its sequences, {share["positions"]:.4f} of their '
+    'places'
+  )
+  return [*told, *(_told(summary) if known else [summary['not_compared']])]
+
+
+def _told(summary: dict[str, Any]) -> list[str]:
+  """Lines on the differences."""
+  told = []
+  if summary['first_difference'] is None:
+    told.append('distance 0: no word is legal that is not accepted, or reverse')
+  else:
+    size = len(summary['first_difference'].split())
+    told.append(
+      f'distance {summary["distance"]:.4g} = 2^-{size}: the same tokens follow '
+      f'all words of fewer than {size} tokens, and others follow '
+      f'{summary["first_difference"]!r}'
+    )
+  told.append(
+    f'pairs of states told apart {summary["told_apart"]} of {summary["pairs"]}'
+  )
+  if summary['suffix_lengths']:
+    theirs, mine = summary['suffix_lengths']
+    told[-1] += (
+      f', by suffixes of {mine:.2f} tokens in the mean; the world needs '
+      f'{theirs:.2f}'
+    )
+  kinds = {
+    'merged': [
+      f'{" | ".join(x["states"][:SHOWN])}; in the world '
+      f'{x["told_apart_by"]!r} tells them apart'
+      for x in summary['merged']
+    ],
+    'split': [f'{k} into {n}' for k, n in summary['split'].items()],
+    'missing': [_edge(x) for x in summary['edges'] if x['kind'] == 'missing'],
+    'extra': [_edge(x) for x in summary['edges'] if x['kind'] == 'extra'],
+  }
+  for kind, items in kinds.items():
+    told.append(f'{kind} {len(items)}')
+    told += [f'  {item}' for item in items[:SHOWN]]
+    if len(items) > SHOWN:
+      told.append(f'  and {len(items) - SHOWN} more')
+  return told
+
+
+def _edge(edge: dict[str, Any]) -> str:
+  often = '' if edge['always'] else ', after some words'
+  to = f' to {" | ".join(edge["to"][:SHOWN])}' if edge['to'] else ''
+  return f'{edge["token"]!r} from {edge["state"]}{to}{often}'

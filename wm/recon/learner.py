@@ -1,0 +1,391 @@
+"""Learns the minimal automaton of a model's accepted tokens, by queries.
+
+A word is in the model's language if each of its tokens is accepted after those
+before it. One forward pass of a word therefore answers all of its beginnings,
+and all next tokens of each at once: the automaton is learned as a Moore machine
+whose output is the set of accepted next tokens, and a query is a word.
+
+Words are told apart by their answers to suffixes, in a discrimination tree
+(Kearns and Vazirani 1994); a counterexample gives one suffix more (Rivest and
+Schapire 1993). All queries of a level of the tree go through the model
+together.
+
+    ''            accepted after the word itself
+     +- {a, b}    state 0
+     +- {end}     'a'       what is accepted after the word and 'a'
+                   +- {b}   state 1
+                   +- {}    state 2
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import accept as rules
+from wm.core.predictor import Tokens
+from wm.runtime import files, progress
+
+BATCH = 512  # Words of a forward pass, and of a part that a killed run keeps.
+# Outputs are ascending tokens. A word that is not in the language has another.
+REJECTED: Tokens = (core.DEAD,)
+# Where an edge of an automaton leads whose end was not asked for.
+UNEXPLORED = -2
+# A word's answers on its way down the tree, or all that it allows.
+Key = tuple[Any, ...]
+
+
+class Automaton(NamedTuple):
+  """A Moore machine over accepted next tokens, state 0 first.
+
+  Attributes:
+    access: a word that leads to each state.
+    accepted: the tokens accepted in each state, ascending.
+    heads: accepted token -> next state, or UNEXPLORED.
+  """
+
+  access: list[Tokens]
+  accepted: list[Tokens]
+  heads: list[dict[int, int]]
+
+  @property
+  def unexplored(self) -> int:
+    """Edges whose end is not known."""
+    return sum([*edges.values()].count(UNEXPLORED) for edges in self.heads)
+
+  def follow(self, word: Tokens) -> list[int]:
+    """States from state 0 on; ends with DEAD or UNEXPLORED where one is met."""
+    states = [0]
+    for token in word:
+      states.append(self.heads[states[-1]].get(token, core.DEAD))
+      if states[-1] < 0:
+        break
+    return states
+
+  def table(self, vocab_size: int) -> np.ndarray:
+    """[S, V] int32 next states, DEAD where a token is not accepted."""
+    table = np.full((len(self.heads), vocab_size), core.DEAD, np.int32)
+    for state, edges in enumerate(self.heads):
+      table[state, [*edges]] = [*edges.values()]
+    return table
+
+
+class Teacher:
+  """Answers what a model accepts after words; remembers every answer.
+
+  The first tokens, up to a prompt's end or one, are the world's: models say
+  nothing before them. Nothing is accepted after the end of a sequence.
+
+  Attributes:
+    depth: longest word; what is accepted after so many tokens is not asked.
+    budget: most queries.
+    queries: words that went through the model.
+  """
+
+  def __init__(
+    self,
+    predictor: core.Predictor,
+    world: core.World,
+    accept: rules.Accept,
+    *,
+    depth: int,
+    budget: int,
+  ) -> None:
+    """accept: the rule by which a token is accepted."""
+    self._predictor, self._world, self._accept = predictor, world, accept
+    self._start = max(world.prompt_len, 1)
+    self.depth, self.budget, self.queries = depth, budget, 0
+    self._answers: dict[Tokens, Tokens] = {}
+    first = world.legal(world.init(1))[0]
+    self._answers[()] = tuple(np.flatnonzero(first).tolist())
+
+  def known(self, word: Tokens) -> Tokens | None:
+    """What is accepted after a word; REJECTED; None if it is not known."""
+    answer = self._answers.get(word)
+    if answer is not None:
+      return answer
+    # A word is rejected as soon as one of its beginnings is.
+    for size in range(len(word)):
+      before = self._answers.get(word[:size])
+      if before is None:
+        return None
+      if word[size] not in before:
+        return self._answers.setdefault(word, REJECTED)
+    if len(word) == self.depth and self._has_ended(word):
+      return self._answers.setdefault(word, ())
+    return None
+
+  def _has_ended(self, word: Tokens) -> bool:
+    """Does nothing follow a word of the language by the world's rules?"""
+    if self._world.end != core.DEAD:
+      return word[-1] == self._world.end
+    steps, states = self._world.walk(
+      self._world.init(1), np.array([word]), np.array([len(word)])
+    )
+    return bool(steps[0] == len(word) and self._world.over(states)[0])
+
+  def answers(self, words: Iterable[Tokens]) -> list[Tokens | None]:
+    """`known` of each word, asked first as far as depth and budget allow."""
+    words = [*words]
+    # Whether a word of full length has ended is seen from the one before it.
+    asked = sorted({w[: self.depth - 1] for w in words if self._is_open(w)})
+    # Of words that begin alike the longest answers for all.
+    asked = [
+      word
+      for word, after in itertools.pairwise([*asked, ()])
+      if after[: len(word)] != word
+    ][: max(self.budget - self.queries, 0)]
+    for start in range(0, len(asked), BATCH):
+      self._ask(asked[start : start + BATCH])
+      progress.report(self.queries, self.budget)
+    return [self.known(word) for word in words]
+
+  def _is_open(self, word: Tokens) -> bool:
+    return self.known(word) is None and (
+      self.known(word[: self.depth - 1]) is None
+    )
+
+  def _ask(self, words: Sequence[Tokens]) -> None:
+    """One forward pass of some words."""
+    lengths = np.array([len(word) for word in words], np.int32)
+    tokens = np.full((len(words), int(lengths.max())), core.PAD, np.int32)
+    for row, word in enumerate(words):
+      tokens[row, : len(word)] = word
+    self.queries += len(words)
+    (packed,) = files.part(
+      files.hash_of([tokens, lengths]), lambda: (self._masks(tokens, lengths),)
+    )
+    # Few sets differ: each is listed once.
+    sets, which = np.unique(
+      packed.reshape(-1, packed.shape[-1]), axis=0, return_inverse=True
+    )
+    size = len(self._world.vocab)
+    bits = np.unpackbits(sets, axis=1, count=size)
+    listed = [tuple(np.flatnonzero(row).tolist()) for row in bits]
+    rows = which.reshape(tokens.shape).tolist()
+    for word, row in zip(words, rows, strict=True):
+      for size in range(1, len(word) + 1):
+        if word[size - 1] not in self._answers[word[: size - 1]]:
+          break  # `known` rejects the rest.
+        self._answers.setdefault(word[:size], listed[row[size - 1]])
+
+  def _masks(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, L, V / 8] uint8 packed sets accepted after each token."""
+    world = self._world
+    masks = np.zeros((*tokens.shape, len(world.vocab)), bool)
+    for rows, log_probs in core.predictor.log_probs_by_rows(
+      self._predictor, tokens, lengths
+    ):
+      array = np.asarray(log_probs)
+      masks[rows, : array.shape[1]] = self._accept.mask(array)
+    states, over = world.init(len(tokens)), np.zeros(len(tokens), bool)
+    for k in range(tokens.shape[1]):
+      states = world.advance(states, tokens[:, k])
+      if world.end == core.DEAD:
+        over = world.over(states)
+      else:
+        over |= tokens[:, k] == world.end
+      masks[over, k] = False
+      if k + 1 < self._start:
+        masks[:, k] = world.legal(states)
+    masks[..., core.PAD] = False
+    return np.packbits(masks, axis=-1)
+
+
+class Tree:
+  """Tells words apart by suffixes that counterexamples gave."""
+
+  def __init__(self) -> None:
+    self._suffixes: dict[Key, Tokens] = {(): ()}
+
+  def keys(self, teacher: Teacher, words: Sequence[Tokens]) -> list[Key | None]:
+    """The leaf of each word; None where the teacher does not say."""
+    keys: list[Key | None] = [()] * len(words)
+    rows = [*range(len(words))]
+    while rows:
+      inner = [(row, key) for row in rows if (key := keys[row]) is not None]
+      asked = [words[row] + self._suffixes[key] for row, key in inner]
+      rows = []
+      for (row, key), answer in zip(inner, teacher.answers(asked), strict=True):
+        keys[row] = None if answer is None else (*key, answer)
+        if keys[row] in self._suffixes:
+          rows.append(row)
+    return keys
+
+  def split(self, leaf: Key, suffix: Tokens) -> None:
+    """Makes a leaf a node that tells words apart by their answers to it."""
+    self._suffixes[leaf] = suffix
+
+
+class Tails:
+  """Merges words after which the same words of up to k tokens are accepted."""
+
+  def __init__(self, k: int) -> None:
+    """k: at least 1 (k-tails, Biermann and Feldman 1972)."""
+    self._k = k
+
+  def keys(self, teacher: Teacher, words: Sequence[Tokens]) -> list[Key | None]:
+    """All that is accepted after each word; None if that is not known."""
+    keys: list[Key | None] = [()] * len(words)
+    level: list[tuple[int, Tokens]] = [(row, ()) for row in range(len(words))]
+    for _ in range(self._k):
+      answers = teacher.answers([words[row] + tail for row, tail in level])
+      longer = []
+      for (row, tail), answer in zip(level, answers, strict=True):
+        key = keys[row]
+        if answer is None or key is None:
+          keys[row] = None
+          continue
+        keys[row] = (*key, (tail, answer))
+        longer += [(row, (*tail, token)) for token in answer]
+      level = longer
+    return keys
+
+
+class Learner:
+  """A hypothesis that is closed: each edge leads to a state, or is unexplored.
+
+  Attributes:
+    most: states at most; edges to further ones are unexplored.
+    automaton: the hypothesis.
+  """
+
+  def __init__(self, teacher: Teacher, classes: Tree | Tails, most: int):
+    """classes: what tells words apart."""
+    self._teacher, self._classes, self.most = teacher, classes, most
+    self._states: dict[Key, int] = {}
+    self.automaton = Automaton([], [], [])
+    self._close([(core.DEAD, core.DEAD)])
+
+  @property
+  def full(self) -> bool:
+    """Are there as many states as there may be?"""
+    return len(self._states) >= self.most
+
+  def _close(self, edges: list[tuple[int, int]]) -> None:
+    """Finds where edges (state, token) lead; the edge to state 0 is (-1, -1).
+
+    New states have edges of their own, which are followed too.
+    """
+    access, _, heads = self.automaton
+    while edges:
+      words = [
+        (*access[state], token) if state >= 0 else () for state, token in edges
+      ]
+      keys = self._classes.keys(self._teacher, words)
+      new: list[tuple[int, int]] = []
+      for (state, token), word, key in zip(edges, words, keys, strict=True):
+        head = self._states.get(key, UNEXPLORED) if key else UNEXPLORED
+        if key and head == UNEXPLORED and not self.full:
+          head = self._add(key, word)
+          new += [(head, after) for after in self.automaton.accepted[head]]
+        if state >= 0:
+          heads[state][token] = head
+      edges = new
+
+  def _add(self, key: Key, word: Tokens) -> int:
+    """A new state that a word leads to."""
+    accepted = self._teacher.known(word)
+    assert accepted is not None  # Every key begins with this answer.
+    self.automaton.access.append(word)
+    self.automaton.accepted.append(accepted)
+    self.automaton.heads.append({})
+    return self._states.setdefault(key, len(self._states))
+
+  def wrong_at(self, word: Tokens) -> int | None:
+    """Tokens before the first difference from what is known of a word."""
+    accepted = self.automaton.accepted
+    for size, state in enumerate(self.automaton.follow(word)):
+      if state < 0:
+        return None  # Not accepted by both, or unexplored.
+      answer = self._teacher.known(word[:size])
+      if answer is None:
+        return None
+      if answer != accepted[state]:
+        return size
+    return None
+
+  def is_wrong(self, word: Tokens) -> bool:
+    """Is the hypothesis wrong about a word, or leaves it unexplored?"""
+    unexplored = self.automaton.follow(word)[-1] == UNEXPLORED
+    return unexplored or self.wrong_at(word) is not None
+
+  def refine(self, word: Tokens) -> bool:
+    """Splits a state by a word after which the hypothesis is wrong.
+
+    Returns:
+      False if there is no room for a state more, or within the depth nothing
+      shows which state is to be split.
+    """
+    if self.full or not isinstance(self._classes, Tree):
+      return False
+    states, access = self.automaton.follow(word), self.automaton.access
+    # After the access word of the state that the hypothesis is in at each
+    # place, and the rest: the answers change where a state is wrong.
+    answers = self._teacher.answers(
+      access[state] + word[size:] for size, state in enumerate(states)
+    )
+    for size in range(len(word) - 1, -1, -1):
+      before, after = answers[size : size + 2]
+      if before != after and before is not None and after is not None:
+        self._split(
+          states[size], states[size + 1], word[size:], (before, after)
+        )
+        return True
+    return False
+
+  def _split(
+    self, tail: int, head: int, rest: Tokens, answers: tuple[Tokens, Tokens]
+  ) -> None:
+    """Splits the state that the edge from `tail` by rest[0] leads to.
+
+    answers: to rest[1:] after this edge, and after the state's access word.
+    """
+    assert isinstance(self._classes, Tree)
+    leaf = next(key for key, state in self._states.items() if state == head)
+    self._classes.split(leaf, rest[1:])
+    del self._states[leaf]
+    self._states[(*leaf, answers[1])] = head
+    word = (*self.automaton.access[tail], rest[0])
+    new = self._add((*leaf, answers[0]), word)
+    # Every edge into the old state may lead to the new one.
+    again = [
+      (state, token)
+      for state, edges in enumerate(self.automaton.heads)
+      for token, after in edges.items()
+      if after == head
+    ]
+    self._close([*again, *((new, t) for t in self.automaton.accepted[new])])
+
+
+def learn(
+  learner: Learner,
+  teacher: Teacher,
+  rounds: Callable[[int, Automaton], Sequence[Tokens] | None],
+) -> int:
+  """Refines a hypothesis until a round of words shows nothing wrong with it.
+
+  rounds: the words of a round, from 0 on, by number and hypothesis; None after
+    the last.
+
+  Returns:
+    Rounds, the last one included.
+  """
+  for number in range(2**31):
+    words = rounds(number, learner.automaton)
+    if words is None:
+      return number
+    teacher.answers(words)
+    refined = False
+    for word in words:
+      while (size := learner.wrong_at(word)) is not None:
+        if not learner.refine(word[:size]):
+          break
+        refined = True
+    if not refined and number:
+      return number + 1
+  return 0
