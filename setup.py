@@ -82,12 +82,14 @@ setuptools.setup(
     'tpu': ['jax[tpu]>=0.10.2'],
     'torch': ['torch>=2.6', 'transformers>=4.56'],
     'bench': [
+      'aalpy>=2.0',
       'rustworkx>=0.15',
       'pgx>=2.6',
       'rust-chess>=0.4',
       'pyoperon>=0.6',
     ],
     'test': [
+      'aalpy>=2.0',
       'pytest>=8',
       'pytest-xdist>=3.6',
       'setuptools>=70.1',

@@ -36,6 +36,7 @@ GOOD: dict[str, dict[str, Any]] = {
   'count': {'world': LINE},
   'classes': {'world': LINE},
   'recovery': {'source': 'uniform()', 'world': LINE, 'depth': 3},
+  'extract': {'source': 'uniform()', 'world': LINE},
   'model_boundary': {
     'source': 'uniform()',
     'world': LINE,
@@ -108,6 +109,15 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'atlas': {'limits': ([], [5], ['x'], 5, [(0, 1)], [(4, -1.0)])},
   'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
   'recovery': {'most': (0, 'x')},
+  'extract': {
+    'accept': ('nope', 5),
+    'depth': (-1, 1, 13, 'x'),
+    'most': (0, 'x', None),
+    'out': (5, ''),
+    'queries': (99, 'x'),
+    'tails': (-1, 'x'),
+    'walks': (0, 2.5),
+  },
   'classes': {'most': (0, 'x')},
   'count': {'state': (5, 'x', b'1')},
   'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'given': (5, None)},

@@ -14,6 +14,7 @@ GOOD: dict[str, dict[str, str]] = {
   'boundary': {'world': LINE, 'first': '1', 'second': '2'},
   'count': {'world': LINE},
   'explore': {'world': WORLD, 'model': 'uniform()'},
+  'extract': {'world': LINE, 'model': 'uniform()'},
   'fetch_map': {'out': 'new', 'map_file': 'm.osm'},
   'film': {'out': 'new', 'world': 'orbits()', 'model': 'uniform()'},
   'import_gpt2': {'world': LINE, 'weights': 'w.pt', 'out': 'new'},
@@ -50,6 +51,7 @@ COUNT = ('0', '-3', '2.5', 'ten', '', LONG)
 ONES = {  # Flags of whole numbers that are at least 1.
   'boundary': ('depth',),
   'count': ('depth',),
+  'extract': ('most_states', 'walks'),
   'film': ('systems',),
   'miniature': ('seeds', 'jobs'),
   'reconstruct': ('num_samples', 'max_degree'),
@@ -75,6 +77,13 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'run': ('gone', '', SURROGATE),
     'accept': ('nope', 'epsilon(2)'),
     'open': ('nope', 'prefix=nowhere', 'from=1', SURROGATE, LONG),
+  },
+  'extract': {
+    'accept': ('nope', 'epsilon(2)'),
+    'longest_word': ('-1', '1', '13', 'x'),
+    'out': (' ', 'm.osm', 'm.osm/inner'),
+    'queries': ('99', '1e9', 'x'),
+    'tails': ('-1', '101', 'x'),
   },
   'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
   'ingest': {

@@ -87,6 +87,8 @@ def results() -> Iterator[Case]:
     ),
     'summary a list': (put('scored/summary.json', '[]'),),
     'summary pipe': (fifo('scored/summary.json'),),
+    'extraction a list': (put('scored/extraction.json', '[]'),),
+    'extraction words': (put('scored/extraction.json', '{"states": "x"}'),),
     'coverage a list': (put('scored/coverage.json', '[1]'),),
     'coverage words': (put('scored/coverage.json', '{"data": 4}'),),
   }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.library.loading import Source, load_predictor
+from wm.library.loading import Source, loaded_predictor
 from wm.options import check, takes
 from wm.options.calls import Loading, Path
 from wm.options.extraction import Extraction
@@ -58,7 +58,7 @@ def extract(
       has no words of `depth` tokens.
   """
   check(learning)
-  loaded = load_predictor(source, world, loading=loading)
+  loaded, _ = loaded_predictor(source, world, loading)
   loaded.check()
   rule = registry.resolve('accept', accept)
   if out is None:

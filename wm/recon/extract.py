@@ -107,8 +107,7 @@ def extract(
 ) -> Extracted:
   """Learns, bounds and compares the automaton; see `wm.extract`."""
   predictor, world = loaded.predictor, loaded.world
-  if not isinstance(predictor, core.Predictor):
-    raise core.InputError(f'{loaded.name} names states, and no next tokens')
+  assert isinstance(predictor, core.Predictor)  # The caller's check.
   if isinstance(predictor, core.QueryModel):
     raise core.InputError(
       f'{loaded.name} only answers yes or no; expected a model that gives the '
@@ -207,7 +206,7 @@ def _depth(loaded: scoring.Loaded, depth: int) -> int:
 
 
 def _stopped(learner: Learner, spent: bool) -> str:
-  if learner.full and learner.automaton.unexplored:
+  if learner.blocked:
     return f'the budget of {learner.most} states is used up'
   return 'the budget of queries is used up' if spent else ''
 

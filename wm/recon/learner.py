@@ -110,7 +110,8 @@ class Teacher:
       return answer
     # A word is rejected as soon as one of its beginnings is.
     for size in range(len(word)):
-      before = self._answers.get(word[:size])
+      known = self.known if size == self.depth else self._answers.get
+      before = known(word[:size])
       if before is None:
         return None
       if word[size] not in before:
@@ -252,19 +253,20 @@ class Learner:
   Attributes:
     most: states at most; edges to further ones are unexplored.
     automaton: the hypothesis.
+    blocked: a further state was needed.
   """
 
   def __init__(self, teacher: Teacher, classes: Tree | Tails, most: int):
     """classes: what tells words apart."""
     self._teacher, self._classes, self.most = teacher, classes, most
     self._states: dict[Key, int] = {}
-    self.automaton = Automaton([], [], [])
+    self.automaton, self.blocked = Automaton([], [], []), False
     self._close([(core.DEAD, core.DEAD)])
 
-  @property
-  def full(self) -> bool:
-    """Are there as many states as there may be?"""
-    return len(self._states) >= self.most
+  def _has_room(self) -> bool:
+    """May there be a state more? Notes it if not."""
+    self.blocked |= len(self._states) >= self.most
+    return len(self._states) < self.most
 
   def _close(self, edges: list[tuple[int, int]]) -> None:
     """Finds where edges (state, token) lead; the edge to state 0 is (-1, -1).
@@ -280,7 +282,7 @@ class Learner:
       new: list[tuple[int, int]] = []
       for (state, token), word, key in zip(edges, words, keys, strict=True):
         head = self._states.get(key, UNEXPLORED) if key else UNEXPLORED
-        if key and head == UNEXPLORED and not self.full:
+        if key and head == UNEXPLORED and self._has_room():
           head = self._add(key, word)
           new += [(head, after) for after in self.automaton.accepted[head]]
         if state >= 0:
@@ -321,7 +323,7 @@ class Learner:
       False if there is no room for a state more, or within the depth nothing
       shows which state is to be split.
     """
-    if self.full or not isinstance(self._classes, Tree):
+    if not isinstance(self._classes, Tree) or not self._has_room():
       return False
     states, access = self.automaton.follow(word), self.automaton.access
     # After the access word of the state that the hypothesis is in at each

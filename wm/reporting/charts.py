@@ -490,6 +490,8 @@ class Picture(NamedTuple):
     """Does it have several panels?"""
     if self.chart is not None:
       return 'concat' in self.chart
+    if self.name.endswith('.svg'):
+      return True
     # A PNG begins with 16 bytes of signature, length and type.
     return int.from_bytes(self.image[16:20], 'big') > 1000
 

@@ -61,6 +61,18 @@ _EXPOSURE = {
 _SUMMARY = {'failed': int}
 _RATES = {'illegal_directions', 'failed_routes'}
 _RATE = {'n': int, **dict.fromkeys(('value', 'low', 'high'), _NUMBER)}
+# What is read of an extraction; without the world's states it has no more.
+_EXTRACTION = {
+  **dict.fromkeys(('states', 'unexplored', 'queries', 'depth'), int),
+  **dict.fromkeys(('world_walks', 'model_walks', 'agreement'), dict),
+}
+_COMPARED = {
+  **dict.fromkeys(('world_states', 'pairs', 'told_apart'), int),
+  **dict.fromkeys(('merged', 'edges'), list),
+  'split': dict,
+  'distance': _NUMBER,
+}
+_BOUND = {'n': int, 'differ': int, 'at_most': _NUMBER}
 # What the values of an entry's dictionaries are.
 _HELD = {'unmeasured': int, 'counts': int, 'where': str | int | float}
 _MOST = 1e100  # Sums and differences of greater numbers may be infinite.
@@ -78,6 +90,7 @@ class Run:
     breakdown: entries of subsets of trials, from breakdown.json.
     curve: training metrics by step, from metrics.jsonl.
     summary: the reconstruction's summary.json, or None.
+    extraction: the implied automaton's extraction.json, or None.
     training: what the run in the folder was trained by, from train.run.json;
       {} where there was none.
     seeds: training seeds, where several are put together.
@@ -93,6 +106,7 @@ class Run:
   breakdown: list[Entry]
   curve: list[dict[str, float]]
   summary: dict[str, Any] | None
+  extraction: dict[str, Any] | None = None
   training: dict[str, Any] = dataclasses.field(default_factory=dict)
   seeds: tuple[int | None, ...] = ()
   trained: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -253,6 +267,14 @@ def _summary(path: pathlib.Path) -> dict[str, Any]:
   return summary
 
 
+def _extraction(path: pathlib.Path) -> dict[str, Any]:
+  value = _object(path, _EXTRACTION, _COMPARED)
+  for name in ('world_walks', 'model_walks'):
+    files.record(value[name], f'{path}: {name}', _BOUND)
+  files.record(value['agreement'], f'{path}: agreement', _RATE)
+  return value
+
+
 def load(folder: str | pathlib.Path) -> Run:
   """Loads the results in a run's folder; raises InputError if there are
   none.
@@ -283,6 +305,7 @@ def _load(folder: pathlib.Path) -> Run:
     optional('breakdown.json', _entries) or [],
     optional('metrics.jsonl', _lines) or [],
     optional('summary.json', _summary),
+    optional('extraction.json', _extraction),
     optional('train.run.json', _object) or {},
     trained=optional('train.json', _trained) or {},
     exposure=optional('exposure.json', _exposure) or {},

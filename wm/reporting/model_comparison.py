@@ -514,3 +514,46 @@ def _wording(entry: Entry) -> tuple[str, Mapping[str, Any]] | None:
     f'{key}={value!r}' for key, value in arguments.items() if key not in fields
   )
   return f'{name}({rest})', fields
+
+
+def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
+  """Tables the automata that models imply beside the world's; None if no run
+  has one.
+  """
+  rows = []
+  for run, label in zip(runs, tables.labels(runs), strict=True):
+    if (about := run.extraction) is None:
+      continue
+    agreement = about['agreement']
+    row = {
+      'model': label,
+      'states': f'{about["states"]}' + '+' * (about['unexplored'] > 0),
+      'of the world': str(about.get('world_states', '')),
+      'agrees on sequences': _rate(agreement),
+      'walks of the world wrong': _bound(about['world_walks']),
+      'walks of the model wrong': _bound(about['model_walks']),
+    }
+    if 'world_states' in about:
+      kinds = [edge.get('kind') for edge in about['edges']]
+      row |= {
+        'distance': f'{about["distance"]:.3g}',
+        'pairs told apart': f'{about["told_apart"]} of {about["pairs"]}',
+        'merged': str(len(about['merged'])),
+        'split': str(len(about['split'])),
+        'missing': str(kinds.count('missing')),
+        'extra': str(kinds.count('extra')),
+      }
+    rows.append(row)
+  if not rows:
+    return None
+  frame = pd.DataFrame(rows, dtype=object).fillna('')
+  return tables.Table('Implied automata', frame, tables.note('automata'))
+
+
+def _rate(rate: Mapping[str, Any]) -> str:
+  return f'{rate["value"]:.3f} [{rate["low"]:.3f}, {rate["high"]:.3f}]'
+
+
+def _bound(walks: Mapping[str, Any]) -> str:
+  """Walks that differ from an automaton, and at most how many of all do."""
+  return f'{walks["differ"]} of {walks["n"]} (at most {walks["at_most"]:.2%})'

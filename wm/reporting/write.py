@@ -316,6 +316,9 @@ def _sections(
       model_comparison.paired_table(together, frame),
     ),
     part('maps', 'Maps', paper_comparison.map_table(runs)),
+    part(
+      'automata', 'Implied automata', model_comparison.automaton_table(runs)
+    ),
   ]
   for metric in dict.fromkeys(frame.metric):
     sections.append(_metric_section(measured, metric, part))
@@ -400,7 +403,7 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
     charts.picture(name, caption, spec)._replace(part=part)
     for part, name, caption, spec in drawn
   ]
-  pictures += of_metrics
+  pictures += [*of_metrics, *_automata(runs)]
   taken: set[str] = set()
   written = []
   for picture in pictures:
@@ -435,6 +438,16 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       png = charts.to_png(figure)
       part = f'metric-{metric}'
       yield Picture(f'{spec}.png', f'{spec}: {words}', png, part=part)
+
+
+def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
+  """Yields the pictures of implied automata."""
+  for run, label in zip(runs, tables.labels(runs), strict=True):
+    path = run.folder / 'extraction.svg'
+    if run.extraction is not None and path.is_file():
+      name = f'automaton_{label}.svg'
+      caption = f"The automaton that {label} implies, on the world's own"
+      yield Picture(name, caption, path.read_bytes(), part='automata')
 
 
 def _rows(path: pathlib.Path, spec: str) -> list[dict[str, str]]:
