@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
+  Extraction,
   Planning,
   RouteSource,
   Scoring,
@@ -27,7 +28,6 @@ from wm.options.calls import (  # noqa: E402
   Sweeping,
   Units,
 )
-from wm.options.extraction import Extraction  # noqa: E402
 from wm.options.reconstruction import Reconstruction  # noqa: E402
 from wm.options.sampling import Sampling  # noqa: E402
 from wm.options.training import Training  # noqa: E402

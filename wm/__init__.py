@@ -79,10 +79,10 @@ _CALLS = {
   ),
   'library.coverage': ('Coverage', 'coverage'),
   'library.exact': (
-    *('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
+    *('boundary', 'classes', 'count', 'extract', 'model_boundary'),
+    'recovery',
   ),
   'library.explore': ('ExplorerPage', 'explore'),
-  'library.extraction': ('extract',),
   'library.film': ('film',),
   'library.loading': ('Run', 'load_predictor', 'make', 'wrap'),
   'library.report': (

@@ -19,11 +19,11 @@ from wm.library.coverage import coverage as coverage
 from wm.library.exact import boundary as boundary
 from wm.library.exact import classes as classes
 from wm.library.exact import count as count
+from wm.library.exact import extract as extract
 from wm.library.exact import model_boundary as model_boundary
 from wm.library.exact import recovery as recovery
 from wm.library.explore import ExplorerPage as ExplorerPage
 from wm.library.explore import explore as explore
-from wm.library.extraction import extract as extract
 from wm.library.film import film as film
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor

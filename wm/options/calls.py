@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
-from wm.options import Option, documented, option
+from wm.options import Option, check, documented, option
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -164,6 +164,42 @@ class RouteSource:
     "pairs with a path, or as a split of --world's sequences has them.",
     choices=('uniform', 'heldout', 'train'),
   )
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Extraction:
+  """How the automaton of a model's accepted tokens is learned."""
+
+  depth: int = option(
+    0,
+    'Longest word, in tokens; 0 is the longest sequence that world and model '
+    'have. What is accepted after so many tokens is not asked.',
+    flag='longest_word',
+    least=0,
+  )
+  most: int = option(
+    200, 'Most states of the automaton.', flag='most_states', least=1
+  )
+  queries: int = option(
+    10_000, 'Most words that the model reads.', least=100, most=10_000_000
+  )
+  walks: int = option(
+    500,
+    'Random walks of the world, and as many of the model, that test each '
+    'hypothesis, and fresh ones that bound how often the last one is wrong.',
+    least=1,
+  )
+  tails: int = option(
+    0,
+    'Merge words after which the same words of up to so many tokens are '
+    'accepted, instead of learning which suffixes tell them apart; 0 learns.',
+    least=0,
+    most=100,
+  )
+
+  def __post_init__(self) -> None:
+    check(self)
 
 
 @documented

@@ -18,9 +18,9 @@ from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.core.predictor import Tokens
 from wm.evaluation import scoring, statistics
-from wm.options.extraction import Extraction
-from wm.recon import implied, implied_picture
-from wm.recon.learner import Automaton, Learner, Tails, Teacher, Tree, learn
+from wm.options.calls import Extraction
+from wm.recon import implied
+from wm.recon.learner import MooreMachine, Learner, Tails, Teacher, Tree, learn
 from wm.runtime import files, progress, provenance
 from wm.worlds.base import svg
 
@@ -51,10 +51,10 @@ class Extracted:
     summary: what OUT/extraction.json holds: counts, bounds and differences.
   """
 
-  automaton: Automaton
+  automaton: MooreMachine
   world: core.World
   truth: implied.Truth | None
-  comparison: implied.Comparison | None
+  comparison: implied.Differences | None
   summary: dict[str, Any]
 
   def lines(self) -> list[str]:
@@ -66,7 +66,7 @@ class Extracted:
     title = f'the automaton that {name} implies'
     if self.truth is None or self.comparison is None:
       return svg.card(self.lines(), title)
-    return implied_picture.draw(self.world, self.truth, self.comparison, title)
+    return implied.draw(self.world, self.truth, self.comparison, title)
 
   def _repr_svg_(self) -> str:
     return self.picture()
@@ -228,12 +228,12 @@ class _Walker(NamedTuple):
 
   def legal(self, number: int) -> list[Tokens]:
     """Sequences of the world for round `number`."""
-    seed = int(basics.hash64(np.uint64(self.seed), number) % (1 << 31))
+    seed = int(basics.hash64(self.seed, number) % (1 << 31))
     sequences = self.world.sample(self.num, seed)
     lengths = np.minimum(sequences.lengths, self.room)
     return core.predictor.histories(sequences.tokens, lengths)
 
-  def accepted(self, number: int, automaton: Automaton) -> list[Tokens]:
+  def accepted(self, number: int, automaton: MooreMachine) -> list[Tokens]:
     """Walks of a hypothesis, uniform over the accepted tokens of each state.
 
     Up to the first difference between both they are walks of the model.
@@ -243,7 +243,7 @@ class _Walker(NamedTuple):
     return [_walk(automaton, row) for row in draws]
 
 
-def _walk(automaton: Automaton, draws: Sequence[float]) -> Tokens:
+def _walk(automaton: MooreMachine, draws: Sequence[float]) -> Tokens:
   """One walk: a uniform number for each of its tokens at most."""
   state, word = 0, list[int]()
   for draw in draws:
@@ -256,11 +256,11 @@ def _walk(automaton: Automaton, draws: Sequence[float]) -> Tokens:
 
 def _rounds(
   truth: implied.Truth | None, walker: _Walker, teacher: Teacher
-) -> Callable[[int, Automaton], Sequence[Tokens] | None]:
+) -> Callable[[int, MooreMachine], Sequence[Tokens] | None]:
   """Words that test hypotheses: the world's boundaries first, then walks."""
   width = len(walker.world.vocab)
 
-  def words(number: int, automaton: Automaton) -> Sequence[Tokens] | None:
+  def words(number: int, automaton: MooreMachine) -> Sequence[Tokens] | None:
     if number > ROUNDS or teacher.queries >= teacher.budget:
       return None
     if number or truth is None:
@@ -302,7 +302,7 @@ def _upper(hits: int, num: int) -> float:
 
 
 def _agreement(
-  automaton: Automaton, world: core.World, words: Sequence[Tokens]
+  automaton: MooreMachine, world: core.World, words: Sequence[Tokens]
 ) -> dict[str, Any]:
   """On which share of the sampler's mass the automaton is the world's.
 
@@ -340,8 +340,8 @@ def _agreement(
 def _differences(
   world: core.World,
   truth: implied.Truth,
-  automaton: Automaton,
-  comparison: implied.Comparison,
+  automaton: MooreMachine,
+  comparison: implied.Differences,
 ) -> dict[str, Any]:
   """The comparison by names, for a file."""
   names, vocab = truth.names, world.vocab
@@ -384,50 +384,50 @@ def _differences(
 
 def lines(summary: dict[str, Any]) -> list[str]:
   """A summary for people to read."""
-  known = 'world_states' in summary
-  theirs = f'; the world has {summary["world_states"]}' if known else ''
-  told = [
+  compared = 'world_states' in summary
+  theirs = f'; the world has {summary["world_states"]}' if compared else ''
+  text = [
     f'states {summary["states"]}{theirs}',
     f'queries {summary["queries"]:,} in {summary["rounds"]} rounds, words of '
     f'at most {summary["depth"]} tokens',
   ]
   if summary['stopped']:
-    told.append(
+    text.append(
       f'{summary["stopped"]}: {summary["unexplored"]} edges are unexplored'
     )
   for name, words in WALKS.items():
     bound = summary[name]
-    told.append(
+    text.append(
       f'{words}: {bound["differ"]} of {bound["n"]} differ from the automaton, '
       f'with {CONFIDENCE:.0%} confidence at most {bound["at_most"]:.2%} of all'
     )
   share = summary['agreement']
-  told.append(
+  text.append(
     f'agrees with the world on {share["value"]:.3f} [{share["low"]:.3f}, '
     f'{share["high"]:.3f}] of its sequences, {share["positions"]:.4f} of their '
     'places'
   )
-  return [*told, *(_told(summary) if known else [summary['not_compared']])]
+  return [*text, *(_told(summary) if compared else [summary['not_compared']])]
 
 
 def _told(summary: dict[str, Any]) -> list[str]:
   """Lines on the differences."""
-  told = []
+  text = []
   if summary['first_difference'] is None:
-    told.append('distance 0: no word is legal that is not accepted, or reverse')
+    text.append('distance 0: no word is legal that is not accepted, or reverse')
   else:
     size = len(summary['first_difference'].split())
-    told.append(
+    text.append(
       f'distance {summary["distance"]:.4g} = 2^-{size}: the same tokens follow '
       f'all words of fewer than {size} tokens, and others follow '
       f'{summary["first_difference"]!r}'
     )
-  told.append(
+  text.append(
     f'pairs of states told apart {summary["told_apart"]} of {summary["pairs"]}'
   )
   if summary['suffix_lengths']:
     theirs, mine = summary['suffix_lengths']
-    told[-1] += (
+    text[-1] += (
       f', by suffixes of {mine:.2f} tokens in the mean; the world needs '
       f'{theirs:.2f}'
     )
@@ -442,11 +442,11 @@ def _told(summary: dict[str, Any]) -> list[str]:
     'extra': [_edge(x) for x in summary['edges'] if x['kind'] == 'extra'],
   }
   for kind, items in kinds.items():
-    told.append(f'{kind} {len(items)}')
-    told += [f'  {item}' for item in items[:SHOWN]]
+    text.append(f'{kind} {len(items)}')
+    text += [f'  {item}' for item in items[:SHOWN]]
     if len(items) > SHOWN:
-      told.append(f'  and {len(items) - SHOWN} more')
-  return told
+      text.append(f'  and {len(items) - SHOWN} more')
+  return text
 
 
 def _edge(edge: dict[str, Any]) -> str:

@@ -7,6 +7,12 @@ accepted. The pairs of states that are met name the differences:
     one state of the world with two of the model     split
     a legal token that is not accepted in a pair     missing edge
     an accepted token that is not legal in a pair    extra edge
+
+In pictures black arrows are legal and accepted, dashed grey ones are legal and
+never accepted, red ones are accepted and illegal, as on the maps of implied
+streets (Vafa et al. 2024, figure 3). States of one fill are one state for the
+model; a state with a dashed ring is several. An automaton that is too large to
+be drawn is a table of its differences.
 """
 
 from __future__ import annotations
@@ -22,11 +28,11 @@ from wm import core
 from wm.core import capabilities
 from wm.core.predictor import Tokens
 from wm.kernels import dfa
-from wm.recon.learner import Automaton
-from wm.worlds.base import exact
+from wm.recon.learner import MooreMachine
+from wm.worlds.base import diagram, exact, svg
 
 MOST = 1000  # States of a world that is compared state by state.
-SHOWN = 3  # Members that the name of a state of the world lists.
+MEMBERS = 3  # Members that the name of a state of the world lists.
 
 
 class Truth(NamedTuple):
@@ -37,7 +43,7 @@ class Truth(NamedTuple):
     names: [S] of its states, several joined by ' = ' where they allow the same.
   """
 
-  automaton: Automaton
+  automaton: MooreMachine
   names: list[str]
 
 
@@ -50,8 +56,8 @@ def truth(world: core.World) -> Truth:
   names = []
   for row in range(len(first)):
     members = written[block == row].tolist()
-    more = [f'{len(members) - SHOWN} more'] * (len(members) > SHOWN)
-    names.append(' = '.join([*members[:SHOWN], *more]))
+    more = [f'{len(members) - MEMBERS} more'] * (len(members) > MEMBERS)
+    names.append(' = '.join([*members[:MEMBERS], *more]))
   heads = [
     {a + 1: int(block[row[a]]) for a in np.flatnonzero(row >= 0).tolist()}
     for row in delta[first]
@@ -62,7 +68,7 @@ def truth(world: core.World) -> Truth:
     for token, head in heads[state].items():
       access.setdefault(head, (*access[state], token))
   words = [access[state] for state in range(len(heads))]
-  return Truth(Automaton(words, [*map(tuple, heads)], heads), names)
+  return Truth(MooreMachine(words, [*map(tuple, heads)], heads), names)
 
 
 class Separators:
@@ -73,7 +79,7 @@ class Separators:
       from one state and not from the other; 0 where there is none.
   """
 
-  def __init__(self, automaton: Automaton, vocab_size: int) -> None:
+  def __init__(self, automaton: MooreMachine, vocab_size: int) -> None:
     self._table = automaton.table(vocab_size)
     legal = self._table != core.DEAD
     num = len(legal)
@@ -105,7 +111,7 @@ class Separators:
 
 
 def boundary_words(
-  automaton: Automaton, separators: Separators
+  automaton: MooreMachine, separators: Separators
 ) -> list[Tokens]:
   """Words that lead to each state and over each edge, and what tells it apart.
 
@@ -127,7 +133,7 @@ def boundary_words(
 
 
 @dataclasses.dataclass(frozen=True)
-class Edge:
+class DifferingEdge:
   """A difference at one token of a state of the world.
 
   Attributes:
@@ -147,7 +153,7 @@ class Edge:
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Differences:
   """See the head of the module.
 
   Attributes:
@@ -162,7 +168,7 @@ class Comparison:
   """
 
   pairs: Mapping[int, tuple[int, ...]]
-  edges: tuple[Edge, ...]
+  edges: tuple[DifferingEdge, ...]
   first: Tokens | None
   told_apart: tuple[int, int]
   lengths: tuple[float, float] | None
@@ -195,7 +201,9 @@ class Comparison:
     return {other: tuple(sorted(states)) for other, states in met.items()}
 
 
-def compare(model: Automaton, world: Automaton, vocab_size: int) -> Comparison:
+def compare(
+  model: MooreMachine, world: MooreMachine, vocab_size: int
+) -> Differences:
   """Compares both, as far as the model's automaton is explored."""
   words: dict[tuple[int, int], Tokens] = {(0, 0): ()}
   first, queue = None, [*words]
@@ -215,40 +223,43 @@ def compare(model: Automaton, world: Automaton, vocab_size: int) -> Comparison:
     # The model says nothing before the first token: its start is no class of
     # its own where it has another one for the world's first state.
     pairs[0] = pairs[0][1:] or pairs[0]
-  none = Comparison(pairs, (), first, (0, 0), None)
-  edges = _edges(model, world, none)
-  return dataclasses.replace(
-    none, edges=edges, **_apart(model, world, pairs, vocab_size)
+  met = Differences(pairs, (), first, (0, 0), None)
+  edges = _edges(model, world, met)
+  return Differences(
+    pairs, edges, first, *_apart(model, world, pairs, vocab_size)
   )
 
 
 def _edges(
-  model: Automaton, world: Automaton, met: Comparison
-) -> tuple[Edge, ...]:
+  model: MooreMachine, world: MooreMachine, met: Differences
+) -> tuple[DifferingEdge, ...]:
   """The edges that differ, of the world's states that are met."""
   back = met.backwards()
   edges = []
   for state, others in met.pairs.items():
     legal = {*world.accepted[state]}
     sets = [{*model.accepted[other]} for other in others]
-    for token in sorted(legal - set.intersection(*sets)):
-      always = token not in set.union(*sets)
-      edges.append(Edge(state, token, 'missing', always))
-    for token in sorted(set.union(*sets) - legal):
+    all_accept, any_accepts = sets[0].intersection(*sets), sets[0].union(*sets)
+    for token in sorted(legal - all_accept):
+      always = token not in any_accepts
+      edges.append(DifferingEdge(state, token, 'missing', always))
+    for token in sorted(any_accepts - legal):
       heads = {model.heads[other].get(token, core.DEAD) for other in others}
-      known = {tail for head in heads for tail in back.get(head, ())}
-      always = token in set.intersection(*sets)
-      edges.append(Edge(state, token, 'extra', always, tuple(sorted(known))))
+      tails = {tail for head in heads for tail in back.get(head, ())}
+      always = token in all_accept
+      edges.append(
+        DifferingEdge(state, token, 'extra', always, tuple(sorted(tails)))
+      )
   return tuple(edges)
 
 
 def _apart(
-  model: Automaton,
-  world: Automaton,
+  model: MooreMachine,
+  world: MooreMachine,
   pairs: Mapping[int, tuple[int, ...]],
   vocab_size: int,
-) -> dict[str, object]:
-  """`told_apart` and `lengths` of a Comparison."""
+) -> tuple[tuple[int, int], tuple[float, float] | None]:
+  """`told_apart` and `lengths` of a Differences."""
   states = [*pairs]
   others = [pairs[state][0] for state in states]
   rows, columns = np.triu_indices(len(states), 1)
@@ -259,4 +270,190 @@ def _apart(
   lengths = None
   if both.any():
     lengths = float(theirs[both].mean()), float(mine[both].mean())
-  return {'told_apart': (int(both.sum()), len(both)), 'lengths': lengths}
+  return (int(both.sum()), len(both)), lengths
+
+
+# Pictures.
+
+RIGHT = diagram.Stroke(svg.INK)
+MISSING = diagram.Stroke('#9aa1ab', ' stroke-dasharray="4 3"', svg.FAINT)
+EXTRA = diagram.Stroke(svg.HERE, '', svg.HERE)
+LOOKS = {'right': RIGHT, 'missing': MISSING, 'extra': EXTRA}
+# Of states that are one for the model: yellow, blue, green, violet, orange.
+FILLS = '#f6dc85', '#a9cdf0', '#b5dfb9', '#d9bfe8', '#f3c19d'
+UNMET = svg.LINE  # Of a state that the model never gets to.
+APART = 24  # Pixels between arrows of different kinds.
+STUB = 46  # Pixels of an arrow that leads to none of the world's states.
+LISTED = 20  # Lines of a table of differences.
+
+# (tail, head, kind) -> token strings; head DEAD is none of the world's states.
+Arrows = dict[tuple[int, int, str], list[str]]
+
+
+def draw(
+  world: core.World, truth: Truth, comparison: Differences, title: str
+) -> str:
+  """SVG of the world's minimal automaton, and where the model's differs."""
+  final = _final(world, truth)
+  arrows = _arrows(world, truth, comparison, final)
+  inside = tuple(
+    dict.fromkeys((tail, head) for tail, head, _ in arrows if head >= 0)
+  )
+  states = [k for k in range(len(truth.names)) if k != final]
+  place = {state: row for row, state in enumerate(states)}
+  pairs = tuple((place[tail], place[head]) for tail, head in inside)
+  at = diagram.places(len(states), pairs)
+  if not at:
+    return _table(world, truth, comparison, title)
+  parts = [diagram.heads(diagram.PLAIN, *LOOKS.values()), diagram.start(at[0])]
+  for (tail, head, kind), symbols in arrows.items():
+    ends = place[tail], place.get(head, core.DEAD)
+    parts += _arrow(at, ends, kind, symbols, pairs)
+  fills = _fills(comparison, final)
+  for state in states:
+    parts += _circle(world, truth, comparison, at[place[state]], state, fills)
+  width, height = (max(axis) + diagram.MARGIN for axis in zip(*at, strict=True))
+  notes = _notes(truth, comparison, fills)
+  parts.append(svg.text(10, 20, title, more=svg.BOLD))
+  parts += [
+    svg.text(10, height + 16 + 18 * k, note, size=12, fill=svg.FAINT)
+    for k, note in enumerate(notes)
+  ]
+  wide = max([width, *(20 + 6.5 * len(note) for note in [*notes, title])])
+  return svg.picture(wide, height + 16 + 18 * len(notes), parts, title)
+
+
+def _final(world: core.World, truth: Truth) -> int:
+  """The state that only the end token leads to; DEAD without one."""
+  if world.end != core.DEAD:
+    for heads in truth.automaton.heads:
+      if world.end in heads:
+        return heads[world.end]
+  return core.DEAD
+
+
+def _arrows(
+  world: core.World, truth: Truth, comparison: Differences, final: int
+) -> Arrows:
+  """All arrows but those of the end token, which is a ring."""
+  kinds = {(e.state, e.token): e for e in comparison.edges}
+  arrows: Arrows = {}
+  for state, heads in enumerate(truth.automaton.heads):
+    for token, head in heads.items():
+      edge = kinds.get((state, token))
+      kind = 'missing' if edge and edge.always else 'right'
+      if token != world.end and head != final:
+        key = state, head, kind
+        arrows.setdefault(key, []).append(world.vocab[token])
+  for edge in comparison.edges:
+    if edge.kind == 'extra' and edge.token != world.end:
+      inside = [head for head in edge.heads if head != final]
+      key = edge.state, inside[0] if inside else core.DEAD, 'extra'
+      arrows.setdefault(key, []).append(world.vocab[edge.token])
+  return arrows
+
+
+def _arrow(
+  at: diagram.Places,
+  ends: tuple[int, int],
+  kind: str,
+  symbols: list[str],
+  pairs: tuple[tuple[int, int], ...],
+) -> list[str]:
+  (tail, head), look = ends, LOOKS[kind]
+  if head == core.DEAD:
+    x, y = at[tail]
+    low, below = y + diagram.RADIUS, y + diagram.RADIUS + STUB
+    return [
+      diagram.path(f'M{x + 8:g} {low:g}L{x + 22:g} {below:g}', look),
+      diagram.label((x + 30, below + 4), symbols, look),
+    ]
+  back = tail != head and (head, tail) in pairs
+  bend = [*LOOKS].index(kind) * APART + diagram.BEND * back
+  middle = diagram.label_place(at, tail, head, bend)
+  return [
+    diagram.arrow(at, tail, head, bend, look),
+    diagram.label(middle, symbols, look),
+  ]
+
+
+def _circle(
+  world: core.World,
+  truth: Truth,
+  comparison: Differences,
+  place: tuple[float, float],
+  state: int,
+  fills: Mapping[int, str],
+) -> list[str]:
+  """A state: its ring is that of the end token, by what the model accepts."""
+  edges = {(e.state, e.token): e for e in comparison.edges}
+  edge = edges.get((state, world.end))
+  ring = ''
+  if edge is not None and (edge.always or edge.kind == 'extra'):
+    look = LOOKS[edge.kind]
+    ring = f'stroke="{look.color}" stroke-width="1.8"{look.more}'
+  elif world.end in truth.automaton.heads[state]:
+    ring = f'stroke="{svg.INK}"'
+  fill = fills.get(state, svg.PAPER)
+  parts = diagram.circle(place, truth.names[state], fill, svg.INK, ring)
+  if state in comparison.split:
+    dashes = f'stroke="{svg.HERE}" stroke-dasharray="3 3"'
+    parts.append(svg.circle(*place, diagram.RADIUS + 4, 'none', dashes))
+  return parts
+
+
+def _fills(comparison: Differences, final: int) -> dict[int, str]:
+  """Fill of each state that is merged with another, or never met."""
+  fills: dict[int, str] = {}
+  for number, group in enumerate(comparison.merged):
+    inside = [state for state in group if state != final]
+    for state in inside if len(inside) > 1 else ():
+      fills.setdefault(state, FILLS[number % len(FILLS)])
+  return fills
+
+
+def _notes(
+  truth: Truth, comparison: Differences, fills: Mapping[int, str]
+) -> list[str]:
+  """What the picture does not say by itself, a line each."""
+  names = truth.names
+  notes = []
+  for edge in comparison.edges:
+    if edge.kind == 'missing' and not edge.always:
+      notes.append(f'from {names[edge.state]} a token is missing in some words')
+  notes += [
+    f'{names[state]} is {number} states for the model'
+    for state, number in comparison.split.items()
+  ]
+  if fills:
+    notes.append('states of one colour are one state for the model')
+  lost = len(names) - len(comparison.pairs)
+  if lost:
+    notes.append(f'{lost} states are never reached by accepted tokens')
+  return [*dict.fromkeys(notes)][:LISTED]
+
+
+def _table(
+  world: core.World, truth: Truth, comparison: Differences, title: str
+) -> str:
+  """The differences of an automaton that is too large to be drawn."""
+  names = truth.names
+
+  def row(edge: DifferingEdge) -> tuple[str, str, str, str]:
+    heads = ' | '.join(names[head] for head in edge.heads[:2])
+    return edge.kind, names[edge.state], world.vocab[edge.token], heads
+
+  rows = [row(edge) for edge in comparison.edges]
+  rows += [
+    ('merged', ' | '.join(names[k] for k in group[:3]), '', '')
+    for group in comparison.merged
+  ]
+  rows += [
+    ('split', names[k], '', f'{number} states')
+    for k, number in comparison.split.items()
+  ]
+  if not rows:
+    return svg.card(['no difference'], title)
+  more = [f'and {len(rows) - LISTED} more'] * (len(rows) > LISTED)
+  heads = ('difference', 'state', 'token', 'leads to')
+  return svg.table(heads, rows[:LISTED], title, notes=more)

@@ -39,7 +39,7 @@ UNEXPLORED = -2
 Key = tuple[Any, ...]
 
 
-class Automaton(NamedTuple):
+class MooreMachine(NamedTuple):
   """A Moore machine over accepted next tokens, state 0 first.
 
   Attributes:
@@ -110,8 +110,8 @@ class Teacher:
       return answer
     # A word is rejected as soon as one of its beginnings is.
     for size in range(len(word)):
-      known = self.known if size == self.depth else self._answers.get
-      before = known(word[:size])
+      ask = self.known if size == self.depth else self._answers.get
+      before = ask(word[:size])
       if before is None:
         return None
       if word[size] not in before:
@@ -164,8 +164,7 @@ class Teacher:
     sets, which = np.unique(
       packed.reshape(-1, packed.shape[-1]), axis=0, return_inverse=True
     )
-    size = len(self._world.vocab)
-    bits = np.unpackbits(sets, axis=1, count=size)
+    bits = np.unpackbits(sets, axis=1, count=len(self._world.vocab))
     listed = [tuple(np.flatnonzero(row).tolist()) for row in bits]
     rows = which.reshape(tokens.shape).tolist()
     for word, row in zip(words, rows, strict=True):
@@ -260,7 +259,7 @@ class Learner:
     """classes: what tells words apart."""
     self._teacher, self._classes, self.most = teacher, classes, most
     self._states: dict[Key, int] = {}
-    self.automaton, self.blocked = Automaton([], [], []), False
+    self.automaton, self.blocked = MooreMachine([], [], []), False
     self._close([(core.DEAD, core.DEAD)])
 
   def _has_room(self) -> bool:
@@ -367,7 +366,7 @@ class Learner:
 def learn(
   learner: Learner,
   teacher: Teacher,
-  rounds: Callable[[int, Automaton], Sequence[Tokens] | None],
+  rounds: Callable[[int, MooreMachine], Sequence[Tokens] | None],
 ) -> int:
   """Refines a hypothesis until a round of words shows nothing wrong with it.
 

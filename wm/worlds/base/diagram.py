@@ -20,7 +20,7 @@ SYMBOLS_SHOWN = 3  # At most so many are written on an arrow.
 Places = Sequence[tuple[float, float]]
 
 
-class Look(NamedTuple):
+class Stroke(NamedTuple):
   """How an arrow and its symbols look: a colour, and further attributes."""
 
   color: str = svg.FAINT
@@ -33,10 +33,10 @@ class Look(NamedTuple):
     return f'tip{self.color[1:]}'
 
 
-PLAIN = Look()
+PLAIN = Stroke()
 
 
-def heads(*looks: Look) -> str:
+def heads(*looks: Stroke) -> str:
   """The definitions of the arrow heads of some looks."""
   markers = ''.join(
     f'<marker id="{look.head}" markerWidth="8" markerHeight="8" refX="7" '
@@ -80,7 +80,7 @@ def start(place: tuple[float, float]) -> str:
   return path(f'M{x - 45:g} {y:g}L{x - RADIUS - 3:g} {y:g}')
 
 
-def path(steps: str, look: Look = PLAIN) -> str:
+def path(steps: str, look: Stroke = PLAIN) -> str:
   """An arrow along the steps of an SVG path."""
   return (
     f'<path d="{steps}" fill="none" stroke="{look.color}" '
@@ -96,7 +96,7 @@ def _middle(at: Places, tail: int, head: int, bend: float) -> np.ndarray:
 
 
 def arrow(
-  at: Places, tail: int, head: int, bend: float = 0, look: Look = PLAIN
+  at: Places, tail: int, head: int, bend: float = 0, look: Stroke = PLAIN
 ) -> str:
   """An arrow between two states, or a loop, which is higher by `bend`."""
   if tail == head:
@@ -120,7 +120,7 @@ def arrow(
 
 
 def label(
-  place: tuple[float, float], symbols: Sequence[str], look: Look = PLAIN
+  place: tuple[float, float], symbols: Sequence[str], look: Stroke = PLAIN
 ) -> str:
   """Symbols on an arrow whose middle is at `place`, the first few of many."""
   words = ', '.join(symbols[:SYMBOLS_SHOWN])
