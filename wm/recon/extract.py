@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import accept as rules
@@ -20,7 +21,7 @@ from wm.core.predictor import Tokens
 from wm.evaluation import scoring, statistics
 from wm.options.calls import Extraction
 from wm.recon import implied
-from wm.recon.learner import MooreMachine, Learner, Tails, Teacher, Tree, learn
+from wm.recon.learner import Learner, MooreMachine, Tails, Teacher, Tree, learn
 from wm.runtime import files, progress, provenance
 from wm.worlds.base import svg
 
@@ -297,8 +298,7 @@ def _upper(hits: int, num: int) -> float:
   """Upper bound of a share at CONFIDENCE (Clopper and Pearson, one-sided)."""
   if hits >= num:
     return 1.0
-  special = statistics.special()
-  return float(special.betaincinv(hits + 1, num - hits, CONFIDENCE))
+  return float(scipy.special.betaincinv(hits + 1, num - hits, CONFIDENCE))
 
 
 def _agreement(
