@@ -167,11 +167,11 @@ class Teacher:
     bits = np.unpackbits(sets, axis=1, count=len(self._world.vocab))
     listed = [tuple(np.flatnonzero(row).tolist()) for row in bits]
     rows = which.reshape(tokens.shape).tolist()
-    for word, row in zip(words, rows, strict=True):
+    for word, numbers in zip(words, rows, strict=True):
       for size in range(1, len(word) + 1):
         if word[size - 1] not in self._answers[word[: size - 1]]:
           break  # `known` rejects the rest.
-        self._answers.setdefault(word[:size], listed[row[size - 1]])
+        self._answers.setdefault(word[:size], listed[numbers[size - 1]])
 
   def _masks(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, L, V / 8] uint8 packed sets accepted after each token."""
