@@ -208,7 +208,7 @@ flags.DEFINE_multi_string(
   'pgn', [], 'PGN file, plain or packed (gz, zst, bz2, xz); repeat for more.'
 )
 flags.DEFINE_multi_string(
-  'text_file', [], 'Text file of training sequences; repeat for more.'
+  'text_file', [], 'Text or JSONL file of sequences; repeat for more.'
 )
 flags.DEFINE_multi_string(
   'heldout_file', [], 'Text file of held-out sequences; repeat for more.'

@@ -1,10 +1,12 @@
-"""Games of PGN files, or lines of text files, as token shards of two splits.
+"""Games of PGN, or lines of text or JSON, as token shards of two splits.
 
   python launch/ingest.py --pgn=lichess_2025-03.pgn.zst --out=runs/human
   python launch/ingest.py --pgn=launch/examples/openings.pgn --out=runs/opera
   python launch/ingest.py --text_file=train_sequences.txt \\
     --heldout_file=heldout_sequences.txt --out=runs/published \\
     --world="maps(nodes='nodes.csv', edges='edges.csv', traversal='shortest')"
+  python launch/ingest.py --text_file=chess_000000.jsonl --out=runs/jsonl \\
+    --world='chess(length=400)'
 
 writes OUT/data/train and OUT/data/heldout as launch/sample.py does, and says
 what was left out and why. Killed and started again, it goes on.
@@ -14,10 +16,14 @@ split by what they are, and --games stops after so many good ones. For n
 processes, start it n times, with --shard=0/n to --shard=n-1/n; the last to end
 puts the parts together, to the same bytes.
 
-Text files have a sequence a line, of the world's tokens. Left out are illegal
-lines, those that are too long or lack the end, and those of a pair (of origin
-and destination) that is held out. Without --heldout_file the world divides the
-lines by pair.
+Text files have a sequence a line: the world's tokens separated by blanks, or
+JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
+tokens alone. The field may also be called tokens; others, such as example_id or
+states, are not read. Moves of chess are as UCI writes them, and <start> may be
+left out. A line that is no JSON or has an unknown token ends the program with
+the line's number. Illegal sequences are left out and counted, as are those that
+are too long or lack the end, and those of a pair (of origin and destination)
+that is held out. Without --heldout_file the world divides the lines.
 """
 
 import common

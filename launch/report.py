@@ -7,7 +7,8 @@
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
 The report is in OUT/report: report.md, report.html (one page, no network
-needed), scores.json and rows.csv (every trial). What a paper prints stands
+needed), scores.json and every trial: rows.parquet and, up to a million of them,
+rows.csv. What a paper prints stands
 beside runs of its settings; the counts that launch/count.py --coverage wrote to
 OUT, or to a run's folder, are tabled too. Runs may be logs of Inspect, or
 folders of them: the tables of papers are made from any log of their tasks. With

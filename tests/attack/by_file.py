@@ -168,6 +168,11 @@ def games() -> Iterator[Case]:
     'of blanks': ' \n\n \n',
     'of a long line': 'left ' * 500_000,
     'of a NUL': 'left \0 right\n',
+    'of half an object': '{"moves": ["left"\n',
+    'of objects without moves': '{"id": 7}\n',
+    'of numbers': '[1, 2, 3]\n',
+    'of null': '{"moves": null}\n',
+    'of deep JSON': '[' * 100_000 + '\n',
   }.items():
     yield Case(kind, f'text {name}', text_run, (put('t.txt', text),))
   for name, files in shapes('h.txt'):

@@ -1,5 +1,8 @@
 """Sequence files as data sets: what is kept, by what cause lines are not."""
 
+import json
+
+import numpy as np
 import pytest
 
 import wm
@@ -146,3 +149,28 @@ def test_valid_lines_of_the_published_samples_are_kept(
   counts = stores['train'].manifest['counts']
   long = counts.get('too long', 0)
   assert counts['illegal'] + long == 6400 - valid
+
+
+def test_games_of_chess_in_jsonl_are_those_of_plain_text(tmp_path):
+  world = wm.make('world', 'chess(length=30)')
+  games = world.sample(60, 1)
+  vocab = world.vocab
+  moves = [
+    [vocab[token] for token in tokens[1:length]]
+    for tokens, length in zip(games.tokens, games.lengths, strict=True)
+  ]
+  rows = [{'example_id': f'cwm_{n}', 'moves': m} for n, m in enumerate(moves)]
+  rows += [{'moves': ['e2e5']}, {'moves': []}]
+  (tmp_path / 'games.jsonl').write_text('\n'.join(map(json.dumps, rows)))
+  (tmp_path / 'games.txt').write_text('\n'.join(map(' '.join, moves)))
+  read = {
+    kind: wm.ingest_text(tmp_path / f'games.{kind}', tmp_path / kind, world)
+    for kind in ('jsonl', 'txt')
+  }
+  for split, plain in read['txt'].items():
+    other = read['jsonl'][split]
+    chunks = [next(each.chunks(100)) for each in (plain, other)]
+    np.testing.assert_array_equal(chunks[0].tokens, chunks[1].tokens)
+  assert sum(map(len, read['jsonl'].values())) == 60
+  counts = read['jsonl']['train'].manifest['counts']
+  assert (counts['illegal'], counts['blank']) == (1, 1)

@@ -110,3 +110,40 @@ def test_published_samples_are_written_back_to_the_byte(manhattan, tmp_path):
   path = manhattan / 'shortest' / 'samples.txt'
   text.write(tmp_path / 'again.txt', [text.read(path, world)], world)
   assert (tmp_path / 'again.txt').read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+  'line',
+  [
+    '{"tokens": ["at0", "x", "y", "end"], "moves": 7}',
+    '{"id": "g1", "moves": "at0 x y end", "states": [[1, 2]]}',
+    ' ["at0", "x", "y", "end"]',
+  ],
+)
+def test_a_line_may_be_json(tmp_path, line):
+  plain = text.read(put(tmp_path, 'at2 y end x\nat0 x y end\n'), WORLD)
+  mixed = text.read(put(tmp_path, f'at2 y end x\n{line}\n'), WORLD)
+  np.testing.assert_array_equal(mixed.tokens, plain.tokens)
+  np.testing.assert_array_equal(mixed.lengths, plain.lengths)
+
+
+@pytest.mark.parametrize(
+  ('line', 'message'),
+  [
+    ('{"moves": ["at0"', 'line 2 is not JSON: '),
+    (
+      '{"id": 1, "fen": ""}',
+      "'tokens' or 'moves'; available: id, fen",
+    ),
+    (
+      '{"moves": ["at0", 3]}',
+      'line 2 holds 3; expected a text of tokens',
+    ),
+    ('{"moves": null}', 'line 2 holds None; expected'),
+    ('["at0", "NNE"]', "line 2: unknown token 'NNE'"),
+    ('[' * 99_999, 'line 2 is not JSON: it nests too deep'),
+  ],
+)
+def test_bad_json_is_refused_with_its_line(tmp_path, line, message):
+  with pytest.raises(core.InputError, match=message):
+    text.read(put(tmp_path, f'at0 x x end\n{line}\n'), WORLD)

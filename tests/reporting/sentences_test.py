@@ -120,6 +120,38 @@ def test_where_no_states_can_be_compared_nothing_is_shown(tmp_path):
     assert 'A yes takes a comparison of known states' in answer.text
 
 
+def test_the_oracle_is_not_asked_what_is_likely(tmp_path):
+  world = 'orbits(rows=41)'
+  metrics = ['trajectory(num=20)', 'excess_loss(num=20)', METRICS[0]]
+  models = {name: MODELS[name] for name in ('oracle', 'noisy', 'uniform')}
+  of = scored(tmp_path, world, models, metrics, 40)
+  keys = {
+    name: {metric for metric, _ in (each.key for each in answer.judged)}
+    for name, answer in of.items()
+  }
+  assert keys['oracle'] == {'next_token'}
+  assert of['oracle'].word in (sentences.YES, sentences.UNSHOWN)
+  assert {'trajectory', 'next_token'} <= keys['noisy']
+
+
+@pytest.mark.parametrize(
+  'world', ["automaton(preset='tomita3')", 'lattice(size=5)']
+)
+def test_of_few_states_all_of_which_are_drawn_a_yes_can_be_told(
+  tmp_path, world
+):
+  models = {
+    'oracle': 'oracle()',
+    'noisy': 'noisy_oracle(wrong=0.3, by="prefix")',
+  }
+  of = scored(tmp_path, world, models, METRICS, 300)
+  assert of['oracle'].word == sentences.YES, str(of['oracle'])
+  assert of['noisy'].word != sentences.YES
+  for each in of['oracle'].judged:
+    if each.side in ('same', 'apart'):
+      assert each.entry['clusters'] == each.entry['n'] > 200
+
+
 def test_a_leak_of_probability_is_in_the_sentence(answers):
   assert 'probability on legal tokens' in answers['leaky'].text
 

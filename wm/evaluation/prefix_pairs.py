@@ -124,9 +124,17 @@ def draw(
     keep=keep,
   )
   pairs.counts.update(counts)
+  run += (_census(world, pairs),)
   if metric.directions == 'both':
     pairs = both_directions(pairs)
   return Trials(predictor, world, pairs, accept, sampler, seed, *run)
+
+
+def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
+  """Was every state of the world drawn?"""
+  if not core.can(world, core.Prefixed.num_states):
+    return False
+  return len(np.unique(world.state_id(pairs.first))) == world.num_states()
 
 
 def _drawing(metric: Settings, world: core.Prefixed) -> core.Prefixed:

@@ -37,7 +37,7 @@ import numpy as np
 
 import wm
 from wm import core
-from wm.core import basics, registry
+from wm.core import basics, inputs, registry
 from wm.evaluation import context, statistics
 from wm.runtime import files, provenance
 
@@ -391,22 +391,26 @@ TEXTS = (
   *('run', 'model', 'world', 'metric', 'spec', 'quantity', 'trial_key'),
   *('reason', *_SHARED, 'suffix', 'outcome'),
 )
+CODED = tuple(name for name in TEXTS if name != 'trial_key')
+_CSV_BYTES = b'csv_bytes'  # In a Parquet file: the size of its CSV.
 
 
-def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
-  """Writes a CSV of rows as Parquet; False, and no file, without pyarrow.
-
-  Types are taken from all rows. Text that is blank in the CSV is ''; other
-  blanks are null.
-  """
+def arrow(part: str = '') -> Any:
+  """pyarrow, or a part of it as in '.parquet'; None where it is missing."""
   if importlib.util.find_spec('pyarrow') is None:
-    target.unlink(missing_ok=True)  # Of a run with it.
-    return False
-  arrow, csvs, parquet = (
-    importlib.import_module(f'pyarrow{part}')
-    for part in ('', '.csv', '.parquet')
-  )
-  table = csvs.read_csv(
+    return None
+  return importlib.import_module(f'pyarrow{part}')
+
+
+def coded_text() -> Any:
+  """The Arrow type of texts that repeat."""
+  return arrow().dictionary(arrow().int32(), arrow().string())
+
+
+def _parsed(source: pathlib.Path) -> Any:
+  """A CSV of rows as an Arrow table; types are taken from all rows."""
+  csvs = arrow('.csv')
+  return csvs.read_csv(
     source,
     # One block, from which types are inferred; 2 GiB is the most.
     read_options=csvs.ReadOptions(
@@ -414,12 +418,97 @@ def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
     ),
     parse_options=csvs.ParseOptions(newlines_in_values=True),
     convert_options=csvs.ConvertOptions(
-      column_types={name: arrow.string() for name in TEXTS}
+      column_types={
+        **dict.fromkeys(CODED, coded_text()),
+        **{'trial_key': arrow().string(), 'value': arrow().float64()},
+      },
+      null_values=[''],
     ),
   )
-  with files.replacing(target) as temporary:
-    parquet.write_table(table, temporary)
+
+
+def parquet_writer(target: pathlib.Path | str, schema: Any) -> Any:
+  """A writer of tables of rows; those who read get plain texts."""
+  return arrow('.parquet').ParquetWriter(
+    target,
+    schema,
+    use_dictionary=[name for name in schema.names if name != 'trial_key'],
+    write_page_checksum=True,
+    store_schema=False,
+  )
+
+
+def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
+  """Writes a CSV of rows as Parquet; False, and no file, without pyarrow.
+
+  Text that is blank in the CSV is ''; other blanks are null.
+  """
+  if arrow() is None:
+    target.unlink(missing_ok=True)  # Of a run with it.
+    return False
+  table = _parsed(source)
+  with (
+    files.replacing(target) as temporary,
+    parquet_writer(temporary, table.schema) as writer,
+  ):
+    writer.write_table(table)
+    size = b'%d' % source.stat().st_size
+    writer.add_key_value_metadata({_CSV_BYTES: size})
   return True
+
+
+def _packed_schema(source: pathlib.Path) -> Any:
+  """Columns of the Parquet file beside a rows.csv; None where it is not of
+  this CSV.
+  """
+  packed, facts = source.with_suffix('.parquet'), source.stat()
+  if not packed.is_file() or packed.stat().st_mtime_ns < facts.st_mtime_ns:
+    return None
+  with inputs.reading(packed, 'a table of trials'):
+    schema = arrow('.parquet').read_schema(packed)
+  size = (schema.metadata or {}).get(_CSV_BYTES)
+  return schema if size == b'%d' % facts.st_size else None
+
+
+def arrow_schema(source: pathlib.Path) -> Any:
+  """The columns of `arrow_rows`, whose texts may be coded or not."""
+  if schema := _packed_schema(source):
+    return schema
+  with inputs.reading(source, 'a table of trials'):
+    return _parsed(source).schema
+
+
+def arrow_rows(
+  source: pathlib.Path, columns: Sequence[str] | None = None
+) -> Any:
+  """Reads a rows.csv as an Arrow table, from the Parquet file beside it where
+  that was written from this CSV; needs pyarrow.
+
+  Args:
+    source: path of the CSV.
+    columns: to read, where the file has them; all by default.
+
+  Returns:
+    Texts, but for keys of trials, are of type `coded_text`; a blank text is '',
+    another blank is null.
+
+  Raises:
+    InputError: one of both files is damaged.
+  """
+  if schema := _packed_schema(source):
+    packed = source.with_suffix('.parquet')
+    names = [n for n in schema.names if columns is None or n in columns]
+    with inputs.reading(packed, 'a table of trials'):
+      return arrow('.parquet').read_table(
+        packed,
+        columns=names,
+        read_dictionary=[name for name in names if name in CODED],
+        page_checksum_verification=True,
+      )
+  with inputs.reading(source, 'a table of trials'):
+    table = _parsed(source)
+    names = [n for n in table.column_names if columns is None or n in columns]
+    return table.select(names)
 
 
 def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import colorsys
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from wm.core.fields import field
 from wm.evaluation import context, probing
 
 if TYPE_CHECKING:
+  import pandas as pd
   from matplotlib.figure import Figure
 
 # What beliefs are read from -> the panel of the figure.
@@ -133,9 +134,7 @@ class Metric(core.Metric):
     )
 
   @staticmethod
-  def draw(
-    rows: Mapping[str, Sequence[Mapping[str, str]]], figure: Figure
-  ) -> bool:
+  def draw(rows: Mapping[str, pd.DataFrame], figure: Figure) -> bool:
     """True beliefs in the simplex, and where a linear map reads them.
 
     Each point has the colour of the true belief. The corners of a triangle are
@@ -201,13 +200,13 @@ def _texts(beliefs: np.ndarray) -> np.ndarray:
   return np.array([' '.join(f'{x:.4f}' for x in row) for row in beliefs])
 
 
-def _panels(rows: Sequence[Mapping[str, str]]) -> dict[str, np.ndarray]:
+def _panels(rows: pd.DataFrame) -> dict[str, np.ndarray]:
   """[P, S] beliefs of each panel that rows of a model have."""
-  points = [row for row in rows if row['quantity'] == 'distance']
+  points = rows[rows.quantity == 'distance'].dropna(axis=1, how='all')
   return {
-    name: np.array([row[column].split() for row in points], np.float64)
+    name: np.array([text.split() for text in points[column]], np.float64)
     for name in PANELS
-    if points and points[0].get(column := f'belief_{name}')
+    if len(points) and (column := f'belief_{name}') in points
   }
 
 

@@ -162,7 +162,7 @@ class Metric(prefix_pairs.Settings):
     columns = trials.columns
     scored = functools.partial(
       core.scores,
-      group=trials.world.state_id(trials.pairs.first),
+      group=trials.groups,
       columns=columns,
       counts=trials.pairs.counts,
     )

@@ -361,14 +361,12 @@ def _scored(
   """Scores of all trials; sizes, value and reason are [R] of those run."""
   pairs, filled = trials.pairs, trials.filled
   total = len(pairs.reason)
-  # Both directions of a pair are one group.
-  origin = np.where(pairs.direction[:, None] == 0, pairs.first, pairs.second)
   elements = filled(np.zeros(total, np.int64), sizes)
   return core.scores(
     quantity,
     filled(np.full(total, np.nan), value),
     reason=filled(pairs.reason, reason),
-    group=trials.world.state_id(origin),
+    group=trials.groups,
     columns={**trials.columns, 'elements': elements, **_parting(trials)},
     counts=pairs.counts,
   )

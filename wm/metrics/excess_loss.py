@@ -62,6 +62,7 @@ class Metric(core.Metric):
   ideal: ClassVar[Mapping[str, str]] = {
     'excess_loss': '0: predicts like the sampler',
   }
+  of_likelihood: ClassVar[tuple[str, ...]] = ('excess_loss',)
   less_is_better: ClassVar[tuple[str, ...]] = (*OF_MODEL, 'impossible')
   cautions: ClassVar[tuple[core.Caution, ...]] = (
     core.Caution(

@@ -97,6 +97,7 @@ class Metric(core.Metric):
     'one_step': '0: next position is exact',
     'ahead': '0: later positions are exact',
   }
+  of_likelihood: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   less_is_better: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   breakdown: ClassVar[tuple[str, ...]] = ('years',)
 

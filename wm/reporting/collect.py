@@ -1,4 +1,4 @@
-"""Reads the result files of runs, and puts the seeds of a model together."""
+"""Reads the result files of runs, joins their trials, pools their seeds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import dataclasses
 import json
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
+
+import numpy as np
+import pandas as pd
 
 from wm import core
 from wm.core import inputs
+from wm.evaluation import results
 from wm.runtime import files
 
 Entry = dict[str, Any]
@@ -201,40 +205,6 @@ def reading(path: pathlib.Path) -> Iterator[TextIO]:
     raise core.InputError(f'{path} is damaged: {error}') from error
 
 
-def rows(path: pathlib.Path, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-  """Reads columns of a rows.csv, two or more, '' where there is none.
-
-  Not by pandas: of texts that are written out again, or left out for the most
-  part, it needs twice the time, and memory for all of them at once.
-
-  Raises:
-    InputError: the file is damaged.
-  """
-  with reading(path) as file:
-    lines = csv.reader(file)
-    heads = next(lines, [])
-    places = {head: place for place, head in enumerate(heads)}
-    # A column that is not there is the blank that each line gets.
-    pick = operator.itemgetter(*(places.get(n, len(heads)) for n in names))
-    for line in filter(None, lines):
-      if len(line) != len(heads):
-        raise csv.Error(
-          f'line {lines.line_num} has {len(line)} fields, not {len(heads)}'
-        )
-      line.append('')
-      yield pick(line)
-
-
-def numbers(run: Run, texts: Any) -> Any:
-  """Returns texts of a run's rows.csv [R] as float64; raises InputError."""
-  try:
-    return texts.astype('float64')
-  except ValueError as error:
-    raise core.InputError(
-      f'{run.folder}/rows.csv is damaged: {error}'
-    ) from error
-
-
 def _check_rows(path: pathlib.Path) -> None:
   """Raises InputError if a rows.csv lacks a column that every one has."""
   with reading(path) as file:
@@ -310,6 +280,175 @@ def _load(folder: pathlib.Path) -> Run:
     trained=optional('train.json', _trained) or {},
     exposure=optional('exposure.json', _exposure) or {},
   )
+
+
+# Trials.
+
+
+def trials(
+  run: Run,
+  columns: Sequence[str] = (),
+  numbers: Sequence[str] = (),
+  at: np.ndarray | None = None,
+) -> pd.DataFrame:
+  """Columns of a run's rows.csv: as they are, and those that are numbers.
+
+  Without names it is all columns as they are; `at` [T] are rows to take.
+
+  Returns:
+    A row for each trial, none without the file. Numbers are float64, NaN where
+    blank; a text that is blank is '', another cell NA.
+
+  Raises:
+    InputError: the file is damaged.
+  """
+  source, names = run.folder / 'rows.csv', [*columns, *numbers]
+  frame = pd.DataFrame(columns=names or [*results.TEXTS])
+  if source.is_file() and results.arrow() is not None:
+    table = results.arrow_rows(source, names or None)
+    table = table if at is None else _plain(table.take(at))
+    frame = table.to_pandas(types_mapper=_nullable)
+  elif source.is_file():
+    frame = _slowly(source)
+    frame = frame if at is None else frame.iloc[at]
+  if names:
+    frame = frame.reindex(columns=names)
+  for name in frame.columns.intersection([*results.TEXTS]):
+    if frame[name].isna().all():
+      frame[name] = ''
+  with inputs.reading(source, 'a table of trials'):
+    return frame.astype(dict.fromkeys(numbers, 'float64'))
+
+
+def _nullable(kind: Any) -> Any:
+  """A pandas type in which whole numbers stay whole beside blanks."""
+  return pd.Int64Dtype() if str(kind) == 'int64' else None
+
+
+def _plain(table: Any) -> Any:
+  """A table whose texts are not coded: few rows may have few of the texts."""
+  text, fields = results.arrow().string(), [*table.schema]
+  kinds = [
+    (f.name, text if f.name in results.TEXTS else f.type) for f in fields
+  ]
+  return table.cast(results.arrow().schema(kinds))
+
+
+def _slowly(source: pathlib.Path) -> pd.DataFrame:
+  """Reads a rows.csv without pyarrow; all cells are texts, or None."""
+  with reading(source) as file:
+    lines = csv.reader(file)
+    heads = next(lines, [])
+    rows = []
+    for line in filter(None, lines):
+      if len(line) != len(heads):
+        raise csv.Error(
+          f'line {lines.line_num} has {len(line)} fields, not {len(heads)}'
+        )
+      rows.append(line)
+  frame = pd.DataFrame(rows, columns=heads, dtype=object)
+  others = frame.columns.difference([*results.TEXTS])
+  frame[others] = frame[others].replace('', None)
+  return frame
+
+
+MOST_OF_A_CSV = 2**20 - 1  # Rows that spreadsheets open below their head.
+
+
+def join_trials(runs: Sequence[Run], out: pathlib.Path) -> str:
+  """Writes the trials of all runs, with the union of their columns and `run`.
+
+  They are in rows.parquet and, up to MOST_OF_A_CSV of them, in rows.csv.
+  Without pyarrow there is rows.csv alone, of any size.
+
+  Returns:
+    A sentence on the files.
+
+  Raises:
+    InputError: a rows.csv is damaged.
+  """
+  about = {run.folder / 'rows.csv': _about(run) for run in runs}
+  about = {path: facts for path, facts in about.items() if path.is_file()}
+  if results.arrow() is None:
+    frames = [pd.DataFrame()]
+    for path, facts in about.items():
+      frame = _slowly(path)
+      missing = {k: x for k, x in facts.items() if k not in frame}
+      frames.append(frame.assign(**missing | {'run': facts['run']}))
+    frame = pd.concat(frames)
+    heads = dict.fromkeys([*_FIRST, *frame.columns])
+    frame.reindex(columns=[*heads]).to_csv(out / 'rows.csv', index=False)
+    return f'All {len(frame):,} trials are in rows.csv.'
+  num = _join_parquet(about, out / 'rows.parquet')
+  if num > MOST_OF_A_CSV:
+    return (
+      f'All {num:,} trials are in rows.parquet. There is no rows.csv, as '
+      f'spreadsheets open no more than {MOST_OF_A_CSV:,} rows.'
+    )
+  csvs, parquet = results.arrow('.csv'), results.arrow('.parquet')
+  with parquet.ParquetFile(out / 'rows.parquet') as joined:
+    style = csvs.WriteOptions(quoting_style='needed')
+    with csvs.CSVWriter(
+      out / 'rows.csv', joined.schema_arrow, write_options=style
+    ) as file:
+      for batch in joined.iter_batches():
+        file.write_batch(batch)
+  return f'All {num:,} trials are in rows.csv and rows.parquet.'
+
+
+_FIRST = 'run', 'model', 'world', 'seed'
+
+
+def _about(run: Run) -> dict[str, Any]:
+  """What each row of a run repeats; files of earlier versions lack it."""
+  entry = run.entries[0] if run.entries else {}
+  return {'run': str(run.folder)} | {key: entry.get(key) for key in _FIRST[1:]}
+
+
+def _join_parquet(
+  about: dict[pathlib.Path, dict[str, Any]], target: pathlib.Path
+) -> int:
+  """Writes tables one below the other, a row group each; returns rows."""
+  arrow = results.arrow()
+  kinds: dict[str, list[Any]] = {name: [arrow.string()] for name in _FIRST}
+  kinds['seed'] = [arrow.int64()]
+  for path in about:
+    for field in results.arrow_schema(path):
+      kinds.setdefault(field.name, []).append(field.type)
+  schema = arrow.schema([(name, _kind(name, of)) for name, of in kinds.items()])
+  num = 0
+  with results.parquet_writer(target, schema) as writer:
+    for path, facts in about.items():
+      table = results.arrow_rows(path)
+      columns = [_column(table, field, facts) for field in schema]
+      writer.write_table(arrow.table(columns, schema))
+      num += len(table)
+  return num
+
+
+def _kind(name: str, kinds: Sequence[Any]) -> Any:
+  """The type of a column that files have as these."""
+  several = {kind for kind in kinds if str(kind) != 'null'}
+  if name in results.CODED:
+    return results.coded_text()
+  if len(several) < 2:
+    return next(iter(several), kinds[0])
+  if {str(kind) for kind in several} <= {'int64', 'double'}:
+    return results.arrow().float64()
+  return results.arrow().string()
+
+
+def _column(table: Any, field: Any, facts: Mapping[str, Any]) -> Any:
+  """A column of a run's table; '' or null where it has none."""
+  if field.name in table.column_names and field.name != 'run':
+    return table[field.name].cast(field.type)
+  blank = '' if field.name in results.TEXTS else None
+  value = facts.get(field.name, blank)
+  arrow = results.arrow()
+  if field.name in results.CODED:
+    zeros = arrow.repeat(arrow.scalar(0, arrow.int32()), len(table))
+    return arrow.DictionaryArray.from_arrays(zeros, [value or ''])
+  return arrow.repeat(arrow.scalar(value, field.type), len(table))
 
 
 # Training seeds.

@@ -15,7 +15,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from wm.reporting import catalog, charts, collect, tables
@@ -117,23 +116,21 @@ def _correlated(runs: Sequence[Run], drawn: Sequence[Curve]) -> list[Curve]:
     return [*drawn]
   from wm.evaluation import comparisons  # Few reports need it.
 
-  names = 'metric', 'quantity', 'spec', 'reason', 'value', 'weight', 'group'
-  columns = [curve.column for curve in drawn]
+  texts = 'metric', 'quantity', 'spec', 'reason', 'group'
+  numbers = [*dict.fromkeys(curve.column for curve in drawn), 'value', 'weight']
   for place, run in enumerate(runs):
-    path = run.folder / 'rows.csv'
-    if run.seeds or not path.is_file():
+    if run.seeds:
       continue
-    trials: dict[tuple[int, str], list[tuple[str, ...]]] = {}
-    for row in collect.rows(path, (*names, *columns)):
-      for k in short:
-        x = row[len(names) + k]
-        if row[:2] == drawn[k][:2] and not row[3] and x:
-          trials.setdefault((k, row[2]), []).append((x, *row[4:7]))
-    for (k, text), points in trials.items():
-      x, y, weight, group = np.array(points, object).T
-      x, y, weight = (collect.numbers(run, column) for column in (x, y, weight))
-      if correlation := comparisons.pearson(x, y, weight, group.astype(str)):
-        several[k][text, place] = correlation
+    trials = collect.trials(run, texts, numbers)
+    for k in short:
+      metric, quantity, column = drawn[k][:3]
+      mask = (trials.metric == metric) & (trials.quantity == quantity)
+      mask &= (trials.reason == '') & trials[column].notna()
+      for text, points in trials[mask].groupby('spec', observed=True):
+        group = points.group.astype(str).to_numpy(str)
+        x, y, weight = points[[column, 'value', 'weight']].to_numpy().T
+        if correlation := comparisons.pearson(x, y, weight, group):
+          several[k][text, place] = correlation
   return [
     curve._replace(correlations=correlation)
     for curve, correlation in zip(drawn, several, strict=True)

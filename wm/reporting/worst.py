@@ -8,19 +8,16 @@ there are fewer states than trials to show, and then with another continuation.
 
 from __future__ import annotations
 
-import collections
-import contextlib
-import functools
 import hashlib
 import math
-import pathlib
 import shlex
 import urllib.parse
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from wm import core
 from wm.core import basics, registry
@@ -32,7 +29,7 @@ BEST = 1.0  # Headline quantities are shares; a trial with this is no failure.
 
 # What is read of rows.csv.
 _COLUMNS = (
-  *('metric', 'spec', 'quantity', 'value', 'wrong_at', 'row', 'trial'),
+  *('metric', 'spec', 'quantity', 'row', 'trial'),
   *('suffix', 'prefix', 'other_prefix', 'state', 'other_state'),
 )
 
@@ -93,84 +90,74 @@ def groups(runs: Sequence[Run], most: int = MOST) -> list[list[Group]]:
 
 
 def _of_run(run: Run, most: int) -> list[Group]:
-  specs = tables.plainest(run.entries)
-  measured: collections.Counter[tuple[str, str]] = collections.Counter()
-  short: dict[tuple[str, str], list[Trial]] = {}
-  for key, trial in _trials(run.folder / 'rows.csv', specs):
-    measured[key] += 1
-    if round(trial.value, 3) < BEST:
-      short.setdefault(key, []).append(trial)
-  result = []
-  for (metric, quantity), num in measured.items():
-    trials = short.get((metric, quantity), [])
-    pictured = [
-      failure for failure in trials if failure.prefixes or failure.states
-    ]
-    if pictured or not trials:
+  specs = {
+    name: spec
+    for name, spec in tables.plainest(run.entries).items()
+    if catalog.is_known(name)
+  }
+  by = ['metric', 'quantity']
+  values = collect.trials(run, [*by, 'spec'], ['value'])
+  values = values[values.value.notna() & values.spec.isin(specs.values())]
+  several: dict[tuple[str, str], list[pd.Series]] = {}
+  for (metric, quantity), rows in values.groupby(by, sort=False, observed=True):
+    if name := tables.headline(metric, quantity)[0]:
+      several.setdefault((metric, name), []).append(rows.value)
+  measured = {key: pd.concat(parts) for key, parts in several.items()}
+  short = {  # Values are shown with three digits.
+    key: value[value < BEST - 0.0005].sort_index()
+    for key, value in measured.items()
+  }
+  at = np.concatenate([value.index for value in short.values()] or [[]])
+  table = collect.trials(run, _COLUMNS, ('value', 'wrong_at'), at.astype(int))
+  cells = {name: table[name].to_numpy(object) for name in table}
+  result, end = [], 0
+  for (metric, quantity), value in measured.items():
+    begin, end = end, end + len(short[metric, quantity])
+    rows = {name: column[begin:end] for name, column in cells.items()}
+    shown = tuple(_trial(rows, k) for k in _worst(rows, most))
+    if shown or begin == end:
       pictures = catalog.metric_class(metric).pictures
       about = quantity, pictures.get(quantity, '')
-      shown = tuple(_worst(pictured, most))
-      sizes = num, len(trials)
+      sizes = len(value), end - begin
       result.append(Group(metric, specs[metric], *about, *sizes, shown))
   return result
 
 
-def _trials(
-  path: pathlib.Path, specs: Mapping[str, str]
-) -> Iterator[tuple[tuple[str, str], Trial]]:
-  """Reads the measured rows of headline quantities in these specs of metrics.
-
-  Yields:
-    ((metric, headline quantity), trial).
-  """
-  if not path.is_file():
-    return
-  headline = functools.cache(tables.headline)  # Rows are many.
-  strange = [name for name in specs if not catalog.is_known(name)]
-  for line, row in enumerate(collect.rows(path, _COLUMNS), 2):
-    metric, spec, quantity, text, wrong_at, number, trial, suffix, *more = row
-    if not text or specs.get(metric) != spec or metric in strange:
-      continue
-    if name := headline(metric, quantity)[0]:
-      value = _number(f'{path}, line {line}: value', text)
-      at = int(_number(f'{path}, line {line}: wrong_at', wrong_at or '0'))
-      yield (
-        (metric, name),
-        Trial(
-          trial or number,
-          value,
-          tuple(filter(None, more[:2])),
-          tuple(filter(None, more[2:])),
-          tuple(suffix.split()),
-          at,
-        ),
-      )
+def _trial(rows: Mapping[str, np.ndarray], k: int) -> Trial:
+  row = {name: column[k] for name, column in rows.items()}
+  trial = row['trial']
+  number = row['row'] if pd.isna(trial) or trial == '' else trial
+  prefixes, states = (
+    tuple(filter(None, (row[name], row[f'other_{name}'])))
+    for name in ('prefix', 'state')
+  )
+  at = 0 if math.isnan(row['wrong_at']) else int(row['wrong_at'])
+  suffix = tuple(row['suffix'].split())
+  return Trial(f'{number}', row['value'], prefixes, states, suffix, at)
 
 
-def _number(where: str, text: str) -> float:
-  with contextlib.suppress(ValueError):
-    if not math.isnan(number := float(text)):
-      return number
-  raise core.InputError(f'{where} is {text!r}; expected a number')
-
-
-def _worst(pictured: list[Trial], most: int) -> list[Trial]:
-  """Returns at most `most` trials, see the module's docstring."""
-
-  def order(trial: Trial) -> tuple[float, int]:
-    text = '|'.join(trial.states or trial.prefixes)
-    return trial.value, int(basics.hash64(zlib.crc32(text.encode())))
-
-  ranked = sorted(pictured, key=order)
-  states = {(t.states or t.prefixes)[0]: t for t in ranked[::-1]}
-  fresh = sorted(states.values(), key=order)[:most]
+def _worst(rows: Mapping[str, np.ndarray], most: int) -> list[int]:
+  """Chooses at most `most` of the rows, see the module's docstring."""
+  names = 'state', 'other_state', 'prefix', 'other_prefix'
+  several = zip(*(rows[name] for name in names), strict=True)
+  keys = [
+    tuple(filter(None, cells[:2])) or tuple(filter(None, cells[2:]))
+    for cells in several
+  ]
+  codes = [zlib.crc32('|'.join(key).encode()) for key in keys]
+  hashes = basics.hash64(np.array(codes, np.int64))
+  order = [*zip(rows['value'].tolist(), hashes.tolist(), strict=True)]
+  ranked = np.lexsort((hashes, rows['value'].astype(float)))[::-1].tolist()
+  states = {keys[k][0]: k for k in ranked if keys[k]}  # The first is kept.
+  fresh = sorted(states.values(), key=order.__getitem__)[:most]
   if len(fresh) < most:
-    by_suffix = {trial.suffix: trial for trial in ranked[::-1] if trial.suffix}
-    again = [by_suffix[suffix] for suffix in sorted(by_suffix)]
-    seen = {trial.suffix for trial in fresh}
-    again = [trial for trial in again if trial.suffix not in seen]
-    fresh += sorted(again, key=order)[: most - len(fresh)]
-  return sorted(fresh, key=order)
+    suffix = rows['suffix']
+    by_suffix = {suffix[k]: k for k in ranked if suffix[k] and keys[k]}
+    again = [by_suffix[text] for text in sorted(by_suffix)]
+    seen = {suffix[k] for k in fresh}
+    again = [k for k in again if suffix[k] not in seen]
+    fresh += sorted(again, key=order.__getitem__)[: most - len(fresh)]
+  return sorted(fresh, key=order.__getitem__)
 
 
 # Links: between a page's trial and the explorer.

@@ -8,7 +8,6 @@ beside the page, or parts of it where it is to be a single file.
 
 from __future__ import annotations
 
-import csv
 import functools
 import hashlib
 import inspect
@@ -23,8 +22,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from wm import core
-from wm.core import inputs
-from wm.evaluation import results
 from wm.reporting import (
   catalog,
   cautions,
@@ -56,7 +53,7 @@ def report(
   notes: Sequence[str] = (),
   single_file: bool = False,
 ) -> dict[str, Any]:
-  """Writes report.md, report.html, scores.json and rows.csv into `out`.
+  """Writes report.md, report.html, scores.json and all trials into `out`.
 
   Args:
     folders: runs that hold a scores.json each; rows come in this order, but
@@ -89,14 +86,14 @@ def report(
       written = [path.relative_to(unfinished) for path in _files(unfinished)]
       for path in written:
         files.rename(unfinished / path, out / path)
-    for path in _files(out / TRIALS):  # Of an earlier report.
-      if path.relative_to(out) not in written:
+    rows = [out / 'rows.csv', out / 'rows.parquet']
+    for path in filter(pathlib.Path.is_file, [*rows, *_files(out / TRIALS)]):
+      if path.relative_to(out) not in written:  # Of an earlier report.
         path.unlink()
   paths = {
     'markdown': 'report.md',
     'html': 'report.html',
     'scores': 'scores.json',
-    'rows': 'rows.csv',
   }
   return summary | {kind: str(out / name) for kind, name in paths.items()}
 
@@ -115,8 +112,7 @@ def _write(
   """
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(unfinished / 'scores.json', entries)
-  _merge_rows(runs, unfinished / 'rows.csv')
-  results.write_parquet(unfinished / 'rows.csv', unfinished / 'rows.parquet')
+  joined = collect.join_trials(runs, unfinished)
   measured = _measured(ceilings.ordered(runs))
   together = measured.together
   subjects = [
@@ -128,6 +124,7 @@ def _write(
   galleries = worst.galleries(subjects, groups)
   values = _values(measured, notes) | {
     'lead': _lead(entries),
+    'joined': joined,
     'sections': _sections(measured, out, unfinished, galleries),
     'maps': _maps(measured, unfinished),
     'words': catalog.glossary(entries),
@@ -427,13 +424,14 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
     draw = catalog.metric_class(metric).draw
     if draw is core.Metric.draw:
       continue
-    rows = {
-      label: _rows(run.folder / 'rows.csv', spec)
-      for run, label in zip(runs[:_MOST], tables.labels(runs), strict=False)
-    }
+    rows = {}
+    for run, label in zip(runs[:_MOST], tables.labels(runs), strict=False):
+      trials = collect.trials(run)
+      if len(mine := trials[trials.spec == spec]):
+        rows[label] = mine
     figure, _ = charts.new_axes(1)
     figure.clear()
-    if draw({label: x for label, x in rows.items() if x}, figure):
+    if draw(rows, figure):
       words = ' '.join((inspect.getdoc(draw) or '').split())
       png = charts.to_png(figure)
       part = f'metric-{metric}'
@@ -448,14 +446,6 @@ def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       name = f'automaton_{label}.svg'
       caption = f"The automaton that {label} implies, on the world's own"
       yield Picture(name, caption, path.read_bytes(), part='automata')
-
-
-def _rows(path: pathlib.Path, spec: str) -> list[dict[str, str]]:
-  """Returns the rows of a metric's spec in a rows.csv."""
-  if not path.is_file():
-    return []
-  with collect.reading(path) as file:
-    return [row for row in csv.DictReader(file) if row['spec'] == spec]
 
 
 def _scaled(
@@ -522,31 +512,3 @@ def _file_name(stem: str, suffix: str, taken: set[str]) -> str:
       break
   taken.add((name + suffix).lower())
   return name + suffix
-
-
-def _merge_rows(runs: Sequence[collect.Run], target: pathlib.Path) -> None:
-  """Writes one CSV of all runs with the union of their columns, and `run`.
-
-  Files of earlier versions have no model, world and seed: their entries do.
-  """
-  present = [run for run in runs if (run.folder / 'rows.csv').is_file()]
-  heads: dict[str, None] = dict.fromkeys(('run', 'model', 'world', 'seed'))
-  for run in present:
-    with collect.reading(run.folder / 'rows.csv') as file:
-      heads.update(dict.fromkeys(next(csv.reader(file), [])))
-  with (
-    files.replacing(target) as name,
-    open(name, 'w', newline='', encoding='utf-8') as merged,
-  ):
-    writer = csv.writer(merged, lineterminator='\n')
-    writer.writerow(heads)
-    value = [*heads].index('value') if present else 0
-    for run in present:
-      source = run.folder / 'rows.csv'
-      entry = run.entries[0] if run.entries else {}
-      first = [str(run.folder), *map(entry.get, ('model', 'world', 'seed'))]
-      with inputs.reading(source, 'a table of trials'):
-        for row in collect.rows(source, [*heads]):
-          float(row[value] or 0)  # Raises where it is no number.
-          pairs = zip(row, first, strict=False)
-          writer.writerow([*(a or b for a, b in pairs), *row[len(first) :]])

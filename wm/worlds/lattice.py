@@ -107,8 +107,16 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     """Uniform over the states of the line that some prefix reaches."""
     if not self.named:
       return super().sample_states(num, seed)
-    moves = dataclasses.replace(self, named=False, length=self.length + 1)
-    return moves.sample_states(num, seed)
+    return self._moving.sample_states(num, seed)
+
+  def num_states(self) -> int:
+    """See core.Prefixed."""
+    return self._moving.num_states() if self.named else super().num_states()
+
+  @property
+  def _moving(self) -> World:
+    """The same line, whose states have no names."""
+    return dataclasses.replace(self, named=False, length=self.length + 1)
 
   def law(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay."""

@@ -216,6 +216,10 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
     rows = np.flatnonzero(self._arrivals[1:].any(0))
     return rows[picks(seed, num, len(rows))].astype(np.int32)[:, None]
 
+  def num_states(self) -> int:
+    """See core.Prefixed."""
+    return int(self._arrivals[1:].any(0).sum())
+
   @functools.cached_property
   def _ways(self) -> np.ndarray:
     """[max_len, S]: prefixes of k moves to each row, each k scaled by its max.

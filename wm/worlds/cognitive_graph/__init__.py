@@ -267,6 +267,10 @@ class World(
     """
     return self._drawn(self._twice, num, seed)
 
+  def num_states(self) -> int:
+    """See core.Prefixed."""
+    return len(self._twice)
+
   def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
     """Uniform over all goals and nodes that a prefix reaches."""
     return self._drawn(self._reached, len(states), seed)

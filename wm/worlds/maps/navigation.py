@@ -87,6 +87,10 @@ class Navigation(
       states[n] = row, columns[pick[n] - before[row]]
     return states
 
+  def num_states(self) -> int:
+    """See core.Prefixed."""
+    return int(self._pairs_from[-1])
+
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """1 .. `prefix_limit` less the nodes on the shortest path (Vafa et al.
     2024, public code)."""
