@@ -12,21 +12,21 @@
     --first_state='1 2' --second_state='1 2 2 2' --depth=4
 
 --first_state and --second_state are states as the world writes them, or
-sequences of tokens that lead to them. One line `k boundary interior` for each
-length bound k up to --depth: how many suffixes of at most k tokens are legal
-from the first state and not from the second, all but the last token being legal
-from both; and how many are legal from both. With --show, the suffixes of the
-boundary come before these lines. With --interior, a line counts suffixes of
-exactly k tokens, which shows how much longer the interior is than the suffixes
-that tell the states apart (Vafa et al. 2024, figure 1, right); with --out,
-OUT/boundary.svg draws it.
+sequences of tokens that lead to them. The program prints a line `k boundary
+interior` for each length k up to --depth. The boundary counts suffixes of at
+most k tokens that are legal from the first state but not from the second; only
+their last token is illegal there. The interior counts suffixes that are legal
+from both. --show also prints the suffixes of the boundary. --interior counts
+suffixes of exactly k tokens, which shows how large the interior is beside the
+suffixes that tell the states apart (Vafa et al. 2024, figure 1, right); with
+--out, OUT/boundary.svg draws it.
 
 With --model (a training run in --out, if it needs training, or in --checkpoint)
-the boundary that the model implies is compared: continuations accepted, under
---accept, after a sequence that leads to the first state and not after one that
-leads to the second. A line is `k world's model's`; precision is the share of
-the model's that the world has too, recall the share of the world's that the
-model tells apart.
+the world's boundary is compared with the model's: the continuations that the
+model accepts, under --accept, after a sequence that leads to the first state
+but not after one that leads to the second. A line is `k world's model's`.
+Precision is the share of the model's boundary that is in the world's; recall is the share
+of the world's boundary by which the model tells the states apart.
 """
 
 from typing import Any

@@ -7,19 +7,19 @@
   python launch/count.py --world='othello()' --depth=10
   python launch/count.py --world='maps(rows=4,columns=4)' --classes
 
-One line `k count` for each length k up to --depth, as soon as it is known, so
-that Ctrl-C leaves what there is. --state is a state as the world writes it, or
-a sequence of tokens that leads to it, such as a FEN or moves of chess; default:
-the start.
+It prints a line `k count` for each length k up to --depth as soon as the count
+is known, so that Ctrl-C keeps the lines so far. --state is a state as the world
+writes it, or a sequence of tokens that leads to it, such as a FEN or moves of
+chess; default: the start.
 
-With --classes, instead: how many states sequences reach, how many Myhill-Nerode
-classes these are (states after which the same suffixes are legal; Vafa et al.
-2024, definition C.1), how many of them suffixes of at most k tokens tell apart,
+--classes prints instead how many states sequences reach, how many Myhill-Nerode
+classes these form (states after which the same suffixes are legal; Vafa et al.
+2024, definition C.1), how many classes suffixes of at most k tokens tell apart,
 whether the minimal automaton has as many states (theorem C.2), and the first
-classes of several states.
+classes that hold several states.
 
-With --coverage, instead: how many tokens of the vocabulary stored sequences
-have, and how many of them the first folder has not; written to
+--coverage prints instead how many tokens of the vocabulary occur in stored
+sequences, and how many of these do not occur in the first folder. It writes
 OUT/coverage.json, which a report into OUT tables (Walker and Lyons 2026, table
 3):
 
@@ -27,10 +27,10 @@ OUT/coverage.json, which a report into OUT tables (Walker and Lyons 2026, table
     --coverage=runs/test/data/train --out=runs/chess
 
 With --model (a training run in --out, if it needs training, or in --checkpoint)
-every legal sequence of fewer than --depth tokens is asked about: after how many
-the tokens accepted under --accept are exactly the legal ones, and after how
-many the continuations up to --depth tokens are; one holds everywhere if and
-only if the other does (section 2.2).
+the model is asked about every legal sequence of fewer than --depth tokens. The
+program counts those after which the tokens accepted under --accept are exactly
+the legal ones, and those after which the accepted continuations up to --depth
+tokens are. One holds everywhere if and only if the other does (section 2.2).
 """
 
 import common

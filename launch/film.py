@@ -10,10 +10,10 @@
 The model is --model, or the training run in --out or --checkpoint. Writes
 OUT/film.html, a page that needs no network: true paths of held-out systems and
 the model's, each next position after the true ones, or from --prefix frames on
-after its own. A run may be shown systems of another box and other steps, where
-these are as many: bins mean other lengths then. With --forces the model is also
-tuned to tell forces, on systems of the same world, and arrows show what it
-says.
+after its own. A run may be shown systems of another box and of other time steps
+if their numbers of bins and steps are the same; a bin then means another
+length. With --forces the model is also fine-tuned to predict forces on systems
+of the same world, and arrows show its predictions.
 """
 
 import common

@@ -9,12 +9,12 @@
     --world='chess(length=400)'
 
 writes OUT/data/train and OUT/data/heldout as launch/sample.py does, and says
-what was left out and why. Killed and started again, it goes on.
+what was left out and why. Rerunning the command resumes.
 
-PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz; games are
-split by what they are, and --games stops after so many good ones. For n
-processes, start it n times, with --shard=0/n to --shard=n-1/n; the last to end
-puts the parts together, to the same bytes.
+PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
+each game decides its split, and --games=N stops after N usable games. n
+processes share the work with --shard=0/n to --shard=n-1/n; the one that ends
+last joins the parts, to the same bytes as one process writes.
 
 Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of

@@ -5,15 +5,15 @@
   python launch/list.py --world='othello(size=6)'
   python launch/list.py --runs=runs
 
-Without a name: everything there is, with its fields and defaults, and which
-metric can be run on which world and model, and what is missing where it cannot.
-Networks are counted for 1,000 tokens and sequences of 100, or for what --world
-has. --model, --metric and --accept say what each field of one means. --world
-shows one world besides: its tokens with their ids, sequences, states, and what
-a language model is told of it, and the memory and time that it takes at least,
-as do the model and the metrics in it; launch/site.py pictures its states.
---world and --model also say what the files hold that fields name. --runs tables
-all runs under a folder instead: which are running, stopped, done or failed, at
+Without a name it lists everything with fields and defaults, and says which
+metrics run on which worlds and models, and what is missing where one does not.
+Parameters of networks are counted for 1,000 tokens and sequences of 100, or for
+those of --world. --model, --metric and --accept explain each field of one.
+--world also shows the world's tokens with their ids, sequences, states, the
+prompt for a language model, and the least memory and time that the world, the
+model and the metrics need; launch/site.py pictures its states. --world and
+--model explain the format of each file that a field names. --runs tables all
+runs under a folder instead: which are running, stopped, done or failed, at
 what stage, with model, world, step, loss, age, size and scores.
 """
 

@@ -1,16 +1,16 @@
-"""Makes the units of a miniature that are missing: a row and a seed each.
+"""Runs the missing units of a miniature; a unit is a row with a seed.
 
   python launch/miniature.py --flagfile=launch/flags/miniatures/maps.flags
 
-Rows are those of study.py; 'NAME: MODEL on WORLD with steps=500, seeds=1' has
-settings of its own, 'with match="sequences+steps"' those of another row, of the
-same seed; baselines and ceilings are rows as in a study. A unit is
-sampled for, trained, scored and mapped in a process of its own, in OUT/units.
-Its result is a small file, RESULTS/ROW-SEED.json. As long as that is of the
-same specs, recipe and versions, the unit is not made again; --overwrite makes
-all again, and --rows=NAME does that row alone. A rerun resumes. A unit that
-fails stops no other, is named at the end, and the exit code is 1. `bash
-launch/miniatures.sh` does all miniatures.
+Rows are written as for study.py: 'NAME: MODEL on WORLD with steps=500, seeds=1'
+has settings of its own, and 'with match="sequences+steps"' takes those of
+another row of the same seed. Baselines and ceilings are rows as in a study.
+Each unit is sampled, trained, scored and mapped in a process of its own, in
+OUT/units. Its result is a small file, RESULTS/ROW-SEED.json. A unit whose file
+has the same specs, recipe and versions is not run again; --overwrite runs all
+again, and --rows=NAME runs that row alone. Rerunning the command resumes. A
+unit that fails stops no other; it is named at the end, and the exit code is 1.
+`bash launch/miniatures.sh` runs all miniatures.
 
 Results in FOLDER/results/NAME are judged by FOLDER/findings.json: findings of
 papers as rules, each fixed on a day before its data. A unit records the hash of

@@ -7,17 +7,18 @@
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
 The report is in OUT/report: report.md, report.html (one page, no network
-needed), scores.json and every trial: rows.parquet and, up to a million of them,
-rows.csv. What a paper prints stands
-beside runs of its settings; the counts that launch/count.py --coverage wrote to
-OUT, or to a run's folder, are tabled too. Runs may be logs of Inspect, or
-folders of them: the tables of papers are made from any log of their tasks. With
---compare it is of two runs on the trials that they share: differences with
-intervals, and the trials that changed most (report/compare.html). With
---miniatures it is of the findings of papers and of the results of units, and
-says for each finding whether they show it. Each chart of a report is an SVG
-file beside it, in a style that journals take; --format=pdf adds PDF files.
---single_file makes all pictures part of the page, to be mailed.
+needed), scores.json and every trial, in rows.parquet and, up to a million of
+them, in rows.csv. A paper's printed values stand beside runs of its settings.
+The counts that launch/count.py --coverage wrote to OUT, or to a run's folder,
+are tabled too. Runs may be logs of Inspect, or folders of such logs; logs of a
+paper's tasks give the paper's tables.
+
+--compare reports on the trials that two runs share: differences with intervals,
+and the trials that changed most (report/compare.html). --miniatures reports on
+the findings of papers, and says for each whether the results of units show it.
+Each chart is also an SVG file beside the page, in a style that journals take;
+--format=pdf adds PDF files. --single_file puts all pictures into the page, to
+be mailed.
 """
 
 import common

@@ -3,7 +3,7 @@
   python launch/sample.py --world="maps()" --num=100000 --out=runs/city
 
 writes OUT/data/train and OUT/data/heldout (and, with --text, the same as
-text lines). Killed and started again, it goes on and gives the same bytes.
+text lines). Rerunning the command resumes, and gives the same bytes.
 """
 
 import common

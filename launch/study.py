@@ -11,11 +11,10 @@ the first other trained row, or as a row named by to="ROW": match is sequences
 one of each joined by '+'.
 A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
 'NAME: MODEL in WORLD' is scored in WORLD as it is. Baselines and ceilings that
-no row names are rows too (--nobaselines leaves them out). Each row is a run
-folder OUT/NAME, made by the stages `sample`, `train`, `score` and
-`reconstruct`, which read the other flags; --jobs=2 does two rows at a time, in
-processes. The report is in OUT/report. A study that was stopped goes on where
-it was.
+no row names are added as rows (--nobaselines leaves them out). The stages
+`sample`, `train`, `score` and `reconstruct` make each row in its folder
+OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
+processes. The report is in OUT/report. Rerunning the command resumes.
 """
 
 import common

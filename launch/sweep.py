@@ -2,16 +2,17 @@
 
   python launch/sweep.py --flagfile=launch/flags/chess2026/sweep_here.flags
 
---grid='lr=1e-3|3e-3' varies a flag of train.py, --grid='flagfile=A|B' whole
-files of them; several, each with each. Flags of the sweep's own are those of
-every run; its flagfiles' come after these. All train on --data, or on the ones
-of --grid='data=LABEL: FOLDER|LABEL: FOLDER'. OUT/sweep.md holds the best by
-held-out loss, of each value of --per; runs that differ in --seed alone count as
-one. --winners_of=OUT1 --top=2 starts from the two best of another sweep
-instead: their places in its grid, and this grid. With --metric, runs (with
---keep, the best) are then scored in --score_world, by one --seed, and reported
-in OUT/report with those of --runs. A run that fails stops no other; the sweep
-exits with 1. Started again, it goes on; started twice, it is shared.
+--grid='lr=1e-3|3e-3' varies a flag of train.py, and --grid='flagfile=A|B' whole
+files of flags; several grids are combined in every way. Other flags of the
+sweep hold for every run; a flagfile of the grid overrides them. All runs train
+on --data, or on the folders of --grid='data=LABEL: FOLDER|LABEL: FOLDER'.
+OUT/sweep.md lists the runs with the lowest held-out loss, for each value of
+--per; runs that differ in --seed alone count as one. --winners_of=OUT1 --top=2
+combines the settings of the two best runs of another sweep with this grid. With
+--metric, the runs (with --keep, the best) are then scored in --score_world, by
+one --seed, and reported in OUT/report with those of --runs. A run that fails
+stops no other, and the sweep exits with 1. Rerunning the command resumes;
+several processes share one sweep.
 """
 
 import common

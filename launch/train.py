@@ -1,4 +1,4 @@
-"""Trains a model on OUT/data; run again, goes on where it was stopped.
+"""Trains a model on OUT/data; rerunning the command resumes.
 
   python launch/train.py --world='maps()' --model='transformer()' --out=runs/a
 
@@ -11,9 +11,10 @@ SLURM, Open MPI, Kubernetes or a TPU pod starts it, else with --coordinator,
 --num_processes and --process_id. Rows of a batch and parameters are divided
 over all devices; each process reads the rows of its own devices.
 
-A CPU computes with --threads threads on any number of cores, as the last bits
-of a loss follow from them: one core and two, killed and resumed or not, alone
-or a job of several, a run gives the same bits. OUT/train.run.json holds them.
+The last bits of a loss depend on the number of threads, so a CPU computes with
+--threads threads on any number of cores. A run then gives the same bits on one
+core or two, resumed or not, alone or beside other jobs. OUT/train.run.json
+records the number.
 """
 
 import common

@@ -10,6 +10,7 @@ from wm.core import basics, registry
 from wm.evaluation import linear_probe, probing
 from wm.metrics import probe
 from wm.models.serving import oracles
+from wm.runtime import progress
 
 QUICK = {'num': 100, 'epochs': 30, 'batch': 64, 'lr': 0.1}
 
@@ -363,3 +364,22 @@ def test_bad_fields(spec, message):
 def test_pieces_where_no_side_is_to_move():
   with pytest.raises(core.InputError, match='no side is to move'):
     _run(Seeing(tiny.World()), tiny.World(), pieces='mine')
+
+
+def test_epochs_of_all_probes_are_progress():
+  world = tiny.World()
+  metric = probe.Metric(**QUICK, layers=(0, 1), control=1)
+  with progress.Progress('probe', unit='trials') as work:
+    work.passes = metric.passes()
+    metric(Knowing(world), world, 0)
+  assert len(work.ended) + 1 == work.passes == 6
+  assert str(work).startswith('probe: 30/30 epochs, pass 6 of 6')
+
+
+@pytest.mark.parametrize('name', ['next_token', 'acceptance'])
+def test_positions_of_sequences_are_progress(name):
+  world = tiny.World()
+  metric = registry.make('metric', f'{name}(num=20)')
+  with progress.Progress(name, unit='trials') as work:
+    metric(Seeing(world), world, 0)
+  assert (work.done, work.total, work.ended) == (20, 20, [])

@@ -123,7 +123,7 @@ def test_where_no_states_can_be_compared_nothing_is_shown(tmp_path):
 def test_the_oracle_is_not_asked_what_is_likely(tmp_path):
   world = 'orbits(rows=41)'
   metrics = ['trajectory(num=20)', 'excess_loss(num=20)', METRICS[0]]
-  models = {name: MODELS[name] for name in ('oracle', 'noisy', 'uniform')}
+  models = {name: MODELS[name] for name in ('oracle', 'uniform', 'untrained')}
   of = scored(tmp_path, world, models, metrics, 40)
   keys = {
     name: {metric for metric, _ in (each.key for each in answer.judged)}
@@ -131,7 +131,7 @@ def test_the_oracle_is_not_asked_what_is_likely(tmp_path):
   }
   assert keys['oracle'] == {'next_token'}
   assert of['oracle'].word in (sentences.YES, sentences.UNSHOWN)
-  assert {'trajectory', 'next_token'} <= keys['noisy']
+  assert {'trajectory', 'next_token'} <= keys['uniform']
 
 
 @pytest.mark.parametrize(

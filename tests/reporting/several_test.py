@@ -481,6 +481,8 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
   assert summary['results'] == num
   page = (out / 'report.html').read_text()
   assert page.count('class="chart wide"') == 3
-  each = pd.concat([pd.read_csv(f / 'rows.csv') for f in folders])
+  each = pd.concat(
+    [pd.read_csv(f / 'rows.csv') for f in folders], ignore_index=True
+  )
   joined = pd.read_csv(out / 'rows.csv').drop(columns='run')
-  pd.testing.assert_frame_equal(joined, each, check_like=False)
+  pd.testing.assert_frame_equal(joined, each)

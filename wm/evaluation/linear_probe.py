@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from wm.runtime import progress
+
 
 class Epoch(NamedTuple):
   """One epoch: x [N, B, D], target y [N, B, K], w [N, B], 0 for filling."""
@@ -101,8 +103,10 @@ def fit(
   params = jnp.asarray(start, jnp.float32), jnp.zeros(shape, jnp.float32)
   state = optax.adam(lr).init(params)
   # An epoch a call, so that Ctrl-C is heard between them.
-  for _ in range(epochs):
+  for epoch in range(epochs):
     params, state = _epoch(params, state, batches, jnp.asarray(valid), lr)
+    jax.block_until_ready(params)
+    progress.report(epoch + 1, epochs, 'epochs')
   return np.asarray(params[0]), np.where(valid, params[1], NEVER)
 
 

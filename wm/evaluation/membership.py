@@ -19,6 +19,7 @@ from wm.core import accept as rules
 from wm.core import basics
 from wm.evaluation import boundaries, context, engine
 from wm.evaluation.context import BATCH, Trials
+from wm.runtime import progress
 
 # Words of a uniform number: which kind a suffix is, and its tokens.
 KIND, TOKEN = 1, 2
@@ -366,6 +367,8 @@ def positions(
         log_probs[rows, t],
         unanswered,
       )
+      done = part.start + len(batch) * (t + 1) // log_probs.shape[1]
+      progress.report(done, len(sequences))
 
 
 def set_scores(

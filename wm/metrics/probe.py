@@ -96,6 +96,10 @@ class Metric(core.Metric):
   control: int = field(0, least=0)
   pieces: str = field('', choices=probing.PIECES)
 
+  def passes(self) -> int:
+    """See core.Metric: probes of the model, of random weights, and control."""
+    return (2 + bool(self.control)) * max(len(self.layers), 1)
+
   def __call__(
     self, predictor: core.HiddenStates, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:

@@ -180,12 +180,13 @@ class _Clock:
 _CLOCK = _Clock()
 
 
-def report(done: int, total: int) -> None:
+def report(done: int, total: int, unit: str = '') -> None:
   """So many units of the innermost work under way are done, if there is any.
 
   For what does the work and does not know what it is a part of.
   """
   if work := _CLOCK.innermost():
+    work.unit = unit or work.unit
     work.reach(done, total)
 
 
