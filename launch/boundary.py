@@ -25,8 +25,8 @@ With --model (a training run in --out, if it needs training, or in --checkpoint)
 the world's boundary is compared with the model's: the continuations that the
 model accepts, under --accept, after a sequence that leads to the first state
 but not after one that leads to the second. A line is `k world's model's`.
-Precision is the share of the model's boundary that is in the world's; recall is the share
-of the world's boundary by which the model tells the states apart.
+Precision is the share of the model's boundary that is in the world's; recall is
+the share of the world's boundary by which the model tells the states apart.
 """
 
 from typing import Any

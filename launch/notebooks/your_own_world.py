@@ -44,9 +44,9 @@ folder = Path(tempfile.mkdtemp())
 # %% [markdown]
 # ## A map from a networkx graph
 #
-# Any graph of networkx is a map. Nodes may have `x` and `y` in degrees, as those
-# of OSMnx have. Without them a layout is computed for the pictures, and a street
-# without `length` has 100 m.
+# Any graph of networkx is a map. Nodes may have `x` and `y` in degrees, as
+# those of OSMnx have. Without them a layout is computed for the pictures, and a
+# street without `length` has 100 m.
 
 # %%
 town = nx.grid_2d_graph(4, 4)

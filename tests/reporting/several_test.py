@@ -485,4 +485,4 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
     [pd.read_csv(f / 'rows.csv') for f in folders], ignore_index=True
   )
   joined = pd.read_csv(out / 'rows.csv').drop(columns='run')
-  pd.testing.assert_frame_equal(joined, each)
+  pd.testing.assert_frame_equal(joined, each, check_dtype=False)
