@@ -124,10 +124,10 @@ def draw(
     keep=keep,
   )
   pairs.counts.update(counts)
-  run += (_census(world, pairs),)
+  census = _census(world, pairs)
   if metric.directions == 'both':
     pairs = both_directions(pairs)
-  return Trials(predictor, world, pairs, accept, sampler, seed, *run)
+  return Trials(predictor, world, pairs, accept, sampler, seed, *run, census)
 
 
 def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:

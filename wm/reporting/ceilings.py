@@ -17,10 +17,14 @@ from wm.core import registry
 from wm.reporting import catalog
 from wm.reporting.collect import Entry, Run
 
-UNTRAINED, UNIFORM, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE = ROLES = (
-  *('untrained', 'uniform', 'trained'),
-  *('particles', 'bayes', 'replanning', 'oracle'),
-)
+UNTRAINED: str = 'untrained'
+UNIFORM: str = 'uniform'
+TRAINED: str = 'trained'
+PARTICLES: str = 'particles'
+BAYES: str = 'bayes'
+REPLANNING: str = 'replanning'
+ORACLE: str = 'oracle'
+ROLES = UNTRAINED, UNIFORM, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE
 # Particles come near the Bayes predictor where it cannot be computed.
 NAMES = {
   BAYES: 'Bayes',
