@@ -2,7 +2,8 @@
 
 PyTorch's cell, gates in the order input, forget, cell, output, both of its
 biases and its default initialisation; no norm, no residual, zero start.
-Published: `lstm(layers=6, width=768)`, 2 layers for the lattice.
+Published: `lstm(layers=6, width=768)`, 2 layers for the lattice. As an RNN's,
+its L steps a layer follow each other on any device.
 """
 
 from __future__ import annotations

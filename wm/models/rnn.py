@@ -3,6 +3,9 @@
 Each layer is h_t = tanh(W x_t + b + U h_{t-1} + c) from h = 0, no norm, no
 residual; PyTorch's default initialisation, both of its biases. Published:
 `rnn(layers=6, width=768)`, 2 layers for the lattice.
+
+A state is no composition of maps that could be grouped: on any device a layer
+takes L steps one after the other forward, and L backward.
 """
 
 from __future__ import annotations

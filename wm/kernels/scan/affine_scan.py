@@ -31,10 +31,10 @@ from wm.kernels.scan import forms
 #   16 x 600, 512 wide                52          213         126
 #   16 x 128, 128 in 8 x 8           3.7           17          30
 #   16 x 600, 512 in 4 x 4           106        1,234       1,218
-# On others many small steps are slow: those are not measured.
+# On others many small steps are slow: the tree has fewest. Not measured there.
 _AUTO = {
   'cpu': (('sequential', 16), ('sequential', 16)),
-  'gpu': (('associative', 64), ('chunked', 64)),
+  'gpu': (('associative', 64), ('associative', 64)),
 }
 
 

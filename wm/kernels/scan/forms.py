@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from wm import core
+from wm.kernels import platform
 
 # body(weights, state, chunk of `inputs`) -> (state after it, outputs of it).
 Body = Callable[[Any, Any, Any], tuple[Any, Any]]
@@ -176,8 +177,8 @@ FORMS = ('auto', 'sequential', 'associative', 'chunked')
 
 
 def usual(measured: Mapping[str, Any]) -> Any:
-  """What was measured best for this backend; others do as a GPU does."""
-  return measured.get(jax.default_backend(), measured['gpu'])
+  """What was measured best for this platform; others do as a GPU does."""
+  return measured.get(platform.target(), measured['gpu'])
 
 
 def diagonal(decay: jax.Array, added: jax.Array, start: jax.Array) -> jax.Array:

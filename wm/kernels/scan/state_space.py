@@ -355,14 +355,15 @@ def _heads_product(
 #
 # for each channel, with N numbers of state (Gu & Dao 2023, arXiv 2312.00752,
 # section 3). Every state has a decay of its own, so a chunk is no product of
-# matrices. Forms: 'sequential', 'associative' (all states of all steps at
-# once), 'chunked' (sequential, and chunks are computed again in the backward
-# pass, which keeps a state a chunk in memory instead of one a step), 'auto'.
+# matrices. Forms: 'sequential'; 'chunked', which computes chunks again in the
+# backward pass and keeps a state a chunk in memory instead of one a step;
+# 'associative', the same with the steps of a chunk composed in a tree, so that
+# L / K chunks follow each other instead of L steps; 'auto'.
 # Shape letters: D channels, N states of a channel.
 
-# Backend -> (form, steps of a chunk); the CPU's was measured in training (2
+# Platform -> (form, steps of a chunk); the CPU's was measured in training (2
 # cores, float32; tests/bench/ssd_bench.py), the others' were not.
-_SELECTIVE_AUTO = {'cpu': ('chunked', 16), 'gpu': ('chunked', 64)}
+_SELECTIVE_AUTO = {'cpu': ('chunked', 16), 'gpu': ('associative', 64)}
 
 # A step of 1e-8 decays to zero in float32, and no gradient overflows.
 _LEAST_RATE = -1e10
@@ -400,7 +401,7 @@ def selective(
   inputs = tuple(leaf.astype(start.dtype) for leaf in (x, delta, b, c))
   rate = _bounded_rate(rate.astype(start.dtype))
   if form == 'associative':
-    return _selective_associative(rate, inputs, start)
+    return forms.run_chunks(_selective_tree, chunk, rate, start, inputs)
   # The other forms scan over time, which then comes first: [L, B, ...].
   steps = tuple(leaf.swapaxes(0, 1) for leaf in inputs)
   if form == 'sequential':
@@ -461,11 +462,10 @@ def _selective_chunked(
   return state, y.reshape(-1, *y.shape[2:])[:length]
 
 
-def _selective_associative(
-  rate: jax.Array, inputs: Any, start: jax.Array
-) -> Any:
+def _selective_tree(rate: jax.Array, start: jax.Array, inputs: Any) -> Any:
+  """(state after, y [B, K, D]) of a chunk of steps [B, K, ...]."""
   x, delta, b, c = inputs
   decay = jnp.exp(delta[..., None] * rate[None, None])
   added = (delta * x)[..., None] * b[:, :, None]
   h = forms.diagonal(decay, added, start)
-  return jnp.einsum('bldn,bln->bld', h, c), h[:, -1]
+  return h[:, -1], jnp.einsum('bldn,bln->bld', h, c)
