@@ -26,6 +26,7 @@ from wm.options.calls import (  # noqa: E402
   Scoring,
   Stages,
   Sweeping,
+  Topology,
   Units,
 )
 from wm.options.reconstruction import Reconstruction  # noqa: E402
@@ -98,7 +99,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
-  *(Sweeping, Units, Planning, Stages),
+  *(Sweeping, Topology, Units, Planning, Stages),
 ):
   declare(cls)
 

@@ -85,6 +85,7 @@ _CALLS = {
   'library.explore': ('ExplorerPage', 'explore'),
   'library.film': ('film',),
   'library.loading': ('Run', 'load_predictor', 'make', 'wrap'),
+  'library.plan': ('PodPlan', 'plan'),
   'library.report': (
     *('RunComparison', 'compare', 'findings', 'recorded', 'report', 'rows'),
     *('runs', 'wrong_keys'),

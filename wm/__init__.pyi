@@ -29,6 +29,8 @@ from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor
 from wm.library.loading import make as make
 from wm.library.loading import wrap as wrap
+from wm.library.plan import PodPlan as PodPlan
+from wm.library.plan import plan as plan
 from wm.library.report import RunComparison as RunComparison
 from wm.library.report import compare as compare
 from wm.library.report import findings as findings

@@ -26,6 +26,7 @@ GOOD: dict[str, dict[str, str]] = {
     'metric': 'next_token()',
     'out': 'new',
   },
+  'plan': {'world': LINE, 'model': 'transformer(layers=1, width=8)'},
   'reconstruct': {'world': WORLD, 'model': 'uniform()', 'out': 'new'},
   'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
   'report': {'out': 'new'},
@@ -91,6 +92,14 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
   'miniature': {'rows': ('b', '')},
+  'plan': {
+    'topology': (
+      *('', 'v5e', 'v9:2x2', 'v5e:0x2', 'h100:0', 'h100:8x2', 'cpu:0'),
+      *('cpu:2000', 'cpu:99999', LONG),
+    ),
+    'length': ('-1', '99', 'x'),
+    'mesh_data': ('-1', '64'),
+  },
   'reconstruct': {
     'max_miles': AMOUNT,
     'error_rate': SHARE,

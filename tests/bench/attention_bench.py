@@ -81,3 +81,55 @@ def bench_attention() -> Iterator[harness.Line]:
   """Lengths 128 and 704, wide and narrow heads."""
   for shape in SHAPES:
     yield from _lines(shape)
+
+
+def _timed(run: Any, given: list[Any]) -> None:
+  import jax
+
+  jax.block_until_ready(run(*given))
+
+
+def bench_attention_device() -> Iterator[harness.Line]:
+  """On a TPU or GPU: every form, bfloat16, with dropout and without."""
+  import jax
+  import jax.numpy as jnp
+
+  from wm.kernels import attention as kernel
+  from wm.kernels import platform
+  from wm.models import transformer
+
+  if platform.target() == 'cpu':
+    raise harness.Skip('no accelerator')
+  for length in (512, 1024, 2048):
+    for rate in (0.0, 0.1):
+      shape = (8, length, 12, 64)
+      rng = np.random.default_rng(0)
+      given = list(jnp.asarray(rng.normal(size=(3, *shape)), jnp.bfloat16))
+      rest = {'rate': rate, 'key': jax.random.key(0)}
+      blocks = functools.partial(kernel.blocks, size=128)
+      forms = {
+        'used': transformer.attend,
+        'whole': transformer.whole,
+        'blocks': blocks,
+      }
+      runs = {
+        name: _gradient(functools.partial(form, **rest), given)
+        for name, form in forms.items()
+      }
+      times = harness.in_turns(
+        {
+          name: functools.partial(_timed, run, given)
+          for name, run in runs.items()
+        },
+        ROUNDS,
+      )
+      wall = {name: 1e3 * timing.wall for name, timing in times.items()}
+      others = min('whole', 'blocks', key=lambda name: wall[name])
+      yield harness.Line(
+        name=f'attention, gradient, 8 x {length}, 12 heads, dropout {rate}',
+        value=wall['used'],
+        unit='ms',
+        baseline=f'{others}, same run: {wall[others]:.2f} ms',
+        ratio=wall[others] / wall['used'],
+        compile_s=times['used'].compile_s,
+      )

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels import attention as kernel
+from wm.kernels import fused_attention, platform
 from wm.models.base import family
 from wm.models.nn import layers, network
 
@@ -78,20 +79,24 @@ def attend(
 ) -> jax.Array:
   """Causal attention [B, L, H, C] of scaled queries; dropout with a key.
 
-  Longer sequences are done in blocks. On a GPU cuDNN does what it can: low
-  precision, without dropout (not tested: no GPU was at hand).
+  By platform: on a GPU cuDNN does what it can, low precision without dropout;
+  longer sequences go to kernels of TPUs and GPUs where there is one, else are
+  done in blocks (not timed: no accelerator was at hand).
   """
   length, channels = q_BLHC.shape[1], q_BLHC.shape[3]
-  backend, dropped = jax.default_backend(), key is not None and rate > 0
   low = q_BLHC.dtype in (jnp.bfloat16, jnp.float16)
-  if backend == 'gpu' and low and channels in _FUSED and not dropped:
+  cudnn = low and channels in _FUSED and (key is None or not rate)
+  if cudnn and platform.target() == 'gpu':
     return jax.nn.dot_product_attention(
       q_BLHC, k_BLHC, v_BLHC, scale=1.0, is_causal=True, implementation='cudnn'
     )
-  if length > _WHOLE:
-    size = _BLOCK.get(backend, _ELSEWHERE)
-    return kernel.blocks(q_BLHC, k_BLHC, v_BLHC, size, rate, key)
-  return whole(q_BLHC, k_BLHC, v_BLHC, rate, key)
+  if length <= _WHOLE:
+    return whole(q_BLHC, k_BLHC, v_BLHC, rate, key)
+  target = platform.target()
+  if fused_attention.fits(q_BLHC.shape, target):
+    return fused_attention.attend(q_BLHC, k_BLHC, v_BLHC, rate, key)
+  size = _BLOCK.get(target, _ELSEWHERE)
+  return kernel.blocks(q_BLHC, k_BLHC, v_BLHC, size, rate, key)
 
 
 def whole(

@@ -115,6 +115,24 @@ class Planning:
 
 @documented
 @dataclasses.dataclass(frozen=True)
+class Topology:
+  """What a run is compiled for by `wm.plan`."""
+
+  topology: str = option(
+    'v5e:4x4',
+    "Chips: 'v5e:16x16' or another shape of TPUs, 'h100:8' by arithmetic, or "
+    "'cpu:8' of this machine.",
+  )
+  length: int = option(
+    0, "Tokens of a sequence; 0 is the world's longest.", least=0
+  )
+  train_only: bool = option(
+    False, 'Compile training alone, not scoring and sampling.'
+  )
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
 class Sweeping(Jobs):
   """How the runs of a grid are done: keywords of `wm.sweep`."""
 

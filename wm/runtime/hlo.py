@@ -138,7 +138,7 @@ class Computation(dict[str, Instruction]):
   @functools.cached_property
   def users(self) -> dict[str, list[Instruction]]:
     """Name -> instructions that read it, through bitcasts."""
-    users = collections.defaultdict(list)
+    users: dict[str, list[Instruction]] = collections.defaultdict(list)
     for instruction in reversed(self.values()):
       passed = instruction.opcode == 'bitcast' and not instruction.root
       for name in instruction.operands:
@@ -208,7 +208,7 @@ class Program:
           instruction = dataclasses.replace(instruction, opcode='bitcast')
         channels |= {channel} - {''}
         current[instruction.name] = instruction
-    self._work: dict[str, Work] = {}
+    self._work: dict[tuple[str, bool], Work] = {}
 
   @property
   def work(self) -> Work:
@@ -242,46 +242,54 @@ class Program:
       inner.depth = max(inner.depth, 1)
       work.add(inner, 1 if steps is None else steps)
       work.unknown += steps is None
-    called = [self._of(c, fused or kind == 'fusion') for c in instruction.called]
+    called = [
+      self._of(c, fused or kind == 'fusion') for c in instruction.called
+    ]
     if instruction.opcode == 'conditional':  # One of several: the dearest.
       called = [max(called, key=lambda w: (w.flops, w.bytes))]
     for inner in called:
       work.add(inner)
     return work
 
-  def _steps(
-    self, computation: Computation, loop: Instruction
-  ) -> int | None:
+  def _steps(self, computation: Computation, loop: Instruction) -> int | None:
     """How often the body of a loop runs; None where it is not constant."""
     if stated := re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.rest):
       return int(stated[1])
-    # JAX's loops count from a constant to a constant, by one.
+    # JAX's loops count from a constant to a constant, by one; where messages
+    # go round devices, compilers add loops that take several at a time.
     (name,) = _NAME.findall(loop.attribute('condition'))
     condition = self.computations[name]
     root = condition.root
     if root.opcode != 'compare' or 'direction=LT' not in root.rest:
       return None
-    first = self._element(computation, loop, condition, root.operands[0])
-    last = self._element(computation, loop, condition, root.operands[1])
-    return None if first is None or last is None else max(last - first, 0)
+    counter, limit = (condition.source(x) for x in root.operands)
+    first, last = (_first(computation, loop, x) for x in (counter, limit))
+    by = self._increment(loop, counter)
+    if first is None or last is None or not by:
+      return None
+    return max(-((first - last) // by), 0)
 
-  def _element(
-    self,
-    computation: Computation,
-    loop: Instruction,
-    condition: Computation,
-    name: str,
-  ) -> int | None:
-    """Value at first of a number in a condition, if that is a constant."""
-    value = condition.source(name)
-    if value.opcode == 'get-tuple-element':
-      start = computation.source(loop.operands[0])
-      if start.opcode != 'tuple':
-        return None
-      index = int(value.attribute('index'))
-      value = computation.source(start.operands[index])
-    constant = value.opcode == 'constant' and value.inside.lstrip('-').isdigit()
-    return int(value.inside) if constant else None
+  def _increment(self, loop: Instruction, counter: Instruction) -> int:
+    """What the body of a loop adds to its counter; 0 if that is not constant.
+
+    counter: in the condition.
+    """
+    (name,) = _NAME.findall(loop.attribute('body'))
+    body = self.computations[name]
+    if counter.opcode != 'get-tuple-element' or body.root.opcode != 'tuple':
+      return 0
+    index = counter.attribute('index')
+    value = body.source(body.root.operands[int(index)])
+    total = 0
+    while value.opcode == 'add':
+      parts = [body.source(x) for x in value.operands]
+      constants = [x for x in parts if _constant(x) is not None]
+      if len(constants) != 1:
+        return 0
+      total += _constant(constants[0]) or 0
+      (value,) = (x for x in parts if x not in constants)
+    same = value.opcode == 'get-tuple-element'
+    return total if same and value.attribute('index') == index else 0
 
   def _bytes(self, computation: Computation, instruction: Instruction) -> float:
     """Read from and written to HBM by an instruction that is not fused."""
@@ -319,6 +327,25 @@ class Program:
       else:
         total += _outside(result.results)
     return total
+
+
+def _constant(value: Instruction) -> int | None:
+  if value.opcode != 'constant' or not value.inside.lstrip('-').isdigit():
+    return None
+  return int(value.inside)
+
+
+def _first(
+  computation: Computation, loop: Instruction, value: Instruction
+) -> int | None:
+  """A number of a loop's condition at its start; None if not constant."""
+  if value.opcode == 'get-tuple-element':
+    start = computation.source(loop.operands[0])
+    if start.opcode != 'tuple':
+      return None
+    index = int(value.attribute('index'))
+    value = computation.source(start.operands[index])
+  return _constant(value)
 
 
 def _outside(listed: list[Array]) -> int:
@@ -366,17 +393,19 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
 
 def _convolution(computation: Computation, instruction: Instruction) -> float:
   """A TPU's products are convolutions, batches and heads being windows."""
-  given, kernel = (computation[x].results[0] for x in instruction.operands[:2])
+  inputs, kernel = (computation[x].results[0] for x in instruction.operands[:2])
   (result,) = instruction.results
   labels = instruction.attribute('dim_labels')
   left, rest = labels.split('_')
   right, out = rest.split('->')
   spatial = sorted(x for x in left if x.isdigit())
-  window = dict(re.findall(r'(\w+)=([\dx_\-]+)', instruction.attribute('window')))
+  window = dict(
+    re.findall(r'(\w+)=([\dx_\-]+)', instruction.attribute('window'))
+  )
 
   def each(name: str, default: str) -> list[str]:
-    return window[name].split('x') if name in window else [default] * len(
-      spatial
+    return (
+      window[name].split('x') if name in window else [default] * len(spatial)
     )
 
   total = 2.0 * result.shape[out.index('b')] * result.shape[out.index('f')]
@@ -391,7 +420,7 @@ def _convolution(computation: Computation, instruction: Instruction) -> float:
   ):
     low = int(pad.split('_')[0])
     total *= _pairs(
-      (given.shape[left.index(digit)], int(left_gap)),
+      (inputs.shape[left.index(digit)], int(left_gap)),
       (kernel.shape[right.index(digit)], int(right_gap)),
       (result.shape[out.index(digit)], int(stride)),
       low,
@@ -401,7 +430,7 @@ def _convolution(computation: Computation, instruction: Instruction) -> float:
 
 
 def _pairs(
-  given: tuple[int, int],
+  inputs: tuple[int, int],
   kernel: tuple[int, int],
   result: tuple[int, int],
   low: int,
@@ -410,7 +439,7 @@ def _pairs(
 
   Each is a size and a gap: dilation, or the stride of the result.
   """
-  (size, gap), count = given, 0
+  (size, gap), count = inputs, 0
   for k in range(kernel[0]):
     for place in range(result[0]):
       at = place * result[1] + k * kernel[1] - low
@@ -422,9 +451,7 @@ def _sent(computation: Computation, instruction: Instruction) -> float:
   """Bytes that a device sends, if all devices send in a ring."""
   kind = instruction.opcode.removesuffix('-start')
   inputs = sum(
-    x.bytes
-    for name in instruction.operands
-    for x in computation[name].results
+    x.bytes for name in instruction.operands for x in computation[name].results
   )
   if kind in ('collective-permute', 'collective-broadcast'):
     return float(inputs)
@@ -439,7 +466,7 @@ def _sent(computation: Computation, instruction: Instruction) -> float:
 
 def _group(rest: str) -> int:
   """Devices that take part in one collective."""
-  if match := re.search(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}", rest):
+  if match := re.search(r'replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}', rest):
     sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
     axes = re.findall(r"'(\w+)'", match[2])
     return math.prod(int(sizes[axis]) for axis in axes)

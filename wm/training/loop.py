@@ -74,6 +74,36 @@ def _updating(
   return update
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainStep:
+  """step(state, step [], tokens [B, L], lengths [B]) -> (state, [6] float32).
+
+  Labels [B, L, K] follow the lengths where the objective has them. The loss
+  is the objective's mean over the global batch. The input state is donated.
+  Dropout depends on (seed, step) alone.
+
+  Attributes:
+    gradient: (params, seed, step, *batch) -> (gradients, sums); compiled for
+      each L, and not for another seed.
+    update: (state, gradients, sums) -> (state, report), a program of its own.
+    seed: of dropout.
+  """
+
+  gradient: Any
+  update: Any
+  seed: int
+
+  def __call__(
+    self, state: state_lib.State, step: Any, *batch: jax.Array
+  ) -> tuple[state_lib.State, jax.Array]:
+    """The state after the step, and its report."""
+    # With an average, gradients are taken at the latest parameters, not at it.
+    params = state_lib.latest_params(*state)
+    # The seed is traced, not static: another one runs the same program.
+    grads, sums = self.gradient(params, np.uint32(self.seed), step, *batch)
+    return self.update(state, grads, sums)
+
+
 def make_train_step(
   shape: network.NetworkSpec,
   optimizer: optax.GradientTransformation,
@@ -81,15 +111,8 @@ def make_train_step(
   objective: loss_lib.Objective,
   seed: int,
   abstract: state_lib.State,
-) -> Callable[..., tuple[state_lib.State, jax.Array]]:
-  """step(state, step [], tokens [B, L], lengths [B]) -> (state, [6] float32).
-
-  Labels [B, L, K] follow the lengths where the objective has them. The loss
-  is the objective's mean over the global batch. The input state is donated.
-  Dropout depends on (seed, step) alone. Gradient and update are programs
-  of their own: only the first compiles again for each L, and not for another
-  seed.
-  """
+) -> TrainStep:
+  """A step of a network over the mesh of `abstract`."""
   # Outputs stay where the state lives: no step moves parameters between
   # devices. Sums are small and read by every process, so each has all of them.
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
@@ -125,16 +148,7 @@ def make_train_step(
     out_shardings=(shardings, everywhere),
   )
 
-  def train_step(
-    state: state_lib.State, step: jax.Array, *batch: jax.Array
-  ) -> tuple[state_lib.State, jax.Array]:
-    # With an average, gradients are taken at the latest parameters, not at it.
-    params = state_lib.latest_params(*state)
-    # The seed is traced, not static: another one runs the same program.
-    grads, sums = gradient(params, np.uint32(seed), step, *batch)
-    return update(state, grads, sums)
-
-  return train_step
+  return TrainStep(gradient, update, seed)
 
 
 def make_eval_step(
@@ -519,8 +533,8 @@ def _told_to_stop(done: int) -> bool:
   return multihost_utils.reached_preemption_sync_point(done)
 
 
-class Trainer:
-  """The jitted functions of a run, and the loop over them.
+class Steps:
+  """The jitted functions of a run on a mesh.
 
   Attributes:
     mesh: devices of the run.
@@ -532,44 +546,28 @@ class Trainer:
   """
 
   def __init__(
-    self,
-    training: Training,
-    world: core.World,
-    model: Any,
-    data: tuple[stores.Store, stores.Store],
+    self, training: Training, world: core.World, model: Any, mesh: Mesh
   ) -> None:
-    self.training, self.max_len = training, world.max_len
-    self.prompt_len = world.prompt_len
-    self.heldout = data[1]
-    self.mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
+    self.training, self.max_len, self.mesh = training, world.max_len, mesh
     # A curriculum doubles its first batch: what divides it divides the rest.
-    self.parts, self.of = state_lib.data_parts(self.mesh)
+    self.parts, self.of = state_lib.data_parts(mesh)
     smallest = training.first_batch or training.batch
     if smallest % self.of:
       raise core.InputError(
         f'a batch of {smallest} cannot be divided over {self.of} devices'
       )
-    self.batches = batches_lib.Batches(
-      data[0],
-      training.batch,
-      training.seed,
-      training.batching,
-      MULTIPLE,
-      self.parts,
-      self.of,
-    )
     self.objective = loss_lib.make(training, world)
     self.shape = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = self.shape.shapes
     copies = 4 if training.average else 3  # Parameters, moments, their average.
-    state_lib.check_memory(shapes, self.mesh.shape, copies)
+    state_lib.check_memory(shapes, mesh.shape, copies)
     matrices = state_lib.matrix_axes(self.shape)
     self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices
     )
-    self.abstract = state_lib.abstract_state(shapes, self.optimizer, self.mesh)
+    self.abstract = state_lib.abstract_state(shapes, self.optimizer, mesh)
     self.train_step = make_train_step(
       self.shape,
       self.optimizer,
@@ -579,6 +577,30 @@ class Trainer:
       self.abstract,
     )
     self.eval_step = make_eval_step(self.shape, self.objective, self.abstract)
+
+
+class Trainer(Steps):
+  """The loop over the steps of a run, on the devices of this process."""
+
+  def __init__(
+    self,
+    training: Training,
+    world: core.World,
+    model: Any,
+    data: tuple[stores.Store, stores.Store],
+  ) -> None:
+    mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
+    super().__init__(training, world, model, mesh)
+    self.prompt_len, self.heldout = world.prompt_len, data[1]
+    self.batches = batches_lib.Batches(
+      data[0],
+      training.batch,
+      training.seed,
+      training.batching,
+      MULTIPLE,
+      self.parts,
+      self.of,
+    )
 
   def run(self, out: pathlib.Path, start: float) -> dict[str, Any]:
     """Begins or restores, trains to the end and sums up.

@@ -252,7 +252,8 @@ def max_supported_length(spec: NetworkSpec, length: int) -> int:
 def _structure(spec: NetworkSpec) -> tuple[nnx.GraphDef, nnx.State]:
   # Traced, not run: shapes cost no memory, whatever the model's size.
   graph, state = nnx.split(nnx.eval_shape(lambda: spec.build(nnx.Rngs(0))))
-  if jax.default_backend() == 'cpu':
+  # Under a mesh weights are divided, and perhaps only compiled for.
+  if jax.default_backend() == 'cpu' and not layers.divided():
     leaves = jax.tree.leaves(state)
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     # Refused here by name, not by the kernel's out-of-memory killer.

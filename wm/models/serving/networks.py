@@ -190,7 +190,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, V] float32 in nats; zero at positions past a row's length."""
-    return self.map_tiles(_log_probs, (self.spec,), tokens, lengths)
+    return self.map_tiles(tile_log_probs, (self.spec,), tokens, lengths)
 
   def patched(
     self,
@@ -285,7 +285,7 @@ class StateNamer(NetworkReader, core.StatePredictor):
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, K] int32, 0 past a row's length."""
-    return self.map_tiles(_states, (self.spec, self.heads), tokens, lengths)
+    return self.map_tiles(tile_states, (self.spec, self.heads), tokens, lengths)
 
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
@@ -296,9 +296,10 @@ class StateNamer(NetworkReader, core.StatePredictor):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _log_probs(
+def tile_log_probs(
   spec: network.NetworkSpec, params: nnx.State, tokens_BL: jax.Array
 ) -> jax.Array:
+  """[R, P, V] nats of a tile [R, P]."""
   return jax.nn.log_softmax(nnx.merge(spec.graph, params)(tokens_BL))
 
 
@@ -322,12 +323,13 @@ def _resumed(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _states(
+def tile_states(
   spec: network.NetworkSpec,
   heads: layers.Heads,
   params: nnx.State,
   tokens_BL: jax.Array,
 ) -> jax.Array:
+  """[R, P, K] int32 labels of a tile [R, P]."""
   logits_BLC = nnx.merge(spec.graph, params)(tokens_BL)
   return layers.state_classes(logits_BLC, heads)
 

@@ -56,7 +56,7 @@ def page_size(spec: NetworkSpec) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _caches(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, Any]:
+def caches(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, Any]:
   """Shapes and dtypes of a tile's prefix cache and of one of its pages."""
 
   def make(params: nnx.State, tokens: jax.Array, used: jax.Array) -> Any:
@@ -79,14 +79,14 @@ def _zeros(tree: Any) -> Any:
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def new_tile(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, jax.Array]:
   """A tile without prefixes: their cache, and log-probabilities."""
-  prefix, _ = _caches(spec, rows, num)
+  prefix, _ = caches(spec, rows, num)
   return _zeros(prefix), jnp.zeros((rows, num, spec.vocab_size))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def new_page(spec: NetworkSpec, rows: int, num: int) -> Any:
   """An empty page of a tile."""
-  return _zeros(_caches(spec, rows, num)[1])
+  return _zeros(caches(spec, rows, num)[1])
 
 
 @functools.lru_cache(maxsize=64)
@@ -94,7 +94,7 @@ def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
   """Rows of a tile: as many lanes as pay, if their caches fit."""
   prefix, page = (
     sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-    for tree in _caches(spec, 1, num)
+    for tree in caches(spec, 1, num)
   )
   # At worst all pages are there, beside the prefix and the log-probabilities.
   pages = -(-spec.max_len // page_size(spec))

@@ -1,0 +1,44 @@
+"""Prints what a run takes of each chip of a pod, by compiling it for them.
+
+  python launch/plan.py --flagfile=launch/flags/laptop.flags --topology=v5e:4x4
+  python launch/plan.py --topology=cpu:8 --world='maps()' \\
+    --model='transformer(layers=2)' --batch=64 --length=32
+
+The programs of training (gradient and update), scoring and sampling are
+compiled, not run: no TPU is needed, only its compiler, by `pip install -e
+'.[tpu]'`. A row of the table is a program: bytes of its arguments and of its
+temporaries on a chip, operations of its matrix products, bytes to and from
+memory, bytes sent to other chips by kind of message, and the steps of loops
+that follow each other; all count the body of a loop as often as it runs.
+
+The time is a lower bound: that of a chip that multiplies, reads and sends at
+the full rates of its maker's tables, all at once. --topology is v5e:16x16 or
+another shape of v5e and v5p; cpu:8, without times; or h100:8, for which nothing
+is compiled: its temporaries are not known, and memory is read at least once.
+
+--length is of the sequences of a batch, by default the world's longest; batches
+are as long as their sequences, so give the mean of the data.
+"""
+
+import common
+
+FLAGS = common.FLAGS
+
+
+def main() -> None:
+  """Flags in, one library call, a table out."""
+  common.need('world', 'model', 'topology')
+  import wm
+
+  training = common.values(common.Training)
+  options = common.keywords(common.Topology)
+  wm.plan(FLAGS.world, FLAGS.model, training=training, **options, log=print)
+
+
+if __name__ == '__main__':
+  common.run(
+    main,
+    *('world', 'model', *common.names(common.Topology)),
+    *('objective', 'batch', 'steps', 'optimizer', 'average'),
+    *('mesh_data', 'mesh_model'),
+  )
