@@ -394,6 +394,7 @@ def _forward(
   """Outputs [B, H, L, C], and what the backward pass needs."""
 
   def run(words: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
+    """Outputs, turned, and logarithms of sums."""
     batch, heads, length, channels = q.shape
     turned = jax.ShapeDtypeStruct((batch, heads, channels, length), q.dtype)
     rows = jax.ShapeDtypeStruct((batch, heads, 1, length), jnp.float32)
@@ -420,6 +421,7 @@ def _backward(settings: KernelConfig, residuals: Any, slope: jax.Array) -> Any:
   ]
 
   def run(words: Any, *arrays: jax.Array) -> Any:
+    """Slopes to q, k and v."""
     q, k, v, slope, sums, level = arrays
     like = jax.ShapeDtypeStruct(q.shape, q.dtype)
     both = {'slope': ('all', slope), 'sums': ('rows', sums)}
