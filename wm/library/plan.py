@@ -376,8 +376,7 @@ def plan(
   model = registry.resolve('model', model)
   if not isinstance(model, core.Trainable):
     raise core.InputError(
-      f'model {registry.spec(model)!r} is not trained by steps; nothing is '
-      'compiled for it'
+      f'model {registry.spec(model)!r} is not trained by steps'
     )
   if length > world.max_len:
     raise core.InputError(
