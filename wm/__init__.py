@@ -18,9 +18,9 @@ Words, as they are used here:
   boundary          Myhill-Nerode boundary of two states: the shortest suffixes
                     that are legal from the first and not from the second
   capability        a small class that a world, a model or a predictor inherits
-                    where it can do more than all of its kind
-  class             prefixes after which the same suffixes are legal; a state is
-                    all or, where two states allow the same, part of one
+                    where it can do more than every one must
+  class             Myhill-Nerode equivalence class: prefixes after which the
+                    same suffixes are legal; two states may fall into one class
   cluster           trials that share a draw, such as a state, and are not
                     independent; intervals count clusters, not trials
   compression       does a model accept the same suffixes after two prefixes
@@ -36,19 +36,19 @@ Words, as they are used here:
   legal             allowed as the next token by the world's rules
   matched           a row of a study with as much data, or training, as another
   metric            a measurement: (predictor, world, seed) -> scores
-  miniature         rows and seeds of a study, small enough for two cores, whose
-                    results decide what papers found
-  model             a spec that becomes a predictor, by training where it needs
-                    it
+  miniature         small-scale replication: a study small enough for two cores,
+                    whose results show a paper's findings or do not
+  model             a spec that becomes a predictor, some of them by training
   origin            all code and files that a result depends on, by hash; a
                     result is kept as long as its origin is the same
-  predictor         what gives next-token probabilities, whatever it is
+  predictor         gives next-token probabilities: a network, a table, an API
   prefix, suffix    tokens up to a place in a sequence, and tokens after it
   run folder        OUT: data, checkpoints, scores and report of one run
-  seed              all randomness is a pure function of it and of a place
+  seed              a number that fixes all randomness of a run
   session           many continuations of many prefixes, a token at a time
   spec              a name and literal arguments, 'othello(size=6)'
-  split key         what keeps a sequence in the training or held-out split
+  split key         a hash that decides whether a sequence is held out; on a map
+                    it is of origin and destination
   state             all that the rules need to know of a prefix; two prefixes of
                     the same state allow the same suffixes
   trial             one row of a metric: a value, or the reason for none
