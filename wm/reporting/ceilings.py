@@ -257,9 +257,9 @@ def _advice(world: str) -> str:
   if not issubclass(of, core.Generative):
     return f'No ceiling: {core.capabilities.lacks_law(of)}.'
   return (
-    f'No ceiling of {world}: wm.score(\'bayes()\', metrics, "{world}") or '
-    "launch/score.py --model='bayes()' measures it, "
-    '"bayes(off=\'replan\')" that of replanning.'
+    f"No ceiling of {world} was measured: wm.score('bayes()', metrics, "
+    f'"{world}") or launch/score.py --model=\'bayes()\' measures that of '
+    "Bayes, and the model bayes(off='replan') that of replanning Bayes."
   )
 
 

@@ -47,8 +47,8 @@ class Side(NamedTuple):
 # What metrics show (`core.Metric.shows`), most telling first.
 SIDES = {
   'same': Side(
-    'it gives two sequences that reach the same state the same continuations '
-    'in {value} of pairs',
+    'it treats two sequences that reach the same state alike in {value} of '
+    'pairs',
     'whether it continues two sequences that reach the same state alike',
   ),
   'apart': Side(
