@@ -2,6 +2,8 @@
 
 import pathlib
 import shutil
+import sys
+import types
 
 import pytest
 
@@ -207,3 +209,40 @@ def test_a_stale_address_and_two_tabs(browser, url):
 def test_the_page_is_package_data():
   root = pathlib.Path(wm.__file__).parent
   assert (root / 'explorer/templates/explorer.html').is_file()
+
+
+def test_it_works_in_a_frame_of_colab_behind_its_proxy(browser, monkeypatch):
+  """Colab's frame is of another site, and its proxy names itself."""
+  calls = []
+  output = types.SimpleNamespace(
+    serve_kernel_port_as_iframe=lambda port, **more: calls.append((port, more))
+  )
+  colab = types.SimpleNamespace(output=output)
+  monkeypatch.setitem(sys.modules, 'google.colab', colab)
+  monkeypatch.setenv('COLAB_RELEASE_TAG', 'release-colab')
+  served = wm.explore('oracle()', CITY)
+  assert served._repr_html_() == ''
+  ((port, more),) = calls
+  host = f'{port}-x.colab.example'
+  frame = f'<iframe src="https://{host}{more["path"]}" height="820"></iframe>'
+
+  def pass_on(route):
+    own = route.request.url.replace(
+      f'https://{host}', f'http://127.0.0.1:{port}'
+    )
+    headers = route.request.headers | {'host': host}
+    route.fulfill(response=route.fetch(url=own, headers=headers))
+
+  notebook = browser.new_page()
+  notebook.route(f'https://{host}/**', pass_on)
+  notebook.route(
+    'https://notebook.example/',
+    lambda route: route.fulfill(body=frame, content_type='text/html'),
+  )
+  notebook.goto('https://notebook.example/')
+  shown = notebook.frame_locator('iframe')
+  shown.locator('#random').click()
+  shown.locator('#prefix button').first.wait_for()
+  shown.locator('#models .card').first.wait_for()
+  notebook.close()
+  served.stop()
