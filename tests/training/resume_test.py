@@ -165,8 +165,8 @@ def test_goes_on_with_other_numbers_of_devices(folder):
     np.testing.assert_allclose(array, moved[path], atol=2e-4)
 
 
-def two(run, die=(None, None), slurm=False) -> list[forked.Process]:
-  """The two processes of one run, as flags or as a cluster names them."""
+def two(run, die=(None, None), slurm=False, num=2) -> list[forked.Process]:
+  """The `num` processes of one run, as flags or as a cluster names them."""
   with socket.socket() as free:
     free.bind(('127.0.0.1', 0))
     port = free.getsockname()[1]
@@ -185,10 +185,10 @@ def two(run, die=(None, None), slurm=False) -> list[forked.Process]:
       )
       for k in range(2)
     ]
-  place = {'coordinator': f'127.0.0.1:{port}', 'num_processes': 2}
+  place = {'coordinator': f'127.0.0.1:{port}', 'num_processes': num}
   return [
     start(run, die=die[k], process_id=k, save_every=60, **place)
-    for k in range(2)
+    for k in range(num)
   ]
 
 
@@ -208,6 +208,23 @@ def test_two_processes_stop_together(folder, name, codes):
   assert [row['step'] for row in rows(run)] == [
     row['step'] for row in rows(folder / 'whole')
   ]
+
+
+@pytest.mark.slow
+def test_goes_on_with_other_numbers_of_processes(folder):
+  """Two, then one, then four."""
+  run = copy(folder, 'processes')
+  pair = two(run, die=(None, ['SIGTERM', 9]))
+  said = [process.communicate(timeout=600)[1] for process in pair]
+  assert [process.returncode for process in pair] == [75, 75], said
+  finish(start(run, die=['SIGTERM', 33], save_every=60), 75)
+  summaries = [finish(x) for x in two(run, die=(None,) * 4, num=4)]
+  assert {x['step'] for x in summaries} == {60}
+  for one, other in zip(rows(folder / 'whole'), rows(run), strict=True):
+    assert one == pytest.approx(other, rel=1e-4)
+  moved = arrays(run)
+  for path, array in arrays(folder / 'whole').items():
+    np.testing.assert_allclose(array, moved[path], atol=2e-4)
 
 
 @pytest.mark.parametrize(
