@@ -56,7 +56,7 @@ def test_make_finds_modules():
     ('accept', '__import__("os").system("true")', 'bad spec'),
     ('accept', 'top_k(**{"k": 1})', 'bad spec'),
     ('accept', 'top_k(*[1])', 'bad spec'),
-    ('accept', 'top_k(k=0)', 'expected k >= 1'),
+    ('accept', 'top_k(k=0)', 'k=0; expected at least 1'),
     ('accept', 'Accept', 'no accept is named'),
     ('accept', 'core', 'no accept is named'),
     ('world', 'maps(rows=3, rows=4)', "sets 'rows' twice"),

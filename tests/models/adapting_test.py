@@ -303,10 +303,10 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
   [
     ({'steps': (5, 2)}, r'steps=\(5, 2\) were given'),
     ({'steps': ()}, 'steps=.. were given'),
-    ({'rates': ()}, 'rates=.. were given; expected learning rates above 0'),
+    ({'rates': ()}, 'expected 1 or more values, each more than 0'),
     ({'rates': (1.0, 2.0)}, 'without validation labels'),
     ({'select': 'best'}, 'without validation labels'),
-    ({'trainable': 'tail'}, "trainable='tail' was given; available: all, head"),
+    ({'trainable': 'tail'}, "trainable='tail'; available: all, head"),
     ({'given': sets()._replace(labels=sets().labels + 1)}, 'label 2 was given'),
     ({'given': sets()._replace(places=sets().places + L)}, 'expected 0 to 11'),
     ({'given': sets()._replace(places=0 * sets().places - 1)}, 'set 0 has no'),

@@ -353,7 +353,7 @@ def test_trips_say_which_pairs_there_are(tmp_path):
   [
     ('orbits()', 'bayes()', "orbits does not say how .*available: 'oracle"),
     (WALKS, "bayes(split='test')", "unknown split 'test'; available: all"),
-    (WALKS, "bayes(off='on')", "off='on' was given; available: nothing, rep"),
+    (WALKS, "bayes(off='on')", "off='on'; available: nothing, rep"),
     (
       NOISY,
       "bayes(distinct=True, off='replan')",

@@ -204,7 +204,7 @@ def test_faults_by_state_agree_between_prefixes_and_by_prefix_do_not():
   [
     ('noisy_oracle(illegal=1.5)', 'illegal=1.5'),
     ('noisy_oracle(wrong=-0.5)', 'wrong=-0.5'),
-    ("noisy_oracle(by='day')", "available: 'state', 'prefix'"),
+    ("noisy_oracle(by='day')", 'available: state, prefix'),
   ],
 )
 def test_bad_noise_is_refused(spec, what):

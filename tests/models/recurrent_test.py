@@ -138,7 +138,7 @@ def test_the_stream_and_the_states_are_float32_in_bfloat16(model):
   [
     ({'layers': 0}, 'rnn: layers=0; expected at least 1'),
     ({'width': -3}, 'rnn: width=-3'),
-    ({'dropout': 1.0}, 'expected 0 <= dropout < 1'),
+    ({'dropout': 1.0}, 'expected at least 0 and less than 1'),
     ({'dtype': 'float16'}, "'float16'; available: float32, bfloat16"),
   ],
 )

@@ -222,8 +222,8 @@ def test_every_metric_finds_it_perfect(metric):
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ("answer='no'", "available: 'world', 'yes'"),
-    ("by='prefix'", "available: 'question', 'state', 'order'"),
+    ("answer='no'", 'available: world, yes'),
+    ("by='prefix'", 'available: question, state, order'),
     ('errors=1.5', 'errors=1.5'),
     ('silent=-0.5', 'silent=-0.5'),
     ('memory=-1', 'memory=-1'),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import fields
 
 _BLOCK = 64  # Tokens of a block in a draw on a device.
 _SPARSE = 4  # One token in so many accepted is few: draw by their list.
@@ -155,6 +156,9 @@ class Accept:
   bit: a predictor may leave them out and keep the others in order of id.
   """
 
+  def __post_init__(self) -> None:
+    fields.check(self)
+
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool: accepted tokens, from log-probabilities in nats."""
     raise core.InputError(f'{type(self).__name__} defines no mask')
@@ -176,13 +180,7 @@ class Accept:
 class epsilon(Accept):
   """Tokens of probability greater than `threshold`."""
 
-  threshold: float = 0.01
-
-  def __post_init__(self) -> None:
-    if not 0 <= self.threshold < 1:
-      raise core.InputError(
-        f'epsilon(threshold={self.threshold}): expected 0 <= threshold < 1'
-      )
+  threshold: float = fields.field(0.01, least=0, below=1)
 
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
@@ -197,11 +195,7 @@ class top_k(Accept):
   Ties go to the lowest id.
   """
 
-  k: int = 4
-
-  def __post_init__(self) -> None:
-    if self.k < 1:
-      raise core.InputError(f'top_k(k={self.k}): expected k >= 1')
+  k: int = fields.field(4, least=1)
 
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
@@ -216,11 +210,7 @@ class top_p(Accept):
   The token that crosses the mass is in; ties by lowest id.
   """
 
-  mass: float = 0.9
-
-  def __post_init__(self) -> None:
-    if not 0 < self.mass <= 1:
-      raise core.InputError(f'top_p(mass={self.mass}): expected 0 < mass <= 1')
+  mass: float = fields.field(0.9, above=0, most=1)
 
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
@@ -264,6 +254,3 @@ class published(Accept):
     enough = mass >= np.float32(self.threshold) * total
     possible = log_probs > -math.inf
     return possible & (_first(log_probs, 1) | (likely & enough))
-
-
-GREEDY = top_k(1)

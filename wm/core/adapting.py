@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wm.core import fields
 from wm.core.basics import DEAD, InputError, hash64
 from wm.core.predictor import TokenReader
 from wm.core.world import World
@@ -118,11 +119,14 @@ class FineTuneConfig:
     validation: labels that choose, and are not scored; D data sets.
   """
 
-  rates: tuple[float, ...] = (6e-4,)
-  trainable: str = 'all'
-  select: str = 'last'
+  rates: tuple[float, ...] = fields.field((6e-4,), above=0, fewest=1)
+  trainable: str = fields.field('all', choices=('all', 'head'))
+  select: str = fields.field('last', choices=('last', 'best'))
   one_head: bool = False
   validation: FewShotTasks | None = None
+
+  def __post_init__(self) -> None:
+    fields.check(self)
 
 
 FINE_TUNE = FineTuneConfig()  # As published.
@@ -194,19 +198,6 @@ def check_adapting(
     raise InputError(
       f'steps={steps} were given; expected numbers from 1, ascending'
     )
-  if not config.rates or not all(rate > 0 for rate in config.rates):
-    raise InputError(
-      f'rates={config.rates} were given; expected learning rates above 0'
-    )
-  for name, choices in (
-    ('trainable', ('all', 'head')),
-    ('select', ('last', 'best')),
-  ):
-    if getattr(config, name) not in choices:
-      raise InputError(
-        f'{name}={getattr(config, name)!r} was given; available: '
-        + ', '.join(choices)
-      )
   if config.validation is not None:
     _check_sets('validation', config.validation, kind, bare=True)
   elif len(config.rates) > 1 or config.select == 'best':

@@ -13,6 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics, registry
+from wm.core.fields import field
 from wm.models.serving import oracles, process
 
 SHARES = {'leaky': 0.38, 'peaked': 0.009}
@@ -221,23 +222,10 @@ class Model(core.Model):
   version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (Adversary,)
 
-  kind: str = 'leaky'
-  share: float = 0.0
-  moves: int = 5
-  num: int = 1000
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if self.kind not in KINDS:
-      raise core.InputError(
-        f'adversary: kind={self.kind!r} was given; available: '
-        + ', '.join(KINDS)
-      )
-    if not 0 <= self.share < 1 or self.moves < 0 or self.num < 1:
-      raise core.InputError(
-        f'adversary(share={self.share}, moves={self.moves}, num={self.num}): '
-        'expected 0 <= share < 1, moves >= 0 and num >= 1'
-      )
+  kind: str = field('leaky', choices=KINDS)
+  share: float = field(0.0, least=0, below=1)
+  moves: int = field(5, least=0)
+  num: int = field(1000, least=1)
 
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded; the sequences that a memoriser knows, and hashes."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core.fields import field
 from wm.models.serving import process
 
 OFF = 'nothing', 'replan'  # Predictions off the support of the sampler.
@@ -65,13 +66,7 @@ class Model(core.Model):
 
   split: str = 'all'
   distinct: bool = False
-  off: str = OFF[0]
-
-  def __post_init__(self) -> None:
-    if self.off not in OFF:
-      raise core.InputError(
-        f'bayes: off={self.off!r} was given; available: {", ".join(OFF)}'
-      )
+  off: str = field(OFF[0], choices=OFF)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no process."""

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.core.fields import field
 from wm.kernels.scan import delta_rule as scan_delta
 from wm.kernels.scan import forms
 from wm.models.base import recurrent
@@ -44,18 +45,16 @@ class Model(recurrent.RecurrentModel):
   version: ClassVar[str] = '1'
   undecayed: ClassVar[tuple[str, ...]] = ('a_log', 'dt_bias')  # As published.
 
-  heads: int = 0
-  key: int = 0
-  value: int = 0
-  hidden: int = 0
+  heads: int = field(0, least=0)
+  key: int = field(0, least=0)
+  value: int = field(0, least=0)
+  hidden: int = field(0, least=0)
   negative: bool = True
-  form: str = 'auto'
-  chunk: int = 0
+  form: str = field('auto', choices=forms.FORMS)
+  chunk: int = field(0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.choose('form', forms.FORMS)
-    self.at_least(0, 'heads', 'key', 'value', 'hidden', 'chunk')
     if min(self.sizes) < 1:
       raise self.error(
         f'width={self.width} leaves no key for each of {self.heads} heads; '

@@ -58,14 +58,7 @@ class Model(core.Model):
   )
   before: str = ''
   renormalised: bool = False
-  batch: int = dataclasses.field(default=16, compare=False)
-
-  def __post_init__(self) -> None:
-    if self.batch < 1:
-      raise core.InputError(
-        f'huggingface: batch={self.batch} was given; expected at least 1'
-      )
-    super().__post_init__()
+  batch: int = field(16, least=1, compare=False)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from wm import core
 from wm.core import registry
+from wm.core.fields import field
 from wm.core.verbal import MAX_TOKENS, RULES, PromptStyle, Verbal
 from wm.models.serving import llm_predictor, provider
 
@@ -60,21 +61,21 @@ class Model(core.Model):
   told: str = RULES
   wording: str = ''
   before: str = ''
-  names: int = 0
+  names: int = field(0, least=0)
   # How an answer is drawn, and how it is read.
-  temperature: float = 0.0
-  repeats: int = 1
-  max_tokens: int = 1024
+  temperature: float = field(0.0, least=0, most=2)
+  repeats: int = field(1, least=1)
+  max_tokens: int = field(1024, least=1)
   logprobs: bool = False
-  read: str = 'text'
+  read: str = field('text', choices=('text', 'logprobs'))
   # Where it is asked, and how long a prompt may be.
-  most_told: int = MAX_TOKENS
+  most_told: int = field(MAX_TOKENS, least=1)
   base_url: str = ''
   args: tuple[tuple[str, Any], ...] = ()
   # No part of the spec's identity: how calls are made changes no answer.
-  connections: int = dataclasses.field(default=10, compare=False)
-  retries: int = dataclasses.field(default=5, compare=False)
-  timeout: int = dataclasses.field(default=120, compare=False)
+  connections: int = field(10, least=1, compare=False)
+  retries: int = field(5, least=0, compare=False)
+  timeout: int = field(120, least=1, compare=False)
   answers: str = dataclasses.field(default='', compare=False)
 
   def cost(self, world: core.World | None = None) -> core.Cost:
@@ -92,17 +93,6 @@ class Model(core.Model):
         f"language: model={self.model!r}; expected 'provider/model', such as "
         "'openai/gpt-5' or 'wm/solver'"
       )
-    if self.read not in ('text', 'logprobs'):
-      raise core.InputError(
-        f"language: read={self.read!r}; available: 'text', 'logprobs'"
-      )
-    for name in (
-      *('repeats', 'max_tokens', 'most_told', 'connections', 'timeout'),
-    ):
-      if getattr(self, name) < 1:
-        raise core.InputError(
-          f'language: {name}={getattr(self, name)}; expected at least 1'
-        )
     # Pairs, not a dict: a spec holds hashable literals.
     if not all(
       isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
@@ -111,12 +101,6 @@ class Model(core.Model):
       raise core.InputError(
         f'language: args={self.args!r}; expected pairs of a name and a value, '
         "such as (('max_retries', 0),)"
-      )
-    if self.names < 0 or self.retries < 0 or not 0 <= self.temperature <= 2:
-      raise core.InputError(
-        f'language: names={self.names}, retries={self.retries}, temperature='
-        f'{self.temperature}; expected names and retries >= 0, temperature 0 '
-        'to 2'
       )
 
   def undeclared_inputs(self) -> str:

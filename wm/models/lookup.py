@@ -9,6 +9,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics
+from wm.core.fields import field
 from wm.models.serving import oracles
 
 
@@ -46,16 +47,8 @@ class Model(core.Model):
   version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (LookUp,)
 
-  by: str = 'state'
+  by: str = field('state', choices=oracles.KEYS)
   learned: bool = True
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if self.by not in oracles.KEYS:
-      raise core.InputError(
-        f'lookup: by={self.by!r} was given; available: '
-        + ', '.join(oracles.KEYS)
-      )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""

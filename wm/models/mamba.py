@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.core.fields import field
 from wm.kernels.scan import state_space as scan_ssd
 from wm.models.base import recurrent
 from wm.models.nn import layers
@@ -31,11 +32,7 @@ class Model(recurrent.SsmModel):
 
   version: ClassVar[str] = '1'
 
-  steps: str = 'mamba'
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.choose('steps', ('mamba', 'normal'))
+  steps: str = field('mamba', choices=('mamba', 'normal'))
 
   def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.core.fields import field
 from wm.kernels.scan import state_space as scan_ssd
 from wm.models.base import recurrent
 from wm.models.nn import layers
@@ -32,16 +33,13 @@ class HeadModel(recurrent.SsmModel):
       the stream divided by the root of how many there are) or 'normal'.
   """
 
-  state: int = 32
-  channels: int = 64
-  mlp: int = 4
-  weights: str = 'torch'
+  state: int = field(32, least=1)
+  channels: int = field(64, least=1)
+  mlp: int = field(4, least=0)
+  weights: str = field('torch', choices=('torch', 'normal'))
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.choose('weights', ('torch', 'normal'))
-    self.at_least(1, 'channels')
-    self.at_least(0, 'mlp')
     if self.inner % self.channels:
       raise self.error(
         f'width={self.width} times expand={self.expand} is not a multiple of '

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.core.fields import field
 from wm.kernels.scan import state_space as scan_ssd
 from wm.models import mamba2
 from wm.models.base import recurrent
@@ -35,11 +36,10 @@ class Model(mamba2.HeadModel):
 
   version: ClassVar[str] = '1'
 
-  rank: int = 1
+  rank: int = field(1, least=1)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.at_least(1, 'rank')
     if self.state % 4:
       raise self.error(f'state={self.state} is not a multiple of 4')
 

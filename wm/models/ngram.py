@@ -16,6 +16,7 @@ import scipy
 
 from wm import core
 from wm.core import inputs
+from wm.core.fields import field
 from wm.models.serving import oracles, process
 from wm.runtime import files
 
@@ -46,22 +47,10 @@ class Model(core.Fittable):
 
   version: ClassVar[str] = '1'
 
-  order: int = 3
-  smoothing: float = 0.1
-  backoff: str = 'interpolate'
+  order: int = field(3, least=1)
+  smoothing: float = field(0.1, least=0)
+  backoff: str = field('interpolate', choices=BACKOFFS)
   legal: bool = False
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if self.order < 1 or not 0 <= self.smoothing < np.inf:
-      raise core.InputError(
-        f'ngram(order={self.order}, smoothing={self.smoothing}): expected '
-        'order >= 1 and a finite smoothing >= 0'
-      )
-    if self.backoff not in BACKOFFS:
-      raise core.InputError(
-        f'ngram(backoff={self.backoff!r}): expected one of {BACKOFFS}'
-      )
 
   def predictor(self, world: core.World, seed: int) -> NgramPredictor:
     """The model that has seen nothing: uniform."""

@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from wm import core
+from wm.core.fields import field
 from wm.models.serving import oracles
 
 
@@ -23,12 +24,12 @@ class Model(core.Model):
   needs: ClassVar[tuple[core.Need, ...]] = (core.Prefixed,)
   gives: ClassVar[tuple[type, ...]] = (oracles.NoisyOracle,)
 
-  illegal: float = 0.0
-  wrong: float = 0.1
-  by: str = 'state'
+  illegal: float = field(0.0, least=0, most=1)
+  wrong: float = field(0.1, least=0, most=1)
+  by: str = field('state', choices=('state', 'prefix'))
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
-    """See core.Model; raises InputError on shares outside [0, 1]."""
+    """See core.Model."""
     # The model's seed draws the faults: the same ones in every session and
     # batch.
     return oracles.NoisyOracle(

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.core.fields import field
 from wm.kernels.scan import affine_scan as scan
 from wm.kernels.scan import forms
 from wm.models.base import recurrent
@@ -32,7 +33,6 @@ from wm.models.nn import layers
 # of 32 x 128 tokens): 54 ms and 9 MiB at 16, 66 ms and 25 MiB at 64, 69 ms
 # and 38 MiB at 128. The others are the published length of a chunk.
 _CHUNK = {'sequential': 16, 'chunked': 256, 'associative': 256}
-_TRANSITIONS = ('plain', 'exp', 'bounded')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,21 +57,16 @@ class Model(recurrent.RecurrentModel):
 
   version: ClassVar[str] = '2'
 
-  block_size: int = 8
+  block_size: int = field(8, least=1)
   scale: float = 0.1
   init_std: float = 0.1
-  transition: str = 'plain'
-  path: str = 'values'
-  form: str = 'auto'
-  chunk: int = 0
+  transition: str = field('plain', choices=('plain', 'exp', 'bounded'))
+  path: str = field('values', choices=('values', 'sums'))
+  form: str = field('auto', choices=forms.FORMS)
+  chunk: int = field(0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.choose('transition', _TRANSITIONS)
-    self.choose('path', ('values', 'sums'))
-    self.choose('form', forms.FORMS)
-    self.at_least(1, 'block_size')
-    self.at_least(0, 'chunk')
     if self.width % self.block_size:
       raise self.error(
         f'block_size={self.block_size}; expected a divisor of '

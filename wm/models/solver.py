@@ -13,6 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import basics, queries
+from wm.core.fields import field
 from wm.models.serving import stateless
 
 ERROR, SILENCE = 1, 2
@@ -37,28 +38,11 @@ class Model(core.Model):
   version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (stateless.Accepting,)
 
-  answer: str = 'world'
-  errors: float = 0.0
-  by: str = 'question'
-  memory: int = 0
-  silent: float = 0.0
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    for field, value, choices in (
-      ('answer', self.answer, "'world', 'yes'"),
-      ('by', self.by, "'question', 'state', 'order'"),
-    ):
-      if repr(value) not in choices.split(', '):
-        raise core.InputError(
-          f'solver: {field}={value!r}; available: {choices}'
-        )
-    if not (0 <= self.errors <= 1 and 0 <= self.silent <= 1):
-      raise core.InputError(
-        f'solver: errors={self.errors}, silent={self.silent}; expected 0 to 1'
-      )
-    if self.memory < 0:
-      raise core.InputError(f'solver: memory={self.memory}; expected >= 0')
+  answer: str = field('world', choices=('world', 'yes'))
+  errors: float = field(0.0, least=0, most=1)
+  by: str = field('question', choices=('question', 'state', 'order'))
+  memory: int = field(0, least=0)
+  silent: float = field(0.0, least=0, most=1)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.core.fields import field
 from wm.kernels import attention as kernel
 from wm.kernels import fused_attention, platform
 from wm.models.base import family
@@ -307,16 +308,6 @@ def _over_page(
   )
 
 
-_CHOICES = {
-  'positions': ('learned', *KINDS),
-  'norm': ('layer', 'rms'),
-  'mlp': ('gelu', 'gelu_erf', 'swiglu'),
-  'biases': (None, True, False),
-  'init': ('gpt2', 'torch'),
-  'dtype': ('float32', 'bfloat16'),
-}
-
-
 @dataclasses.dataclass(frozen=True)
 class Model(family.RowModel):
   """A transformer's size and style.
@@ -347,34 +338,26 @@ class Model(family.RowModel):
 
   version: ClassVar[str] = '1'
 
-  layers: int = 2
-  width: int = 64
-  heads: int = 0
-  positions: str = 'learned'
-  norm: str = 'layer'
-  mlp: str = 'gelu'
+  layers: int = field(2, least=1)
+  width: int = field(64, least=1)
+  heads: int = field(0, least=0)
+  positions: str = field('learned', choices=('learned', *KINDS))
+  norm: str = field('layer', choices=('layer', 'rms'))
+  mlp: str = field('gelu', choices=('gelu', 'gelu_erf', 'swiglu'))
   tied: bool = True
-  dropout: float = 0.0
-  dtype: str = 'float32'
-  ratio: int = 0
-  biases: bool | None = None
+  dropout: float = field(0.0, least=0, below=1)
+  dtype: str = field('float32', choices=family.DTYPES)
+  ratio: int = field(0, least=0)
+  biases: bool | None = field(None, choices=(None, True, False))
   head_bias: bool = False
-  init: str = 'gpt2'
-  epsilon: float = 1e-5
+  init: str = field('gpt2', choices=('gpt2', 'torch'))
+  epsilon: float = field(1e-5, above=0)
   scan: bool = False
   remat: bool = False
-  context: int = 0
+  context: int = field(0, least=0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for field, choices in _CHOICES.items():
-      self.choose(field, choices)
-    self.at_least(1, 'layers', 'width')
-    self.at_least(0, 'heads', 'context', 'ratio')
-    self.below_one('dropout')
-    self.check_rows()
-    if not self.epsilon > 0:
-      raise self.error(f'epsilon={self.epsilon}; expected more than 0')
     # Rotary positions turn channels in pairs.
     channels = 2 if self.positions in KINDS else 1
     if self.width % (self.num_heads * channels):

@@ -492,7 +492,7 @@ class Model(core.Model):
   )
 
   function: str = ''
-  max_len: int = 0
+  max_len: int = field(0, least=0)
   rows: int = 16
   files: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
   tolerance: float = TOLERANCE
@@ -512,11 +512,6 @@ class Model(core.Model):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.max_len < 0:
-      raise core.InputError(
-        f"user model: max_len={self.max_len} was given; expected 0, the world's"
-        ', or more'
-      )
     names = self.files
     if names is not None and not (
       isinstance(names, tuple) and all(isinstance(n, str) for n in names)

@@ -17,7 +17,6 @@ import pandas as pd
 from wm import core
 from wm.evaluation import statistics
 from wm.kernels.maps import reconstruction
-from wm.kernels.maps import reconstruction as codes
 from wm.kernels.maps.reconstruction import PlacementProblem, UsedEdges
 from wm.options.reconstruction import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, PATH, Fate, Routes
@@ -27,10 +26,10 @@ EARTH_MILES = 3958.7613  # Mean radius.
 
 # By the kernel's reconstruction.
 REASONS = {
-  codes.NO_ROOM: 'no_room',
-  codes.TOO_FAR: 'destination_too_far',
-  codes.NO_CANDIDATE: 'no_candidate',
-  codes.OFF_DESTINATION: 'off_destination',
+  reconstruction.NO_ROOM: 'no_room',
+  reconstruction.TOO_FAR: 'destination_too_far',
+  reconstruction.NO_CANDIDATE: 'no_candidate',
+  reconstruction.OFF_DESTINATION: 'off_destination',
 }
 
 
@@ -116,7 +115,7 @@ def counts(
   destination. `parallel_edges` are false edges between two nodes that another
   edge, true or false, used or not, joins already.
   """
-  failed = edges.reasons != codes.OK
+  failed = edges.reasons != reconstruction.OK
   groups = fate.groups(routes)
   cut = groups == LENGTH_CAP
   reasons = {
@@ -189,7 +188,7 @@ def rates(
     'distinct_directions': len(np.union1d(legal, illegal)),
     'distinct_illegal_directions': len(np.unique(illegal)),
     'failed_routes': _clustered_share(
-      edges.reasons != codes.OK, np.ones(len(wrong), np.int64)
+      edges.reasons != reconstruction.OK, np.ones(len(wrong), np.int64)
     ),
   }
 

@@ -468,7 +468,15 @@ def within(
     offsets: [S + 1] int64; node s has nodes[offsets[s]:offsets[s + 1]].
     nodes: int32, ascending for each node.
   """
-  return _within(lat, lon, reach, radius)
+  # Two sweeps: the first counts, the second fills.
+  order = np.argsort(lat, kind='stable')
+  offsets = np.zeros(len(lat) + 1, np.int64)
+  _sweep(lat, lon, order, reach, radius, offsets, np.empty(0, np.int32))
+  offsets = np.cumsum(offsets)
+  nodes = np.empty(offsets[-1], np.int32)
+  if len(nodes):
+    _sweep(lat, lon, order, reach, radius, offsets, nodes)
+  return offsets, nodes
 
 
 def crossings(
@@ -552,20 +560,6 @@ def _sweep(lat, lon, order, reach, radius, offsets, nodes):
       nodes[offsets[node] : offsets[node + 1]].sort()
     else:
       offsets[node + 1] = count
-
-
-def _within(
-  lat: np.ndarray, lon: np.ndarray, reach: float, radius: float
-) -> tuple[np.ndarray, np.ndarray]:
-  """Offsets and nodes, in two sweeps: the first counts, the second fills."""
-  order = np.argsort(lat, kind='stable')
-  offsets = np.zeros(len(lat) + 1, np.int64)
-  _sweep(lat, lon, order, reach, radius, offsets, np.empty(0, np.int32))
-  offsets = np.cumsum(offsets)
-  nodes = np.empty(offsets[-1], np.int32)
-  if len(nodes):
-    _sweep(lat, lon, order, reach, radius, offsets, nodes)
-  return offsets, nodes
 
 
 @njit

@@ -30,9 +30,11 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm import core
+from wm.core.fields import field
 from wm.models.nn import layers, network
 from wm.models.serving import networks
 
+DTYPES = ('float32', 'bfloat16')
 LARGEST = 2**31 - 1  # An array's index, and what sums of sizes may be.
 OBJECTS = 20_000  # Bytes of a layer's modules and of its part of a program.
 
@@ -71,36 +73,13 @@ class NetworkModel(core.Trainable):
       memory = 4 * spec.num_params
     return core.Cost(memory, 0, tuple(sizes))
 
-  # Checks of fields, for `__post_init__`.
-
   def __post_init__(self) -> None:
     """Raises InputError for sizes that no array has."""
-    for field, value in vars(self).items():
+    for name, value in vars(self).items():
       # Checked first: products of such sizes overflow in what checks them.
       if isinstance(value, int) and value > LARGEST:
-        raise self.error(f'{field}={value}; expected at most {LARGEST}')
+        raise self.error(f'{name}={value}; expected at most {LARGEST}')
     super().__post_init__()
-
-  def choose(self, field: str, choices: tuple[Any, ...]) -> None:
-    """Raises InputError unless the field's value is one of the choices."""
-    value = getattr(self, field)
-    if value not in choices:
-      listed = ', '.join(map(str, choices))
-      raise self.error(f'{field}={value!r}; available: {listed}')
-
-  def at_least(self, least: int, *fields: str) -> None:
-    """Raises InputError where a field's value is smaller."""
-    for field in fields:
-      value = getattr(self, field)
-      if value < least:
-        raise self.error(f'{field}={value}; expected at least {least}')
-
-  def below_one(self, *fields: str) -> None:
-    """Raises InputError where a rate is not within [0, 1)."""
-    for field in fields:
-      value = getattr(self, field)
-      if not 0 <= value < 1:
-        raise self.error(f'{field}={value}; expected 0 <= {field} < 1')
 
   def error(self, text: str) -> core.InputError:
     """An InputError about the model's fields."""
@@ -117,12 +96,12 @@ class RowModel(NetworkModel):
     chained: a token of a row sees those before it in its row too.
   """
 
-  patch: int = dataclasses.field(default=1, kw_only=True)
+  patch: int = field(1, least=1, kw_only=True)
   chained: bool = dataclasses.field(default=False, kw_only=True)
 
-  def check_rows(self) -> None:
-    """Raises InputError for fields that make no sense, for `__post_init__`."""
-    self.at_least(1, 'patch')
+  def __post_init__(self) -> None:
+    """Raises InputError for fields that make no sense."""
+    super().__post_init__()
     if self.chained and self.patch == 1:
       raise self.error('chained=True needs rows; expected patch=2 or more')
 

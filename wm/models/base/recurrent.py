@@ -22,11 +22,10 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.core.fields import field
 from wm.kernels.scan import forms
 from wm.models.base import family
 from wm.models.nn import layers, network
-
-DTYPES = ('float32', 'bfloat16')
 
 
 class Mixer(nnx.Module):
@@ -162,19 +161,11 @@ class RecurrentModel(family.RowModel):
     remat: blocks are computed again in the backward pass; saves memory.
   """
 
-  layers: int = 2
-  width: int = 64
-  dropout: float = 0.0
-  dtype: str = 'float32'
+  layers: int = field(2, least=1)
+  width: int = field(64, least=1)
+  dropout: float = field(0.0, least=0, below=1)
+  dtype: str = field('float32', choices=family.DTYPES)
   remat: bool = False
-
-  def __post_init__(self) -> None:
-    """Subclasses call this and check their own fields."""
-    super().__post_init__()
-    self.choose('dtype', DTYPES)
-    self.at_least(1, 'layers', 'width')
-    self.below_one('dropout')
-    self.check_rows()
 
   @property
   def style(self) -> StackStyle:
@@ -330,16 +321,10 @@ class SsmModel(RecurrentModel):
     chunk: steps of a chunk; 0 is the measured default.
   """
 
-  state: int = 16
-  expand: int = 2
-  form: str = 'auto'
-  chunk: int = 0
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.choose('form', forms.FORMS)
-    self.at_least(1, 'state', 'expand')
-    self.at_least(0, 'chunk')
+  state: int = field(16, least=1)
+  expand: int = field(2, least=1)
+  form: str = field('auto', choices=forms.FORMS)
+  chunk: int = field(0, least=0)
 
   @property
   def inner(self) -> int:

@@ -365,15 +365,6 @@ class NoisyOracle(WorldPredictor):
   ) -> None:
     """illegal: mass in [0, 1]; wrong: share in [0, 1]; by: state or prefix."""
     super().__init__(world)
-    for name, value in (('illegal', illegal), ('wrong', wrong)):
-      if not 0 <= value <= 1:
-        raise core.InputError(
-          f'noisy oracle: {name}={value} was given; expected 0 to 1'
-        )
-    if by not in ('state', 'prefix'):
-      raise core.InputError(
-        f"noisy oracle: by={by!r} was given; available: 'state', 'prefix'"
-      )
     if not isinstance(world, core.Prefixed):
       raise core.InputError(
         f'noisy oracle: {world.name} draws no states (core.Prefixed)'

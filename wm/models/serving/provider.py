@@ -116,7 +116,7 @@ class AnswerCache:
     #   {"prompt": hash, "repeat": 0, "text": ..., "stop": ...}
     self._known: dict[Key, CallReply] = {}
     self._read = 0
-    self._refresh()
+    self.refresh()
 
   def __len__(self) -> int:
     return len(self._known)
@@ -127,7 +127,15 @@ class AnswerCache:
 
   def refresh(self) -> None:
     """Reads answers that other processes have added."""
-    self._refresh()
+    with contextlib.suppress(FileNotFoundError), open(self.path, 'rb') as file:
+      # From where the last reading ended: files grow, and are never rewritten.
+      file.seek(self._read)
+      for line in file:
+        if not line.endswith(b'\n'):
+          break  # It is being written, or was never finished.
+        self._read += len(line)
+        if entry := _parsed(line):
+          self._known.setdefault(*entry)
 
   def put(self, key: Key, reply: CallReply) -> None:
     """Stores a reply, for other processes too; failed ones are not stored."""
@@ -155,17 +163,6 @@ class AnswerCache:
       yield file
     finally:
       os.close(file)
-
-  def _refresh(self) -> None:
-    with contextlib.suppress(FileNotFoundError), open(self.path, 'rb') as file:
-      # From where the last reading ended: files grow, and are never rewritten.
-      file.seek(self._read)
-      for line in file:
-        if not line.endswith(b'\n'):
-          break  # It is being written, or was never finished.
-        self._read += len(line)
-        if entry := _parsed(line):
-          self._known.setdefault(*entry)
 
 
 def _write(file: int, data: bytes) -> None:

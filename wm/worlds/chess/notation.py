@@ -126,20 +126,6 @@ def token_ids(kind: str) -> np.ndarray:
 WORDS, HISTORY_UNKNOWN = layout.WORDS, layout.UNKNOWN
 PIECES = '.PNBRQKpnbrqk'
 START_FEN = 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1'
-FEN_RULES = (
-  'fields',
-  'ranks',
-  'files',
-  'pieces',
-  'side',
-  'castling',
-  'en passant',
-  'counters',
-  'kings',
-  'pawns',
-  'men',
-  'check',
-)
 MOST_COUNTED = 2**16 - 1
 # Right -> squares of king and rook.
 _HOMES = {'K': (4, 7), 'Q': (4, 0), 'k': (60, 63), 'q': (60, 56)}

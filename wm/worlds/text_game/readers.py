@@ -49,7 +49,6 @@ import numpy as np
 
 from wm import core
 from wm.core import inputs
-from wm.worlds.text_game import maze
 from wm.worlds.text_game import maze as mazes
 
 STEPS = (
@@ -78,7 +77,7 @@ def read(
   folder: str | os.PathLike[str],
   game: str,
   walkthroughs: str | os.PathLike[str] = '',
-) -> maze.Maze:
+) -> mazes.Maze:
   """The maze of one game.
 
   Args:
@@ -118,7 +117,7 @@ def read(
 
 def walkthrough(
   text: str, where: str = 'the walkthrough'
-) -> tuple[maze.WalkthroughStep, ...]:
+) -> tuple[mazes.WalkthroughStep, ...]:
   """Steps of a walkthrough, observations without blanks around them.
 
   Raises:
@@ -126,7 +125,7 @@ def walkthrough(
       their numbers.
   """
   _, *parts = BLOCK.split(text)
-  steps: list[maze.WalkthroughStep] = []
+  steps: list[mazes.WalkthroughStep] = []
   for number, body in zip(parts[::2], parts[1::2], strict=True):
     if number.strip() != str(len(steps)):
       raise core.InputError(
@@ -140,7 +139,7 @@ def walkthrough(
       )
     action, observation = match.groups()
     observation = observation.rstrip().removesuffix(RULE).strip()
-    steps.append(maze.WalkthroughStep(len(steps), action.strip(), observation))
+    steps.append(mazes.WalkthroughStep(len(steps), action.strip(), observation))
   if not steps:
     raise core.InputError(f'{where} has no step; expected ==>STEP NUM: 0')
   return tuple(steps)
@@ -165,7 +164,7 @@ def _names(files: Mapping[str, str], kind: str, where: str) -> list[str]:
   return names
 
 
-def _edges(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
+def _edges(files: Mapping[str, str], game: str, where: str) -> mazes.Maze:
   """A maze of the first two generations."""
   rows = _json(files, 'edges.json', where)
   first = rows[0] if rows and isinstance(rows[0], dict) else {}
@@ -181,15 +180,15 @@ def _edges(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
     if generation == 'paper':
       total = _field(row, 'step_min_cutoff', int, of, number)
       walked = _field(row, 'seen_in_forward', bool, of, number)
-      forward = 0 if walked else maze.NEVER
-      stamps.append([forward, maze.NEVER, total] * 2)
+      forward = 0 if walked else mazes.NEVER
+      stamps.append([forward, mazes.NEVER, total] * 2)
     else:
       stamps.append([_field(row, key, int, of, number) for key in STEPS])
   names = (
     _names(files, 'locations.json', where),
     _names(files, 'actions.json', where),
   )
-  return maze.made(game, generation, names, triples, stamps, of)
+  return mazes.made(game, generation, names, triples, stamps, of)
 
 
 def _field(row: dict, key: str, kind: type, where: str, number: int) -> Any:
@@ -202,7 +201,7 @@ def _field(row: dict, key: str, kind: type, where: str, number: int) -> Any:
   return row[key]
 
 
-def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
+def _annotation(files: Mapping[str, str], game: str, where: str) -> mazes.Maze:
   """A maze of the full annotation; names in lower case, as the others are."""
   stamps_of: dict[tuple[str, str, str], list[int]] = {}
   for kind, column in (('map.human', 0), ('map.reversed', 1)):
@@ -218,7 +217,7 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
         )
       source, action, target, step, answerable = parts.groups()
       u, a, v = (name.strip().lower() for name in (source, action, target))
-      stamp = stamps_of.setdefault((u, a, v), [maze.NEVER] * 4)
+      stamp = stamps_of.setdefault((u, a, v), [mazes.NEVER] * 4)
       both = int(step), int(answerable or step)
       for at, new in zip((column, column + 2), both, strict=True):
         stamp[at] = min(stamp[at], new)
@@ -231,7 +230,7 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
   actions = dict.fromkeys(action for _, action, _ in triples)
   names = list(places), list(actions)
   of = f'{where}.map.human'
-  return maze.made(game, 'annotation', names, triples, stamps, of)
+  return mazes.made(game, 'annotation', names, triples, stamps, of)
 
 
 def _lines(text: str, where: str) -> list[list[str]]:
@@ -240,7 +239,7 @@ def _lines(text: str, where: str) -> list[list[str]]:
     return list(csv.reader(text.splitlines()[1:]))
 
 
-def _trail(text: str, labelled: maze.Maze, where: str) -> np.ndarray:
+def _trail(text: str, labelled: mazes.Maze, where: str) -> np.ndarray:
   """Places after each step of the annotators' list of moves."""
   # The annotators' names have capitals where the map's have none.
   place = {name.lower(): k for k, name in enumerate(labelled.places)}
