@@ -132,7 +132,8 @@ def test_hints_name_extras_of_this_checkout():
   for path in [*LIBRARY, ROOT / 'README.md']:
     text = _text(path)
     assert not re.search(r'pip install .{0,4}wm\b', text), path
-    for extra in re.findall(r"pip install -e '\.\[(\w+)\]'", text):
+    command = r"(?:pip install -e '\.\[|inputs\.extra\(')(\w+)\b"
+    for extra in re.findall(command, text):
       hints += 1
       assert f"'{extra}': [" in setup, f'{path}: no extra {extra!r}'
   assert hints >= 4

@@ -206,7 +206,7 @@ REFUSED = {
   ),
   'a language model without provider': (
     lambda: score("language(model='gpt-4')"),
-    "expected 'provider/model'|need inspect_ai",
+    "expected 'provider/model'|needs the extra 'language'",
   ),
   'a vocabulary that is too small': (
     lambda: score(lambda tokens: logits(tokens)[..., 1:]),

@@ -32,6 +32,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from wm.core.basics import InputError, one_line, plug_in_name
+from wm.core.inputs import suggest
 
 _KEY = 'field'
 _BITS = 63  # Integers are held as int64.
@@ -209,10 +210,8 @@ def _check_choices(thing: Any, name: str, value: Any, about: Declared) -> None:
   for element in _elements(value):
     if element not in choices:
       relation = ' has ' if isinstance(value, tuple) else '='
-      raise InputError(
-        f'{_title(thing)}: {name}{relation}{_quoted(element)}; available: '
-        + ', '.join(map(str, choices))
-      )
+      text = f'{_title(thing)}: {name}{relation}{_quoted(element)}'
+      raise InputError(f'{text}; {suggest(element, choices)}')
 
 
 def _unmet(thing: Any, value: Any, default: Any, about: Declared) -> str:

@@ -7,6 +7,7 @@ Files, folders, weights, modules, replies, logs and results are read inside
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import json
 import os
@@ -14,6 +15,7 @@ import pathlib
 import re
 import stat
 import types
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NoReturn
 
 from wm.core.basics import InputError, one_line
@@ -34,6 +36,40 @@ _SPECIAL = {
   stat.S_IFCHR: 'a device',
   stat.S_IFBLK: 'a device',
 }
+
+
+def suggest(name: object, available: Iterable[object], most: int = 0) -> str:
+  """'available: a, b; did you mean ...?', for an unknown name.
+
+  most: how many are listed at most; 0 is all.
+  """
+  names = [str(other) for other in available]
+  near = difflib.get_close_matches(str(name), names, n=1)
+  hint = f'; did you mean {near[0]!r}?' if near else ''
+  listed = [*names[:most], '...'] if 0 < most < len(names) else names
+  return f'available: {", ".join(listed) or "none"}{hint}'
+
+
+def check_known(
+  name: object, available: Collection[object], text: str, most: int = 0
+) -> None:
+  """Raises InputError 'text; available: ...' unless a name is one of these."""
+  if name not in available:
+    raise InputError(f'{text}; {suggest(name, available, most)}')
+
+
+@contextlib.contextmanager
+def extra(name: str, what: str) -> Iterator[None]:
+  """Raises InputError where an import inside fails, with the command to run.
+
+  name: of the extra in setup.py. what: that needs it.
+  """
+  try:
+    yield
+  except ImportError as error:
+    raise InputError(
+      f"{what} needs the extra {name!r}: pip install -e '.[{name}]' ({error})"
+    ) from error
 
 
 def passes(error: BaseException) -> bool:

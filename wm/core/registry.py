@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import difflib
 import importlib
 import math
 import pkgutil
@@ -28,6 +27,7 @@ from typing import Any, TypeVar
 from wm import core
 from wm.core import plugins
 from wm.core.basics import plug_in_name
+from wm.core.inputs import check_known, suggest
 
 T = TypeVar('T')
 
@@ -45,19 +45,9 @@ LONGEST = 10_000  # Characters of a spec; the parser's stack has limits.
 _TYPES = {'bool': bool, 'int': int, 'float': float, 'str': str, 'tuple': tuple}
 
 
-def suggest(name: str, available: list[str]) -> str:
-  """'available: ...; did you mean ...?', for an unknown name."""
-  near = difflib.get_close_matches(name, available, n=1)
-  hint = f'; did you mean {near[0]!r}?' if near else ''
-  return f'available: {", ".join(available)}{hint}'
-
-
 def _home(kind: str) -> tuple[str, str | None]:
   """Package of a kind of plug-in, and the class in each of its modules."""
-  if kind not in KINDS:
-    raise core.InputError(
-      f'no kind is called {kind!r}; {suggest(str(kind), [*KINDS])}'
-    )
+  check_known(kind, KINDS, f'no kind is called {kind!r}')
   return KINDS[kind]
 
 
@@ -140,7 +130,7 @@ def _in_file(kind: str, name: str) -> type:
     ]
     raise core.InputError(
       f'{path} has no {kind} {attribute!r}, a class that inherits '
-      f'wm.core.{base.__name__}; {suggest(attribute, classes or ["none"])}'
+      f'wm.core.{base.__name__}; {suggest(attribute, classes)}'
     )
   if cls.__module__ != path or cls.__name__ != attribute:
     raise core.InputError(
@@ -344,11 +334,7 @@ def _given(
     )
   values = dict(zip(fields, args, strict=False))
   for key, value in keywords.items():
-    if key not in fields:
-      raise core.InputError(
-        f'{kind} {name!r} has no field {key!r}; '
-        + suggest(key, list(fields) or ['none'])
-      )
+    check_known(key, fields, f'{kind} {name!r} has no field {key!r}')
     if key in values:
       raise core.InputError(f'{kind} {text!r} sets {key!r} twice')
     values[key] = value

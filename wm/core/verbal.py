@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm.core.basics import InputError, hash64, optional
+from wm.core.inputs import check_known
 from wm.core.predictor import Tokens, histories
 from wm.core.world import Sequences, World
 
@@ -124,11 +125,8 @@ class Verbal(World):
 def wording_of(world: Verbal, telling: PromptStyle) -> str:
   """The wording that is asked for; raises InputError where there is none."""
   name = telling.wording or world.wordings[0]
-  if name not in world.wordings:
-    raise InputError(
-      f'{world.name}: unknown wording {name!r}; available: '
-      + ', '.join(world.wordings)
-    )
+  text = f'{world.name}: unknown wording {name!r}'
+  check_known(name, world.wordings, text)
   return name
 
 

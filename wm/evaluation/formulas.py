@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.kernels import symbolic
 
 # Errors so many times the least one are good enough, as of PySR's 'best'.
@@ -108,13 +109,8 @@ def operon_regressor() -> Any:
   Raises:
     InputError: it is not installed.
   """
-  try:
+  with inputs.extra('operon', "engine='operon'"):
     return importlib.import_module('pyoperon.sklearn').SymbolicRegressor
-  except ImportError as error:
-    raise core.InputError(
-      "engine='operon' needs the extra 'operon': pip install -e '.[operon]' "
-      f'({error})'
-    ) from error
 
 
 def genetic(

@@ -36,7 +36,7 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, inputs
 
 LEVEL = 0.95
 # Up to FEW clusters say nothing of what is in a tenth of all.
@@ -482,11 +482,8 @@ def by_column(
   Raises:
     InputError: there is no such column.
   """
-  if column not in scores.columns:
-    raise core.InputError(
-      f'{scores.quantity} has no column {column!r}; available: '
-      f'{", ".join(scores.columns) or "none"}'
-    )
+  text = f'{scores.quantity} has no column {column!r}'
+  inputs.check_known(column, scores.columns, text)
   values = scores.columns[column]
   for value in np.unique(values):
     yield value.item(), summarize(subset(scores, values == value), seed)

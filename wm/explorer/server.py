@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wm import core
+from wm.core import inputs
 from wm.explorer.views import Explorer, View
 from wm.runtime import pages
 
@@ -215,12 +216,8 @@ class Server:
     Raises:
       InputError: the port is taken, or the extra is not installed.
     """
-    try:
+    with inputs.extra('explore', 'the explorer'):
       import uvicorn
-    except ImportError as error:
-      raise core.InputError(
-        f"the explorer needs pip install -e '.[explore]' ({error})"
-      ) from error
 
     self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import basics, registry
+from wm.core import basics, inputs, registry
 from wm.core import predictor as predictors
 from wm.core.accept import Accept
 from wm.core.capabilities import Box
@@ -184,11 +184,7 @@ class Explorer:
         f"{fragment[:60]!r} is no view; expected fields as in 'prefix=A+B'"
       ) from error
     for name, text in fields.items():
-      if name not in FRAGMENT:
-        raise core.InputError(
-          f'{name[:60]!r} is no field of a view; available: '
-          + ', '.join(FRAGMENT)
-        )
+      inputs.check_known(name, FRAGMENT, f'{name[:60]!r} is no field of a view')
       if name in FRAGMENT[:5]:
         self.tokens(text)
 
@@ -238,10 +234,7 @@ class Explorer:
     return self.world.token_boxes(state, tokens)
 
   def _predictor(self, name: str) -> core.TokenReader:
-    if name not in self.loaded:
-      raise core.InputError(
-        f'{name[:60]!r} is no model here; available: {", ".join(self.loaded)}'
-      )
+    inputs.check_known(name, self.loaded, f'{name[:60]!r} is no model here')
     return self.loaded[name].predictor
 
   def next(self, name: str, tokens: np.ndarray, legal: np.ndarray) -> View:

@@ -23,7 +23,7 @@ import functools
 import numpy as np
 
 from wm import core
-from wm.core import resources
+from wm.core import inputs, resources
 from wm.kernels.base import calls
 from wm.kernels.base.bits import bit, lowest, popcount, without_lowest
 from wm.kernels.base.jit import njit
@@ -49,10 +49,7 @@ _TWO = np.uint64(2)
 @functools.cache
 def squares(size: int = 8) -> np.ndarray:
   """[n] uint8 bits of tokens 1..n, n = size * size - 4, read-only."""
-  if size not in SIZES:
-    raise core.InputError(
-      f'board size is {size!r}; available: {", ".join(map(str, SIZES))}'
-    )
+  inputs.check_known(size, SIZES, f'board size is {size!r}')
   edge = (8 - size) // 2
   lines = range(edge, edge + size)
   bits = [8 * row + column for row in lines for column in lines]

@@ -11,6 +11,7 @@ import functools
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.kernels import othello
 from wm.kernels.base import calls
 from wm.kernels.base.bits import (
@@ -71,10 +72,7 @@ def play(
     tokens: [num, size * size - 4] int32, 0-padded.
     lengths: [num] int32.
   """
-  if policy not in POLICIES:
-    raise core.InputError(
-      f'unknown policy {policy!r}; available: {", ".join(POLICIES)}'
-    )
+  inputs.check_known(policy, POLICIES, f'unknown policy {policy!r}')
   if num < 0 or not 0 <= noise <= 1:
     raise core.InputError(
       f'num is {num}, noise {noise}; expected num >= 0 and noise 0..1'

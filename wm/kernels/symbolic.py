@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.kernels.base import calls
 from wm.kernels.base.bits import splitmix
 from wm.kernels.base.jit import njit
@@ -225,10 +226,7 @@ def _order(targets: np.ndarray) -> np.ndarray:
 def _checked(
   columns: Mapping[str, np.ndarray], targets: np.ndarray, size: int, loss: str
 ) -> tuple[np.ndarray, np.ndarray]:
-  if loss not in LOSSES:
-    raise core.InputError(
-      f'loss={loss!r} was given; available: {", ".join(LOSSES)}'
-    )
+  inputs.check_known(loss, LOSSES, f'loss={loss!r} was given')
   x = np.array([*columns.values()], np.float64)
   y = np.asarray(targets, np.float64)
   if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1] or y.size == 0:

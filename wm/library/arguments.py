@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from wm import core
-from wm.core import registry
+from wm.core import inputs
 from wm.core.accept import Accept
 from wm.options import Option, declared, mismatch, refuse, shown, unmet
 from wm.options import calls as option_calls
@@ -42,7 +42,7 @@ def checked(call: F) -> F:
   def listed(*args: Any, **keywords: Any) -> Any:
     """Checks what it is given, and calls."""
     for name in keywords.keys() - signature.parameters.keys():
-      available = registry.suggest(name, [*signature.parameters])
+      available = inputs.suggest(name, signature.parameters)
       refuse(f'{call.__name__} takes no {name!r}', f'; {available}')
     try:
       arguments = signature.bind(*args, **keywords).arguments

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.core.accept import Accept
 from wm.data import exposure, pgn_ingest, published, sampling
 from wm.data import store as stores
@@ -196,10 +196,10 @@ def metrics_of(
   unknown = [repr(value) for value in unnamed]
   unknown += [name for name in values if name not in set().union(*names_of)]
   if unknown:
-    available = ', '.join(sorted(set().union(*names_of)))
+    available = inputs.suggest(unknown[0], sorted(set().union(*names_of)))
     raise core.InputError(
       f'metric_overrides={overrides!r}: no metric here has a field '
-      f'{unknown[0]}; available: {available}'
+      f'{unknown[0]}; {available}'
     )
   values |= {} if loop is None else {'loop': loop}
   if accept is not None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wm import core
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.evaluation.scoring import Loaded
 from wm.models import user
 from wm.models.serving import user_objects
@@ -246,12 +246,8 @@ def _know_providers() -> None:
 
   Raises InputError where there is no inspect_ai.
   """
-  try:
+  with inputs.extra('language', 'a language model'):
     importlib.import_module('wm.language.registry')
-  except ImportError as error:
-    raise core.InputError(
-      f"language models need inspect_ai: pip install -e '.[language]' ({error})"
-    ) from error
 
 
 def _trained(

@@ -59,11 +59,8 @@ def report(
   """
   if isinstance(folders, str | pathlib.Path):
     folders = [folders]
-  if chart_format not in charts.FORMATS:
-    raise core.InputError(
-      f'no chart format {chart_format!r}; '
-      f'{registry.suggest(chart_format, [*charts.FORMATS])}'
-    )
+  text = f'no chart format {chart_format!r}'
+  inputs.check_known(chart_format, charts.FORMATS, text)
   several = list(folders)
   if out is None:
     if len(several) != 1:
@@ -197,13 +194,8 @@ def wrong_keys(
 
 def _eval_logs() -> Any:
   """wm.language.eval_logs, which loads Inspect; or InputError."""
-  try:
+  with inputs.extra('language', 'a report of recorded answers'):
     from wm.language import eval_logs
-  except ImportError as error:
-    raise core.InputError(
-      "recorded answers need inspect_ai: pip install -e '.[language]' "
-      f'({error})'
-    ) from error
   return eval_logs
 
 

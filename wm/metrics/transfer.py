@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics, registry
+from wm.core import adapting, basics, inputs, registry
 from wm.core.fields import field
 from wm.evaluation import context, fewshot
 
@@ -112,12 +112,9 @@ class Metric(fewshot.FewShotMetric):
   def _task(self, world: core.Labelled, seed: int) -> FunctionTasks:
     names = [*world.functions(world.init(1))]
     chosen = [*(self.functions or names)]
-    wrong = [name for name in chosen if name not in names]
-    if wrong:
-      raise core.InputError(
-        f'transfer: {registry.spec(world)} has no function {wrong[0]!r}; '
-        f'available: {", ".join(names)}'
-      )
+    for name in chosen:
+      text = f'transfer: {registry.spec(world)} has no function {name!r}'
+      inputs.check_known(name, names, text)
     total = self.num + self.held
     trained, tested = (
       fewshot.sequences(self, world, num, basics.stream(seed, word), split)

@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import plugins
+from wm.core import inputs, plugins
 from wm.core.fields import field
 from wm.models.serving import user_objects
 
 if TYPE_CHECKING:
   from wm.models.serving import tokenization  # Needs PyTorch.
-
-
-INSTALL = "pip install -e '.[torch]'"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +66,8 @@ class Model(core.Model):
         or takes too short texts.
     """
     del seed
-    try:
+    with inputs.extra('torch', self.name):
       from wm.models.serving import pretrained, tokenization
-    except ModuleNotFoundError as error:
-      raise core.InputError(
-        f'huggingface needs {error.name}: {INSTALL}'
-      ) from error
     folder = pathlib.Path(self.path)
     label = pretrained.label(folder)
     network, remarks = pretrained.load(folder)

@@ -440,7 +440,7 @@ def load(function: str) -> Any:
         public = [key for key in dir(thing) if not key.startswith('_')]
         raise core.InputError(
           f'user model: {where!r} has no {attribute!r}; '
-          f'available: {", ".join(public) or "nothing"}'
+          + inputs.suggest(name, public)
         )
       thing = getattr(thing, name)
     if not user_objects.usable(thing):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.worlds.maps import navigation, streets
 
 # How a route fares on the true map (Vafa et al. 2024, mapping/).
@@ -219,10 +220,7 @@ def apply_control(
   """
   if name == 'none':
     return routes
-  if name not in CONTROLS:
-    raise core.InputError(
-      f'no control {name!r}; available: {", ".join(CONTROLS)}'
-    )
+  inputs.check_known(name, CONTROLS, f'no control {name!r}')
   fate = follow(routes, graph)
   valid = np.flatnonzero(fate.kind == VALID)
   if not valid.size:

@@ -69,12 +69,8 @@ def load(path: str | pathlib.Path) -> dict[str, np.ndarray]:
   Raises:
     InputError: no such file, no torch, not a state dict, or not safe to open.
   """
-  try:
+  with inputs.extra('torch', 'reading PyTorch files'):
     import torch
-  except ModuleNotFoundError as error:
-    raise core.InputError(
-      "reading PyTorch files needs the extra 'torch': pip install -e '.[torch]'"
-    ) from error
   with inputs.reading_file(path, 'a PyTorch file'):
     if not zipfile.is_zipfile(path):
       raise core.InputError(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, inputs
 from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, popcount
 from wm.kernels.base.jit import njit
@@ -90,8 +90,7 @@ def _replay(
 
 
 def _stop(stop: str) -> int:
-  if stop not in STOPS:
-    raise core.InputError(f'unknown stop {stop!r}; available: {STOPS}')
+  inputs.check_known(stop, STOPS, f'unknown stop {stop!r}')
   return STOPS.index(stop)
 
 
@@ -476,10 +475,7 @@ def weights(policy: str) -> np.ndarray:
   Raises:
     InputError: an unknown policy.
   """
-  if policy not in POLICIES:
-    raise core.InputError(
-      f'unknown policy {policy!r}; available: {", ".join(POLICIES)}'
-    )
+  inputs.check_known(policy, POLICIES, f'unknown policy {policy!r}')
   factors = POLICIES[policy]
   if not factors:
     return np.zeros(0, np.int64)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.kernels.base import calls
 
 WORDS, LABELS, PACKED = 11, 75, 64 * 64 * 5
@@ -91,6 +92,5 @@ def start_rows(starts: Any, num: int) -> np.ndarray:
 
 def legal_ep(ep: str) -> bool:
   """Is it the legal convention of en passant? InputError if it is none."""
-  if ep not in EN_PASSANT:
-    raise core.InputError(f'unknown ep {ep!r}; available: {EN_PASSANT}')
+  inputs.check_known(ep, EN_PASSANT, f'unknown ep {ep!r}')
   return ep == 'legal'

@@ -424,9 +424,15 @@ def _hop(edges, row, dist):
   return fell
 
 
-@njit
-def _hop_block(out, into, roots, infinity, dist, order, dirty):
-  """Hops from at most HOP_LANES roots into dist [S, HOP_LANES]."""
+# inline: a function as an argument would keep its callers from being cached.
+@njit(inline='always')
+def _block(lower, out, into, roots, infinity, dist, order, dirty):
+  """Distances from a root a lane, at most, into dist [S, lanes].
+
+  lower(into, row, dist): takes what is shorter over the row's edges from
+  others; True if any lane fell.
+  """
+  # All lanes share one order: their roots lie close together.
   _breadth_first(out, roots[0], order, dirty)
   dirty[:] = False
   dist[:] = infinity
@@ -434,13 +440,14 @@ def _hop_block(out, into, roots, infinity, dist, order, dirty):
     dist[roots[lane], lane] = 0
     _wake(out, roots[lane], dirty)
   again = True
-  # Rows whose in-neighbours fell are dirty; until none is, in one fixed order.
+  # Rows whose in-neighbours fell are dirty; until none is. Adding a length is
+  # monotone, so this is the least fixed point.
   while again:
     again = False
     for row in order:
       if dirty[row]:
         dirty[row] = False
-        if _hop(into, row, dist):
+        if lower(into, row, dist):
           again = True
           _wake(out, row, dirty)
 
@@ -454,7 +461,7 @@ def _fill_hops(leaving, entering, roots, first, last, out, infinity):
   for start in range(first, min(last, size), HOP_LANES):
     block = roots[start : start + HOP_LANES]
     # From goals against the edges: a row of `out` is then written in runs.
-    _hop_block(entering, leaving, block, infinity, dist, order, dirty)
+    _block(_hop, entering, leaving, block, infinity, dist, order, dirty)
     # One less than infinity is kept free: a hop more would be taken for none.
     high = False
     for row in range(size):
@@ -494,28 +501,6 @@ def _relax(edges, row, dist):
       fell |= far < old
       dist[row, lane] = min(far, old)
   return fell
-
-
-@njit
-def _block(out, into, roots, dist, order, dirty):
-  """Distances from at most LANES roots into dist [S, LANES]."""
-  # All lanes share one order: their roots lie close together.
-  dist[:] = np.inf
-  _breadth_first(out, roots[0], order, dirty)
-  dirty[:] = False
-  for lane in range(len(roots)):
-    dist[roots[lane], lane] = 0.0
-    _wake(out, roots[lane], dirty)
-  again = True
-  # As for hops; adding a length is monotone, so this is the least fixed point.
-  while again:
-    again = False
-    for row in order:
-      if dirty[row]:
-        dirty[row] = False
-        if _relax(into, row, dist):
-          again = True
-          _wake(out, row, dirty)
 
 
 @njit
@@ -600,7 +585,7 @@ def _blocks(out, into, names, sources, places, result, labels):
   for start in range(0, len(sources), LANES):
     roots = sources[start : start + LANES]
     into_rows = places[start : start + LANES]  # Where results belong.
-    _block(out, into, roots, dist, order, dirty)
+    _block(_relax, out, into, roots, np.inf, dist, order, dirty)
     # In squares: both arrays then stay within the cache.
     for low in range(0, size, 16):
       for lane in range(len(roots)):

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from wm import core
+from wm.core import inputs
 from wm.kernels import platform
 
 # body(weights, state, chunk of `inputs`) -> (state after it, outputs of it).
@@ -198,8 +199,7 @@ def resolve(form: str, chunk: int, best: str, size: int) -> tuple[str, int]:
   Raises:
     InputError: there is no such form, or the chunk is negative.
   """
-  if form not in FORMS:
-    raise core.InputError(f'form={form!r}; available: {", ".join(FORMS)}')
+  inputs.check_known(form, FORMS, f'form={form!r}')
   if chunk < 0:
     raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
   return best if form == 'auto' else form, chunk or size

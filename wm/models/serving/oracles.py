@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics
+from wm.core import adapting, basics, inputs
 from wm.models.serving.process import NextTokens, ProcessPredictor, all_tokens
 
 # Mass that a token on the way to the soonest completion has more than others.
@@ -25,8 +25,7 @@ def keys(
   world: core.World, by: str, tokens: np.ndarray, places: np.ndarray
 ) -> np.ndarray:
   """[D, R, P] uint64 keys of places [D, R, P] of sequences [D, R, L]."""
-  if by not in KEYS:
-    raise core.InputError(f'by={by!r} was given; available: {", ".join(KEYS)}')
+  inputs.check_known(by, KEYS, f'by={by!r} was given')
   # D data sets, R rows, P places of each row, L tokens of a row.
   num, rows, width = places.shape
   if num > 1 and tokens.strides[0] == places.strides[0] == 0:

@@ -308,13 +308,9 @@ def _messages(
 
 
 def _model(settings: CallSettings) -> Any:
-  try:
+  with inputs.extra('language', 'a language model'):
     import inspect_ai.model as models
     from inspect_ai._util.error import PrerequisiteError
-  except ImportError as error:
-    raise core.InputError(
-      f"language models need inspect_ai: pip install -e '.[language]' ({error})"
-    ) from error
   with inputs.reading(f'model={settings.model!r}', 'a model of a provider'):
     try:
       return models.get_model(

@@ -36,7 +36,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from wm import core
-from wm.core import plugins, registry
+from wm.core import inputs, plugins
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
 
@@ -314,11 +314,8 @@ def token_ids(
   """
   names = [name for name in vocab if name in table or name != vocab[core.PAD]]
   for name in names:
-    if name not in table:
-      near = registry.suggest(name, [*map(str, table)])
-      raise core.InputError(
-        f'{label}: tokens= has no {name!r} of the world; {near}'
-      )
+    text = f'{label}: tokens= has no {name!r} of the world'
+    inputs.check_known(name, table, text)
     # `type`, not isinstance: True is no id.
     if type(table[name]) is not int or table[name] < 0:
       raise core.InputError(

@@ -46,6 +46,7 @@ import numpy as np
 import scipy
 
 from wm import core
+from wm.core import inputs
 from wm.kernels import dfa
 from wm.worlds import groups
 
@@ -174,11 +175,7 @@ def _numbered(where: str, what: str, names: Sequence[str]) -> dict[str, int]:
 
 
 def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
-  if name not in numbers:
-    listed = ', '.join([*numbers][:8]) + (', ...' if len(numbers) > 8 else '')
-    raise core.InputError(
-      f'{where}: unknown {what} {name!r}; available: {listed}'
-    )
+  inputs.check_known(name, numbers, f'{where}: unknown {what} {name!r}', 8)
   return numbers[name]
 
 

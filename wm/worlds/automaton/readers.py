@@ -78,10 +78,7 @@ def read(path: str) -> machine.FiniteAutomaton:
     '.gv': ('DOT', _dot),
   }
   suffix = Path(path).suffix
-  if suffix not in readers:
-    raise core.InputError(
-      f'{path}: unknown suffix {suffix!r}; available: {", ".join(readers)}'
-    )
+  inputs.check_known(suffix, readers, f'{path}: unknown suffix {suffix!r}')
   what, reader = readers[suffix]
   with inputs.reading_file(path, what):
     return reader(path)
@@ -108,10 +105,7 @@ def _json(path: str) -> machine.FiniteAutomaton:
       f'{path} holds {_kind(held)}; expected an object with {", ".join(KEYS)}'
     )
   for key in held:
-    if key not in KEYS:
-      raise core.InputError(
-        f'{path}: unknown key {key!r}; available: {", ".join(KEYS)}'
-      )
+    inputs.check_known(key, KEYS, f'{path}: unknown key {key!r}')
   for key in ('start', 'transitions'):
     if key not in held:
       raise core.InputError(f'{path} has no {key!r}; expected one')
@@ -205,13 +199,8 @@ def _dot(path: str) -> machine.FiniteAutomaton:
   """See the module."""
   import networkx as nx
 
-  try:
+  with inputs.extra('automata', 'an automaton in DOT'):
     import pydot
-  except ModuleNotFoundError as error:
-    raise core.InputError(
-      "automata from DOT need the extra 'automata': pip install -e "
-      "'.[automata]'"
-    ) from error
   text = Path(path).read_text('utf-8-sig')
   if (levels := _levels(text)) > DEEPEST:
     raise core.InputError(
@@ -323,14 +312,9 @@ def read_regex(text: str) -> machine.FiniteAutomaton:
   Raises:
     InputError: it is none, or the extra is missing.
   """
-  try:
+  with inputs.extra('automata', 'a regular expression'):
     from automata.base import exceptions
     from automata.fa import dfa, nfa
-  except ModuleNotFoundError as error:
-    raise core.InputError(
-      "regular expressions need the extra 'automata': pip install -e "
-      "'.[automata]'"
-    ) from error
   words: dict[str, str] = {}
 
   def letter(match: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from wm import core
-from wm.core import basics, registry
+from wm.core import basics, inputs, registry
 
 SPLITS = 'all', 'train', 'heldout'
 # One key in HELDOUT, or more, is held out, whatever the seed of sampling.
@@ -22,10 +22,7 @@ CHUNK_TOKENS = 1 << 23
 
 def check_split(split: str) -> None:
   """Raises InputError where there is no such split."""
-  if split not in SPLITS:
-    raise core.InputError(
-      f'unknown split {split!r}; available: {", ".join(SPLITS)}'
-    )
+  inputs.check_known(split, SPLITS, f'unknown split {split!r}')
 
 
 def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, resources
+from wm.core import basics, inputs, resources
 from wm.kernels import dfa
 from wm.worlds.base.sampling import UniformPlay, picks, stream
 
@@ -303,14 +303,10 @@ class NamedTableWorld(TableWorld):
   def parse(self, text: str) -> np.ndarray:
     """A name, or 'dead'."""
     name = text.strip()
-    row = core.DEAD if name == 'dead' else self.rows.get(name)
-    if row is None:
-      more = ', ...' if len(self.names) > SHOWN else ''
-      raise core.InputError(
-        f'{text!r} is no state of {self.name}; available: '
-        f'{", ".join(self.names[:SHOWN])}{more}'
-      )
-    return np.array([[row]], np.int32)
+    rows = {**self.rows, 'dead': core.DEAD}
+    text = f'{text!r} is no state of {self.name}'
+    inputs.check_known(name, rows, text, SHOWN)
+    return np.array([[rows[name]]], np.int32)
 
   def format(self, state: np.ndarray) -> str:
     """As `parse` reads it."""

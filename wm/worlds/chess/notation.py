@@ -30,6 +30,7 @@ import functools
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.kernels import chess
 from wm.kernels.chess import board as rules
 from wm.kernels.chess import layout
@@ -86,10 +87,7 @@ def possible_moves() -> np.ndarray:
 
 
 def _moves(kind: str) -> np.ndarray:
-  if kind not in KINDS:
-    raise core.InputError(
-      f'unknown vocabulary {kind!r}; available: {", ".join(KINDS)}'
-    )
+  inputs.check_known(kind, KINDS, f'unknown vocabulary {kind!r}')
   if kind == 'compact':
     return possible_moves()
   return np.arange(PACKED, dtype=np.int32)

@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from wm import core
+from wm.core import inputs
 
 Arc = tuple[int, int]
 
@@ -180,13 +180,8 @@ LETTERS = dict(zip('ABCDEF', GRAPHS, strict=True))
 
 def graph(name: str) -> Graph:
   """A graph by its name or letter; raises InputError."""
-  match = GRAPHS.get(LETTERS.get(name, name))
-  if match is None:
-    raise core.InputError(
-      f'unknown graph {name!r}; available: {", ".join(GRAPHS)}, '
-      f'or {", ".join(LETTERS)}'
-    )
-  return match
+  inputs.check_known(name, (*GRAPHS, *LETTERS), f'unknown graph {name!r}')
+  return GRAPHS[LETTERS.get(name, name)]
 
 
 # Domains whose texts say something else than those of the ordered rooms.
@@ -291,12 +286,9 @@ CHANGES: Mapping[str, Mapping[str, Change]] = {
 def change(name: str, edit: str) -> Change:
   """A graph's change by its name, '' for none; raises InputError."""
   graph(name)
-  edits = CHANGES[LETTERS.get(name, name)]
-  if edit and edit not in edits:
-    raise core.InputError(
-      f"unknown edit {edit!r} of {name}; available: '', {', '.join(edits)}"
-    )
-  return edits[edit] if edit else Change()
+  edits = {'': Change(), **CHANGES[LETTERS.get(name, name)]}
+  inputs.check_known(edit, edits, f'unknown edit {edit!r} of {name}')
+  return edits[edit]
 
 
 def of_condition(graph: str, condition: str, domain: str) -> str:

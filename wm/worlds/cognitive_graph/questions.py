@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, inputs
 from wm.worlds.base import verbal
 from wm.worlds.cognitive_graph import graphs
 from wm.worlds.cognitive_graph.graphs import Graph, Path
@@ -118,11 +118,8 @@ def problem(question: Question) -> AnsweredQuestion:
   """
   name = graphs.LETTERS.get(question.graph, question.graph)
   before = graphs.graph(name)
-  if question.condition not in conditions(name):
-    raise core.InputError(
-      f'unknown condition {question.condition!r} of {name}; available: '
-      + ', '.join(conditions(name))
-    )
+  text = f'unknown condition {question.condition!r} of {name}'
+  inputs.check_known(question.condition, conditions(name), text)
   condition = question.condition.removesuffix('Shortest')
   if condition == 'nClusters':
     answers = ((len(graphs.clusters(before)),),)
@@ -190,13 +187,8 @@ ALIASES = {'max': 'matt'}
 
 def full_domain(name: str) -> str:
   """A domain by its name or short name; raises InputError."""
-  full_name = SHORT.get(name, name)
-  if full_name not in DOMAINS:
-    raise core.InputError(
-      f'unknown domain {name!r}; available: {", ".join(DOMAINS)}, '
-      f'or {", ".join(SHORT)}'
-    )
-  return full_name
+  inputs.check_known(name, (*DOMAINS, *SHORT), f'unknown domain {name!r}')
+  return SHORT.get(name, name)
 
 
 def letters(count: int, seed: int) -> list[str]:

@@ -568,12 +568,8 @@ def _csv(path: str | Path) -> Iterator[np.ndarray]:
 
 
 def _parquet(path: str | Path) -> Iterator[np.ndarray]:
-  try:
+  with inputs.extra('maps', f'{path}, a Parquet file,'):
     from pyarrow import parquet
-  except ModuleNotFoundError as error:
-    raise core.InputError(
-      f"{path}: Parquet needs the extra 'maps' (pip install -e '.[maps]')"
-    ) from error
   with (
     inputs.reading_file(path, 'a readable Parquet file'),
     parquet.ParquetFile(path) as file,

@@ -506,13 +506,10 @@ def _rows(
 def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
   """Labels of a direction column."""
   index = {name: label for label, name in enumerate(DIRECTIONS)}
-  labels = [index.get(text.strip(), core.DEAD) for text in texts]
-  if core.DEAD in labels:
-    raise core.InputError(
-      f'{path}: unknown direction {texts[labels.index(core.DEAD)]!r}; '
-      f'available: {", ".join(DIRECTIONS)}'
-    )
-  return np.array(labels, np.int64)
+  for text in set(texts):
+    what = f'{path}: unknown direction {text!r}'
+    inputs.check_known(text.strip(), index, what)
+  return np.array([index[text.strip()] for text in texts], np.int64)
 
 
 def to_csv(graph: StreetGraph) -> tuple[str, str]:
@@ -659,12 +656,8 @@ DRIVABLE = frozenset(
 
 def osmnx_library() -> Any:
   """The module osmnx; raises InputError where it is not installed."""
-  try:
+  with inputs.extra('maps', 'a map from OpenStreetMap'):
     import osmnx
-  except ModuleNotFoundError as error:
-    raise core.InputError(
-      "maps from OpenStreetMap need the extra 'maps': pip install -e '.[maps]'"
-    ) from error
   return osmnx
 
 

@@ -45,6 +45,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
 from wm.core.predictor import Tokens
@@ -272,12 +273,8 @@ class World(MazeWorld):
     if not self.start:
       return super().first
     places = self.maze.places
-    if self.start not in places:
-      shown = ', '.join(places[: table.SHOWN])
-      raise core.InputError(
-        f'text_game: {self.maze.game} has no place {self.start!r}; available: '
-        f'{shown}' + ', ...' * (len(places) > table.SHOWN)
-      )
+    text = f'text_game: {self.maze.game} has no place {self.start!r}'
+    inputs.check_known(self.start, places, text, table.SHOWN)
     return places.index(self.start)
 
 

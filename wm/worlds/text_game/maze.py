@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 
 NEVER = 9999  # In place of a step.
 LAST = 70  # The published maps of the benchmark stop at this step.
@@ -323,10 +324,6 @@ def _numbered(names: Sequence[str], what: str, where: str) -> dict[str, int]:
 
 
 def _known(name: str, numbers: dict[str, int], what: str, where: str) -> int:
-  if name not in numbers:
-    shown = ', '.join(map(repr, [*numbers][:4]))
-    raise core.InputError(
-      f'{where}: an edge has the unknown {what} {name!r}; available: {shown}'
-      + (', ...' if len(numbers) > 4 else '')
-    )
+  text = f'{where}: an edge has the unknown {what} {name!r}'
+  inputs.check_known(name, numbers, text, 4)
   return numbers[name]

@@ -41,7 +41,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import resources
+from wm.core import inputs, resources
 from wm.kernels import simple_paths as kernels
 from wm.worlds.text_game import maze as mazes
 
@@ -156,10 +156,7 @@ def routes(
   Raises:
     InputError: there is no such rule, or no memory for so many pairs.
   """
-  if easy not in RULES:
-    raise core.InputError(
-      f'routes are easy by {easy!r}; available: {", ".join(RULES)}'
-    )
+  inputs.check_known(easy, RULES, f'routes are easy by {easy!r}')
   resources.require_memory(
     24 * nodes * nodes, f'routes between {nodes:,} places'
   )
@@ -251,10 +248,7 @@ def minigames(
   Raises:
     InputError: no such rule, or no walkthrough.
   """
-  if places not in PLACES:
-    raise core.InputError(
-      f'minigames by places={places!r}; available: {", ".join(PLACES)}'
-    )
+  inputs.check_known(places, PLACES, f'minigames by places={places!r}')
   if not maze.steps:
     raise core.InputError(f'{maze.game} has no walkthrough to make games of')
   at = _places(maze, places)

@@ -289,13 +289,8 @@ def texts(folder: str | os.PathLike[str], game: str) -> Mapping[str, str]:
     kind: data for (g, kind), data in _files(folder).items() if g == game
   }
   if not files:
-    available = games(folder)
-    more = ', ...' if len(available) > SHOWN else ''
-    raise core.InputError(
-      f'{folder} has no game {game!r}; available: '
-      + ', '.join(available[:SHOWN])
-      + more
-    )
+    available = inputs.suggest(game, games(folder), SHOWN)
+    raise core.InputError(f'{folder} has no game {game!r}; {available}')
   return {
     kind: _text(data, f'{folder}: {game}.{kind}')
     for kind, data in files.items()
