@@ -239,7 +239,6 @@ SNIFFED = {
   'wm/core/registry.py': {
     '__dataclass_params__',  # Of a user's class: is it a frozen dataclass?
     'name',  # Worlds, models and metrics have one; parts of specs need none.
-    'version',  # Of a user's class, which may have forgotten it.
   },
   'wm/core/resources.py': {'sysconf_names'},  # Unix has it.
   'wm/library/loading.py': {'__name__'},  # Functions have one, models none.

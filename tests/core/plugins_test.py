@@ -146,7 +146,6 @@ def test_bad_specs(folder, spec, kind, message):
 @pytest.mark.parametrize(
   ('old', 'new', 'message'),
   [
-    ("version = '1'", '', 'has no version'),
     ('@dataclasses.dataclass(frozen=True)', '', 'no frozen dataclass'),
     ('(frozen=True)', '', 'no frozen dataclass'),
     ('(table.TableWorld)', '', "no world 'Stones'"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from wm.core.basics import distinct
 from wm.core.resources import require_memory
 
 if TYPE_CHECKING:
@@ -154,10 +155,8 @@ def pair_sizes(
     inner.append(int(sum(ways[rows])))
     after = np.stack([world.advance(side[rows], tokens) for side in states])
     ids = np.stack([world.state_id(side) for side in after], axis=-1)
-    _, place, back = np.unique(
-      ids, axis=0, return_index=True, return_inverse=True
-    )
+    place, back = distinct(ids)
     deeper = np.zeros(len(place), object)
-    np.add.at(deeper, back.reshape(-1), ways[rows])
+    np.add.at(deeper, back, ways[rows])
     states, ways = after[:, place], deeper
   return outer, inner

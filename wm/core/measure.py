@@ -183,7 +183,8 @@ class Metric(Bounded, abc.ABC):
       where they are no integers.
   """
 
-  version: ClassVar[str]
+  # Counts up when it gives other results.
+  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[Need, ...]] = (Predictor,)
   headline: ClassVar[tuple[str, ...]] = ()
   ideal: ClassVar[Mapping[str, str]] = {}
@@ -296,7 +297,8 @@ class Model(Bounded, abc.ABC):
   it is, and `help(wm.wrap)` lists the methods that it may have.
   """
 
-  version: ClassVar[str]
+  # Counts up when it gives other results.
+  version: ClassVar[str] = '1'
   # What it needs of a world, such as core.Labelled.surface_labels.
   needs: ClassVar[tuple[Need, ...]] = ()
   # Classes of predictor that it may give, the usual one first.

@@ -142,11 +142,6 @@ def _in_file(kind: str, name: str) -> type:
       f'{name} is no frozen dataclass; write @dataclasses.dataclass('
       'frozen=True) above it'
     )
-  if not isinstance(getattr(cls, 'version', None), str):
-    raise core.InputError(
-      f"{name} has no version; write version = '1' in it, and count up when it "
-      'gives other results'
-    )
   return cls
 
 

@@ -113,11 +113,9 @@ def merged(
   Greedy decoding of equal prompts is one trial, however often it is run. On
   maps equal prompts are one task anyway.
   """
-  _, first, back = np.unique(
-    prompts[0], axis=0, return_index=True, return_inverse=True
-  )
+  first, back = basics.distinct(prompts[0])
   # The cluster of the row in which each prompt comes up first.
-  return group[first][back.reshape(-1)]
+  return group[first][back]
 
 
 def cap(predictor: core.Predictor, world: core.World, max_len: int) -> int:

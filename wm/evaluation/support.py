@@ -133,10 +133,7 @@ class Support:
         break
       token = tokens[rows, t]
       # Equal memories say the same.
-      _, first, back = np.unique(
-        memory, axis=0, return_index=True, return_inverse=True
-      )
-      back = back.reshape(-1)
+      first, back = basics.distinct(memory)
       # The process is asked once for each distinct memory.
       mask, odds = self.next(memory[first])
       on = mask[back, token]
@@ -182,11 +179,9 @@ def pool(support: Support, sequences: core.Sequences) -> PrefixPool:
   parts: list[tuple[np.ndarray, ...]] = []
   for t in range(tokens.shape[1]):
     if t >= start:  # Is the next token of the sequence supported?
-      _, first, back = np.unique(
-        memory, axis=0, return_index=True, return_inverse=True
-      )
+      first, back = basics.distinct(memory)
       mask, _ = support.next(memory[first])
-      on = mask[back.reshape(-1), tokens[rows, t]]
+      on = mask[back, tokens[rows, t]]
     else:
       on = np.ones(len(rows), bool)
     # Proper prefixes only: a whole sequence has no continuation.

@@ -328,9 +328,7 @@ class Explorer:
     world = self.world
     if not isinstance(world, core.Prefixed):
       raise core.InputError(f'{world.name} draws no prefixes to a state')
-    steps, state = self.state(tokens)
-    if steps < len(tokens):
-      raise core.InputError(f'token {steps + 1} is illegal: no place to reach')
+    state = self._legal_state(tokens)
     pair = self._pair_of_prefixes(world, state, seed)
     view: View = {
       'prefixes': [prefix.tolist() for prefix in pair],
@@ -341,6 +339,13 @@ class Explorer:
       with self.lock:
         view['models'][name] = self._compared(reader, pair, seed)
     return view
+
+  def _legal_state(self, tokens: np.ndarray) -> np.ndarray:
+    """The place [W] after tokens; raises InputError where one is illegal."""
+    steps, state = self.state(tokens)
+    if steps < len(tokens):
+      raise core.InputError(f'token {steps + 1} is illegal: it leads nowhere')
+    return state
 
   def _predictors(self) -> Iterator[tuple[str, core.Predictor]]:
     for name in self.loaded:
@@ -462,12 +467,7 @@ class Explorer:
     if not isinstance(world, core.Enumerable):
       raise core.InputError(f'{world.name} lists no boundary of two states')
     pair = [first, self._other(first) if second is None else second]
-    states = []
-    for prefix in pair:
-      steps, state = self.state(prefix)
-      if steps < len(prefix):
-        raise core.InputError(f'token {steps + 1} is illegal')
-      states.append(state)
+    states = [*map(self._legal_state, pair)]
     depth = min(world.boundary_depth, REACH)
     boundary = world.boundary(states[0][None], states[1][None], depth)
     suffixes = boundary.listed()[0]
@@ -562,9 +562,7 @@ class Explorer:
     """[K] labels of the place, as a probe reads them; InputError if illegal."""
     if len(tokens) < max(self.world.prompt_len, 1):
       raise core.InputError('the task is still to be stated')
-    steps, state = self.state(tokens)
-    if steps < len(tokens):
-      raise core.InputError(f'token {steps + 1} is illegal: no state to read')
+    state = self._legal_state(tokens)
     return probing.targets(self.world, state[None])[0]
 
   def _label_names(self, num: int) -> list[str]:

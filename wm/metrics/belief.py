@@ -74,7 +74,6 @@ class Metric(core.Metric):
       is read. Two states known for sure are the root of 2 apart.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.HiddenStates,
     core.Latent,

@@ -39,7 +39,6 @@ class Metric(core.Metric):
       share; where answers are sampled, each counts its probability.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Predictor,
     core.Verbal.questions,

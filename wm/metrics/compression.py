@@ -87,7 +87,6 @@ class Metric(prefix_pairs.Settings):
     direction: direction: 0 as drawn, 1 with the prefixes swapped
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
   headline: ClassVar[tuple[str, ...]] = ('precision',)
   ideal: ClassVar[Mapping[str, str]] = {

@@ -60,7 +60,6 @@ class Metric(core.Metric):
     head: number of the label
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled, core.StatePredictor)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')

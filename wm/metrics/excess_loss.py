@@ -55,7 +55,6 @@ class Metric(core.Metric):
     step: tokens of the sequence so far
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Generative)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('excess_loss',)

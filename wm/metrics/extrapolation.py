@@ -95,7 +95,6 @@ class Metric(fewshot.FewShotMetric):
       the labels. Whoever knows the state and the projection has 0.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Latent)
   sized_by: ClassVar[tuple[str, ...]] = (
     'num',

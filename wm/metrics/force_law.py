@@ -110,7 +110,6 @@ class Metric(fewshot.FewShotMetric):
     target: what the model is tuned to tell
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Adaptable,
     core.Latent.trajectory,

@@ -95,7 +95,6 @@ class Metric(core.Metric):
     layer: layer whose activations are edited
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.HiddenStates.patched,
     core.Labelled.edited,

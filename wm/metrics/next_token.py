@@ -55,7 +55,6 @@ class Metric(core.Metric):
       legal ones. It is the strictest of these.
   """
 
-  version: ClassVar[str] = '1'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('validity', 'valid_mass')
   ideal: ClassVar[Mapping[str, str]] = {

@@ -75,7 +75,6 @@ class Metric(core.Metric):
     layer: layer whose activations are probed
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.HiddenStates,)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'num control')
   repeats: ClassVar[tuple[str, ...]] = ('epochs',)

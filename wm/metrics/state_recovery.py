@@ -72,7 +72,6 @@ class Metric(fewshot.FewShotMetric):
       weights, tuned alike. What it has was learned from the labels.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
   headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')

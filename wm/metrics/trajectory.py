@@ -86,7 +86,6 @@ class Metric(core.Metric):
     years: years from frame to frame
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Predictor,
     core.Latent.trajectory,

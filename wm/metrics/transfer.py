@@ -63,7 +63,6 @@ class Metric(fewshot.FewShotMetric):
       alike. What it lacks beside loss was learned from sequences.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Adaptable,
     core.Labelled.functions,

@@ -219,7 +219,6 @@ class Model(core.Model):
     num: sequences in the training set of the memoriser.
   """
 
-  version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (Adversary,)
 
   kind: str = field('leaky', choices=KINDS)

@@ -12,5 +12,4 @@ from wm.models.serving import tracks
 class Model(tracks.TrackModel):
   """Each coordinate is near where two frames lead: no force is known."""
 
-  version: ClassVar[str] = '1'
   weights: ClassVar[tuple[int, ...]] = (2, -1)

@@ -60,7 +60,6 @@ class Model(core.Model):
       sampler mixed with a vanishing share of random legal moves.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Generative,)
   gives: ClassVar[tuple[type, ...]] = (Bayes, BeliefBayes)
 

@@ -18,7 +18,6 @@ class Model(core.Model):
   Within the prompt it predicts the true states. Next tokens are uniform.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled,)
   gives: ClassVar[tuple[type, ...]] = (oracles.StateReader,)
 

@@ -42,7 +42,6 @@ class Model(recurrent.RecurrentModel):
     chunk: tokens of a chunk; 0 is the default of the backend.
   """
 
-  version: ClassVar[str] = '1'
   undecayed: ClassVar[tuple[str, ...]] = ('a_log', 'dt_bias')  # As published.
 
   heads: int = field(0, least=0)

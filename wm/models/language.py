@@ -51,7 +51,6 @@ class Model(core.Model):
     answers: folder of the answers that are kept; '' is the user's own.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (Verbal,)
   gives: ClassVar[tuple[type, ...]] = (llm_predictor.LanguageModel,)
   retold: ClassVar[tuple[str, ...]] = ('wording', 'names')

@@ -44,7 +44,6 @@ class Model(core.Model):
       for by='nothing').
   """
 
-  version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (LookUp,)
 
   by: str = field('state', choices=oracles.KEYS)

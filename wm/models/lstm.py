@@ -9,7 +9,6 @@ its L steps a layer follow each other on any device.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +21,6 @@ from wm.models.base import recurrent
 @dataclasses.dataclass(frozen=True)
 class Model(recurrent.RecurrentModel):
   """An LSTM: gated layers, each with a memory cell beside its output."""
-
-  version: ClassVar[str] = '1'
 
   def block(self, number: int, rngs: nnx.Rngs) -> LstmCell:
     """One layer; there is no dropout after the last, as in PyTorch."""

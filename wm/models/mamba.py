@@ -8,7 +8,7 @@ width=768, steps='normal')`.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +29,6 @@ class Model(recurrent.SsmModel):
       log-uniform in 0.001 to 0.1) or 'normal', as of any other map, which the
       published code falls into.
   """
-
-  version: ClassVar[str] = '1'
 
   steps: str = field('mamba', choices=('mamba', 'normal'))
 

@@ -9,7 +9,7 @@ weights='normal')`.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -76,8 +76,6 @@ class HeadModel(recurrent.SsmModel):
 @dataclasses.dataclass(frozen=True)
 class Model(HeadModel):
   """Mamba-2 (SSD): heads whose states decay by one number each."""
-
-  version: ClassVar[str] = '1'
 
   def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""

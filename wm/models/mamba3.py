@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +33,6 @@ class Model(mamba2.HeadModel):
     rank: 1 is one input and one output a head and step (SISO); more are as
       many pairs that share the head's state (MIMO).
   """
-
-  version: ClassVar[str] = '1'
 
   rank: int = field(1, least=1)
 

@@ -19,7 +19,6 @@ class Model(core.Model):
   tokens are uniform.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled.surface_labels,)
   gives: ClassVar[tuple[type, ...]] = (oracles.StateReader,)
 

@@ -20,7 +20,6 @@ class Model(core.Model):
     by: 'state': faults are a function of the state; 'prefix': of all tokens.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Prefixed,)
   gives: ClassVar[tuple[type, ...]] = (oracles.NoisyOracle,)
 

@@ -23,7 +23,6 @@ class BeliefOracle(oracles.Oracle, process.BeliefReader):
 class Model(core.Model):
   """Uniform over the legal tokens of the true state."""
 
-  version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (
     oracles.Oracle,
     BeliefOracle,

@@ -30,7 +30,6 @@ class Model(core.Model):
       leads, bins.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.trajectory,)
   gives: ClassVar[tuple[type, ...]] = (tracks.FittedTrack,)
 

@@ -26,7 +26,6 @@ class Model(core.Model):
     sweeps: moves of each particle whenever few agree with the tokens.
   """
 
-  version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.forecast,)
   gives: ClassVar[tuple[type, ...]] = (Bayes,)
 

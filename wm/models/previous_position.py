@@ -12,5 +12,4 @@ from wm.models.serving import tracks
 class Model(tracks.TrackModel):
   """Each coordinate is near the one of the frame before: nothing moves."""
 
-  version: ClassVar[str] = '1'
   weights: ClassVar[tuple[int, ...]] = (1,)

@@ -11,7 +11,7 @@ takes L steps one after the other forward, and L backward.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,6 @@ from wm.models.nn import layers
 @dataclasses.dataclass(frozen=True)
 class Model(recurrent.RecurrentModel):
   """An Elman network: each state is tanh of the input and the last state."""
-
-  version: ClassVar[str] = '1'
 
   def block(self, number: int, rngs: nnx.Rngs) -> RnnCell:
     """One layer; there is no dropout after the last, as in PyTorch."""

@@ -35,7 +35,6 @@ class Model(core.Model):
     silent: share of questions that get no answer.
   """
 
-  version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (stateless.Accepting,)
 
   answer: str = field('world', choices=('world', 'yes'))

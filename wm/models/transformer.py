@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -335,8 +335,6 @@ class Model(family.RowModel):
     context: learned positions, of rows where these are read; 0 is as many as
       the world's longest sequence has.
   """
-
-  version: ClassVar[str] = '1'
 
   layers: int = field(2, least=1)
   width: int = field(64, least=1)

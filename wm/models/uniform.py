@@ -13,7 +13,6 @@ from wm.models.serving import oracles
 class Model(core.Model):
   """All that it uses of the world is its vocabulary."""
 
-  version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (oracles.Uniform,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:

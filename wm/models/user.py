@@ -483,7 +483,6 @@ class Model(core.Model):
       an off-by-one error in its logits.
   """
 
-  version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (
     user_objects.FromCallable,
     user_objects.CachedWithHidden,

@@ -118,7 +118,7 @@ class Row:
     return Row(self.name, spec_of(self.model), trained_on, spec_of(scored_in))
 
 
-def spec_of(plug_in: core.Model | core.World | core.Metric | str) -> str:
+def spec_of(plug_in: object) -> str:
   """The spec of a plug-in; text, such as a run's folder, stays as it is."""
   return plug_in if isinstance(plug_in, str) else registry.spec(plug_in)
 

@@ -34,6 +34,7 @@ from wm.options.training import Training
 from wm.runtime import files, provenance
 from wm.studies import grid as grids
 from wm.studies import jobs as pools
+from wm.studies import rows
 
 Command = Callable[[grids.GridRun, pathlib.Path], list[str]]
 
@@ -331,10 +332,6 @@ def _train(run: grids.GridRun, folder: pathlib.Path) -> list[str]:
 
 def _asked(scoring: Scoring, run: grids.GridRun) -> dict[str, Any]:
   """What a run is scored by, as JSON values; kept in sweep.scored.json."""
-
-  def text(thing: Any) -> str | None:
-    return thing if isinstance(thing, str | None) else registry.spec(thing)
-
   metrics = scoring.metrics
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
   options = {
@@ -342,12 +339,12 @@ def _asked(scoring: Scoring, run: grids.GridRun) -> dict[str, Any]:
     'metric_overrides': scoring.metric_overrides,
   }
   return {
-    'world': text(scoring.world) or run.flags['world'],
+    'world': rows.spec_of(scoring.world or run.flags['world']),
     'name': run.title,
     'seed': scoring.seed,
     'checkpoint': scoring.checkpoint,
-    'metric': [text(metric) for metric in several],
-    'accept': text(scoring.accept),
+    'metric': [*map(rows.spec_of, several)],
+    'accept': scoring.accept and rows.spec_of(scoring.accept),
     **{name: value for name, value in options.items() if value is not None},
   }
 

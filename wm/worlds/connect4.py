@@ -40,7 +40,6 @@ class World(
 ):
   """A board that fills up."""
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'Connect-4'
   wordings: ClassVar[tuple[str, ...]] = ('board', 'tubes')
 

@@ -46,7 +46,6 @@ class World(table.NamedTableWorld, core.Labelled):
       that is even of An.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this group'
 
   group: str = 's3'

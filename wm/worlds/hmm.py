@@ -242,7 +242,6 @@ class World(sampling.UniformPlay, core.Latent):
       a zero, a one and a random bit. '' without a file is mess3.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this hidden Markov process'
 
   preset: str = field('', choices=tuple(PRESETS), also=('',))

@@ -42,7 +42,6 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
       row `size` of the table. No two states have the same legal tokens then.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this line'
   wordings: ClassVar[tuple[str, ...]] = ('line', 'places')
 

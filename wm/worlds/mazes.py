@@ -64,7 +64,6 @@ class World(text_game.MazeWorld):
     dark: places whose name the walk learns a step after it comes there.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this maze'
 
   places: int = field(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import traced
+from wm.core import basics, traced
 
 if TYPE_CHECKING:
   import jax
@@ -68,20 +68,6 @@ def all_tokens(log_probs: np.ndarray) -> NextTokens:
   return NextTokens(np.broadcast_to(tokens, log_probs.shape), log_probs)
 
 
-def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """The first [U] of each of the different rows [R, W], and [R] its number.
-
-  Rows are compared by their bytes: np.unique(axis=0) goes column by column,
-  which takes far longer for wide rows.
-  """
-  width = rows.dtype.itemsize * rows.shape[1]
-  whole = np.ascontiguousarray(rows).view(np.dtype((np.void, width)))
-  _, first, index = np.unique(
-    whole.reshape(-1), return_index=True, return_inverse=True
-  )
-  return first, index.reshape(-1)
-
-
 class ProcessPredictor(core.SequenceProcess, core.Predictor):
   """A predictor that remembers a row of W integers of each prefix.
 
@@ -113,7 +99,7 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
 
     U is less than R where states predict the same.
     """
-    first, index = distinct(states)
+    first, index = basics.distinct(states)
     return self.next(states[first]), index
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -159,7 +145,7 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
     # [T, 2, L] -> [2 T, L]: each prefix starts in a row of the table.
     flat = prefixes.reshape(-1, prefixes.shape[-1])
     states = self.read(flat, lengths.reshape(-1))
-    first, start = distinct(states)
+    first, start = basics.distinct(states)
     unique = states[first]
     # A table pays only if its rows are drawn from often enough.
     draws = len(lengths) * num * room
@@ -361,7 +347,7 @@ def _levels(
       level, moves = _rows(predictor.next(before), accept, sampler)
       row, place = np.nonzero(moves)
       after = predictor.advance(before[row], level.tokens[row, place])
-      first, back = distinct(after)
+      first, back = basics.distinct(after)
       unique = after[first]
       # Rows from here on are states that no level had: the next level's.
       num_known = len(row_of)

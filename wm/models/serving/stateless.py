@@ -8,6 +8,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.core import basics
 from wm.core.predictor import Tokens
 
 
@@ -91,9 +92,10 @@ class HistorySession(core.Session):
       used = self._tokens[..., :longest].reshape(batch * num, longest)
       # [B M, 1 + L]: one row a continuation.
       table = np.concatenate([self._lengths.reshape(-1, 1), used], axis=1)
-      unique, back = np.unique(table, axis=0, return_inverse=True)
-      last = self._last(np.ascontiguousarray(unique[:, 1:]), unique[:, 0])
-      self._log_probs = last[back.reshape(-1)].reshape(batch, num, -1)
+      first, back = basics.distinct(table)
+      rows = table[first]
+      last = self._last(np.ascontiguousarray(rows[:, 1:]), rows[:, 0])
+      self._log_probs = last[back].reshape(batch, num, -1)
     return self._log_probs
 
   def advance(

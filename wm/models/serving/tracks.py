@@ -18,14 +18,13 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import registry
+from wm.core import basics, registry
 from wm.core.capabilities import ROW
 from wm.kernels import orbit_fits
 from wm.models.serving.process import (
   NextTokens,
   ProcessPredictor,
   all_tokens,
-  distinct,
 )
 
 PAIR = 2  # Bodies of an orbit.
@@ -232,7 +231,7 @@ class FittedTrack(ProcessPredictor):
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess; equal states are fitted once."""
     both = np.concatenate([states, np.asarray(tokens)[:, None]], axis=1)
-    first, index = distinct(both)
+    first, index = basics.distinct(both)
     after, tokens = both[first, :-1], both[first, -1]
     straight = slice(0, self._count)
     after[:, straight] = self._straight.advance(after[:, straight], tokens)

@@ -39,6 +39,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
+from wm.kernels import dfa
 from wm.worlds.automaton import machine, readers
 from wm.worlds.base import diagram, sampling, svg, table, verbal
 from wm.worlds.base.table import NamedTableWorld
@@ -89,7 +90,6 @@ class World(
       words, most of which are long.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this automaton'
   wordings: ClassVar[tuple[str, ...]] = ('machine', 'rooms')
 
@@ -389,10 +389,7 @@ class WordProcess(core.SequenceProcess):
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess."""
     labels = np.asarray(tokens) - END_TOKEN
-    valid = (labels >= 0) & (labels < self._delta.shape[1])
-    valid &= memory[:, 0] >= 0
-    rows = self._delta[memory[:, 0], np.where(valid, labels, 0)]
-    rows = np.where(valid, rows, core.DEAD)
+    rows = dfa.advance(self._delta, memory[:, 0], labels)
     return np.stack([rows, memory[:, 1] + 1], axis=1).astype(np.int32)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -99,7 +99,6 @@ class World(
       'legal', where a pawn may take.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'chess'
   boundary_depth: ClassVar[int] = 2
   position_words: ClassVar[int] = WORDS

@@ -28,6 +28,7 @@ from wm import core
 from wm.core import basics, resources
 from wm.core.capabilities import Box
 from wm.core.fields import field, field_error
+from wm.kernels import dfa
 from wm.worlds.base import sampling, svg, table, verbal
 from wm.worlds.cognitive_graph import graphs, questions
 from wm.worlds.cognitive_graph.graphs import Graph
@@ -59,7 +60,6 @@ class World(
       pairs whose shortest walks are others than before the edit.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this graph'
   wordings: ClassVar[tuple[str, ...]] = ('places', 'pairs')
 
@@ -521,11 +521,7 @@ class GoalWalkProcess(core.SequenceProcess):
     """See core.SequenceProcess."""
     automaton = self._made
     labels = np.asarray(tokens) - 1
-    valid = (
-      (labels >= 0) & (labels < automaton.delta.shape[1]) & (memory[:, 0] >= 0)
-    )
-    rows = automaton.delta[memory[:, 0], np.where(valid, labels, 0)]
-    rows = np.where(valid, rows, core.DEAD)
+    rows = dfa.advance(automaton.delta, memory[:, 0], labels)
     steps = memory[:, 1] + (automaton.nodes[memory[:, 0]] >= 0)
     goals = np.where(memory[:, 0] == 0, tokens, memory[:, 2])
     return np.stack([rows, steps, goals], axis=-1).astype(np.int32)

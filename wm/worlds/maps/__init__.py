@@ -96,7 +96,6 @@ class World(
       split has, in steps of 1 / sampling.HELDOUT.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this city'
   wordings: ClassVar[tuple[str, ...]] = ('streets', 'places')
 

@@ -32,6 +32,7 @@ from wm.kernels import orbit_particles as particles
 from wm.kernels import orbits
 from wm.worlds.base import sampling
 from wm.worlds.orbits import systems as random_systems
+from wm.worlds.orbits.systems import NUDGE, NUMBER, ROW, WORD, ChosenSystems
 
 # Published as they are, where they differ from what is right.
 QUIRKS = {
@@ -81,7 +82,6 @@ class World(
       still be legal from a drawn state.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'planetary orbits'
 
   systems: str = field(
@@ -147,21 +147,21 @@ class World(
   def init(self, batch: int) -> np.ndarray:
     """[batch, W]: which kind of token is next, of no system; see `states`."""
     states = np.full((batch, random_systems.WORDS), core.DEAD, np.int32)
-    states[:, random_systems.WORD] = START
+    states[:, WORD] = START
     return states
 
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.World; a step is named twice, then x and y take turns."""
     word, drawn = (
-      states[:, random_systems.WORD],
-      states[:, random_systems.NUMBER] >= 0,
+      states[:, WORD],
+      states[:, NUMBER] >= 0,
     )
     is_step = (tokens >= 1) & (tokens < self.first_bin)
     is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
     if drawn.any():
       is_bin &= ~drawn | self._near(states, tokens)
     after = states.copy()
-    after[:, random_systems.WORD] = np.select(
+    after[:, WORD] = np.select(
       [
         (word == START) & is_step,
         (word > START) & (tokens == word),
@@ -171,18 +171,18 @@ class World(
       [tokens, X, Y, X],
       core.DEAD,
     )
-    after[:, random_systems.ROW] += drawn & (word == Y)
-    after[after[:, random_systems.WORD] == core.DEAD] = core.DEAD
+    after[:, ROW] += drawn & (word == Y)
+    after[after[:, WORD] == core.DEAD] = core.DEAD
     return after
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """See core.World: every bin, but of a system those near its orbit."""
-    word = states[:, random_systems.WORD]
+    word = states[:, WORD]
     legal = np.zeros((len(states), len(self.vocab)), bool)
     legal[:, self.first_bin :] = np.isin(word, (X, Y))[:, None]
     for token in range(1, self.first_bin):
       legal[:, token] = (word == START) | (word == token)
-    drawn = np.flatnonzero(states[:, random_systems.NUMBER] >= 0)
+    drawn = np.flatnonzero(states[:, NUMBER] >= 0)
     if drawn.size:
       bins = np.arange(len(self.vocab))[None]
       center = self.forecast(states[drawn], 1).tokens
@@ -196,8 +196,8 @@ class World(
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
     """The word, or of a system a hash; see core.World."""
-    ids = states[:, random_systems.WORD].astype(np.int64)
-    drawn = np.flatnonzero(states[:, random_systems.NUMBER] >= 0)
+    ids = states[:, WORD].astype(np.int64)
+    drawn = np.flatnonzero(states[:, NUMBER] >= 0)
     if drawn.size:
       hashed = basics.hash64(*states[drawn].T) >> np.uint64(1)
       ids[drawn] = hashed.astype(np.int64)
@@ -345,7 +345,7 @@ class World(
     """The x and the y of a row: each token more triples what is listed."""
     return 2
 
-  def chosen(self, states: np.ndarray) -> random_systems.ChosenSystems:
+  def chosen(self, states: np.ndarray) -> ChosenSystems:
     """The systems of states [N, W]."""
     return random_systems.chosen_systems(self.options, states, self.rows - 1)
 
@@ -362,7 +362,7 @@ class World(
       drawn_systems = self.sample(asked, seed)
       rows = random_systems.pivot(drawn_systems.side['planets'], self.rows - 1)
       drawn = random_systems.states_of(drawn_systems.side['number'], seed, rows)
-      drawn[:, random_systems.WORD] = X
+      drawn[:, WORD] = X
       least, most = self.prefix_moves(drawn).T
       usable = drawn[least <= most]
       if len(usable) >= num:
@@ -384,12 +384,12 @@ class World(
     """See core.Latent.forecast: the bins of positions, exactly."""
     tokens = np.full((len(states), num), core.DEAD, np.int32)
     frame = np.zeros((len(states), num), np.int32)
-    mine = np.flatnonzero(states[:, random_systems.NUMBER] >= 0)
-    mine = mine[states[mine, random_systems.WORD] != core.DEAD]
+    mine = np.flatnonzero(states[:, NUMBER] >= 0)
+    mine = mine[states[mine, WORD] != core.DEAD]
     if not mine.size or not num:
       return Rollout(tokens, frame)
     systems = self.chosen(states[mine])
-    second = states[mine, random_systems.WORD] != X
+    second = states[mine, WORD] != X
     tokens[mine], first = self._shown(systems, systems.row, second, num)
     place = np.arange(num)[None] + first[:, None]
     after = place // (2 * systems.bodies[:, None])
@@ -398,7 +398,7 @@ class World(
 
   def _shown(
     self,
-    systems: random_systems.ChosenSystems,
+    systems: ChosenSystems,
     row: np.ndarray,
     second: np.ndarray,
     num: int,
@@ -419,8 +419,8 @@ class World(
     """See core.Prefixed: frames. None where too few fix the next ones."""
     bounds = np.zeros((len(states), 2), np.int32)
     bounds[:, 1] = -1
-    whole = states[:, random_systems.WORD] == X
-    mine = np.flatnonzero(whole & (states[:, random_systems.NUMBER] >= 0))
+    whole = states[:, WORD] == X
+    mine = np.flatnonzero(whole & (states[:, NUMBER] >= 0))
     if not mine.size:
       return bounds
     systems = self.chosen(states[mine])
@@ -430,9 +430,7 @@ class World(
     limit = (self.tolerance + 0.5) * self.width / random_systems.SIGMAS
     for most in np.unique(frames[frames > 0]):
       alike = np.flatnonzero(frames == most)
-      part = random_systems.ChosenSystems(
-        systems.systems, systems.place[alike], row[alike]
-      )
+      part = ChosenSystems(systems.systems, systems.place[alike], row[alike])
       seen = part.at(row[alike] // part.bodies - most)
       error = random_systems.spread(seen, int(most), self.ahead, self.width)
       # More frames never say less: the first that is enough is the least.
@@ -485,16 +483,14 @@ class World(
     level = np.arange(random_systems.LEVELS)
     tried = np.repeat(states, len(level), axis=0)
     nudge = 1 + turn[:, None] * len(level) + level
-    tried[:, random_systems.NUDGE] = nudge.reshape(-1)
+    tried[:, NUDGE] = nudge.reshape(-1)
     frames = self.parts_after(np.repeat(states, len(level), 0), tried)
     frames = np.where(self._stays(tried), frames, 0).reshape(num, -1)
     fits = (frames >= low[:, None]) & (frames <= high[:, None])
     # Of the pushes that fit, one by chance.
     order = np.where(fits, basics.uniforms(seed, 3, row[:, None], level), 2)
     some_fit = fits.any(1)
-    others[some_fit, random_systems.NUDGE] = nudge[row, order.argmin(1)][
-      some_fit
-    ]
+    others[some_fit, NUDGE] = nudge[row, order.argmin(1)][some_fit]
     return others
 
   def _stays(self, states: np.ndarray) -> np.ndarray:

@@ -63,7 +63,6 @@ class World(
       sequences are all orders in which these can be played from the start.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'Othello'
   boundary_depth: ClassVar[int] = 4
   position_words: ClassVar[int] = 5

@@ -79,7 +79,6 @@ class World(
       1 and 2).
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this seating puzzle'
   boundary_depth: ClassVar[int] = 1
   wordings: ClassVar[tuple[str, ...]] = ('seats', 'places')

@@ -226,7 +226,6 @@ class World(MazeWorld):
     start: place where walks start; '' is where the walkthrough does.
   """
 
-  version: ClassVar[str] = '1'
   noun: ClassVar[str] = 'this text game'
 
   folder: str = field(
