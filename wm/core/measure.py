@@ -144,7 +144,8 @@ class Metric(Bounded, abc.ABC):
       `core.HiddenStates` and `core.Labelled`, and optional methods that they
       must have, such as `core.Labelled.edited`; a pair that lacks one gives a
       row with the reason.
-    headline: quantities of the main table, and of the worst trials pictured.
+    headline: quantities of the main table, and of the worst trials pictured; by
+      default those of `ideal`.
     ideal: quantity -> its best value and what a model with it does, in about
       five words: '1: tells all states apart'. Values are judged by it.
     shows: quantity -> the side of a world model that it shows, a key of
@@ -204,8 +205,10 @@ class Metric(Bounded, abc.ABC):
   repeats: ClassVar[tuple[str, ...]] = ()
 
   def __init_subclass__(cls, **keywords: Any) -> None:
-    """Reads the glossary from the docstring."""
+    """Reads the glossary from the docstring; fills in headlines."""
     super().__init_subclass__(**keywords)
+    if 'ideal' in vars(cls) and 'headline' not in vars(cls):
+      cls.headline = tuple(cls.ideal)
     if 'glossary' not in vars(cls):
       cls.glossary = section(cls.__doc__, 'Glossary') or cls.glossary
 

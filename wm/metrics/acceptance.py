@@ -91,7 +91,6 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('exact_least', 'exact_greatest')
   ideal: ClassVar[Mapping[str, str]] = {
     'exact_least': '1: accepts exactly the legal',
     'exact_greatest': '1: accepts exactly the legal',

@@ -80,7 +80,6 @@ class Metric(core.Metric):
     core.Generative,
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
-  headline: ClassVar[tuple[str, ...]] = ('r_squared',)
   ideal: ClassVar[Mapping[str, str]] = {
     'r_squared': '1: holds the true belief',
   }

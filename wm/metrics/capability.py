@@ -44,7 +44,6 @@ class Metric(core.Metric):
     core.Verbal.questions,
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('accuracy',)
   ideal: ClassVar[Mapping[str, str]] = {
     'accuracy': '1: completes every task',
   }

@@ -88,7 +88,6 @@ class Metric(prefix_pairs.Settings):
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
-  headline: ClassVar[tuple[str, ...]] = ('precision',)
   ideal: ClassVar[Mapping[str, str]] = {
     'precision': '1: merges all equal states',
   }

@@ -69,7 +69,6 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('valid',)
   ideal: ClassVar[Mapping[str, str]] = {
     'valid': '1: recovers from every detour',
   }

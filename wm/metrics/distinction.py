@@ -118,7 +118,6 @@ class Metric(prefix_pairs.Settings):
     core.Prefixed,
     core.Enumerable,
   )
-  headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
   ideal: ClassVar[Mapping[str, str]] = {
     'precision': '1: separates only different states',
     'recall': '1: tells all states apart',

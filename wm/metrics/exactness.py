@@ -62,7 +62,6 @@ class Metric(core.Metric):
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled, core.StatePredictor)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
   ideal: ClassVar[Mapping[str, str]] = {
     'exact': '1: whole state is right',
     'labelwise': '1: each label is right',

@@ -57,7 +57,6 @@ class Metric(core.Metric):
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Generative)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('excess_loss',)
   ideal: ClassVar[Mapping[str, str]] = {
     'excess_loss': '0: predicts like the sampler',
   }

@@ -103,7 +103,6 @@ class Metric(fewshot.FewShotMetric):
     'num points',
     'num tried',
   )
-  headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
   ideal: ClassVar[Mapping[str, str]] = {
     'error_linear': '0: extrapolates by the state',
     'slope_linear': '1: extrapolates by the state',

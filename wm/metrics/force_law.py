@@ -120,7 +120,6 @@ class Metric(fewshot.FewShotMetric):
     'num held',
     'num systems',
   )
-  headline: ClassVar[tuple[str, ...]] = ('newton',)
   ideal: ClassVar[Mapping[str, str]] = {
     'newton': "1: its law is Newton's",
   }

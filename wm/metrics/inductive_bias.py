@@ -126,7 +126,6 @@ class Metric(fewshot.FewShotMetric):
     *('num', 'num examples', 'num held', 'pool', 'sequences'),
     'states prefixes',
   )
-  headline: ClassVar[tuple[str, ...]] = ('r_ib', 'd_ib_normalised')
   ideal: ClassVar[Mapping[str, str]] = {
     'r_ib': '1: one answer a state',
     'd_ib_normalised': '1: states get different answers',

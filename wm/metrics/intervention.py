@@ -101,7 +101,6 @@ class Metric(core.Metric):
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   repeats: ClassVar[tuple[str, ...]] = ('epochs', 'randoms')
-  headline: ClassVar[tuple[str, ...]] = ('edited', 'changed', 'changed_random')
   ideal: ClassVar[Mapping[str, str]] = {
     'edited': '1: edits change its moves',
     'changed': '1: edits change its moves',

@@ -56,7 +56,6 @@ class Metric(core.Metric):
   """
 
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('validity', 'valid_mass')
   ideal: ClassVar[Mapping[str, str]] = {
     'validity': '1: picks legal tokens only',
     'valid_mass': '1: nothing on illegal tokens',

@@ -74,7 +74,6 @@ class Metric(fewshot.FewShotMetric):
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
-  headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')
   ideal: ClassVar[Mapping[str, str]] = {
     'exact': '1: whole state is right',
     'legal_equal': '1: legal moves are right',

@@ -91,7 +91,6 @@ class Metric(core.Metric):
     core.Latent.trajectory,
   )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   ideal: ClassVar[Mapping[str, str]] = {
     'one_step': '0: next position is exact',
     'ahead': '0: later positions are exact',

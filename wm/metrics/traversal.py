@@ -69,7 +69,6 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '3'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('valid', 'sampled_legal')
   ideal: ClassVar[Mapping[str, str]] = {
     'valid': '1: completes every task',
     'sampled_legal': '1: draws no illegal token',
