@@ -258,7 +258,7 @@ def test_steps_read_random_systems(world):
     model = Kept(metric, world, force_tasks.labels)
     model.whole = whole
     kept[batch] = model
-    metric.said(metric.task(world, SEED), 'log_force', model, SEED)
+    metric.told(metric.task(world, SEED), 'log_force', model, SEED)
     whole = whole or model.given
   for one, other in zip(whole, kept[12].given, strict=True):
     np.testing.assert_array_equal(one, other)

@@ -21,7 +21,7 @@ def checkout(tmp_path, monkeypatch):
   git('init', '-q')
   git('add', '.')
   git('commit', '-q', '-m', 'first')
-  monkeypatch.setattr(provenance, '_root', lambda: tmp_path)
+  monkeypatch.setattr(provenance, '_ROOT', tmp_path)
   return tmp_path
 
 
@@ -87,7 +87,7 @@ def test_changed_files_are_listed_in_order_and_removed_ones_too(checkout):
 
 
 def test_without_a_checkout_nothing_is_known(tmp_path, monkeypatch):
-  monkeypatch.setattr(provenance, '_root', lambda: tmp_path)
+  monkeypatch.setattr(provenance, '_ROOT', tmp_path)
   assert provenance.commit() is None
   assert provenance.commit_outside(tmp_path) is None
   assert provenance.uncommitted(tmp_path) is None

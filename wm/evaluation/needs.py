@@ -34,7 +34,7 @@ class Combination(NamedTuple):
 
 def matrix() -> Iterator[Combination]:
   """All combinations of plug-ins and the interfaces they lack; runs nothing."""
-  plug_ins = map(_found, ('world', 'model', 'metric'))
+  plug_ins = map(_plug_ins, ('world', 'model', 'metric'))
   # Types are compared; no world, model or metric is made.
   for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
     cells = [
@@ -51,7 +51,7 @@ def matrix() -> Iterator[Combination]:
     yield min(cells, key=lambda cell: bool(cell.missing))
 
 
-def _found(kind: str) -> list[tuple[str, Any]]:
+def _plug_ins(kind: str) -> list[tuple[str, Any]]:
   return [(name, registry.find(kind, name)) for name in registry.names(kind)]
 
 
@@ -61,7 +61,7 @@ def text() -> str:
   A combination can be run where its world has what the metric needs, its model
   gives a predictor that has, and the world has what the model needs.
   """
-  worlds, models, metrics = map(_found, ('world', 'model', 'metric'))
+  worlds, models, metrics = map(_plug_ins, ('world', 'model', 'metric'))
   # Counted over all combinations, while the tables below fold them into pairs.
   able = sum(not cell.missing for cell in matrix())
   total = len(worlds) * len(models) * len(metrics)
@@ -120,9 +120,9 @@ def partners(kind: str, cls: type) -> dict[str, dict[str, str]]:
   cells: dict[str, dict[str, str]] = {}
   for (first, second), (_, missing) in _PAIRS.items():
     if kind == first:
-      pairs = {name: missing(cls, other) for name, other in _found(second)}
+      pairs = {name: missing(cls, other) for name, other in _plug_ins(second)}
       cells[second] = {name: _cell(cell) for name, cell in pairs.items()}
     elif kind == second:
-      pairs = {name: missing(other, cls) for name, other in _found(first)}
+      pairs = {name: missing(other, cls) for name, other in _plug_ins(first)}
       cells[first] = {name: _cell(cell) for name, cell in pairs.items()}
   return cells

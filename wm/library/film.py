@@ -241,7 +241,7 @@ def _tuned(
   task = metric.task(world, seed)._replace(
     tested=planets, asked=force_tasks.OrbitPoints.of(planets, rows)
   )
-  predicted = metric.said(task, metric.targets[0], predictor, seed)[-1, 0]
+  predicted = metric.told(task, metric.targets[0], predictor, seed)[-1, 0]
   forces = np.full((*planets.planet.shape[1:], predicted.shape[-1]), np.nan)
   system, place = np.nonzero(rows[0] != core.DEAD)
   forces[system, rows[0, system, place]] = predicted[system, place]

@@ -128,7 +128,7 @@ def _sizes(world: core.World) -> tuple[int, ...]:
   return world.heads.sizes if isinstance(world, core.Labelled) else ()
 
 
-class _Found(NamedTuple):
+class _ComparedLabels(NamedTuple):
   """Labels of R sequences that a model named rightly, token by token.
 
   Attributes:
@@ -180,7 +180,7 @@ class _BinnedSums(NamedTuple):
     start = self.world.labels(self.world.init(len(rows)))[:, None]
     before = np.concatenate([start, truth[:, :-1]], axis=1)
     real = np.arange(truth.shape[1]) < chosen.lengths[:, None]
-    results = _Found(real, named == truth, truth != before, loss)
+    results = _ComparedLabels(real, named == truth, truth != before, loss)
     # Nothing past a sequence's length counts as right or as wrong.
     self.heads[rows] = (results.right & real[..., None]).sum(1)
     wrong = real & ~results.right.all(-1)
@@ -211,7 +211,9 @@ class _BinnedSums(NamedTuple):
       total[rows, :, k] = np.add.reduceat(each, starts, axis=1)
 
 
-def _quantities(world: core.Labelled, compared: _Found) -> dict[str, _Values]:
+def _quantities(
+  world: core.Labelled, compared: _ComparedLabels
+) -> dict[str, _Values]:
   """All quantities of tokens, in the order that they are reported."""
   real, edits = compared.real, _edits(compared, compared.real)
   values = {
@@ -226,7 +228,7 @@ def _quantities(world: core.Labelled, compared: _Found) -> dict[str, _Values]:
   return {**values, 'changed': edits['changed']}
 
 
-def _edits(compared: _Found, mask: np.ndarray) -> dict[str, _Values]:
+def _edits(compared: _ComparedLabels, mask: np.ndarray) -> dict[str, _Values]:
   """'exact' and 'changed' after the tokens [R, L] of a mask."""
   changed = compared.changed & mask[..., None]
   return {

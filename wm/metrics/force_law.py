@@ -166,7 +166,7 @@ class Metric(fewshot.FewShotMetric):
     read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[LawVerdicts]] = {step: [] for step in self.steps}
     for target in self.targets:
-      answers = self.said(task, target, predictor, seed)
+      answers = self.told(task, target, predictor, seed)
       oracles = task.oracles(target, read)
       for step, answer in zip(self.steps, answers, strict=True):
         speakers = {'': answer, **oracles}
@@ -216,7 +216,7 @@ class Metric(fewshot.FewShotMetric):
       force_tasks.OrbitPoints.of(tested, asked),
     )
 
-  def said(
+  def told(
     self, task: OrbitTasks, target: str, predictor: core.Adaptable, seed: int
   ) -> np.ndarray:
     """[S, D, M, P, d] what the model says of a task, tuned to tell a target."""

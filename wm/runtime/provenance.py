@@ -156,7 +156,8 @@ class Reader:
         continue
       seen.add(module.path)
       top = module.parts[0]
-      if top not in packages and _is_installed(module.path) and _version(top):
+      installed = {'site-packages', 'dist-packages'} & {*module.path.parts}
+      if top not in packages and installed and _version(top):
         for package in (top, _BELOW.get(top)):
           if package:
             _note(inputs, package, _version(package))
@@ -355,13 +356,7 @@ def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
         yield from _with_nested([registry.make(kind, value)])
 
 
-def _is_installed(path: Path) -> bool:
-  return bool({'site-packages', 'dist-packages'} & set(path.parts))
-
-
-@functools.cache
-def _distributions() -> dict[str, list[str]]:
-  return dict(importlib.metadata.packages_distributions())
+_distributions = functools.cache(importlib.metadata.packages_distributions)
 
 
 @functools.cache
@@ -381,13 +376,9 @@ _SOURCES = 'wm/', 'launch/'
 _CODE = '.py'
 
 
-def _root() -> Path:
-  return _ROOT
-
-
 def _git(*words: str) -> str | None:
   """What git prints of this checkout, or None where there is no checkout."""
-  root = _root()
+  root = _ROOT
   if not (root / '.git').exists():
     return None
   try:
@@ -421,7 +412,7 @@ def uncommitted(
     code: files that a run takes its plug-ins from. They count where this
       checkout does not hold them: ignored by git, or elsewhere.
   """
-  root, folder = _root(), Path(outside).resolve()
+  root, folder = _ROOT, Path(outside).resolve()
   where = ['.']
   if folder.is_relative_to(root) and folder != root:
     where.append(f':(exclude){folder.relative_to(root)}')
@@ -440,7 +431,7 @@ def uncommitted(
 
 def _untracked(path: str | Path) -> str:
   """How to name a file that this checkout does not hold; '' if it does."""
-  root, place = _root(), Path(path).resolve()
+  root, place = _ROOT, Path(path).resolve()
   if not place.is_relative_to(root):
     return str(place)
   name = str(place.relative_to(root))

@@ -188,11 +188,8 @@ def perft(row: np.ndarray, depth: int) -> int:
   """Number of legal lines of exactly `depth` moves from a row [>= 11]."""
   if not 0 <= depth <= 64:
     raise core.InputError(f'depth is {depth}; expected 0..64')
-  return _perft(layout.rows(np.atleast_2d(row))[0], depth)
-
-
-def _perft(row, depth) -> int:
-  """Number of lines of `depth` moves; the last ply is counted, not made."""
+  row = layout.rows(np.atleast_2d(row))[0]
+  # The last ply is counted, not made.
   # By level: the position, its moves, how many of them are not made yet.
   stack = np.empty((depth + 1, w.WIDTH), np.int64)
   moves = np.empty((depth + 1, MOST_MOVES), np.int32)

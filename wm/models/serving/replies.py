@@ -9,10 +9,11 @@ answers to questions about a world: names of tokens, yes or no, labels.
 from __future__ import annotations
 
 import collections
+import functools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
@@ -117,10 +118,18 @@ _DECLINES = re.compile(
 )
 
 
-def _unread(text: str, failure: str, reasoning: int) -> Reading:
-  """Nothing was read; a refusal where the text begins as one."""
-  refused = failure == 'nothing' and _DECLINES.match(text)
-  return Reading(None, 'refused' if refused else failure, reasoning)
+def _read(text: str, find: Callable[[str], tuple[Any, str]]) -> Reading:
+  """What `find` gives of the visible text: a value, and what is wrong with it.
+
+  A text in which there is nothing is a refusal where it begins as one.
+  """
+  seen = visible(text)
+  if seen.failure:
+    return seen._replace(value=None)
+  value, failure = find(seen.value)
+  if failure == 'nothing' and _DECLINES.match(seen.value):
+    failure = 'refused'
+  return Reading(value, failure, seen.reasoning)
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -139,16 +148,15 @@ def after_answer(text: str, loose: bool = False) -> Reading:
   Returns:
     value: str; '' is a failure too ('nothing').
   """
-  seen = visible(text)
-  if seen.failure:
-    return seen._replace(value=None)
-  mark = _last(_ANSWER, seen.value)
-  if loose and mark is None:
-    mark = _last(_ANSWER_IS, seen.value)
-  rest = seen.value[mark.end() :].strip() if mark else ''
-  if not rest:
-    return _unread(seen.value, 'nothing', seen.reasoning)
-  return Reading(rest, '', seen.reasoning)
+
+  def find(words: str) -> tuple[str | None, str]:
+    mark = _last(_ANSWER, words)
+    if loose and mark is None:
+      mark = _last(_ANSWER_IS, words)
+    rest = words[mark.end() :].strip() if mark else ''
+    return (rest, '') if rest else (None, 'nothing')
+
+  return _read(text, find)
 
 
 # Yes or no as a sentence or clause of its own: `No road ...` is neither, nor
@@ -175,27 +183,26 @@ def yes_no(text: str, strict: bool = False) -> Reading:
   Returns:
     value: bool.
   """
-  seen = visible(text)
-  if seen.failure:
-    return seen._replace(value=None)
-  words = seen.value
-  if strict:
-    word = words.replace('.', '').replace('\n', '').strip().lower()
-    if word in ('yes', 'no'):
-      return Reading(word == 'yes', '', seen.reasoning)
-    return _unread(words, 'nothing', seen.reasoning)
-  marked = _last(_ANSWER_IS, words)
-  first = _SAYS.match(words, marked.end()) if marked else None
+  return _read(text, _whole_word if strict else _yes_or_no)
+
+
+def _whole_word(text: str) -> tuple[bool | None, str]:
+  word = text.replace('.', '').replace('\n', '').strip().lower()
+  return (word == 'yes', '') if word in ('yes', 'no') else (None, 'nothing')
+
+
+def _yes_or_no(text: str) -> tuple[bool | None, str]:
+  marked = _last(_ANSWER_IS, text)
+  first = _SAYS.match(text, marked.end()) if marked else None
   if first:
-    return Reading(first[1].lower() == 'yes', '', seen.reasoning)
-  first = _SAYS.match(words)
-  last = _LINE.fullmatch(words[words.rfind('\n') + 1 :])
+    return first[1].lower() == 'yes', ''
+  first = _SAYS.match(text)
+  last = _LINE.fullmatch(text[text.rfind('\n') + 1 :])
   heard = {match[1].lower() for match in (first, last) if match}
   # The beginning and the last line must agree, where both say something.
   if len(heard) != 1:
-    failure = 'both' if heard else 'nothing'
-    return _unread(words, failure, seen.reasoning)
-  return Reading(heard == {'yes'}, '', seen.reasoning)
+    return None, 'both' if heard else 'nothing'
+  return heard == {'yes'}, ''
 
 
 def first_value(text: str, opening: str = '[{') -> Reading:
@@ -208,13 +215,7 @@ def first_value(text: str, opening: str = '[{') -> Reading:
   Returns:
     value: list or dict; of a 'truncated' one what was complete.
   """
-  seen = visible(text)
-  if seen.failure:
-    return seen._replace(value=None)
-  value, failure = first_literal(seen.value, opening)
-  if failure == 'nothing':
-    return _unread(seen.value, failure, seen.reasoning)
-  return Reading(value, failure, seen.reasoning)
+  return _read(text, functools.partial(first_literal, opening=opening))
 
 
 def first_literal(text: str, opening: str = '[{') -> tuple[Any, str]:

@@ -122,12 +122,11 @@ class World(
     return machine.preset(self.preset or DEFAULT)
 
   @functools.cached_property
-  def _kept(self) -> machine.Reduced:
+  def _reduced(self) -> machine.Reduced:
     where = self.file or self.regex or self.preset or DEFAULT
     reduced = machine.reduced(where, self.given, self.minimise)
-    size = (
-      16 * self.length * len(reduced.delta)
-    )  # Counts of words and prefixes.
+    # Counts of words and prefixes.
+    size = 16 * self.length * len(reduced.delta)
     resources.require_memory(size, f'{where} with length={self.length}')
     heads = reduced.delta[0, int(self._ends) :]
     heads = heads[heads >= 0]
@@ -148,17 +147,17 @@ class World(
   @property
   def delta(self) -> np.ndarray:
     """[S, A] int32, as `machine` draws it."""
-    return self._kept.delta
+    return self._reduced.delta
 
   @property
   def names(self) -> tuple[str, ...]:
     """Of all rows; 'over' is the last."""
-    return self._kept.names
+    return self._reduced.names
 
   @property
   def rows(self) -> dict[str, int]:
     """Row by name; each member of a merged state has its name here too."""
-    return self._kept.rows
+    return self._reduced.rows
 
   @functools.cached_property
   def vocab(self) -> tuple[str, ...]:
@@ -244,7 +243,7 @@ class World(
     reached = self._ways > 0
     if self._ends:
       moves = np.arange(self.length)[:, None]
-      reached &= moves + self._kept.need <= self.length
+      reached &= moves + self._reduced.need <= self.length
       reached[:, -1] = False  # Nothing follows `end`.
     return reached
 
@@ -258,7 +257,9 @@ class World(
     heads = self.delta[states[:, 0]]
     heads[states[:, 0] < 0] = core.DEAD
     tokens = np.arange(1, len(self.vocab), dtype=np.int32)
-    return np.where(heads >= 0, tokens, core.DEAD), self._kept.need[heads] + 1
+    return np.where(heads >= 0, tokens, core.DEAD), self._reduced.need[
+      heads
+    ] + 1
 
   def stats(self) -> dict[str, int]:
     """Number of states kept and given, and why the others were dropped.
@@ -267,7 +268,7 @@ class World(
     be completed; without accepting states, nothing is legal there, and they are
     kept. 'merged': another state has the same continuations.
     """
-    return self._kept.facts
+    return self._reduced.facts
 
   def render(self, state: np.ndarray) -> str:
     """The automaton with the state marked, or the state's moves if large."""

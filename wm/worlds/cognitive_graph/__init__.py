@@ -507,7 +507,7 @@ class GoalWalkProcess(core.SequenceProcess):
     replan: mixed with a vanishing share of random legal tokens, which are left
       where no walk goes on.
     """
-    self._made, self._moves, self._shortest = automaton, moves, shortest
+    self._automaton, self._moves, self._shortest = automaton, moves, shortest
     self._replan = replan
     size = automaton.delta.shape[1] + 1
     self._share = np.zeros((size, size))
@@ -519,7 +519,7 @@ class GoalWalkProcess(core.SequenceProcess):
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess."""
-    automaton = self._made
+    automaton = self._automaton
     labels = np.asarray(tokens) - 1
     rows = dfa.advance(automaton.delta, memory[:, 0], labels)
     steps = memory[:, 1] + (automaton.nodes[memory[:, 0]] >= 0)
@@ -528,7 +528,7 @@ class GoalWalkProcess(core.SequenceProcess):
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """See core.SequenceProcess; [B, V - 1] of all tokens but padding."""
-    automaton, (rows, steps, goals) = self._made, memory.T
+    automaton, (rows, steps, goals) = self._automaton, memory.T
     mass = np.zeros((len(rows), automaton.delta.shape[1]))
     nodes = automaton.nodes[rows]
     mass[rows == 0] = self._share.sum(1)[1:]
@@ -544,7 +544,7 @@ class GoalWalkProcess(core.SequenceProcess):
 
   def _steps(self, rows: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """[B, V - 1] masses of `end` and the next nodes."""
-    automaton = self._made
+    automaton = self._automaton
     after = automaton.delta[rows]
     left = np.where(after >= 0, automaton.hops[after], FAR)
     left[:, END - 1] = FAR

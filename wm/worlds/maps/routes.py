@@ -456,19 +456,19 @@ class GoalTables:
     """size: S; make: goals [G] -> their tables [..., G]."""
     self._make = make
     self._place = np.full(size, core.DEAD)
-    self._kept: np.ndarray | None = None
+    self._tables: np.ndarray | None = None
 
   def __call__(self, goals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Tables [..., K], and which of them are those of goals [B]."""
     goals_asked = np.unique(goals)
     new = goals_asked[self._place[goals_asked] < 0]
-    if self._kept is None or len(new):
+    if self._tables is None or len(new):
       self._add(goals_asked, new)
-    assert self._kept is not None
-    return self._kept, self._place[goals]
+    assert self._tables is not None
+    return self._tables, self._place[goals]
 
   def _add(self, goals: np.ndarray, new: np.ndarray) -> None:
-    cached = self._kept
+    cached = self._tables
     if cached is not None:
       each = cached.nbytes // max(cached.shape[-1], 1)
       if cached.nbytes + len(new) * each > BUDGET:
@@ -476,8 +476,8 @@ class GoalTables:
         self._place[:] = core.DEAD
     tables = self._make(new)
     parts = [tables] if cached is None else [cached, tables]
-    self._kept = np.concatenate(parts, axis=-1)
-    count = self._kept.shape[-1]
+    self._tables = np.concatenate(parts, axis=-1)
+    count = self._tables.shape[-1]
     self._place[new] = np.arange(count - len(new), count)
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -152,10 +153,7 @@ class World(
 
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.World; a step is named twice, then x and y take turns."""
-    word, drawn = (
-      states[:, WORD],
-      states[:, NUMBER] >= 0,
-    )
+    word, drawn = states[:, WORD], states[:, NUMBER] >= 0
     is_step = (tokens >= 1) & (tokens < self.first_bin)
     is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
     if drawn.any():
@@ -236,7 +234,7 @@ class World(
       asked = min(asked, max(CHUNK // self.rows, 1))
       numbers = np.arange(first, first + asked)
       drawn = random_systems.draw(self.options, seed, numbers)
-      batch = self._made(drawn, numbers)
+      batch = self._in_bins(drawn, numbers)
       # Every system that is drawn is counted, of whichever split it is.
       used = tally.used(batch)
       batch = batch.take(used)
@@ -247,7 +245,9 @@ class World(
       sampling.joined(batches, num), counts=tally.counts
     )
 
-  def _made(self, drawn: orbits.Systems, numbers: np.ndarray) -> core.Sequences:
+  def _in_bins(
+    self, drawn: orbits.Systems, numbers: np.ndarray
+  ) -> core.Sequences:
     """Sequences of systems, with the rows `outside` the box as side data."""
     binned, outside = orbits.bins(drawn, self.rows - 1, *self.grid)
     tokens = np.empty((len(binned), self.rows, 2), np.int32)
@@ -330,7 +330,7 @@ class World(
         f'{self.name}: sequences without side data {missing[0]!r}; expected '
         'those of its sample, as stored ones have none'
       )
-    return orbits.Systems(*(sequences.side[name] for name in names))
+    return _systems_of(sequences.side)
 
   # Trials. Of a drawn state the past and the future are exact. A prefix that
   # reaches it is the system as it was before, seen for some frames: at least as
@@ -530,7 +530,7 @@ class _DropCounts:
   def used(self, sequences: core.Sequences) -> np.ndarray:
     """[N] bool: does each system count? All do where they are clipped."""
     side: dict[str, Any] = sequences.side
-    drawn = orbits.Systems(*(side[name] for name in orbits.Systems._fields))
+    drawn = _systems_of(side)
     exists = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
     few = ((drawn.period < 2 * drawn.step[:, None]) & exists).any(1)
     outside = side['outside'] > 0
@@ -558,6 +558,11 @@ class _DropCounts:
 
 SEEN_TOKENS, STEP_TOKEN, ALIVE, HASH, BINS = 0, 1, 2, slice(3, 5), 5
 PRIOR_SEED = 0x5EED  # Of the draws that all start with.
+
+
+def _systems_of(side: Mapping[str, np.ndarray]) -> orbits.Systems:
+  """The systems that side data of sequences hold."""
+  return orbits.Systems(*(side[name] for name in orbits.Systems._fields))
 
 
 def prior(options: random_systems.Options) -> particles.Prior:
@@ -607,8 +612,7 @@ class Posterior(core.SequenceProcess):
     have, draws = np.zeros(len(clouds), np.int64), 0
     while have.min() < self._num:
       drawn = self._world.sample(4 * self._num, PRIOR_SEED + draws)
-      names = orbits.Systems._fields
-      systems = orbits.Systems(*(drawn.side[name] for name in names))
+      systems = _systems_of(drawn.side)
       for step in range(len(clouds)):
         mine = np.flatnonzero(drawn.tokens[:, 0] == step + 1)
         mine = mine[: self._num - min(have[step], self._num)]

@@ -291,7 +291,7 @@ def _ways(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
     for place, ways in ways_from
     for action, targets in ways.items()
   ]
-  return [lines[k] for k in core.verbal.shuffled(len(lines), telling)]
+  return verbal.in_order(lines, telling)
 
 
 def _rooms(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
