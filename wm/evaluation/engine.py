@@ -52,7 +52,7 @@ def runs_on_device(world: core.World, loop: str) -> TypeGuard[core.Enumerable]:
   """Do walks and boundaries of a world run on the device?
 
   Raises:
-    InputError: they were to, and JAX cannot trace the world.
+    InputError: loop='device', and JAX cannot trace the world.
   """
   if not core.can(world, core.Enumerable.traced):
     _leave_to_host(loop, world.name)
@@ -97,7 +97,7 @@ def _device_pairs(
   """Results of `device.pairs`; None where the host is to sample.
 
   Raises:
-    InputError: the device was to, and JAX cannot trace what takes part.
+    InputError: loop='device', and JAX cannot trace what takes part.
   """
   predictor, world, loop = trials.predictor, trials.world, trials.loop
   if not core.can(predictor, core.Predictor.machine):
@@ -132,7 +132,7 @@ def _accelerated() -> bool:
 
 
 def _leave_to_host(loop: str, name: str) -> None:
-  """Raises InputError where the device was to run what JAX cannot trace."""
+  """Raises InputError for loop='device' of what JAX cannot trace."""
   if loop == 'device':
     raise core.InputError(
       f"loop='device' was given, but {name} cannot be traced by JAX; expected "

@@ -68,7 +68,7 @@ class Support:
   def of(
     cls, metric: core.Metric, world: core.World, accept: rules.Accept
   ) -> Support:
-    """That of a metric's field `support_bound`.
+    """The support that a metric's field `support_bound` asks for.
 
     Raises:
       InputError: it is not known how the world's sequences are distributed.

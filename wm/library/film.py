@@ -106,7 +106,7 @@ def _takes(
   shown: core.Sequences,
   prefix: int,
 ) -> list[films.Take]:
-  """Takes of sequences; systems of as many bodies are followed at once."""
+  """A take of each sequence; systems of equally many bodies go at once."""
   motion = world.trajectory(shown)
   rows = motion.position.shape[1]
   seen = paths.seen(world, shown)

@@ -289,7 +289,7 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
 def _first(
   tokens: np.ndarray, lengths: np.ndarray, marked: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Tokens [R, K] and lengths [R] of the first marked [R, M] of suffixes.
+  """Tokens [R, K] and lengths [R] of each row's first marked suffix.
 
   tokens: [R, M, K]; lengths: [R, M]; that of a row without a mark is 0.
   """

@@ -213,7 +213,7 @@ class Model(core.Model):
   soonest completion.
 
   Attributes:
-    kind: one of these.
+    kind: which error, a name of the list above.
     share: of leaky and peaked; 0 is 0.38 and 0.009.
     moves: of forgets, after the prompt.
     num: sequences in the training set of the memoriser.

@@ -98,7 +98,7 @@ class EquivalenceClasses(NamedTuple):
     block: [S] int32 class of each, in order of first occurrence.
     told_apart: classes that suffixes of at most 0, 1, ... tokens tell apart;
       longer ones tell no more apart.
-    minimal: states of the minimal automaton: by theorem C.2, as many.
+    minimal: states of the minimal automaton, as many as classes (theorem C.2).
   """
 
   names: np.ndarray
@@ -114,7 +114,7 @@ class EquivalenceClasses(NamedTuple):
     return [group.tolist() for group in groups if len(group) > 1]
 
   def lines(self) -> list[str]:
-    """For people to read."""
+    """The classes in words, a fact a line."""
     counts, shared = self.told_apart, self.shared()
     holds = 'holds' if counts[-1] == self.minimal else 'FAILS'
     by_length = [f'  {k} {number}' for k, number in enumerate(counts)]
