@@ -25,16 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.kernels import orbits
 from wm.kernels.base import calls
 from wm.kernels.base.jit import njit
-from wm.kernels.orbits import (
-  GRAVITY,
-  TURN,
-  Systems,
-  positions,
-  solved,
-  states,
-)
 
 NUMBERS = 8  # Of a particle.
 DENSITIES = ('binaries', 'two_body', 'summary')
@@ -85,9 +78,9 @@ class Prior(NamedTuple):
     return np.array([which, *self.axis, self.flattest, *rest], np.float64)
 
 
-def cloud(systems: Systems) -> np.ndarray:
+def cloud(systems: orbits.Systems) -> np.ndarray:
   """[N, 8] float64 particles of systems of one planet; see above."""
-  place, moving = positions(systems, 2), states(systems, 1)[:, 0]
+  place, moving = orbits.positions(systems, 2), orbits.states(systems, 1)[:, 0]
   masses = np.log(np.column_stack([systems.star, systems.mass[:, 0]]))
   return np.concatenate([place[:, 0], place[:, 1], moving[:, 2:], masses], 1)
 
@@ -194,7 +187,7 @@ def density(z, prior, orbit) -> float:
   """
   x, y, vx, vy = z[0] - z[2], z[1] - z[3], z[4], z[5]
   star, planet = math.exp(z[6]), math.exp(z[7])
-  mu = GRAVITY * (star + planet)
+  mu = orbits.GRAVITY * (star + planet)
   r, along, h = math.hypot(x, y), x * vx + y * vy, x * vy - y * vx
   square = vx * vx + vy * vy
   inverse = 2 / max(r, 1e-300) - square / mu
@@ -219,7 +212,7 @@ def density(z, prior, orbit) -> float:
   if not (
     prior[NEAR] <= a <= prior[FAR]
     and e < prior[FLATTEST]
-    and rate * prior[STEP] <= 0.5 * TURN
+    and rate * prior[STEP] <= 0.5 * orbits.TURN
   ):
     return -math.inf
   #   e sin E = r . v / sqrt(mu a)     e cos E = 1 - r / a
@@ -245,7 +238,9 @@ def _place(orbit, step, frame) -> tuple[float, float]:
   # The planet from its sun.
   mean = orbit[MEAN] + orbit[RATE] * step * frame
   e = orbit[E]
-  x = solved(mean - TURN * math.floor(mean / TURN + 0.5), e)
+  x = orbits.solved(
+    mean - orbits.TURN * math.floor(mean / orbits.TURN + 0.5), e
+  )
   along, across = orbit[AXIS] * (math.cos(x) - e), orbit[FLAT] * math.sin(x)
   return (
     orbit[PX] * along - orbit[PY] * across,

@@ -24,13 +24,6 @@ from wm.kernels.base.bits import (
   without_lowest,
 )
 from wm.kernels.base.jit import njit
-from wm.kernels.othello import (
-  first_position,
-  flips_of,
-  moves_of,
-  oriented,
-  step,
-)
 
 POLICIES = ('uniform', 'greedy', 'mobility', 'search')
 _NONE = np.uint64(0)
@@ -112,7 +105,7 @@ def _play(
   mixed = splitmix(seed)
   for n in range(num):
     stream = splitmix(mixed ^ np.uint64(first + n))
-    me, opp, side, moves = first_position(squares)
+    me, opp, side, moves = othello.first_position(squares)
     ply = 0
     while moves != _NONE:
       among = moves
@@ -121,7 +114,7 @@ def _play(
         among = _among(me, opp, side, moves, squares, policy, shape, room)
       square = nth(among, below(stream, ply, popcount(among)))
       tokens[n, ply] = token_of[square]
-      me, opp, side, moves = step(me, opp, side, bit(square), squares)
+      me, opp, side, moves = othello.step(me, opp, side, bit(square), squares)
       ply += 1
     lengths[n] = ply
   return tokens, lengths
@@ -162,8 +155,8 @@ def _favoured(black, white, side, squares, policy, depth, shape) -> np.ndarray:
   for n in range(len(side)):
     if not 0 <= side[n] <= 1:
       continue
-    me, opp = oriented(black[n], white[n], side[n])
-    mover, moves = np.int64(side[n]), moves_of(me, opp, squares)
+    me, opp = othello.oriented(black[n], white[n], side[n])
+    mover, moves = np.int64(side[n]), othello.moves_of(me, opp, squares)
     among[n] = _among(me, opp, mover, moves, squares, policy, shape, room)
   return among
 
@@ -189,7 +182,7 @@ def _greedy(me, opp, moves) -> np.uint64:
   while moves != _NONE:
     move = bit(lowest(moves))
     moves = without_lowest(moves)
-    turned = popcount(flips_of(move, me, opp))
+    turned = popcount(othello.flips_of(move, me, opp))
     # A better one starts the set anew, an equal one joins it.
     if turned > most:
       most, best = turned, _NONE
@@ -205,8 +198,8 @@ def _mobility(me, opp, moves, squares) -> np.uint64:
   while moves != _NONE:
     move = bit(lowest(moves))
     moves = without_lowest(moves)
-    flips = flips_of(move, me, opp)
-    left = popcount(moves_of(opp ^ flips, me | move | flips, squares))
+    flips = othello.flips_of(move, me, opp)
+    left = popcount(othello.moves_of(opp ^ flips, me | move | flips, squares))
     if left < least:
       least, best = left, _NONE
     if left == least:
@@ -230,7 +223,7 @@ def _judged(me, opp, side, moves, squares, shape) -> np.int64:
       worth -= 12 * (np.int64((me & risky) != _NONE))
       worth += 12 * (np.int64((opp & risky) != _NONE))
   # `moves` are the mover's; the other's are those it would have in turn.
-  worth += 4 * (popcount(moves) - popcount(moves_of(opp, me, squares)))
+  worth += 4 * (popcount(moves) - popcount(othello.moves_of(opp, me, squares)))
   return worth + (discs if popcount(me | opp) >= late else -discs)
 
 
@@ -258,7 +251,7 @@ def _search(me, opp, side, moves, squares, shape, depth, room) -> np.uint64:
       discs[level, 2] = without_lowest(discs[level, 2])
       if level == 0:  # The root's move, to be kept if it proves best.
         tried = move
-      me, opp, mover, moves = step(
+      me, opp, mover, moves = othello.step(
         discs[level, 0], discs[level, 1], turns[level], move, squares
       )
       if mover != 2 and level + 1 < depth:
@@ -385,7 +378,9 @@ def _transpositions(
     draws = min(sweeps, 1) if starts == 1 else sweeps * starts
     # One random stream for each row, and one for each window of it.
     stream = splitmix(seeds[n])
-    discs[0, 0], discs[0, 1], sides[0], discs[0, 2] = first_position(squares)
+    discs[0, 0], discs[0, 1], sides[0], discs[0, 2] = othello.first_position(
+      squares
+    )
     for k in range(length):
       played[k] = bits[tokens[n, k] - 1]
     _fill(played, discs, sides, 0, length, squares)
@@ -408,7 +403,7 @@ def _fill(played, discs, sides, low, high, squares) -> None:
   discs: [L + 1, 3], me, opp and legal squares at each ply.
   """
   for k in range(low, high):
-    me, opp, side, moves = step(
+    me, opp, side, moves = othello.step(
       discs[k, 0], discs[k, 1], sides[k], bit(played[k]), squares
     )
     discs[k + 1, 0], discs[k + 1, 1], discs[k + 1, 2] = me, opp, moves
@@ -442,7 +437,7 @@ def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
     order[level] = lowest(tried[level, 3])
     move = bit(order[level])
     tried[level, 3] = without_lowest(tried[level, 3])
-    me, opp, side, moves = step(
+    me, opp, side, moves = othello.step(
       tried[level, 0], tried[level, 1], turns[level], move, squares
     )
     left = tried[level, 2] & ~move

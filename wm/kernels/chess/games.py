@@ -18,29 +18,8 @@ from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, popcount
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
-from wm.kernels.chess import layout
-from wm.kernels.chess.board import (
-  KEEP,
-  NOT_A,
-  NOT_H,
-  PIECE_KEYS,
-  SIDE_KEY,
-  WIDTH,
-  code_at,
-  load,
-  make,
-  store,
-)
+from wm.kernels.chess import layout, positions
 from wm.kernels.chess.layout import LABELS, STOPS, WORDS
-from wm.kernels.chess.positions import (
-  LAST_RANKS,
-  encode,
-  fill_targets,
-  full_key,
-  is_check,
-  is_legal,
-  nth_move,
-)
 
 # Indices into layout.OUTCOMES.
 NONE, MATE, DEAD_MATERIAL, STALEMATE, SEVENTY_FIVE, FIVEFOLD = range(6)
@@ -207,18 +186,18 @@ def _play(
   most = moves.shape[1]
   p, targets, spare, more, past, twice, memory = _room(most)
   choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
-  first = np.empty(WIDTH, np.int64)
+  first = np.empty(w.WIDTH, np.int64)
   # Loaded once; each game begins with a copy.
-  if not load(start, first):
+  if not w.load(start, first):
     return False
   for n in range(len(moves)):
     p[:] = first
     forget(0, memory)
     ply = 0
     while True:
-      count = fill_targets(p, targets)
+      count = positions.fill_targets(p, targets)
       if len(labels):
-        encode(p, legal_ep, labels[n, ply])
+        positions.encode(p, legal_ep, labels[n, ply])
       if stop > MOVES:  # Else nobody asks what came before.
         remember(p, ply, past, twice, memory)
       codes[n] = outcome(
@@ -230,9 +209,9 @@ def _play(
       if len(weights):
         move = draw(p, targets, weights, choices, sums, seeds[n], ply)
       else:
-        move = nth_move(p, targets, below(seeds[n], ply, count))
+        move = positions.nth_move(p, targets, below(seeds[n], ply, count))
       moves[n, ply] = move
-      zeroing = make(p, move)
+      zeroing = w.make(p, move)
       ply += 1
       if zeroing:
         forget(ply, memory)
@@ -266,7 +245,7 @@ def remember(p, ply, past, twice, memory) -> None:
 
   `memory[SINCE]` says where the window of comparable positions starts.
   """
-  key = full_key(p)
+  key = positions.full_key(p)
   past[ply] = key
   # The same side moves in every second position, and two plies cannot bring
   # one back: the first that may be equal is four plies ago.
@@ -299,14 +278,14 @@ def _leads_to(p, targets, keys, num):
   while rest:
     source = lowest(rest)
     rest &= rest - 1
-    if p[w.RIGHTS] & ~KEEP[source]:
+    if p[w.RIGHTS] & ~w.KEEP[source]:
       continue  # It gives up a right: no such position was there before.
     # The key after a quiet move, without making it.
-    code = code_at(p, source)
-    base = p[w.KEY] ^ SIDE_KEY ^ PIECE_KEYS[code, source]
+    code = w.code_at(p, source)
+    base = p[w.KEY] ^ w.SIDE_KEY ^ w.PIECE_KEYS[code, source]
     goals = targets[source] & ~p[w.PIECES + 1 - side]
     while goals:
-      key = base ^ PIECE_KEYS[code, lowest(goals)]
+      key = base ^ w.PIECE_KEYS[code, lowest(goals)]
       goals &= goals - 1
       for k in range(num):
         if keys[k] == key:
@@ -328,10 +307,10 @@ def _claims_fifty(p, targets, after, after_targets):
     goals = targets[source] & ~p[w.PIECES + 1 - side]
     while goals:
       after[:] = p
-      make(after, (source << 6 | lowest(goals)) * 5)
+      w.make(after, (source << 6 | lowest(goals)) * 5)
       goals &= goals - 1
       # No claim where the move mates or stalemates: the game is over then.
-      if fill_targets(after, after_targets):
+      if positions.fill_targets(after, after_targets):
         return True
   return False
 
@@ -344,7 +323,7 @@ def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
   are overwritten.
   """
   # In the order of layout.OUTCOMES: the first that holds is the outcome.
-  if count == 0 and is_check(p):
+  if count == 0 and positions.is_check(p):
     return MATE
   if stop >= AUTOMATIC and _cannot_win(p, 0) and _cannot_win(p, 1):
     return DEAD_MATERIAL
@@ -381,8 +360,8 @@ def _room(plies):
 
   A key that came twice took two plies of one side: plies // 4 of them at most.
   """
-  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
-  spare, more = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  spare, more = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
   past = np.empty(plies + 1, np.int64)
   twice = np.empty((2, plies // 4 + 2), np.int64)
   return p, targets, spare, more, past, twice, np.zeros(MEMORY, np.int64)
@@ -402,14 +381,14 @@ def _replay_games(
     start = starts[n if len(starts) > 1 else 0]
     steps[n] = 0
     rows[n] = start[:11]
-    if not load(start, p):
+    if not w.load(start, p):
       continue
     forget(0, memory)  # Of the game before this one.
     ply = 0
     while True:
-      count = fill_targets(p, targets)
+      count = positions.fill_targets(p, targets)
       if len(labels):
-        encode(p, legal_ep, labels[n, ply])
+        positions.encode(p, legal_ep, labels[n, ply])
       if len(codes):
         remember(p, ply, past, twice, memory)
         codes[n, ply] = outcome(
@@ -417,14 +396,14 @@ def _replay_games(
         )
       # The position is judged and shown before its move is looked at: there
       # is one more of these than moves.
-      if ply == lengths[n] or not is_legal(p, targets, moves[n, ply]):
+      if ply == lengths[n] or not positions.is_legal(p, targets, moves[n, ply]):
         break
-      zeroing = make(p, moves[n, ply])
+      zeroing = w.make(p, moves[n, ply])
       ply += 1
       if zeroing:
         forget(ply, memory)
     steps[n] = ply
-    store(p, rows[n])
+    w.store(p, rows[n])
 
 
 # What random games prefer. A move is drawn with a probability proportional to
@@ -508,7 +487,7 @@ def _pawn_kinds(p, source, target, them):
   if source ^ target == 16:  # Two ranks: the squares differ in bit 4 alone.
     goal = 1 << target
     # Neighbours by file; the masks take away what has wrapped to the next rank.
-    if (goal << 1 & NOT_A | goal >> 1 & NOT_H) & them & p[w.PAWNS]:
+    if (goal << 1 & w.NOT_A | goal >> 1 & w.NOT_H) & them & p[w.PAWNS]:
       return PAWN | OFFER
   return PAWN
 
@@ -525,7 +504,7 @@ def _piece_kinds(p, source, target, them, between):
     kinds = SHUFFLE
   # These are own rights: the other side has none left once a piece stands on
   # its home squares.
-  if p[w.RIGHTS] & ~KEEP[source]:
+  if p[w.RIGHTS] & ~w.KEEP[source]:
     kinds |= FORFEIT
   if 1 << source & between and not 1 << target & between:
     kinds |= CLEARING
@@ -547,7 +526,7 @@ def _weigh(p, targets, weights, moves, sums):
     goals = targets[source]
     while goals:
       target = lowest(goals)
-      promotes = pawn and goals & -goals & LAST_RANKS
+      promotes = pawn and goals & -goals & positions.LAST_RANKS
       goals &= goals - 1
       if pawn:
         kinds = _pawn_kinds(p, source, target, them)
@@ -610,7 +589,7 @@ def _chances(rows, weights, moves, shares) -> None:
   p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
   choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
   for b in range(len(rows)):
-    if not load(rows[b], p) or not fill_targets(p, targets):
+    if not w.load(rows[b], p) or not positions.fill_targets(p, targets):
       continue
     count = _weigh(p, targets, weights, choices, sums)
     last = 0

@@ -9,21 +9,7 @@ from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, splitmix
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
-from wm.kernels.chess import games, layout
-from wm.kernels.chess.board import (
-  PAWN_ATTACKS,
-  attackers,
-  code_at,
-  load,
-  make,
-  reach,
-)
-from wm.kernels.chess.positions import (
-  LAST_RANKS,
-  fill_targets,
-  full_key,
-  is_legal,
-)
+from wm.kernels.chess import games, layout, positions
 
 WIDEST = 10  # Plies in a window: 5! * 5! orders.
 NONE = -1  # Past the moves of a row.
@@ -105,7 +91,7 @@ def _transpositions(
     np.empty(opening, np.int64),
     np.empty(64, np.int64),
   )
-  load(start, game[0])
+  w.load(start, game[0])
   for n in range(len(moves)):
     length = lengths[n]
     played[:length] = moves[n, :length]
@@ -129,7 +115,7 @@ def _transpositions(
 def _pawn_reaches(p, source, target, taken) -> bool:
   """May a pawn go there, but for its king's safety?"""
   side = p[w.SIDE]
-  if PAWN_ATTACKS[side, source] & 1 << target:
+  if w.PAWN_ATTACKS[side, source] & 1 << target:
     # Pawns take in passing towards rank 3 (black) or 6 (white), from 0: 2, 5.
     rank = 2 if side else 5
     passing = target >> 3 == rank and (target & 7) + 1 == p[w.EP]
@@ -142,7 +128,7 @@ def _pawn_reaches(p, source, target, taken) -> bool:
   return (
     source >> 3 == home
     and target == 2 * ahead - source
-    and code_at(p, ahead) == 0
+    and w.code_at(p, ahead) == 0
   )
 
 
@@ -155,28 +141,28 @@ def _made(p, move, q, targets) -> bool:
   """
   promo, pair = move % 5, move // 5
   source, target, side = pair >> 6, pair & 63, p[w.SIDE]
-  kind, taken = code_at(p, source) - 6 * side, code_at(p, target)
+  kind, taken = w.code_at(p, source) - 6 * side, w.code_at(p, target)
   # In another order the piece may be elsewhere or taken, and the target held by
   # an own piece: nothing of the move is taken for granted.
   if not 1 <= kind <= 6 or (taken and (taken > 6) == (side == 1)):
     return False
   if kind == 6 and abs(target - source) == 2:  # Castling, or no king's move.
-    fill_targets(p, targets)
-    if not is_legal(p, targets, move):
+    positions.fill_targets(p, targets)
+    if not positions.is_legal(p, targets, move):
       return False
   elif kind == 1:
     if not _pawn_reaches(p, source, target, taken):
       return False
-  elif not reach(kind, source, p[w.PIECES] | p[w.PIECES + 1]) & 1 << target:
+  elif not w.reach(kind, source, p[w.PIECES] | p[w.PIECES + 1]) & 1 << target:
     return False
-  promotes = kind == 1 and 1 << target & LAST_RANKS != 0
+  promotes = kind == 1 and 1 << target & positions.LAST_RANKS != 0
   if (promo > 0) != promotes:
     return False
   q[:] = p
-  make(q, move)
+  w.make(q, move)
   # The mover's king must not stand attacked afterwards.
   king = lowest(q[w.KINGS] & q[w.PIECES + side])
-  return attackers(q, king, 1 - side, q[w.PIECES] | q[w.PIECES + 1]) == 0
+  return w.attackers(q, king, 1 - side, q[w.PIECES] | q[w.PIECES + 1]) == 0
 
 
 @njit
@@ -209,7 +195,7 @@ def _redraw(game, played, low, width, room, stream) -> None:
   """
   stack, sides, following, chosen, targets = room
   _sorted_sides(played, low, width, sides)
-  goal = full_key(game[low + width])
+  goal = positions.full_key(game[low + width])
   used, num, level = 0, 0, 0
   stack[0], following[0], chosen[0] = game[low], 0, NONE
   while level >= 0:
@@ -234,7 +220,7 @@ def _redraw(game, played, low, width, room, stream) -> None:
       chosen[level] = k
       level += 1
       following[level], chosen[level] = level & 1, NONE
-    elif full_key(stack[width]) == goal:
+    elif positions.full_key(stack[width]) == goal:
       num += 1
       if below(stream, num, num) == 0:
         # The last move is made at no level: it was tried at this one.
@@ -248,4 +234,4 @@ def _fill(game, played, low, high) -> None:
   """Positions after plies low..high - 1 of a legal line."""
   for k in range(low, high):
     game[k + 1] = game[k]
-    make(game[k + 1], played[k])
+    w.make(game[k + 1], played[k])

@@ -18,22 +18,6 @@ from wm.kernels.base.bits import lowest, popcount, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
 from wm.kernels.chess import layout
-from wm.kernels.chess.board import (
-  EP_KEYS,
-  KING_ATTACKS,
-  KNIGHT_ATTACKS,
-  PAWN_ATTACKS,
-  WIDTH,
-  attacked,
-  attackers,
-  between,
-  bishop,
-  line,
-  load,
-  make,
-  rook,
-  store,
-)
 from wm.kernels.chess.layout import LABELS, MOST_MOVES
 
 LAST_RANKS = ~0x00FFFFFFFFFFFF00
@@ -62,7 +46,7 @@ def _legal(rows, moves, counts) -> None:
   p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
   for b in range(len(rows)):
     counts[b] = 0
-    if load(rows[b], p):
+    if w.load(rows[b], p):
       counts[b] = list_moves(p, targets, moves[b])
 
 
@@ -88,7 +72,7 @@ def _legal_mask(rows, index, mask) -> None:
   p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
   moves = np.empty(256, np.int32)
   for b in range(len(rows)):
-    if load(rows[b], p):
+    if w.load(rows[b], p):
       for k in range(list_moves(p, targets, moves)):
         column = index[moves[k]]
         if 0 <= column < mask.shape[1]:  # Else no token stands for it.
@@ -117,12 +101,12 @@ def _advance(rows, moves, after, ok) -> None:
   p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
   for b in range(len(rows)):
     ok[b] = False
-    if load(rows[b], p):
+    if w.load(rows[b], p):
       fill_targets(p, targets)
       ok[b] = is_legal(p, targets, moves[b])
     if ok[b]:
-      make(p, moves[b])
-      store(p, after[b])
+      w.make(p, moves[b])
+      w.store(p, after[b])
     else:
       after[b] = -1
 
@@ -142,7 +126,7 @@ def _keys(rows) -> np.ndarray:
   out = np.zeros(len(rows), np.int64)
   p = np.empty(w.WIDTH, np.int64)
   for b in range(len(rows)):
-    if load(rows[b], p):
+    if w.load(rows[b], p):
       out[b] = full_key(p)
   return out
 
@@ -158,7 +142,7 @@ def _in_check(rows) -> np.ndarray:
   out = np.zeros(len(rows), np.bool_)
   p = np.empty(w.WIDTH, np.int64)
   for b in range(len(rows)):
-    if load(rows[b], p):
+    if w.load(rows[b], p):
       out[b] = is_check(p)
   return out
 
@@ -179,7 +163,7 @@ def _labels(rows, legal_ep) -> np.ndarray:
   out = np.zeros((len(rows), LABELS), np.uint8)
   p = np.empty(w.WIDTH, np.int64)
   for b in range(len(rows)):
-    if load(rows[b], p):
+    if w.load(rows[b], p):
       encode(p, legal_ep, out[b])
   return out
 
@@ -216,7 +200,7 @@ def ep_sources(p) -> int:
   target = p[w.EP] - 1 + (16 if side else 40)
   us, them = p[w.PIECES + side], p[w.PIECES + 1 - side]
   taken = 1 << (target ^ 8)
-  sources = PAWN_ATTACKS[1 - side, target] & p[w.PAWNS] & us
+  sources = w.PAWN_ATTACKS[1 - side, target] & p[w.PAWNS] & us
   if not sources or not taken & p[w.PAWNS] & them or shr(us | them, target) & 1:
     return 0
   # Two pawns leave the capturer's rank at once, so pins do not tell: each
@@ -227,7 +211,7 @@ def ep_sources(p) -> int:
     source = rest & -rest
     rest ^= source
     occupied = (us | them) ^ source ^ taken | 1 << target
-    if not attackers(p, king, 1 - side, occupied) & ~taken:
+    if not w.attackers(p, king, 1 - side, occupied) & ~taken:
       takers |= source
   return takers
 
@@ -235,7 +219,7 @@ def ep_sources(p) -> int:
 @njit
 def full_key(p) -> int:
   """Zobrist key; en passant counts only where it can be played."""
-  return p[w.KEY] ^ EP_KEYS[p[w.EP]] if ep_sources(p) else p[w.KEY]
+  return p[w.KEY] ^ w.EP_KEYS[p[w.EP]] if ep_sources(p) else p[w.KEY]
 
 
 @njit
@@ -243,18 +227,18 @@ def is_check(p) -> bool:
   """Is the side to move in check?"""
   side = p[w.SIDE]
   king = lowest(p[w.KINGS] & p[w.PIECES + side])
-  return attackers(p, king, 1 - side, p[w.PIECES] | p[w.PIECES + 1]) != 0
+  return w.attackers(p, king, 1 - side, p[w.PIECES] | p[w.PIECES + 1]) != 0
 
 
 @njit
 def _pinned(p, king, us, them):
   """Own pieces that stand alone between the king and a slider of theirs."""
   # Sliders that would see the king if none of its own pieces were there.
-  slants = bishop(king, them) & (p[w.BISHOPS] | p[w.QUEENS])
-  rest = (rook(king, them) & (p[w.ROOKS] | p[w.QUEENS]) | slants) & them
+  slants = w.bishop(king, them) & (p[w.BISHOPS] | p[w.QUEENS])
+  rest = (w.rook(king, them) & (p[w.ROOKS] | p[w.QUEENS]) | slants) & them
   pinned = 0
   while rest:
-    shield = between(king, lowest(rest)) & us
+    shield = w.between(king, lowest(rest)) & us
     rest &= rest - 1
     if shield & (shield - 1) == 0:  # One piece at most, or none.
       pinned |= shield
@@ -304,17 +288,17 @@ def fill_targets(p, targets) -> int:
   own_king = p[w.KINGS] & us
   king = lowest(own_king)
   # The king is lifted off: it may not step back along a slider's line.
-  danger = attacked(p, 1 - side, occupied ^ own_king)
+  danger = w.attacked(p, 1 - side, occupied ^ own_king)
   # Where others may go: in check, onto the checker or in between; in double
   # check, nowhere.
   allowed = ~us
   if danger & own_king:
-    checkers = attackers(p, king, 1 - side, occupied)
-    allowed = between(king, lowest(checkers)) | checkers
+    checkers = w.attackers(p, king, 1 - side, occupied)
+    allowed = w.between(king, lowest(checkers)) | checkers
     if checkers & (checkers - 1):
       allowed = 0
   pinned = _pinned(p, king, us, them)
-  targets[king] = KING_ATTACKS[king] & ~us & ~danger
+  targets[king] = w.KING_ATTACKS[king] & ~us & ~danger
   targets[king] |= _castlings(p, side, occupied, danger)
   count = popcount(targets[king])
   takers = ep_sources(p)
@@ -324,20 +308,20 @@ def fill_targets(p, targets) -> int:
     piece = rest & -rest
     rest ^= piece
     if piece & p[w.PAWNS]:
-      goals = PAWN_ATTACKS[side, source] & them | _pawn_pushes(
+      goals = w.PAWN_ATTACKS[side, source] & them | _pawn_pushes(
         piece, side, ~occupied
       )
     elif piece & p[w.KNIGHTS]:
-      goals = KNIGHT_ATTACKS[source]
+      goals = w.KNIGHT_ATTACKS[source]
     else:
       goals = 0
       if piece & (p[w.BISHOPS] | p[w.QUEENS]):
-        goals = bishop(source, occupied)
+        goals = w.bishop(source, occupied)
       if piece & (p[w.ROOKS] | p[w.QUEENS]):
-        goals |= rook(source, occupied)
+        goals |= w.rook(source, occupied)
     goals &= allowed
     if piece & pinned:  # It may move along the pin alone.
-      goals &= line(king, source)
+      goals &= w.line(king, source)
     if piece & p[w.PAWNS]:
       # After both masks: `ep_sources` has tried the capture on the board, and
       # it may take the very pawn that gives check.
@@ -456,7 +440,7 @@ def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
   # Depth 0 has one line, the empty one; at depth 1 the moves are counted.
   if level == -2:
     level = -1
-    if not load(row, stack[0]):
+    if not w.load(row, stack[0]):
       total = 0
     elif depth <= 1:
       total = fill_targets(stack[0], targets) if depth else 1
@@ -470,7 +454,7 @@ def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
     budget -= 1
     left[level] -= 1  # Moves are made from the last one back.
     stack[level + 1] = stack[level]
-    make(stack[level + 1], moves[level, left[level]])
+    w.make(stack[level + 1], moves[level, left[level]])
     if level + 2 == depth:  # The last ply is counted, not made.
       total += fill_targets(stack[level + 1], targets)
       continue
@@ -577,7 +561,7 @@ def _boundary(
   counts = np.zeros((2, depth), np.int64)
   lines = np.full((64, depth), -1, np.int32), np.zeros(64, np.int64)
   stack = (
-    np.empty((2, depth + 1, WIDTH), np.int64),
+    np.empty((2, depth + 1, w.WIDTH), np.int64),
     np.empty((depth, MOST_MOVES), np.int32),
     np.empty(depth, np.int32),
     np.zeros(depth, np.int64),
@@ -608,7 +592,7 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
   level, num, entering = place[0], place[1], place[2] < 0
   if entering:
     for i in range(2):
-      playable[i] = load(rows[i], boards[i, 0])
+      playable[i] = w.load(rows[i], boards[i, 0])
   while level >= 0:
     if entering:
       # Equal positions have no boundary: nothing of what follows is listed.
@@ -639,7 +623,7 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
     left[level] += 1
     for i in range(2):
       boards[i, level + 1] = boards[i, level]
-      make(boards[i, level + 1], path[level])
+      w.make(boards[i, level + 1], path[level])
     level, entering = level + 1, True
   place[:] = level, num, 1
   return out, lengths

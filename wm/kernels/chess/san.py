@@ -24,22 +24,8 @@ from wm.kernels.base import calls
 from wm.kernels.base.bits import lowest, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
-from wm.kernels.chess import layout
-from wm.kernels.chess.board import (
-  PAWN_ATTACKS,
-  attackers,
-  code_at,
-  load,
-  make,
-  reach,
-)
+from wm.kernels.chess import layout, positions
 from wm.kernels.chess.layout import PACKED
-from wm.kernels.chess.positions import (
-  ep_sources,
-  fill_targets,
-  is_check,
-  is_legal,
-)
 
 # Why a token is no move; a game's error is an index into these.
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
@@ -149,7 +135,7 @@ def _write(moves, lengths, rows) -> tuple[np.ndarray, np.ndarray]:
   steps = np.zeros(num, np.int32)
   p, targets = np.zeros(w.WIDTH, np.int64), np.zeros(64, np.int64)
   for n in range(num):
-    able = load(rows[min(n, len(rows) - 1)], p)
+    able = w.load(rows[min(n, len(rows) - 1)], p)
     while able and steps[n] < lengths[n]:
       if not spell(p, targets, moves[n, steps[n]], words[n, steps[n]]):
         break
@@ -416,12 +402,12 @@ def _pawns(p, target, file):
   # attack the squares that ours come from.
   occupied = p[w.PIECES] | p[w.PIECES + 1]
   if file >= 0 and file != target & 7:
-    takers = PAWN_ATTACKS[1 - side, target] & pawns & _FILE << file
+    takers = w.PAWN_ATTACKS[1 - side, target] & pawns & _FILE << file
     if shr(p[w.PIECES + 1 - side], target) & 1:
       return takers
     # On an empty square: `ep_sources` alone knows whether the king is safe.
     passant = p[w.EP] and target == p[w.EP] - 1 + (16 if side else 40)
-    return takers & ep_sources(p) if passant else 0
+    return takers & positions.ep_sources(p) if passant else 0
   if shr(occupied, target) & 1:
     return 0
   # Straight ahead: one step, else two from home over an empty square.
@@ -444,7 +430,7 @@ def _safe(p, source, target):
   if king == source:
     king = target
   # What stood on the target is taken and attacks nothing any more.
-  return attackers(p, king, 1 - side, occupied) & ~goal == 0
+  return w.attackers(p, king, 1 - side, occupied) & ~goal == 0
 
 
 @njit
@@ -458,7 +444,7 @@ def _sources(p, kind, target, file, rank):
   else:
     # Who attacks a square is who it would attack, were it of their kind.
     sources = (
-      reach(kind, target, occupied) & p[kind - 1] & p[w.PIECES + p[w.SIDE]]
+      w.reach(kind, target, occupied) & p[kind - 1] & p[w.PIECES + p[w.SIDE]]
     )
     if file >= 0:
       sources &= _FILE << file
@@ -478,8 +464,8 @@ def _sources(p, kind, target, file, rank):
 @njit
 def _listed(p, targets, move):
   """The move if the full list of legal moves holds it."""
-  fill_targets(p, targets)
-  return move if is_legal(p, targets, move) else NO_MOVE
+  positions.fill_targets(p, targets)
+  return move if positions.is_legal(p, targets, move) else NO_MOVE
 
 
 @njit
@@ -532,7 +518,7 @@ def read_spans(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
   p, targets = np.zeros(w.WIDTH, np.int64), np.zeros(64, np.int64)
   total = 0
   for n in range(num):
-    able = load(rows[min(n, len(rows) - 1)], p)
+    able = w.load(rows[min(n, len(rows) - 1)], p)
     at = firsts[n]
     while True:
       first, at = next_word(text, at, lasts[n])
@@ -544,7 +530,7 @@ def read_spans(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
         errors[n] = -move
         words[n] = first, at
         break
-      make(p, move)
+      w.make(p, move)
       moves[total] = move
       total += 1
       lengths[n] += 1
@@ -587,7 +573,7 @@ def _write_piece(p, out, kind, source, target):
   if column:
     out[at] = _ONE + (source >> 3)
     at += 1
-  if code_at(p, target):
+  if w.code_at(p, target):
     out[at] = _TAKES
     at += 1
   return _write_square(out, at, target)
@@ -616,7 +602,7 @@ def spell(p, targets, move, out) -> bool:
     return False
   promotion, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
-  kind = code_at(p, source) - 6 * p[w.SIDE]
+  kind = w.code_at(p, source) - 6 * p[w.SIDE]
   if not 1 <= kind <= 6 or (promotion > 0) != _promotes(kind, target):
     return False
   if kind == 1:
@@ -627,8 +613,8 @@ def spell(p, targets, move, out) -> bool:
     at = _write_piece(p, out, kind, source, target)
   if at < 0:
     return False
-  make(p, move)
+  w.make(p, move)
   # The signs + and # describe the position after the move.
-  if is_check(p):  # No move left: mate.
-    out[at] = _CHECK if fill_targets(p, targets) else _MATE
+  if positions.is_check(p):  # No move left: mate.
+    out[at] = _CHECK if positions.fill_targets(p, targets) else _MATE
   return True
