@@ -42,7 +42,6 @@ import numpy as np
 
 from wm.core import boundary as boundaries
 from wm.core.basics import DEAD, can, optional, plug_in_name
-from wm.core.boundary import Boundary
 from wm.core.world import Prefixes, Sequences, World
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class Enumerable(World):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> Boundary:
+  ) -> boundaries.Boundary:
     """Boundaries of the pairs of states [T, W], suffixes to `depth` tokens."""
     return boundaries.products(self, first, second, depth)
 
@@ -145,7 +144,7 @@ class Finite(Enumerable):
     second: np.ndarray,
     depth: int,
     published: bool = False,
-  ) -> Boundary:
+  ) -> boundaries.Boundary:
     """As of Enumerable, or what the `published` program lists instead.
 
     That enumeration (Vafa et al. 2024) knows no end token, drops continuations

@@ -22,16 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from wm.core.basics import (
-  CAPPED,
-  DEAD,
-  ENDED,
-  PAD,
-  STUCK,
-  InputError,
-  optional,
-  uniforms,
-)
+from wm.core import basics
 
 if TYPE_CHECKING:
   from wm.core.traced import Machine
@@ -87,7 +78,7 @@ class Session(abc.ABC):
     """[B, M] bool: is each token [B, M] accepted next? DEAD never is."""
     mask = self.mask(accept)
     taken = np.take_along_axis(mask, np.maximum(tokens, 0)[..., None], -1)
-    return taken[..., 0] & (tokens != DEAD)
+    return taken[..., 0] & (tokens != basics.DEAD)
 
 
 class TokenReader(abc.ABC):
@@ -134,7 +125,7 @@ class Predictor(TokenReader):
   ) -> Session:
     """A session with `num` continuations of each prefix [B, L]."""
 
-  @optional
+  @basics.optional
   def machine(
     self,
     prefixes: np.ndarray,
@@ -186,12 +177,12 @@ class HiddenStates(TokenReader):
       InputError: there is no such layer.
     """
 
-  @optional
+  @basics.optional
   def untrained(self, seed: int) -> HiddenStates:
     """The same network with fresh weights, as a control."""
     raise NotImplementedError
 
-  @optional
+  @basics.optional
   def patched(
     self,
     tokens: np.ndarray,
@@ -223,7 +214,7 @@ class StatePredictor(TokenReader):
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, K] integers: the class named for each of the K state labels."""
 
-  @optional
+  @basics.optional
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
@@ -300,28 +291,28 @@ def sample(
   tokens = np.zeros((batch, num, steps), np.int32)
   count = np.zeros((batch, num), np.int32)
   status = np.zeros((batch, num), np.int8)
-  status[budget <= 0] = CAPPED
+  status[budget <= 0] = basics.CAPPED
   session = predictor.session(prefixes, lengths, num)
   branch = np.arange(num)[None]
   for k in range(steps):
-    drawn = session.draw(accept, uniforms(seeds[:, None], branch, k))
-    drawn = np.where(status == 0, drawn, DEAD)
-    status[(status == 0) & (drawn == DEAD)] = STUCK
-    moved = drawn != DEAD
-    tokens[..., k] = np.where(moved, drawn, PAD)
+    drawn = session.draw(accept, basics.uniforms(seeds[:, None], branch, k))
+    drawn = np.where(status == 0, drawn, basics.DEAD)
+    status[(status == 0) & (drawn == basics.DEAD)] = basics.STUCK
+    moved = drawn != basics.DEAD
+    tokens[..., k] = np.where(moved, drawn, basics.PAD)
     count += moved
-    status[moved & (drawn == predictor.end)] = ENDED
-    status[moved & (status == 0) & (k + 1 >= budget)[:, None]] = CAPPED
+    status[moved & (drawn == predictor.end)] = basics.ENDED
+    status[moved & (status == 0) & (k + 1 >= budget)[:, None]] = basics.CAPPED
     if status.all():
       break
-    session.advance(np.where(status == 0, drawn, DEAD))
+    session.advance(np.where(status == 0, drawn, basics.DEAD))
   return Samples(tokens, count, status)
 
 
 def check_prefixes(lengths: np.ndarray) -> None:
   """Raises InputError where a length [R] is 0."""
   if (np.asarray(lengths) < 1).any():
-    raise InputError(
+    raise basics.InputError(
       'an empty prefix was given; this predictor needs at least one token'
     )
 
@@ -335,7 +326,7 @@ def padded(
   """
   # Tokens [N, L] may come in any integer type; labels [N, L, K] keep theirs.
   kind = np.int32 if tokens.ndim == 2 else tokens.dtype
-  out = np.full((rows, length, *tokens.shape[2:]), PAD, kind)
+  out = np.full((rows, length, *tokens.shape[2:]), basics.PAD, kind)
   cut = tokens[:, :length]
   used = np.arange(cut.shape[1]) < np.asarray(lengths)[:, None]
   out[: len(cut), : cut.shape[1]][used] = cut[used]

@@ -19,7 +19,6 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics
 from wm.evaluation import boundaries, context, engine, membership
-from wm.evaluation.context import Trials
 
 
 class PrefixComparison(NamedTuple):
@@ -46,7 +45,7 @@ class PrefixComparison(NamedTuple):
 
 
 def compare_prefixes(
-  trials: Trials, *, depth: int, cap: int, decide: bool = False
+  trials: context.Trials, *, depth: int, cap: int, decide: bool = False
 ) -> PrefixComparison:
   """Compares the accepted continuations of two prefixes, exactly.
 
@@ -108,7 +107,7 @@ class _Continuations:
       probability of each.
   """
 
-  def __init__(self, trials: Trials, trial: int, depth: int) -> None:
+  def __init__(self, trials: context.Trials, trial: int, depth: int) -> None:
     self._trials, self._depth = trials, depth
     self.tokens, self.mass = np.zeros((1, 0), np.int32), np.ones(1)
     self.states = trials.pairs.first[trials.rows[trial]][None]

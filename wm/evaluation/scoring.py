@@ -18,7 +18,6 @@ from wm import core
 from wm.core import registry, resources
 from wm.core.measure import lacking_row, lacks
 from wm.evaluation import query_plans, results
-from wm.evaluation.results import Entry
 from wm.runtime import files, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
@@ -136,7 +135,7 @@ def run(
   out: str | pathlib.Path,
   max_calls: int = 0,
   log: results.Log = print,
-) -> list[Entry]:
+) -> list[results.Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
 
   Writes OUT/scores.json (a list of entries, see `results.entry`),
@@ -213,7 +212,7 @@ def run(
   return [entry for entry in entries if entry['spec'] in asked]
 
 
-def table(entries: Sequence[Entry]) -> str:
+def table(entries: Sequence[results.Entry]) -> str:
   """Entries as lines of text, for the terminal."""
   specs: dict[str, set[str]] = {}
   for e in entries:

@@ -25,7 +25,6 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics
 from wm.evaluation import context, engine
-from wm.evaluation.context import PrefixPairs, Trials
 
 CHOICES = 'all', 'sampler'
 # Sequences of a pool for each trial, and of a pool at least and at most.
@@ -207,7 +206,7 @@ def pool(support: Support, sequences: core.Sequences) -> PrefixPool:
 
 def prefix_pairs(
   support: Support, num: int, seed: int, *, apart: bool
-) -> PrefixPairs:
+) -> context.PrefixPairs:
   """Two supported prefixes of equal length for each of `num` trials.
 
   They are cut from a pool of sequences that the world samples. Where they reach
@@ -241,7 +240,7 @@ def prefix_pairs(
     # Cut from whole sequences: tokens past the prefix are padding.
     used = np.arange(taken.shape[2]) < lengths[good][..., None]
     tokens[good, :, : taken.shape[2]] = np.where(used, taken, core.PAD)
-  return PrefixPairs(
+  return context.PrefixPairs(
     states[:, 0],
     states[:, 1],
     tokens,
@@ -305,7 +304,7 @@ def _two_states(
 
 
 def of_pairs(
-  metric: core.Metric, trials: Trials, drawn: engine.Pairs
+  metric: core.Metric, trials: context.Trials, drawn: engine.Pairs
 ) -> np.ndarray:
   """[R, M] leading tokens of continuations judged after both prefixes."""
   num, samples, width = drawn.tokens.shape
@@ -318,7 +317,7 @@ def of_pairs(
 
 def of_elements(
   metric: core.Metric,
-  trials: Trials,
+  trials: context.Trials,
   elements: core.Boundary,
   sides: tuple[int, ...],
 ) -> SupportedLength:
@@ -340,7 +339,7 @@ def of_elements(
 
 def _judge(
   metric: core.Metric,
-  trials: Trials,
+  trials: context.Trials,
   side: int,
   trial: np.ndarray,
   tokens: np.ndarray,

@@ -24,7 +24,6 @@ from wm.data import store as stores
 from wm.evaluation import comparisons, results
 from wm.evaluation import scoring as scoring_lib
 from wm.library import loading as loading_lib
-from wm.library.loading import Run, Source
 from wm.models.serving import user_objects
 from wm.options import check, takes
 from wm.options.calls import Amount, Loading, Path, RouteSource, Scoring
@@ -135,7 +134,7 @@ def train(
   training: Training | None = None,
   *,
   log: Log = silent,
-) -> Run:
+) -> loading_lib.Run:
   """Trains a model on OUT/data, or goes on with a run that was stopped.
 
   Args:
@@ -162,7 +161,7 @@ def train(
     training_loss = run_log.training_loss(folder, step)
     exposure.record(trained_on, folder, training.data, summary, training_loss)
   log(json.dumps(summary))
-  return Run(pathlib.Path(out), summary)
+  return loading_lib.Run(pathlib.Path(out), summary)
 
 
 def _clear_failure(folder: Path, stage: str) -> None:
@@ -212,12 +211,12 @@ def metrics_of(
 
 @takes(scoring=Scoring)
 def score(
-  source: Source,
+  source: loading_lib.Source,
   metrics: core.Metric | str | Sequence[core.Metric | str],
   world: core.World | str | None = Scoring.world,
   *,
   out: Path | None = None,
-  untrained: Source | None = None,
+  untrained: loading_lib.Source | None = None,
   scoring: Scoring,
   log: Log = silent,
 ) -> list[dict[str, Any]]:
@@ -255,7 +254,7 @@ def score(
     metrics, scoring.accept, scoring.loop, scoring.metric_overrides
   )
   loaded = loading_lib.load_predictor(source, world, loading=scoring)
-  if out is None and isinstance(source, Run):
+  if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
   if untrained is None:
     return _scored(loaded, asked, scoring, out, log)
@@ -306,7 +305,7 @@ def unsampled(source: str, routes: RouteSource) -> None:
 
 @takes(routes=RouteSource, loading=(Loading, 'checkpoint', 'model', 'name'))
 def reconstruct(
-  source: Source | None,
+  source: loading_lib.Source | None,
   out: Path,
   world: core.World | str | None = None,
   options: Reconstruction | None = None,

@@ -12,7 +12,6 @@ from wm import core
 from wm.core import basics, capabilities
 from wm.core.fields import field
 from wm.evaluation import context, membership
-from wm.evaluation.context import STATES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.Verbal, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, clustered by what comes before."""
-    asked = world.questions(self.num, basics.stream(seed, STATES))
+    asked = world.questions(self.num, basics.stream(seed, context.STATES))
     value = np.zeros(len(asked))
     fits = membership.fits(predictor, asked.lengths + 1)  # With the answer.
     reason = np.where(fits, '', 'too_long').astype('<U16')

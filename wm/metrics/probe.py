@@ -16,7 +16,6 @@ from wm import core
 from wm.core import basics
 from wm.core.fields import field
 from wm.evaluation import context, probing
-from wm.evaluation.probing import LabelledPoints
 
 CONTROL = 9  # A stream of randomness under one seed.
 
@@ -182,7 +181,7 @@ class Metric(core.Metric):
 
 
 def _by_token(
-  points: LabelledPoints, keys: np.ndarray, seed: int
+  points: probing.LabelledPoints, keys: np.ndarray, seed: int
 ) -> np.ndarray:
   """[P] bool: points to test on, one in HELD_OUT, whatever their sequence."""
   del keys
@@ -194,7 +193,7 @@ _SPLITS = {'sequence': probing.by_task, 'token': _by_token}
 
 
 def _control(
-  points: LabelledPoints, sequences: core.Sequences, num: int, seed: int
+  points: probing.LabelledPoints, sequences: core.Sequences, num: int, seed: int
 ) -> np.ndarray:
   """[P, K] random labels, by the last `num` tokens of each point.
 
@@ -237,7 +236,7 @@ def _by_layer(
   return tuple(joined)
 
 
-def _majority(points: LabelledPoints, test: np.ndarray) -> np.ndarray:
+def _majority(points: probing.LabelledPoints, test: np.ndarray) -> np.ndarray:
   """[P] share of labels that are the commonest after moves in training."""
   trained = points.label[~test & ~points.prompt]
   right = np.zeros(len(test))
@@ -251,7 +250,7 @@ def _majority(points: LabelledPoints, test: np.ndarray) -> np.ndarray:
 class _Tested(NamedTuple):
   """Turns the share of right labels at points into rows."""
 
-  points: LabelledPoints
+  points: probing.LabelledPoints
   test: np.ndarray
   group: np.ndarray
   unseen: int

@@ -16,7 +16,6 @@ from wm.evaluation import scoring
 from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, reconstruct, sampling
 from wm.recon import routes as routes_lib
-from wm.recon.routes import CLASSES, Routes
 from wm.runtime import files, progress, provenance
 
 Path = pathlib.Path
@@ -169,8 +168,8 @@ def _run(
 
 
 def _orders(
-  graph: Any, routes: Routes, options: Reconstruction
-) -> tuple[Routes, Any, dict[str, Any], dict[str, Any]]:
+  graph: Any, routes: routes_lib.Routes, options: Reconstruction
+) -> tuple[routes_lib.Routes, Any, dict[str, Any], dict[str, Any]]:
   """Returns routes in the chosen order, their edges and counts, and the range
   of counts over all orders.
   """
@@ -202,12 +201,12 @@ def _orders(
   return *first, _ranges(rows_of_runs)
 
 
-def _input(routes: Routes, fate: routes_lib.Fate) -> dict[str, Any]:
+def _input(routes: routes_lib.Routes, fate: routes_lib.Fate) -> dict[str, Any]:
   """Counts the routes, and how they fare on the true map."""
-  groups = np.bincount(fate.groups(routes), minlength=len(CLASSES))
+  groups = np.bincount(fate.groups(routes), minlength=len(routes_lib.CLASSES))
   return {
     'routes': len(routes.origins),
-    'classes': dict(zip(CLASSES, groups.tolist(), strict=True)),
+    'classes': dict(zip(routes_lib.CLASSES, groups.tolist(), strict=True)),
   }
 
 
@@ -237,7 +236,7 @@ def title(summary: dict[str, Any]) -> str:
 
 def _write(
   world: core.World,
-  routes: Routes,
+  routes: routes_lib.Routes,
   table: reconstruct.EdgeTable,
   out: Path,
   summary: dict[str, Any],

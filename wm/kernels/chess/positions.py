@@ -18,7 +18,6 @@ from wm.kernels.base.bits import lowest, popcount, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
 from wm.kernels.chess import layout
-from wm.kernels.chess.layout import LABELS, MOST_MOVES
 
 LAST_RANKS = ~0x00FFFFFFFFFFFF00
 _THIRD, _SIXTH = 0xFF << 16, 0xFF << 40
@@ -160,7 +159,7 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
 @njit
 def _labels(rows, legal_ep) -> np.ndarray:
   """[B, 75] uint8 state labels, 0 without board."""
-  out = np.zeros((len(rows), LABELS), np.uint8)
+  out = np.zeros((len(rows), layout.LABELS), np.uint8)
   p = np.empty(w.WIDTH, np.int64)
   for b in range(len(rows)):
     if w.load(rows[b], p):
@@ -176,7 +175,7 @@ def perft(row: np.ndarray, depth: int) -> int:
   # The last ply is counted, not made.
   # By level: the position, its moves, how many of them are not made yet.
   stack = np.empty((depth + 1, w.WIDTH), np.int64)
-  moves = np.empty((depth + 1, MOST_MOVES), np.int32)
+  moves = np.empty((depth + 1, layout.MOST_MOVES), np.int32)
   left = np.zeros(depth + 1, np.int64)
   place = np.array([-2, 0])
   while place[0] != -1:  # Ctrl-C is heard between the calls.
@@ -562,7 +561,7 @@ def _boundary(
   lines = np.full((64, depth), -1, np.int32), np.zeros(64, np.int64)
   stack = (
     np.empty((2, depth + 1, w.WIDTH), np.int64),
-    np.empty((depth, MOST_MOVES), np.int32),
+    np.empty((depth, layout.MOST_MOVES), np.int32),
     np.empty(depth, np.int32),
     np.zeros(depth, np.int64),
     np.zeros(depth, np.int64),
@@ -586,8 +585,8 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
   """
   (listing, through), (out, lengths) = modes, lines
   boards, common, path, left, size = stack
-  lists = np.empty((2, MOST_MOVES), np.int32)
-  only, targets = np.empty(MOST_MOVES, np.int32), np.empty(64, np.int64)
+  lists = np.empty((2, layout.MOST_MOVES), np.int32)
+  only, targets = np.empty(layout.MOST_MOVES, np.int32), np.empty(64, np.int64)
   sizes, playable = np.zeros(2, np.int64), np.ones(2, np.bool_)
   level, num, entering = place[0], place[1], place[2] < 0
   if entering:

@@ -25,7 +25,6 @@ from wm.kernels.base.bits import lowest, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import board as w
 from wm.kernels.chess import layout, positions
-from wm.kernels.chess.layout import PACKED
 
 # Why a token is no move; a game's error is an index into these.
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
@@ -598,7 +597,7 @@ def _write_pawn(p, out, source, target, promotion):
 @njit
 def spell(p, targets, move, out) -> bool:
   """Writes a move and makes it; False, and nothing done, if it is illegal."""
-  if move < 0 or move >= PACKED:
+  if move < 0 or move >= layout.PACKED:
     return False
   promotion, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63

@@ -21,11 +21,7 @@ from wm import core
 from wm.core import basics, registry
 from wm.core.capabilities import ROW
 from wm.kernels import orbit_fits
-from wm.models.serving.process import (
-  NextTokens,
-  ProcessPredictor,
-  all_tokens,
-)
+from wm.models.serving import process
 
 PAIR = 2  # Bodies of an orbit.
 NUMBERS = 8  # Of a fitted orbit.
@@ -33,7 +29,7 @@ NUMBERS = 8  # Of a fitted orbit.
 SURE, LOST = 1e-6, 1.0
 
 
-class Track(ProcessPredictor):
+class Track(process.ProcessPredictor):
   """Each coordinate is near a guess from that of the same body before.
 
   The logarithm of a bin's probability falls with the square of its distance
@@ -97,12 +93,12 @@ class Track(ProcessPredictor):
     after[seen, -1] = tokens[seen]
     return after
 
-  def next(self, states: np.ndarray) -> NextTokens:
+  def next(self, states: np.ndarray) -> process.NextTokens:
     """See core.SequenceProcess."""
     options, index = self.lookup(states)
     return options.take(index)
 
-  def lookup(self, states: np.ndarray) -> tuple[NextTokens, np.ndarray]:
+  def lookup(self, states: np.ndarray) -> tuple[process.NextTokens, np.ndarray]:
     """See ProcessPredictor; one for each guess, which many states share."""
     # state  prompt | t-2n ... t-n-1 | t-n ... t-1     n = lag, tokens
     #                  before           last            of the coordinate next
@@ -120,7 +116,7 @@ class Track(ProcessPredictor):
     guess = np.where(states[:, 0] == 0, -self.vocab_size, guess)
     guesses, index = np.unique(guess, return_inverse=True)
     table = np.stack([self._row(guess) for guess in guesses.tolist()])
-    return all_tokens(table), index.reshape(-1)
+    return process.all_tokens(table), index.reshape(-1)
 
   def _row(self, guess: int) -> np.ndarray:
     """[V] log-probabilities.
@@ -164,7 +160,7 @@ class TrackModel(core.Model):
     return Track(world, self.weights, self.spread)
 
 
-class FittedTrack(ProcessPredictor):
+class FittedTrack(process.ProcessPredictor):
   """Each coordinate is near a fitted orbit of two bodies, by its own error.
 
   A bin's probability is the mass that a normal distribution has in it: its mean
@@ -277,7 +273,7 @@ class FittedTrack(ProcessPredictor):
     numbers[~fit.good] = np.nan
     states[which[use], self._orbit :] = _packed(numbers)
 
-  def next(self, states: np.ndarray) -> NextTokens:
+  def next(self, states: np.ndarray) -> process.NextTokens:
     """See core.SequenceProcess."""
     options = self._straight.next(states[:, : self._count])
     packed = np.ascontiguousarray(states[:, self._orbit :])

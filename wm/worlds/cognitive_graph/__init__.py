@@ -31,7 +31,6 @@ from wm.core.fields import field, field_error
 from wm.kernels import dfa
 from wm.worlds.base import sampling, svg, table, verbal
 from wm.worlds.cognitive_graph import graphs, questions
-from wm.worlds.cognitive_graph.graphs import Graph
 
 END, REWARD, NODE0 = 1, 2, 3  # Token ids; nodes follow by number.
 FAR = np.iinfo(np.int32).max
@@ -85,12 +84,12 @@ class World(
       raise field_error(self, 'moves', f'at least {far} steps')
 
   @functools.cached_property
-  def before(self) -> Graph:
+  def before(self) -> graphs.Graph:
     """The graph before the edit."""
     return graphs.graph(self.name)
 
   @functools.cached_property
-  def graph(self) -> Graph:
+  def graph(self) -> graphs.Graph:
     """The graph; raises InputError where there is no such graph or edit."""
     return graphs.edited(self.name, self.edit)
 
@@ -137,7 +136,7 @@ class World(
 
   # Pairs of goal and start.
 
-  def _shortest(self, graph: Graph) -> dict[tuple[int, int], frozenset]:
+  def _shortest(self, graph: graphs.Graph) -> dict[tuple[int, int], frozenset]:
     """(token of goal, start) -> first steps of all shortest walks, of pairs
     that are apart, each with the steps that follow."""
     near = make_plans(graph, self.size).near
@@ -418,7 +417,7 @@ class Plans(NamedTuple):
   near: dict[int, dict[int, int]]
 
 
-def rewarded(graph: Graph) -> tuple[int, ...]:
+def rewarded(graph: graphs.Graph) -> tuple[int, ...]:
   """Nodes with the largest reward that can be reached from the start."""
   reached = graphs.distances(graph, graph.start)
   rewards = {node: value for node, value in graph.rewards if node in reached}
@@ -426,7 +425,7 @@ def rewarded(graph: Graph) -> tuple[int, ...]:
   return tuple(sorted(node for node, value in rewards.items() if value == most))
 
 
-def steps_to(graph: Graph, goals: tuple[int, ...]) -> dict[int, int]:
+def steps_to(graph: graphs.Graph, goals: tuple[int, ...]) -> dict[int, int]:
   """Node -> steps to the nearest goal, of all nodes that come to one."""
   steps = {goal: 0 for goal in goals}
   queue = list(steps)
@@ -438,7 +437,7 @@ def steps_to(graph: Graph, goals: tuple[int, ...]) -> dict[int, int]:
   return steps
 
 
-def make_plans(graph: Graph, size: int) -> Plans:
+def make_plans(graph: graphs.Graph, size: int) -> Plans:
   """The automaton of a graph whose nodes are below `size`.
 
   Rows: one before all, one for each goal that some other node comes to, one
@@ -563,7 +562,7 @@ Point = tuple[float, float]
 
 
 @functools.lru_cache(maxsize=64)
-def node_places(graph: Graph) -> Mapping[int, Point]:
+def node_places(graph: graphs.Graph) -> Mapping[int, Point]:
   """Node -> (x, y) in a unit square, y downwards."""
   groups = [sorted(group) for group in graphs.clusters(graph)]
   points: dict[int, Point] = {}
@@ -590,7 +589,7 @@ def node_places(graph: Graph) -> Mapping[int, Point]:
   return points
 
 
-def picture_places(graph: Graph) -> dict[int, Point]:
+def picture_places(graph: graphs.Graph) -> dict[int, Point]:
   """Node -> (x, y) in its picture."""
   return {
     node: (EDGE + x * (SIZE - 2 * EDGE), EDGE + y * (SIZE - 2 * EDGE))
@@ -599,7 +598,7 @@ def picture_places(graph: Graph) -> dict[int, Point]:
 
 
 def picture(
-  graph: Graph, current: int | None, goals: tuple[int, ...], note: str
+  graph: graphs.Graph, current: int | None, goals: tuple[int, ...], note: str
 ) -> str:
   """SVG of a graph: a red node is where one is, green rings are goals."""
   spots = picture_places(graph)

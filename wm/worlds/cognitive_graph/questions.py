@@ -19,7 +19,6 @@ from wm import core
 from wm.core import basics, inputs
 from wm.worlds.base import verbal
 from wm.worlds.cognitive_graph import graphs
-from wm.worlds.cognitive_graph.graphs import Graph, Path
 
 # Distance between start and goal of a path question.
 STEPS = {'1stepPath': 1, '2stepPath': 2, '3stepPath': 3}
@@ -78,11 +77,11 @@ class AnsweredQuestion(NamedTuple):
   """
 
   kind: str
-  before: Graph
-  graph: Graph
+  before: graphs.Graph
+  graph: graphs.Graph
   start: int
   goals: tuple[int, ...]
-  optimal: tuple[Path, ...]
+  optimal: tuple[graphs.Path, ...]
   optional_start: bool
 
 
@@ -143,7 +142,7 @@ def problem(question: Question) -> AnsweredQuestion:
   )
 
 
-def _between(question: Question, graph: Graph) -> AnsweredQuestion:
+def _between(question: Question, graph: graphs.Graph) -> AnsweredQuestion:
   """A shortest path between two nodes, however far apart they are."""
   start, goal = question.start, question.goal
   if start is None or goal is None:
