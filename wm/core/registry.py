@@ -18,7 +18,7 @@ import contextlib
 import dataclasses
 import importlib
 import math
-import pkgutil
+import pathlib
 import re
 import warnings
 from collections.abc import Iterator
@@ -65,10 +65,12 @@ def names(kind: str) -> list[str]:
       if dataclasses.is_dataclass(value) and isinstance(value, type)
     )
   defines = re.compile(rf'^class {attribute}\b', re.MULTILINE)
+  folder = pathlib.Path(module.__path__[0])
+  modules = [*folder.glob('*.py'), *folder.glob('*/__init__.py')]
   return sorted(
-    name
-    for finder, name, _ in pkgutil.iter_modules(module.__path__)
-    if defines.search(finder.find_spec(name).loader.get_source(name))
+    path.parent.name if path.stem == '__init__' else path.stem
+    for path in modules
+    if defines.search(path.read_text('utf-8'))
   )
 
 

@@ -17,8 +17,7 @@ from wm.core import basics, inputs
 from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, popcount
 from wm.kernels.base.jit import njit
-from wm.kernels.chess import board as w
-from wm.kernels.chess import layout, positions
+from wm.kernels.chess import board, layout, positions
 from wm.kernels.chess.layout import LABELS, STOPS, WORDS
 
 # Indices into layout.OUTCOMES.
@@ -186,9 +185,9 @@ def _play(
   most = moves.shape[1]
   p, targets, spare, more, past, twice, memory = _room(most)
   choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
-  first = np.empty(w.WIDTH, np.int64)
+  first = np.empty(board.WIDTH, np.int64)
   # Loaded once; each game begins with a copy.
-  if not w.load(start, first):
+  if not board.load(start, first):
     return False
   for n in range(len(moves)):
     p[:] = first
@@ -211,7 +210,7 @@ def _play(
       else:
         move = positions.nth_move(p, targets, below(seeds[n], ply, count))
       moves[n, ply] = move
-      zeroing = w.make(p, move)
+      zeroing = board.make(p, move)
       ply += 1
       if zeroing:
         forget(ply, memory)
@@ -222,19 +221,21 @@ def _play(
 @njit
 def _cannot_win(p, side):
   """Is no mate by `side` possible, by what stands on the board?"""
-  pieces = p[w.PIECES + side]
+  pieces = p[board.PIECES + side]
   # A pawn, rook or queen can always mate, if the other side helps.
-  if pieces & (p[w.PAWNS] | p[w.ROOKS] | p[w.QUEENS]):
+  if pieces & (p[board.PAWNS] | p[board.ROOKS] | p[board.QUEENS]):
     return False
-  if pieces & p[w.KNIGHTS]:
+  if pieces & p[board.KNIGHTS]:
     # A lone knight needs a piece of theirs, not a queen, beside their king.
-    blockers = p[w.PIECES + 1 - side] & ~(p[w.KINGS] | p[w.QUEENS])
+    blockers = p[board.PIECES + 1 - side] & ~(p[board.KINGS] | p[board.QUEENS])
     return popcount(pieces) <= 2 and blockers == 0
-  bishops = p[w.BISHOPS]
+  bishops = p[board.BISHOPS]
   if pieces & bishops:
     # Bishops of one colour of squares never attack the other colour.
     dark = bishops & _DARK
-    return (dark == 0 or dark == bishops) and not p[w.PAWNS] | p[w.KNIGHTS]
+    return (dark == 0 or dark == bishops) and not p[board.PAWNS] | p[
+      board.KNIGHTS
+    ]
   # A bare king.
   return True
 
@@ -273,19 +274,19 @@ def _leads_to(p, targets, keys, num):
 
   Such a move takes nothing, is no pawn's and leaves the rights as they are.
   """
-  side = p[w.SIDE]
-  rest = p[w.PIECES + side] & ~p[w.PAWNS]
+  side = p[board.SIDE]
+  rest = p[board.PIECES + side] & ~p[board.PAWNS]
   while rest:
     source = lowest(rest)
     rest &= rest - 1
-    if p[w.RIGHTS] & ~w.KEEP[source]:
+    if p[board.RIGHTS] & ~board.KEEP[source]:
       continue  # It gives up a right: no such position was there before.
     # The key after a quiet move, without making it.
-    code = w.code_at(p, source)
-    base = p[w.KEY] ^ w.SIDE_KEY ^ w.PIECE_KEYS[code, source]
-    goals = targets[source] & ~p[w.PIECES + 1 - side]
+    code = board.code_at(p, source)
+    base = p[board.KEY] ^ board.SIDE_KEY ^ board.PIECE_KEYS[code, source]
+    goals = targets[source] & ~p[board.PIECES + 1 - side]
     while goals:
-      key = base ^ w.PIECE_KEYS[code, lowest(goals)]
+      key = base ^ board.PIECE_KEYS[code, lowest(goals)]
       goals &= goals - 1
       for k in range(num):
         if keys[k] == key:
@@ -297,17 +298,17 @@ def _leads_to(p, targets, keys, num):
 def _claims_fifty(p, targets, after, after_targets):
   """May the side to move claim by the fifty-move rule, with a move or now?"""
   # At 99 a quiet move makes 100, and may be announced together with the claim.
-  if p[w.HALF] != 99:
-    return p[w.HALF] >= 100
-  side = p[w.SIDE]
-  rest = p[w.PIECES + side] & ~p[w.PAWNS]
+  if p[board.HALF] != 99:
+    return p[board.HALF] >= 100
+  side = p[board.SIDE]
+  rest = p[board.PIECES + side] & ~p[board.PAWNS]
   while rest:
     source = lowest(rest)
     rest &= rest - 1
-    goals = targets[source] & ~p[w.PIECES + 1 - side]
+    goals = targets[source] & ~p[board.PIECES + 1 - side]
     while goals:
       after[:] = p
-      w.make(after, (source << 6 | lowest(goals)) * 5)
+      board.make(after, (source << 6 | lowest(goals)) * 5)
       goals &= goals - 1
       # No claim where the move mates or stalemates: the game is over then.
       if positions.fill_targets(after, after_targets):
@@ -331,12 +332,12 @@ def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
     return STALEMATE
   if stop >= AUTOMATIC:
     # The clock counts plies: 75 moves of each side.
-    if p[w.HALF] >= 150:
+    if p[board.HALF] >= 150:
       return SEVENTY_FIVE
     if memory[SEEN] >= 5:
       return FIVEFOLD
   if stop >= CLAIMS:
-    if p[w.HALF] >= 99 and _claims_fifty(p, targets, spare, room):
+    if p[board.HALF] >= 99 and _claims_fifty(p, targets, spare, room):
       return FIFTY
     if memory[SEEN] >= 3:
       return THREEFOLD
@@ -360,8 +361,8 @@ def _room(plies):
 
   A key that came twice took two plies of one side: plies // 4 of them at most.
   """
-  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
-  spare, more = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
+  spare, more = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   past = np.empty(plies + 1, np.int64)
   twice = np.empty((2, plies // 4 + 2), np.int64)
   return p, targets, spare, more, past, twice, np.zeros(MEMORY, np.int64)
@@ -381,7 +382,7 @@ def _replay_games(
     start = starts[n if len(starts) > 1 else 0]
     steps[n] = 0
     rows[n] = start[:11]
-    if not w.load(start, p):
+    if not board.load(start, p):
       continue
     forget(0, memory)  # Of the game before this one.
     ply = 0
@@ -398,12 +399,12 @@ def _replay_games(
       # is one more of these than moves.
       if ply == lengths[n] or not positions.is_legal(p, targets, moves[n, ply]):
         break
-      zeroing = w.make(p, moves[n, ply])
+      zeroing = board.make(p, moves[n, ply])
       ply += 1
       if zeroing:
         forget(ply, memory)
     steps[n] = ply
-    w.store(p, rows[n])
+    board.store(p, rows[n])
 
 
 # What random games prefer. A move is drawn with a probability proportional to
@@ -472,7 +473,7 @@ def weights(policy: str) -> np.ndarray:
 @njit
 def _between(p, side):
   """Squares between the king and the rooks that it may castle with."""
-  rights = p[w.RIGHTS] >> 2 * side
+  rights = p[board.RIGHTS] >> 2 * side
   # On rank 1: f g towards the rook on h, b c d towards that on a.
   squares = (0x60 if rights & 1 else 0) | (0x0E if rights & 2 else 0)
   return squares << 56 * side
@@ -487,7 +488,11 @@ def _pawn_kinds(p, source, target, them):
   if source ^ target == 16:  # Two ranks: the squares differ in bit 4 alone.
     goal = 1 << target
     # Neighbours by file; the masks take away what has wrapped to the next rank.
-    if (goal << 1 & w.NOT_A | goal >> 1 & w.NOT_H) & them & p[w.PAWNS]:
+    if (
+      (goal << 1 & board.NOT_A | goal >> 1 & board.NOT_H)
+      & them
+      & p[board.PAWNS]
+    ):
       return PAWN | OFFER
   return PAWN
 
@@ -495,16 +500,16 @@ def _pawn_kinds(p, source, target, them):
 @njit
 def _piece_kinds(p, source, target, them, between):
   """Kinds of a move of any other piece."""
-  if 1 << source & p[w.KINGS] and abs(target - source) == 2:
+  if 1 << source & p[board.KINGS] and abs(target - source) == 2:
     return CASTLING
   kinds = 0
   if 1 << target & them:
     kinds = CAPTURE
-  elif 1 << source & (p[w.KNIGHTS] | p[w.ROOKS]):
+  elif 1 << source & (p[board.KNIGHTS] | p[board.ROOKS]):
     kinds = SHUFFLE
   # These are own rights: the other side has none left once a piece stands on
   # its home squares.
-  if p[w.RIGHTS] & ~w.KEEP[source]:
+  if p[board.RIGHTS] & ~board.KEEP[source]:
     kinds |= FORFEIT
   if 1 << source & between and not 1 << target & between:
     kinds |= CLEARING
@@ -514,14 +519,14 @@ def _piece_kinds(p, source, target, them, between):
 @njit
 def _weigh(p, targets, weights, moves, sums):
   """Lists moves[n], ascending, and running sums[n] of weights; gives n."""
-  side, count, total = p[w.SIDE], 0, 0
-  them, between = p[w.PIECES + 1 - side], _between(p, side)
-  rest = p[w.PIECES + side]
+  side, count, total = p[board.SIDE], 0, 0
+  them, between = p[board.PIECES + 1 - side], _between(p, side)
+  rest = p[board.PIECES + side]
   #   moves | m0  m1       m2            ...   a number below the last sum
   #   sums  | w0  w0 + w1  w0 + w1 + w2  ...   is in move k with w_k / sum
   while rest:
     source = lowest(rest)
-    pawn = rest & -rest & p[w.PAWNS]
+    pawn = rest & -rest & p[board.PAWNS]
     rest &= rest - 1
     goals = targets[source]
     while goals:
@@ -586,10 +591,10 @@ def chances(rows: np.ndarray, policy: str) -> tuple[np.ndarray, np.ndarray]:
 @njit
 def _chances(rows, weights, moves, shares) -> None:
   """Fills moves[B, 256], ascending, and shares[B, 256]: how each is drawn."""
-  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
   for b in range(len(rows)):
-    if not w.load(rows[b], p) or not positions.fill_targets(p, targets):
+    if not board.load(rows[b], p) or not positions.fill_targets(p, targets):
       continue
     count = _weigh(p, targets, weights, choices, sums)
     last = 0

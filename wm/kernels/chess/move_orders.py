@@ -8,8 +8,7 @@ from wm import core
 from wm.kernels.base import calls
 from wm.kernels.base.bits import below, lowest, splitmix
 from wm.kernels.base.jit import njit
-from wm.kernels.chess import board as w
-from wm.kernels.chess import games, layout, positions
+from wm.kernels.chess import board, games, layout, positions
 
 WIDEST = 10  # Plies in a window: 5! * 5! orders.
 NONE = -1  # Past the moves of a row.
@@ -80,18 +79,18 @@ def _transpositions(
   """A Gibbs chain over the orders of each row's moves."""
   out = np.full(moves.shape, NONE, np.int32)
   most = moves.shape[1]
-  game = np.empty((most + 1, w.WIDTH), np.int64)
+  game = np.empty((most + 1, board.WIDTH), np.int64)
   played = np.empty(most, np.int64)
   # Scratch of `_redraw`: positions by level, the window's moves, by level the
   # move to try next and the one chosen, targets of castlings.
   room = (
-    np.empty((opening + 1, w.WIDTH), np.int64),
+    np.empty((opening + 1, board.WIDTH), np.int64),
     np.empty(opening, np.int64),
     np.empty(opening, np.int64),
     np.empty(opening, np.int64),
     np.empty(64, np.int64),
   )
-  w.load(start, game[0])
+  board.load(start, game[0])
   for n in range(len(moves)):
     length = lengths[n]
     played[:length] = moves[n, :length]
@@ -114,11 +113,11 @@ def _transpositions(
 @njit
 def _pawn_reaches(p, source, target, taken) -> bool:
   """May a pawn go there, but for its king's safety?"""
-  side = p[w.SIDE]
-  if w.PAWN_ATTACKS[side, source] & 1 << target:
+  side = p[board.SIDE]
+  if board.PAWN_ATTACKS[side, source] & 1 << target:
     # Pawns take in passing towards rank 3 (black) or 6 (white), from 0: 2, 5.
     rank = 2 if side else 5
-    passing = target >> 3 == rank and (target & 7) + 1 == p[w.EP]
+    passing = target >> 3 == rank and (target & 7) + 1 == p[board.EP]
     return taken != 0 or passing
   ahead = source - 8 if side else source + 8
   if taken or target == ahead:
@@ -128,7 +127,7 @@ def _pawn_reaches(p, source, target, taken) -> bool:
   return (
     source >> 3 == home
     and target == 2 * ahead - source
-    and w.code_at(p, ahead) == 0
+    and board.code_at(p, ahead) == 0
   )
 
 
@@ -140,8 +139,8 @@ def _made(p, move, q, targets) -> bool:
   most moves of a window are tried in few positions.
   """
   promo, pair = move % 5, move // 5
-  source, target, side = pair >> 6, pair & 63, p[w.SIDE]
-  kind, taken = w.code_at(p, source) - 6 * side, w.code_at(p, target)
+  source, target, side = pair >> 6, pair & 63, p[board.SIDE]
+  kind, taken = board.code_at(p, source) - 6 * side, board.code_at(p, target)
   # In another order the piece may be elsewhere or taken, and the target held by
   # an own piece: nothing of the move is taken for granted.
   if not 1 <= kind <= 6 or (taken and (taken > 6) == (side == 1)):
@@ -153,16 +152,22 @@ def _made(p, move, q, targets) -> bool:
   elif kind == 1:
     if not _pawn_reaches(p, source, target, taken):
       return False
-  elif not w.reach(kind, source, p[w.PIECES] | p[w.PIECES + 1]) & 1 << target:
+  elif (
+    not board.reach(kind, source, p[board.PIECES] | p[board.PIECES + 1])
+    & 1 << target
+  ):
     return False
   promotes = kind == 1 and 1 << target & positions.LAST_RANKS != 0
   if (promo > 0) != promotes:
     return False
   q[:] = p
-  w.make(q, move)
+  board.make(q, move)
   # The mover's king must not stand attacked afterwards.
-  king = lowest(q[w.KINGS] & q[w.PIECES + side])
-  return w.attackers(q, king, 1 - side, q[w.PIECES] | q[w.PIECES + 1]) == 0
+  king = lowest(q[board.KINGS] & q[board.PIECES + side])
+  return (
+    board.attackers(q, king, 1 - side, q[board.PIECES] | q[board.PIECES + 1])
+    == 0
+  )
 
 
 @njit
@@ -234,4 +239,4 @@ def _fill(game, played, low, high) -> None:
   """Positions after plies low..high - 1 of a legal line."""
   for k in range(low, high):
     game[k + 1] = game[k]
-    w.make(game[k + 1], played[k])
+    board.make(game[k + 1], played[k])

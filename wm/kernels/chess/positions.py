@@ -16,8 +16,7 @@ from wm.core import resources
 from wm.kernels.base import calls
 from wm.kernels.base.bits import lowest, popcount, shr
 from wm.kernels.base.jit import njit
-from wm.kernels.chess import board as w
-from wm.kernels.chess import layout
+from wm.kernels.chess import board, layout
 
 LAST_RANKS = ~0x00FFFFFFFFFFFF00
 _THIRD, _SIXTH = 0xFF << 16, 0xFF << 40
@@ -42,10 +41,10 @@ def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @njit
 def _legal(rows, moves, counts) -> None:
   """Fills moves[B, 256], ascending, and counts[B]."""
-  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   for b in range(len(rows)):
     counts[b] = 0
-    if w.load(rows[b], p):
+    if board.load(rows[b], p):
       counts[b] = list_moves(p, targets, moves[b])
 
 
@@ -68,10 +67,10 @@ def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
 @njit
 def _legal_mask(rows, index, mask) -> None:
   """Sets mask[b, index[move]] for each legal move whose index is none of -1."""
-  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   moves = np.empty(256, np.int32)
   for b in range(len(rows)):
-    if w.load(rows[b], p):
+    if board.load(rows[b], p):
       for k in range(list_moves(p, targets, moves)):
         column = index[moves[k]]
         if 0 <= column < mask.shape[1]:  # Else no token stands for it.
@@ -97,15 +96,15 @@ def advance(
 @njit
 def _advance(rows, moves, after, ok) -> None:
   """Fills after[B, 11] (all -1 where illegal) and ok[B]."""
-  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  p, targets = np.empty(board.WIDTH, np.int64), np.empty(64, np.int64)
   for b in range(len(rows)):
     ok[b] = False
-    if w.load(rows[b], p):
+    if board.load(rows[b], p):
       fill_targets(p, targets)
       ok[b] = is_legal(p, targets, moves[b])
     if ok[b]:
-      w.make(p, moves[b])
-      w.store(p, after[b])
+      board.make(p, moves[b])
+      board.store(p, after[b])
     else:
       after[b] = -1
 
@@ -123,9 +122,9 @@ def keys(rows: np.ndarray) -> np.ndarray:
 def _keys(rows) -> np.ndarray:
   """[B] int64 Zobrist keys, 0 without board."""
   out = np.zeros(len(rows), np.int64)
-  p = np.empty(w.WIDTH, np.int64)
+  p = np.empty(board.WIDTH, np.int64)
   for b in range(len(rows)):
-    if w.load(rows[b], p):
+    if board.load(rows[b], p):
       out[b] = full_key(p)
   return out
 
@@ -139,9 +138,9 @@ def in_check(rows: np.ndarray) -> np.ndarray:
 def _in_check(rows) -> np.ndarray:
   """[B] bool: is the side to move in check?"""
   out = np.zeros(len(rows), np.bool_)
-  p = np.empty(w.WIDTH, np.int64)
+  p = np.empty(board.WIDTH, np.int64)
   for b in range(len(rows)):
-    if w.load(rows[b], p):
+    if board.load(rows[b], p):
       out[b] = is_check(p)
   return out
 
@@ -160,9 +159,9 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
 def _labels(rows, legal_ep) -> np.ndarray:
   """[B, 75] uint8 state labels, 0 without board."""
   out = np.zeros((len(rows), layout.LABELS), np.uint8)
-  p = np.empty(w.WIDTH, np.int64)
+  p = np.empty(board.WIDTH, np.int64)
   for b in range(len(rows)):
-    if w.load(rows[b], p):
+    if board.load(rows[b], p):
       encode(p, legal_ep, out[b])
   return out
 
@@ -174,7 +173,7 @@ def perft(row: np.ndarray, depth: int) -> int:
   row = layout.rows(np.atleast_2d(row))[0]
   # The last ply is counted, not made.
   # By level: the position, its moves, how many of them are not made yet.
-  stack = np.empty((depth + 1, w.WIDTH), np.int64)
+  stack = np.empty((depth + 1, board.WIDTH), np.int64)
   moves = np.empty((depth + 1, layout.MOST_MOVES), np.int32)
   left = np.zeros(depth + 1, np.int64)
   place = np.array([-2, 0])
@@ -191,26 +190,30 @@ def count(row: np.ndarray, depth: int) -> list[int]:
 @njit
 def ep_sources(p) -> int:
   """Pawns that may legally capture en passant."""
-  if not p[w.EP]:
+  if not p[board.EP]:
     return 0
-  side = p[w.SIDE]
+  side = p[board.SIDE]
   # The square that the pawn has passed: on rank 3 if black is to move, else 6.
   # The pawn stands beyond it, where the square's number differs in bit 3.
-  target = p[w.EP] - 1 + (16 if side else 40)
-  us, them = p[w.PIECES + side], p[w.PIECES + 1 - side]
+  target = p[board.EP] - 1 + (16 if side else 40)
+  us, them = p[board.PIECES + side], p[board.PIECES + 1 - side]
   taken = 1 << (target ^ 8)
-  sources = w.PAWN_ATTACKS[1 - side, target] & p[w.PAWNS] & us
-  if not sources or not taken & p[w.PAWNS] & them or shr(us | them, target) & 1:
+  sources = board.PAWN_ATTACKS[1 - side, target] & p[board.PAWNS] & us
+  if (
+    not sources
+    or not taken & p[board.PAWNS] & them
+    or shr(us | them, target) & 1
+  ):
     return 0
   # Two pawns leave the capturer's rank at once, so pins do not tell: each
   # capture is made on the board and the king looked at.
-  king = lowest(p[w.KINGS] & us)
+  king = lowest(p[board.KINGS] & us)
   takers, rest = 0, sources
   while rest:
     source = rest & -rest
     rest ^= source
     occupied = (us | them) ^ source ^ taken | 1 << target
-    if not w.attackers(p, king, 1 - side, occupied) & ~taken:
+    if not board.attackers(p, king, 1 - side, occupied) & ~taken:
       takers |= source
   return takers
 
@@ -218,26 +221,33 @@ def ep_sources(p) -> int:
 @njit
 def full_key(p) -> int:
   """Zobrist key; en passant counts only where it can be played."""
-  return p[w.KEY] ^ w.EP_KEYS[p[w.EP]] if ep_sources(p) else p[w.KEY]
+  return (
+    p[board.KEY] ^ board.EP_KEYS[p[board.EP]] if ep_sources(p) else p[board.KEY]
+  )
 
 
 @njit
 def is_check(p) -> bool:
   """Is the side to move in check?"""
-  side = p[w.SIDE]
-  king = lowest(p[w.KINGS] & p[w.PIECES + side])
-  return w.attackers(p, king, 1 - side, p[w.PIECES] | p[w.PIECES + 1]) != 0
+  side = p[board.SIDE]
+  king = lowest(p[board.KINGS] & p[board.PIECES + side])
+  return (
+    board.attackers(p, king, 1 - side, p[board.PIECES] | p[board.PIECES + 1])
+    != 0
+  )
 
 
 @njit
 def _pinned(p, king, us, them):
   """Own pieces that stand alone between the king and a slider of theirs."""
   # Sliders that would see the king if none of its own pieces were there.
-  slants = w.bishop(king, them) & (p[w.BISHOPS] | p[w.QUEENS])
-  rest = (w.rook(king, them) & (p[w.ROOKS] | p[w.QUEENS]) | slants) & them
+  slants = board.bishop(king, them) & (p[board.BISHOPS] | p[board.QUEENS])
+  rest = (
+    board.rook(king, them) & (p[board.ROOKS] | p[board.QUEENS]) | slants
+  ) & them
   pinned = 0
   while rest:
-    shield = w.between(king, lowest(rest)) & us
+    shield = board.between(king, lowest(rest)) & us
     rest &= rest - 1
     if shield & (shield - 1) == 0:  # One piece at most, or none.
       pinned |= shield
@@ -247,7 +257,7 @@ def _pinned(p, king, us, them):
 @njit
 def _castlings(p, side, occupied, danger):
   """Targets of the king's castlings."""
-  rights = p[w.RIGHTS] >> 2 * side
+  rights = p[board.RIGHTS] >> 2 * side
   if not rights & 3:
     return 0
   shift = 56 * side
@@ -281,23 +291,23 @@ def fill_targets(p, targets) -> int:
   Entries of other squares are left as they are. A pawn on the last rank is
   four moves.
   """
-  side = p[w.SIDE]
-  us, them = p[w.PIECES + side], p[w.PIECES + 1 - side]
+  side = p[board.SIDE]
+  us, them = p[board.PIECES + side], p[board.PIECES + 1 - side]
   occupied = us | them
-  own_king = p[w.KINGS] & us
+  own_king = p[board.KINGS] & us
   king = lowest(own_king)
   # The king is lifted off: it may not step back along a slider's line.
-  danger = w.attacked(p, 1 - side, occupied ^ own_king)
+  danger = board.attacked(p, 1 - side, occupied ^ own_king)
   # Where others may go: in check, onto the checker or in between; in double
   # check, nowhere.
   allowed = ~us
   if danger & own_king:
-    checkers = w.attackers(p, king, 1 - side, occupied)
-    allowed = w.between(king, lowest(checkers)) | checkers
+    checkers = board.attackers(p, king, 1 - side, occupied)
+    allowed = board.between(king, lowest(checkers)) | checkers
     if checkers & (checkers - 1):
       allowed = 0
   pinned = _pinned(p, king, us, them)
-  targets[king] = w.KING_ATTACKS[king] & ~us & ~danger
+  targets[king] = board.KING_ATTACKS[king] & ~us & ~danger
   targets[king] |= _castlings(p, side, occupied, danger)
   count = popcount(targets[king])
   takers = ep_sources(p)
@@ -306,26 +316,26 @@ def fill_targets(p, targets) -> int:
     source = lowest(rest)
     piece = rest & -rest
     rest ^= piece
-    if piece & p[w.PAWNS]:
-      goals = w.PAWN_ATTACKS[side, source] & them | _pawn_pushes(
+    if piece & p[board.PAWNS]:
+      goals = board.PAWN_ATTACKS[side, source] & them | _pawn_pushes(
         piece, side, ~occupied
       )
-    elif piece & p[w.KNIGHTS]:
-      goals = w.KNIGHT_ATTACKS[source]
+    elif piece & p[board.KNIGHTS]:
+      goals = board.KNIGHT_ATTACKS[source]
     else:
       goals = 0
-      if piece & (p[w.BISHOPS] | p[w.QUEENS]):
-        goals = w.bishop(source, occupied)
-      if piece & (p[w.ROOKS] | p[w.QUEENS]):
-        goals |= w.rook(source, occupied)
+      if piece & (p[board.BISHOPS] | p[board.QUEENS]):
+        goals = board.bishop(source, occupied)
+      if piece & (p[board.ROOKS] | p[board.QUEENS]):
+        goals |= board.rook(source, occupied)
     goals &= allowed
     if piece & pinned:  # It may move along the pin alone.
-      goals &= w.line(king, source)
-    if piece & p[w.PAWNS]:
+      goals &= board.line(king, source)
+    if piece & p[board.PAWNS]:
       # After both masks: `ep_sources` has tried the capture on the board, and
       # it may take the very pawn that gives check.
       if piece & takers:
-        goals |= 1 << (p[w.EP] - 1 + (16 if side else 40))
+        goals |= 1 << (p[board.EP] - 1 + (16 if side else 40))
       # Four promotions each, of which one is counted below.
       count += 3 * popcount(goals & LAST_RANKS)
     count += popcount(goals)
@@ -338,10 +348,10 @@ def list_moves(p, targets, moves) -> int:
   """Writes legal packed moves in ascending order; gives their number."""
   fill_targets(p, targets)
   count = 0
-  rest = p[w.PIECES + p[w.SIDE]]
+  rest = p[board.PIECES + p[board.SIDE]]
   while rest:
     source = lowest(rest)
-    last = LAST_RANKS if rest & -rest & p[w.PAWNS] else 0
+    last = LAST_RANKS if rest & -rest & p[board.PAWNS] else 0
     rest &= rest - 1
     goals = targets[source]
     # From the lowest source, target and promotion up: packed ids ascend.
@@ -369,21 +379,22 @@ def is_legal(p, targets, move) -> bool:
   source, target = pair >> 6, pair & 63
   piece = 1 << source
   if (
-    not piece & p[w.PIECES + p[w.SIDE]] or not shr(targets[source], target) & 1
+    not piece & p[board.PIECES + p[board.SIDE]]
+    or not shr(targets[source], target) & 1
   ):
     return False
   # A pawn on the last rank must promote, and nothing else may.
-  promotes = piece & p[w.PAWNS] and 1 << target & LAST_RANKS
+  promotes = piece & p[board.PAWNS] and 1 << target & LAST_RANKS
   return (promo > 0) == (promotes != 0)
 
 
 @njit
 def nth_move(p, targets, index) -> int:
   """Packed move number `index` in ascending order, of filled targets."""
-  rest = p[w.PIECES + p[w.SIDE]]
+  rest = p[board.PIECES + p[board.SIDE]]
   while rest:
     source = lowest(rest)
-    last = LAST_RANKS if rest & -rest & p[w.PAWNS] else 0
+    last = LAST_RANKS if rest & -rest & p[board.PAWNS] else 0
     rest &= rest - 1
     goals = targets[source]
     count = popcount(goals) + 3 * popcount(goals & last)
@@ -415,20 +426,20 @@ def encode(p, _legal, out) -> None:
   """
   # Word k of the codes holds ranks 2 k + 1 and 2 k + 2; labels begin at a8.
   for k in range(4):
-    codes = p[w.CODES + k]
+    codes = p[board.CODES + k]
     for rank in range(2):
       first = 8 * (7 - 2 * k - rank)
       for file in range(8):
         out[first + file] = shr(codes, 32 * rank + 4 * file) & 15
-  out[64] = p[w.SIDE]
+  out[64] = p[board.SIDE]
   for k in range(4):
-    out[65 + k] = p[w.RIGHTS] >> k & 1
-  shown = p[w.EP] and (not _legal or ep_sources(p) != 0)
-  out[69] = p[w.EP] if shown else 0
+    out[65 + k] = p[board.RIGHTS] >> k & 1
+  shown = p[board.EP] and (not _legal or ep_sources(p) != 0)
+  out[69] = p[board.EP] if shown else 0
   # Black to move: a white pawn has just passed rank 3.
-  out[70] = 2 - p[w.SIDE] if shown else 0
-  out[71], out[72] = p[w.HALF] >> 8, p[w.HALF] & 255
-  out[73], out[74] = p[w.FULL] >> 8, p[w.FULL] & 255
+  out[70] = 2 - p[board.SIDE] if shown else 0
+  out[71], out[72] = p[board.HALF] >> 8, p[board.HALF] & 255
+  out[73], out[74] = p[board.FULL] >> 8, p[board.FULL] & 255
 
 
 @njit
@@ -439,7 +450,7 @@ def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
   # Depth 0 has one line, the empty one; at depth 1 the moves are counted.
   if level == -2:
     level = -1
-    if not w.load(row, stack[0]):
+    if not board.load(row, stack[0]):
       total = 0
     elif depth <= 1:
       total = fill_targets(stack[0], targets) if depth else 1
@@ -453,7 +464,7 @@ def _perft_on(row, depth, place, stack, moves, left, budget) -> None:
     budget -= 1
     left[level] -= 1  # Moves are made from the last one back.
     stack[level + 1] = stack[level]
-    w.make(stack[level + 1], moves[level, left[level]])
+    board.make(stack[level + 1], moves[level, left[level]])
     if level + 2 == depth:  # The last ply is counted, not made.
       total += fill_targets(stack[level + 1], targets)
       continue
@@ -560,7 +571,7 @@ def _boundary(
   counts = np.zeros((2, depth), np.int64)
   lines = np.full((64, depth), -1, np.int32), np.zeros(64, np.int64)
   stack = (
-    np.empty((2, depth + 1, w.WIDTH), np.int64),
+    np.empty((2, depth + 1, board.WIDTH), np.int64),
     np.empty((depth, layout.MOST_MOVES), np.int32),
     np.empty(depth, np.int32),
     np.zeros(depth, np.int64),
@@ -591,7 +602,7 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
   level, num, entering = place[0], place[1], place[2] < 0
   if entering:
     for i in range(2):
-      playable[i] = w.load(rows[i], boards[i, 0])
+      playable[i] = board.load(rows[i], boards[i, 0])
   while level >= 0:
     if entering:
       # Equal positions have no boundary: nothing of what follows is listed.
@@ -622,7 +633,7 @@ def _search(rows, modes, place, stack, lines, counts, budget) -> tuple:
     left[level] += 1
     for i in range(2):
       boards[i, level + 1] = boards[i, level]
-      w.make(boards[i, level + 1], path[level])
+      board.make(boards[i, level + 1], path[level])
     level, entering = level + 1, True
   place[:] = level, num, 1
   return out, lengths

@@ -23,8 +23,7 @@ from wm import core
 from wm.kernels.base import calls
 from wm.kernels.base.bits import lowest, shr
 from wm.kernels.base.jit import njit
-from wm.kernels.chess import board as w
-from wm.kernels.chess import layout, positions
+from wm.kernels.chess import board, layout, positions
 
 # Why a token is no move; a game's error is an index into these.
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
@@ -132,9 +131,9 @@ def _write(moves, lengths, rows) -> tuple[np.ndarray, np.ndarray]:
   num, most = moves.shape
   words = np.zeros((num, most, LONGEST), np.uint8)
   steps = np.zeros(num, np.int32)
-  p, targets = np.zeros(w.WIDTH, np.int64), np.zeros(64, np.int64)
+  p, targets = np.zeros(board.WIDTH, np.int64), np.zeros(64, np.int64)
   for n in range(num):
-    able = w.load(rows[min(n, len(rows) - 1)], p)
+    able = board.load(rows[min(n, len(rows) - 1)], p)
     while able and steps[n] < lengths[n]:
       if not spell(p, targets, moves[n, steps[n]], words[n, steps[n]]):
         break
@@ -395,17 +394,17 @@ def next_word(text, at, end) -> tuple[int, int]:
 @njit
 def _pawns(p, target, file):
   """Own pawns that may step to a square from a file, -1 for its own."""
-  side = p[w.SIDE]
-  pawns = p[w.PAWNS] & p[w.PIECES + side]
+  side = p[board.SIDE]
+  pawns = p[board.PAWNS] & p[board.PIECES + side]
   # To another file: it takes. A pawn of the other side on the target would
   # attack the squares that ours come from.
-  occupied = p[w.PIECES] | p[w.PIECES + 1]
+  occupied = p[board.PIECES] | p[board.PIECES + 1]
   if file >= 0 and file != target & 7:
-    takers = w.PAWN_ATTACKS[1 - side, target] & pawns & _FILE << file
-    if shr(p[w.PIECES + 1 - side], target) & 1:
+    takers = board.PAWN_ATTACKS[1 - side, target] & pawns & _FILE << file
+    if shr(p[board.PIECES + 1 - side], target) & 1:
       return takers
     # On an empty square: `ep_sources` alone knows whether the king is safe.
-    passant = p[w.EP] and target == p[w.EP] - 1 + (16 if side else 40)
+    passant = p[board.EP] and target == p[board.EP] - 1 + (16 if side else 40)
     return takers & positions.ep_sources(p) if passant else 0
   if shr(occupied, target) & 1:
     return 0
@@ -422,28 +421,30 @@ def _pawns(p, target, file):
 @njit
 def _safe(p, source, target):
   """Is the own king safe after a move that is not en passant or castling?"""
-  side = p[w.SIDE]
+  side = p[board.SIDE]
   piece, goal = 1 << source, 1 << target
-  occupied = (p[w.PIECES] | p[w.PIECES + 1]) & ~piece | goal
-  king = lowest(p[w.KINGS] & p[w.PIECES + side])
+  occupied = (p[board.PIECES] | p[board.PIECES + 1]) & ~piece | goal
+  king = lowest(p[board.KINGS] & p[board.PIECES + side])
   if king == source:
     king = target
   # What stood on the target is taken and attacks nothing any more.
-  return w.attackers(p, king, 1 - side, occupied) & ~goal == 0
+  return board.attackers(p, king, 1 - side, occupied) & ~goal == 0
 
 
 @njit
 def _sources(p, kind, target, file, rank):
   """Own pieces of a kind that may legally go to a square; hints -1: any."""
-  occupied = p[w.PIECES] | p[w.PIECES + 1]
-  if shr(p[w.PIECES + p[w.SIDE]], target) & 1:
+  occupied = p[board.PIECES] | p[board.PIECES + 1]
+  if shr(p[board.PIECES + p[board.SIDE]], target) & 1:
     return 0
   if kind == 1:
     sources = _pawns(p, target, file)
   else:
     # Who attacks a square is who it would attack, were it of their kind.
     sources = (
-      w.reach(kind, target, occupied) & p[kind - 1] & p[w.PIECES + p[w.SIDE]]
+      board.reach(kind, target, occupied)
+      & p[kind - 1]
+      & p[board.PIECES + p[board.SIDE]]
     )
     if file >= 0:
       sources &= _FILE << file
@@ -481,8 +482,8 @@ def find(p, targets, text, at, end) -> int:
     return NO_WORD
   # Castling, and two squares of any piece: rare, so the full list will do.
   if kind in (SHORT, LONG):
-    king = 60 if p[w.SIDE] else 4
-    if not 1 << king & p[w.KINGS] & p[w.PIECES + p[w.SIDE]]:
+    king = 60 if p[board.SIDE] else 4
+    if not 1 << king & p[board.KINGS] & p[board.PIECES + p[board.SIDE]]:
       return NO_MOVE
     goal = king + 2 if kind == SHORT else king - 2
     return _listed(p, targets, (king * 64 + goal) * 5)
@@ -514,10 +515,10 @@ def read_spans(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
   lengths = np.zeros(num, np.int32)
   errors = np.zeros(num, np.int8)
   words = np.zeros((num, 2), np.int64)
-  p, targets = np.zeros(w.WIDTH, np.int64), np.zeros(64, np.int64)
+  p, targets = np.zeros(board.WIDTH, np.int64), np.zeros(64, np.int64)
   total = 0
   for n in range(num):
-    able = w.load(rows[min(n, len(rows) - 1)], p)
+    able = board.load(rows[min(n, len(rows) - 1)], p)
     at = firsts[n]
     while True:
       first, at = next_word(text, at, lasts[n])
@@ -529,7 +530,7 @@ def read_spans(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
         errors[n] = -move
         words[n] = first, at
         break
-      w.make(p, move)
+      board.make(p, move)
       moves[total] = move
       total += 1
       lengths[n] += 1
@@ -572,7 +573,7 @@ def _write_piece(p, out, kind, source, target):
   if column:
     out[at] = _ONE + (source >> 3)
     at += 1
-  if w.code_at(p, target):
+  if board.code_at(p, target):
     out[at] = _TAKES
     at += 1
   return _write_square(out, at, target)
@@ -601,7 +602,7 @@ def spell(p, targets, move, out) -> bool:
     return False
   promotion, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
-  kind = w.code_at(p, source) - 6 * p[w.SIDE]
+  kind = board.code_at(p, source) - 6 * p[board.SIDE]
   if not 1 <= kind <= 6 or (promotion > 0) != _promotes(kind, target):
     return False
   if kind == 1:
@@ -612,7 +613,7 @@ def spell(p, targets, move, out) -> bool:
     at = _write_piece(p, out, kind, source, target)
   if at < 0:
     return False
-  w.make(p, move)
+  board.make(p, move)
   # The signs + and # describe the position after the move.
   if positions.is_check(p):  # No move left: mate.
     out[at] = _CHECK if positions.fill_targets(p, targets) else _MATE
