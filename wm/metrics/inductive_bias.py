@@ -18,6 +18,14 @@ from wm import core
 from wm.core import adapting, basics
 from wm.core.fields import field, field_error
 from wm.evaluation import coin_tasks, fewshot
+from wm.evaluation.coin_tasks import (
+  ALIKE,
+  ALL,
+  SAME,
+  UNLIKE,
+  Compared,
+  StatePoints,
+)
 
 # Most points that the published program scores.
 POINTS = 2000
@@ -198,12 +206,12 @@ class Metric(fewshot.FewShotMetric):
       self.num, seed, [trained.states, scored.states], not published
     )
     distances = coin_tasks.of_points(world, scored)
-    compared = coin_tasks.Compared(scored, plain, close, distances, twins)
+    compared = Compared(scored, plain, close, distances, twins)
     return CoinTasks(trained, compared, coins)
 
   def _drawn(
     self, world: core.Prefixed, groups: int, seed: int
-  ) -> tuple[coin_tasks.StatePoints, np.ndarray]:
+  ) -> tuple[StatePoints, np.ndarray]:
     """Points of independent states, and behind them those of pairs q=.
 
     And [G, K, 2] rows of these pairs among the points, DEAD for none.
@@ -231,7 +239,7 @@ class Metric(fewshot.FewShotMetric):
     )
     rows = self.states * self.prefixes + np.arange(flat.shape[1])
     rows = np.where(close == core.DEAD, core.DEAD, rows.reshape(-1, 2))
-    return coin_tasks.StatePoints(*both), rows
+    return StatePoints(*both), rows
 
 
 class CoinTasks(NamedTuple):
@@ -243,8 +251,8 @@ class CoinTasks(NamedTuple):
     coins: labels of states.
   """
 
-  trained: coin_tasks.StatePoints
-  compared: coin_tasks.Compared
+  trained: StatePoints
+  compared: Compared
   coins: coin_tasks.Coins
 
   def answers(
@@ -327,30 +335,25 @@ def _scores(
   # parts may be below 0, so that nothing bounds them.
   ratios = [
     coin_tasks.ratio_parts(apart[:, kind], ideal[:, kind], weight)
-    for kind in (coin_tasks.ALL, coin_tasks.ALIKE, coin_tasks.UNLIKE)
+    for kind in (ALL, ALIKE, UNLIKE)
   ]
   right = np.where(silent, np.nan, compared.right(answers, truth))
   other, both = 'no_two_states', (0.0, 2.0)
   alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
-  least = np.where(np.isnan(apart[:, coin_tasks.ALIKE]), alike, unlike)
-  differ = 2 * (apart[:, coin_tasks.ALIKE] - apart[:, coin_tasks.UNLIKE])
+  least = np.where(np.isnan(apart[:, ALIKE]), alike, unlike)
+  differ = 2 * (apart[:, ALIKE] - apart[:, UNLIKE])
   matched = np.where(silent, np.nan, 2 * compared.matched(answers))
   far = np.where(np.isnan(differ), least, compared.unmatched)
   return [
-    scores(
-      'r_ib',
-      1 - 2 * apart[:, coin_tasks.SAME],
-      (-1.0, 1.0),
-      'no_pair_of_one_state',
-    ),
-    scores('d_ib', 2 * apart[:, coin_tasks.ALL], both, other),
-    scores('d_ib_q_equal', 2 * apart[:, coin_tasks.ALIKE], both, alike),
-    scores('d_ib_q_unequal', 2 * apart[:, coin_tasks.UNLIKE], both, unlike),
+    scores('r_ib', 1 - 2 * apart[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),
+    scores('d_ib', 2 * apart[:, ALL], both, other),
+    scores('d_ib_q_equal', 2 * apart[:, ALIKE], both, alike),
+    scores('d_ib_q_unequal', 2 * apart[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
     scores('q_difference_matched', matched, (-2.0, 2.0), far),
     scores('d_ib_normalised', ratios[0], None, other),
     scores('d_ib_q_equal_normalised', ratios[1], None, alike),
     scores('d_ib_q_unequal_normalised', ratios[2], None, unlike),
-    scores('d_ib_oracle', 2 * ideal[:, coin_tasks.ALL], both, other),
+    scores('d_ib_oracle', 2 * ideal[:, ALL], both, other),
     scores('accuracy', right, (0.0, 1.0), 'no_points'),
   ]
