@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wm.models.serving.process import distinct
+from wm.core.basics import distinct
 
 
 @settings(deadline=None, max_examples=40)
