@@ -347,5 +347,5 @@ def test_bad_input_is_one_line():
     core.InputError, match=r'gave 10 training seq.*expected 1600'
   ):
     run(Few(size=5, length=20))
-  with pytest.raises(core.InputError, match="lookup: by='soul' was given"):
+  with pytest.raises(core.InputError, match="lookup: by='soul'; available"):
     lookup.Model(by='soul')
