@@ -15,7 +15,7 @@ ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 import numpy as np
 from wm.runtime import compute
 if sys.argv[1] == 'keep':
-  compute.keep_freed_memory()
+  compute.prepare_jax()  # As all calls that compute with JAX.
 np.ones(2**24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(4):

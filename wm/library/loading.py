@@ -201,7 +201,7 @@ def wrap(
       'methods of wm.wrap'
     )
   used_in = registry.resolve('world', world)
-  compute.cache_programs()
+  compute.prepare_jax()
   compute.fix_threads(Training.threads)
   settings: dict[str, Any] = {'max_len': max_len, 'rows': rows}
   settings['tokens'] = tokens
@@ -229,7 +229,7 @@ def is_trained(model: core.Model | str) -> bool:
 
 
 def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
-  compute.cache_programs()
+  compute.prepare_jax()
   compute.fix_threads(Training.threads)
   reader = provenance.Reader()
   if core.can(model.gives[0], core.QueryModel.ask):
@@ -256,7 +256,7 @@ def _trained(
   # Deferred: Orbax and Flax, which only a trained model needs.
   from wm.training import checkpoints
 
-  compute.cache_programs()
+  compute.prepare_jax()
   reader = provenance.Reader()
   world = world or checkpoints.world_of(folder)
   code = reader.of(world, checkpoints.__name__)  # Hashed before it is read.

@@ -97,13 +97,14 @@ _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> None:
-  """Makes glibc keep freed memory; binaries call it before JAX starts.
+  """Makes glibc keep freed memory, in this process from now on.
 
   By default glibc gives large blocks back to the system, and the next step on
   a CPU asks for them again: page faults took a fifth to a third of the
   processor time of training at width 128. All threads share one arena, as only
-  the main arena grows without bounds. Nothing changes where the user has set
-  any MALLOC_* variable, or under another C library.
+  the main arena grows without bounds; threads that run already keep theirs.
+  Nothing changes where the user has set any MALLOC_* variable, or under another
+  C library.
   """
   if any(name.startswith('MALLOC_') for name in os.environ):
     return
@@ -122,15 +123,17 @@ def cache_folder() -> Path:
   return Path(home) / 'wm' / 'jax'
 
 
-def cache_programs() -> None:
-  """Makes JAX keep every compiled program.
+def prepare_jax() -> None:
+  """Makes JAX keep every compiled program, and this process freed memory.
 
-  Programs that compile in under a second are kept too, as there are many. A
-  cache folder that the user has set for JAX stays; where ours cannot be
-  written, there is none.
+  All that computes with JAX calls it first, in a binary or a notebook. Programs
+  that compile in under a second are kept too, as there are many. A cache folder
+  that the user has set for JAX stays; where ours cannot be written, there is
+  none.
   """
   import jax
 
+  keep_freed_memory()
   config: Any = jax.config  # It takes its attributes in when JAX starts.
   if config.jax_compilation_cache_dir:
     return

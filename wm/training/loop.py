@@ -510,7 +510,7 @@ def _check_processes(training: Training) -> None:
 
 
 def _start_jax(training: Training) -> None:
-  compute.cache_programs()
+  compute.prepare_jax()
   if training.num_processes > 1 and not jax.distributed.is_initialized():
     jax.distributed.initialize(
       training.coordinator, training.num_processes, training.process_id
