@@ -65,12 +65,16 @@ def names(kind: str) -> list[str]:
       if dataclasses.is_dataclass(value) and isinstance(value, type)
     )
   defines = re.compile(rf'^class {attribute}\b', re.MULTILINE)
-  folder = pathlib.Path(module.__path__[0])
-  modules = [*folder.glob('*.py'), *folder.glob('*/__init__.py')]
+  sources = [
+    path
+    for folder in map(pathlib.Path, module.__path__)
+    for path in (*folder.glob('*.py'), *folder.glob('*/__init__.py'))
+    if defines.search(path.read_text(encoding='utf-8', errors='replace'))
+  ]
+  # A package is called as its folder.
   return sorted(
     path.parent.name if path.stem == '__init__' else path.stem
-    for path in modules
-    if defines.search(path.read_text('utf-8'))
+    for path in sources
   )
 
 

@@ -32,7 +32,7 @@ from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon import run as recon
 from wm.runtime import compute, files, progress
-from wm.training import loop, run_log
+from wm.training import config, loop, run_log
 
 Log = Callable[[str], None]
 
@@ -152,7 +152,7 @@ def train(
     InputError: unusable data or options, or OUT holds another run.
     LossError: the loss is not finite.
   """
-  training = loop.joined(training or Training())
+  training = config.joined(training or Training())
   summary = loop.train(world, model, out, training)
   _clear_failure(out, 'train')
   if training.process_id == 0:  # It writes for all.

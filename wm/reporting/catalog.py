@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import wm
 from wm import core
 from wm.core import basics, capabilities, fields, plugins, registry, verbal
 from wm.evaluation import needs
@@ -142,7 +141,7 @@ def everything() -> str:
 
   The user's cache folder keeps the list of the code as it is.
   """
-  sources = sorted(pathlib.Path(wm.__file__).parent.rglob('*.py'))
+  sources = sorted(pathlib.Path(__file__).parents[1].rglob('*.py'))
   code = files.hash_of(f'{path} {files.sha256(path)}' for path in sources)
   cached = compute.cache_folder().parent / 'list.txt'
   with contextlib.suppress(OSError, UnicodeDecodeError):

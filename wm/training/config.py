@@ -1,18 +1,26 @@
-"""What a training run is: its identity and its data."""
+"""What a training run is: its identity, its processes and its data."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import pathlib
+import re
 from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
 
 from wm import core
 from wm.core import registry, resources
 from wm.data import sampling
 from wm.data import store as stores
 from wm.options.training import Training
+from wm.runtime import compute
 
 STAGE = 'train'  # OUT/train.run.json is this run's.
+_JOINED = 'joined'  # For a coordinator: the cluster has named it.
 
 
 def describe(
@@ -103,3 +111,88 @@ def open_data(
       )
     splits.append(store)
   return splits[0], splits[1]
+
+
+def joined(training: Training) -> Training:
+  """Options that name this process, where the cluster is to say so.
+
+  Raises:
+    InputError: no cluster that JAX knows has started this process.
+  """
+  if training.distributed != 'auto':
+    return training
+  if training.num_processes > 1 or training.coordinator is not None:
+    raise core.InputError(
+      '--distributed=auto: expected no --coordinator and no --num_processes, '
+      'which the cluster says'
+    )
+  compute.fix_threads(training.threads)  # Before JAX starts.
+  try:
+    if not jax.distributed.is_initialized():
+      jax.distributed.initialize()
+  # JAX's, of what it could not find out, or as it computes already.
+  except (ValueError, RuntimeError) as error:
+    raise core.InputError(
+      '--distributed=auto: expected a process that SLURM, Open MPI, Kubernetes '
+      f'or a TPU pod has started; {error}'
+    ) from error
+  return dataclasses.replace(
+    training,
+    distributed='',
+    coordinator=_JOINED,
+    num_processes=jax.process_count(),
+    process_id=jax.process_index(),
+  )
+
+
+def opened(
+  out: pathlib.Path, world: core.World, training: Training
+) -> tuple[stores.Store, stores.Store]:
+  """The verified data; where one of several processes fails, all do."""
+  share = training.process_id, training.num_processes
+  if training.num_processes == 1:
+    return open_data(out, world, training.data)
+  compute.fix_threads(training.threads)
+  start_jax(training)
+  failure = data = None
+  try:
+    data = open_data(out, world, training.data, *share)
+  except core.InputError as error:
+    failure = error
+  failed = multihost_utils.process_allgather(np.array(failure is not None))
+  if failure is not None:
+    raise failure
+  if failed.any():
+    raise core.InputError(
+      f'process {int(failed.argmax())} of {len(failed)} could not read the data'
+    )
+  assert data is not None  # Nothing has failed.
+  return data
+
+
+def check_processes(training: Training) -> None:
+  """Raises InputError for a process that is none of those of the run."""
+  if training.process_id >= training.num_processes:
+    raise core.InputError(
+      f'--process_id={training.process_id} of '
+      f'--num_processes={training.num_processes}: expected 0 to '
+      f'{training.num_processes - 1}'
+    )
+  if training.coordinator == _JOINED:
+    return
+  place = re.fullmatch(r'\S+:(\d{1,5})', training.coordinator or '')
+  distributed = training.num_processes > 1 or training.coordinator is not None
+  if distributed and not (place and 0 < int(place[1]) < 1 << 16):
+    raise core.InputError(
+      f'--coordinator={training.coordinator}: expected host:port of process 0 '
+      f'of the {training.num_processes}'
+    )
+
+
+def start_jax(training: Training) -> None:
+  """Prepares JAX, and joins the other processes of the run."""
+  compute.prepare_jax()
+  if training.num_processes > 1 and not jax.distributed.is_initialized():
+    jax.distributed.initialize(
+      training.coordinator, training.num_processes, training.process_id
+    )

@@ -19,7 +19,6 @@ import hashlib
 import itertools
 import os
 import pathlib
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,8 +46,6 @@ Training = config.Training
 LossError = run_log.LossError
 AHEAD = 2  # Batches under way beyond the one that is asked for.
 MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
-_JOINED = 'joined'  # For a coordinator: the cluster has named it.
-CHUNK = 256  # Held-out rows that a fitted model is asked about at a time.
 
 
 def _updating(
@@ -346,8 +343,8 @@ def train(
     Stopped: a signal came (see `stopping`); what is done is saved.
   """
   start = time.perf_counter()
-  training = joined(training)
-  _check_processes(training)
+  training = config.joined(training)
+  config.check_processes(training)
   world = registry.resolve('world', world)
   model = registry.resolve('model', model)
   with contextlib.ExitStack() as stack:
@@ -363,7 +360,7 @@ def _train(
   training: Training,
   start: float,
 ) -> dict[str, Any]:
-  data = _opened(out, world, training)
+  data = config.opened(out, world, training)
   run = config.describe(training, world, model, data)
   # Before JAX starts: the size of XLA's pool changes the order of sums, and so
   # the bits of a run.
@@ -398,7 +395,7 @@ def _train(
       )
     # All that can be refused without JAX was refused above: its start takes
     # seconds.
-    _start_jax(training)
+    config.start_jax(training)
     trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)
   else:
@@ -432,89 +429,6 @@ def _claimed(
       f'batch={trainer.training.batch} sequences of up to {trainer.max_len} '
       f'tokens have no room; expected fewer ({first})'
     ) from error
-
-
-def joined(training: Training) -> Training:
-  """Options that name this process, where the cluster is to say so.
-
-  Raises:
-    InputError: no cluster that JAX knows has started this process.
-  """
-  if training.distributed != 'auto':
-    return training
-  if training.num_processes > 1 or training.coordinator is not None:
-    raise core.InputError(
-      '--distributed=auto: expected no --coordinator and no --num_processes, '
-      'which the cluster says'
-    )
-  compute.fix_threads(training.threads)  # Before JAX starts.
-  try:
-    if not jax.distributed.is_initialized():
-      jax.distributed.initialize()
-  # JAX's, of what it could not find out, or as it computes already.
-  except (ValueError, RuntimeError) as error:
-    raise core.InputError(
-      '--distributed=auto: expected a process that SLURM, Open MPI, Kubernetes '
-      f'or a TPU pod has started; {error}'
-    ) from error
-  return dataclasses.replace(
-    training,
-    distributed='',
-    coordinator=_JOINED,
-    num_processes=jax.process_count(),
-    process_id=jax.process_index(),
-  )
-
-
-def _opened(
-  out: pathlib.Path, world: core.World, training: Training
-) -> tuple[stores.Store, stores.Store]:
-  """The verified data; where one of several processes fails, all do."""
-  share = training.process_id, training.num_processes
-  if training.num_processes == 1:
-    return config.open_data(out, world, training.data)
-  compute.fix_threads(training.threads)
-  _start_jax(training)
-  failure = data = None
-  try:
-    data = config.open_data(out, world, training.data, *share)
-  except core.InputError as error:
-    failure = error
-  failed = multihost_utils.process_allgather(np.array(failure is not None))
-  if failure is not None:
-    raise failure
-  if failed.any():
-    raise core.InputError(
-      f'process {int(failed.argmax())} of {len(failed)} could not read the data'
-    )
-  assert data is not None  # Nothing has failed.
-  return data
-
-
-def _check_processes(training: Training) -> None:
-  if training.process_id >= training.num_processes:
-    raise core.InputError(
-      f'--process_id={training.process_id} of '
-      f'--num_processes={training.num_processes}: expected 0 to '
-      f'{training.num_processes - 1}'
-    )
-  if training.coordinator == _JOINED:
-    return
-  place = re.fullmatch(r'\S+:(\d{1,5})', training.coordinator or '')
-  distributed = training.num_processes > 1 or training.coordinator is not None
-  if distributed and not (place and 0 < int(place[1]) < 1 << 16):
-    raise core.InputError(
-      f'--coordinator={training.coordinator}: expected host:port of process 0 '
-      f'of the {training.num_processes}'
-    )
-
-
-def _start_jax(training: Training) -> None:
-  compute.prepare_jax()
-  if training.num_processes > 1 and not jax.distributed.is_initialized():
-    jax.distributed.initialize(
-      training.coordinator, training.num_processes, training.process_id
-    )
 
 
 def _stops_between_steps() -> contextlib.AbstractContextManager[None]:
@@ -580,7 +494,11 @@ class Steps:
 
 
 class Trainer(Steps):
-  """The loop over the steps of a run, on the devices of this process."""
+  """The loop over the steps of a run, on the devices of this process.
+
+  Attributes:
+    clock: where the time goes.
+  """
 
   def __init__(
     self,
@@ -591,6 +509,8 @@ class Trainer(Steps):
   ) -> None:
     mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
     super().__init__(training, world, model, mesh)
+    self.clock = run_log.PhaseTimer(time.perf_counter())
+    self._compiled: set[tuple[str, tuple[int, ...]]] = set()
     self.prompt_len, self.heldout = world.prompt_len, data[1]
     self.batches = batches_lib.Batches(
       data[0],
@@ -627,8 +547,10 @@ class Trainer(Steps):
     try:
       state, record = self.begin(checkpoints)
       log = run_log.RunLog(
-        self.training, out, record, blame, start, self.objective
+        *(self.training, out, record, blame, start, self.objective),
+        self.shape.num_params,
       )
+      self.clock = log.clock
       with batches, log:
         self._steps(state, checkpoints, batches, log)
         return {'parameters': self.shape.num_params, **log.summary()}
@@ -664,8 +586,10 @@ class Trainer(Steps):
   ) -> None:
     training, first = self.training, log.step
     with contextlib.ExitStack() as stack:
-      for step, batch in batches.run(first):
-        state, report = self.train_step(state, np.int32(step), *batch)
+      self.clock.turn('host')
+      for step, batch in self.clock.waiting(batches.run(first)):
+        with self._compiling('step', batch):
+          state, report = self.train_step(state, np.int32(step), *batch)
         if step == first:  # Compiled; from now on there is something to lose.
           stack.enter_context(_stops_between_steps())
         # Not read yet: the device computes while the next batch is placed.
@@ -683,7 +607,8 @@ class Trainer(Steps):
           # training goes on from its parameters, and it could not be had again.
           better = evaluate and log.evaluated(self.evaluate(state.params))
           if save or better:
-            checkpoints.save(done, state, log.record)
+            with self.clock.at('checkpoints'):
+              checkpoints.save(done, state, log.record)
         if stop:
           checkpoints.wait()
           raise stopping.Stopped(stopping.requested() or stopping.Exit.STOPPED)
@@ -697,9 +622,22 @@ class Trainer(Steps):
       *(self.heldout, self.training.batch, self.max_len),
       *(self.training.eval_num, self.parts, self.of),
     ):
-      batch = place_batch(self.mesh, *rows, self.objective.world)
-      total += np.asarray(self.eval_step(params, *batch), np.float64)
+      with self.clock.at('evaluation'):
+        batch = place_batch(self.mesh, *rows, self.objective.world)
+        with self._compiling('evaluation', batch):
+          sums = self.eval_step(params, *batch)
+        total += np.asarray(sums, np.float64)
     return total
+
+  def _compiling(
+    self, program: str, batch: tuple[jax.Array, ...]
+  ) -> contextlib.AbstractContextManager[None]:
+    """Has the clock count what a program's first call of a shape takes."""
+    key = program, batch[0].shape
+    if key in self._compiled:
+      return contextlib.nullcontext()
+    self._compiled.add(key)
+    return self.clock.at('compiling')
 
 
 def _fit(
@@ -719,7 +657,7 @@ def _fit(
   # Of each sequence all tokens but the first are predicted.
   tokens = int(data[0].manifest['tokens']) - len(data[0])
   seconds = time.perf_counter() - start
-  heldout = run_log.means(_fitted_sums(predictor, world, data[1]))
+  heldout = run_log.means(loss_lib.fitted_sums(predictor, world, data[1]))
   log = run_log.Writer(out, -1)
   log.write(0, **{f'heldout_{key}': x for key, x in heldout.items()})
   log.close()
@@ -741,23 +679,3 @@ def _fit(
 def _finite(value: float) -> float | None:
   """JSON has no infinity, which a token never seen may cost."""
   return value if np.isfinite(value) else None
-
-
-def _fitted_sums(
-  predictor: core.Predictor, world: core.World, store: stores.Store
-) -> np.ndarray:
-  """[4] float64 held-out sums, see `loss.SUMS`."""
-  total = np.zeros(4)
-  for rows in store.chunks(CHUNK):
-    # [R, L - 1, V]: entry t is of the token at t + 1.
-    log_probs = predictor.log_probs(rows.tokens[:, :-1], rows.lengths - 1)
-    target = rows.tokens[:, 1:]
-    loss = -np.take_along_axis(log_probs, target[..., None], -1)[..., 0]
-    place = np.arange(1, rows.tokens.shape[1])
-    real = place < rows.lengths[:, None]
-    # `place` is the target's position: 1 to L - 1.
-    for k, mask in enumerate((real, real & (place >= world.prompt_len))):
-      # See SUMS: of all real tokens, then of those after the prompt.
-      total[2 * k] += loss[mask].sum(dtype=np.float64)
-      total[2 * k + 1] += mask.sum()
-  return total

@@ -22,12 +22,14 @@ import numpy as np
 import optax
 
 from wm import core
+from wm.data import store as stores
 from wm.models.nn import layers, network
 from wm.options.training import Training
 
 # What an evaluation reports first, in this order; and what a step reports.
 SUMS = ('loss', 'tokens', 'loss_moves', 'tokens_moves')
 STEP = (*SUMS, 'grad_norm', 'lr')
+CHUNK = 256  # Held-out rows that a fitted model is asked about at a time.
 
 
 class TokenLosses(NamedTuple):
@@ -206,3 +208,23 @@ def make(training: Training, world: core.World) -> Objective:
   """The objective of a run; raises InputError where the world has none such."""
   kind = StateLoss if training.objective == 'state' else NextTokenLoss
   return kind(world, training.loss)
+
+
+def fitted_sums(
+  predictor: core.Predictor, world: core.World, store: stores.Store
+) -> np.ndarray:
+  """Held-out sums [4] of a fitted model, float64, see `SUMS`."""
+  total = np.zeros(4)
+  for rows in store.chunks(CHUNK):
+    # [R, L - 1, V]: entry t is of the token at t + 1.
+    log_probs = predictor.log_probs(rows.tokens[:, :-1], rows.lengths - 1)
+    target = rows.tokens[:, 1:]
+    loss = -np.take_along_axis(log_probs, target[..., None], -1)[..., 0]
+    place = np.arange(1, rows.tokens.shape[1])
+    real = place < rows.lengths[:, None]
+    # `place` is the target's position: 1 to L - 1.
+    for k, mask in enumerate((real, real & (place >= world.prompt_len))):
+      # See SUMS: of all real tokens, then of those after the prompt.
+      total[2 * k] += loss[mask].sum(dtype=np.float64)
+      total[2 * k + 1] += mask.sum()
+  return total

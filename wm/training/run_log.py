@@ -6,16 +6,19 @@ killed and resumed writes the same bytes as an unbroken one.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import math
 import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from wm.core import inputs
@@ -26,6 +29,30 @@ from wm.training import loss as loss_lib
 FLUSH = 30  # Seconds between flushes of what TensorBoard reads.
 # Steps up to the best checkpoint whose training loss is averaged.
 WINDOW = 200
+# What the time of a start goes into. Of a step, `host` is what Python does and
+# `device` what it waits for the devices: they compute while it does other work.
+PHASES = {
+  'other': 'other',
+  'compiling': 'compiling',
+  'data': 'waiting for data',
+  'host': 'steps, on the host',
+  'device': 'steps, waiting for the device',
+  'evaluation': 'evaluation',
+  'checkpoints': 'checkpoints',
+}
+# FLOP/s of dense products in bfloat16 that the makers name, by the kind that
+# JAX tells.
+PEAKS = {
+  'NVIDIA A100-SXM4-40GB': 312e12,
+  'NVIDIA A100-SXM4-80GB': 312e12,
+  'NVIDIA H100 80GB HBM3': 989e12,
+  'TPU v4': 275e12,
+  'TPU v5 lite': 197e12,
+  'TPU v5': 459e12,
+  'TPU v6 lite': 918e12,
+}
+SIDE = 512  # Of the matrices by which other devices are timed.
+T = TypeVar('T')
 
 
 class LossError(exit_codes.Failed):
@@ -195,6 +222,85 @@ def means(sums: Any) -> dict[str, float]:
   }
 
 
+@functools.cache
+def peak_flops() -> float:
+  """FLOP/s of all devices of the run, in products of matrices.
+
+  As the makers name it, see PEAKS; else measured on one in float32, as on a
+  CPU, whose cores several devices of a process share.
+  """
+  device = jax.local_devices()[0]
+  if device.device_kind in PEAKS:
+    return PEAKS[device.device_kind] * jax.device_count()
+  matrix = jax.device_put(np.ones((SIDE, SIDE), np.float32), device)
+  times = []
+  for _ in range(8):  # The first one compiles.
+    start = time.perf_counter()
+    jnp.dot(matrix, matrix).block_until_ready()
+    times.append(time.perf_counter() - start)
+  cpu = device.platform == 'cpu'
+  num = jax.process_count() if cpu else jax.device_count()
+  return 2 * SIDE**3 / min(times) * num
+
+
+def memory() -> float:
+  """Most bytes that a device held so far; of a CPU, that this process did.
+
+  NaN where the system does not say.
+  """
+  if stats := jax.local_devices()[0].memory_stats():
+    return float(stats['peak_bytes_in_use'])
+  try:
+    import resource
+  except ImportError:  # Not a Unix.
+    return math.nan
+  unit = 1 if sys.platform == 'darwin' else 1024
+  return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+
+
+class PhaseTimer:
+  """Seconds of a start by what they go into.
+
+  Attributes:
+    seconds: of each of PHASES, up to the last change from one to another.
+  """
+
+  def __init__(self, start: float) -> None:
+    """start: reading of `time.perf_counter` from which it counts."""
+    self.seconds = dict.fromkeys(PHASES, 0.0)
+    self._phase, self._since = 'other', start
+
+  def turn(self, phase: str) -> str:
+    """From now on the time goes into a phase; returns the one before."""
+    now = time.perf_counter()
+    self.seconds[self._phase] += now - self._since
+    before, self._phase, self._since = self._phase, phase, now
+    return before
+
+  @contextlib.contextmanager
+  def at(self, phase: str) -> Iterator[None]:
+    """A context whose time goes into a phase, and not into that around it."""
+    before = self.turn(phase)
+    try:
+      yield
+    finally:
+      self.turn(before)
+
+  def waiting(self, batches: Iterable[T]) -> Iterator[T]:
+    """Yields what comes; the time until it does goes into `data`."""
+    following, ended = iter(batches), object()
+    while True:
+      with self.at('data'):
+        batch: Any = next(following, ended)
+      if batch is ended:
+        return
+      yield batch
+
+  def steps(self) -> float:
+    """Seconds of steps so far, without what compiles."""
+    return sum(self.seconds[phase] for phase in ('data', 'host', 'device'))
+
+
 class RunLog:
   """Follows a run one step behind the devices; a context.
 
@@ -212,8 +318,14 @@ class RunLog:
     blame: Callable[[int], str],
     start: float,
     aim: loss_lib.Objective,
+    size: int = 0,
   ) -> None:
-    """aim: what is trained; says what is evaluated besides `loss.SUMS`."""
+    """Begins at a record.
+
+    start: reading of the clock at which this start began.
+    aim: what is trained; says what is evaluated besides `loss.SUMS`.
+    size: parameters, of which each takes 6 FLOPs a token.
+    """
     # Checkpoints of earlier versions lack the fields that came later.
     self.record = {key: record.get(key, x) for key, x in fresh().items()}
     self.blame = blame
@@ -222,6 +334,10 @@ class RunLog:
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
     self._writer = self._shown = None
+    self.clock, self._flops = PhaseTimer(start), 6 * size
+    self._peak = peak_flops()  # Timed before the devices have work to do.
+    # Steps, tokens and seconds by phase at the last line, and at the start.
+    self._last = self._first = self._counts()
     # Of several hosts one writes: all have the same report.
     if training.process_id == 0:
       self._writer = Writer(out, self.step)
@@ -247,7 +363,9 @@ class RunLog:
     """
     pending, self._pending = self._pending, report
     if pending is not None:
-      self._note(np.asarray(pending).astype(float).tolist())
+      with self.clock.at('device'):
+        values = np.asarray(pending)
+      self._note(values.astype(float).tolist())
 
   def settle(self) -> None:
     """Waits for the step under way; raises LossError if it went wrong."""
@@ -303,7 +421,48 @@ class RunLog:
         **({'skipped': self.record['skipped']} if self._skips else {}),
       )
       # Depends on the clock, so it is not for metrics.jsonl.
-      self._writer.chart(self.step, tokens_per_s=self.rate)
+      before, self._last = self._last, self._counts()
+      self._writer.chart(self.step, **self._speed(before))
+
+  def _counts(self) -> dict[str, float]:
+    counts = {'step': self.step, 'tokens': self.record['tokens']}
+    return {**counts, **self.clock.seconds, 'steps': self.clock.steps()}
+
+  def _speed(self, before: dict[str, float]) -> dict[str, float]:
+    """Rates since `before`, of what this process does; times a step in ms.
+
+    mfu: model FLOPs utilisation, 6 FLOPs a parameter and real token against
+      `peak_flops`; without attention, and not of what is computed again.
+    """
+    counts = self._counts()
+    new = {key: value - before[key] for key, value in counts.items()}
+    steps, seconds = max(new['step'], 1), max(new['steps'], 1e-9)
+    rate = new['tokens'] / seconds
+    return {
+      'tokens_per_s': rate,
+      'host_ms': 1e3 * (new['host'] + new['data']) / steps,
+      'device_ms': 1e3 * new['device'] / steps,
+      'memory_mb': memory() / 1e6,
+      'mfu': self._flops * rate / self._peak,
+    }
+
+  def spent(self) -> str:
+    """Where the time of this start went, and how fast its steps were."""
+    self.clock.turn('other')
+    seconds = self.clock.seconds
+    total = sum(seconds.values())
+    shares = ', '.join(
+      f'{100 * seconds[phase] / total:.0f} % {words}'
+      for phase, words in PHASES.items()
+      if seconds[phase] >= 0.005 * total
+    )
+    speed = self._speed(self._first)
+    return (
+      f'{total:.1f} s: {shares}; a step took {speed["host_ms"]:.1f} ms of the '
+      f'host and {speed["device_ms"]:.1f} ms of waiting for the device; '
+      f'{speed["tokens_per_s"]:,.0f} tokens/s, {100 * speed["mfu"]:.0f} % of '
+      f'{self._peak / 1e9:,.0f} GFLOP/s; {speed["memory_mb"]:,.0f} MB at most'
+    )
 
   def evaluated(self, sums: np.ndarray) -> bool:
     """Notes held-out sums, see `loss.Objective.evaluation`.
@@ -361,3 +520,5 @@ class RunLog:
     for open_ in (self._shown, self._writer):
       if open_:
         open_.close()
+    if self._shown and self._first_step_s is not None and error[0] is None:
+      progress.say(f'train: {self.spent()}')
