@@ -61,6 +61,11 @@ setuptools.setup(
   ],
   extras_require={
     'automata': ['automata-lib>=9.2', 'pydot>=4.0'],
+    'cloud': [
+      'universal_pathlib>=0.3',
+      's3fs>=2025.3',
+      'gcsfs>=2025.3',
+    ],
     'explore': ['starlette>=0.46', 'uvicorn>=0.34'],
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'language': [
@@ -115,6 +120,11 @@ setuptools.setup(
       'uvicorn>=0.34',
       'httpx2>=2.16',
       'playwright>=1.50',
+      'universal_pathlib>=0.3',
+      's3fs>=2025.3',
+      'moto[s3]>=5.1',
+      'flask>=3.1',
+      'flask-cors>=6.0',
     ],
   },
 )

@@ -88,7 +88,7 @@ def values(cls: type[T]) -> T:
 # Every binary.
 flags.DEFINE_string('world', None, "World, e.g. 'maps()'; see launch/list.py.")
 flags.DEFINE_string('model', None, "Model, e.g. 'transformer(layers=2)'.")
-flags.DEFINE_string('out', None, 'Output folder.')
+flags.DEFINE_string('out', None, 'Output folder, or s3://BUCKET/FOLDER.')
 flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
 flags.DEFINE_multi_string(
   'trust',

@@ -43,9 +43,7 @@ def main() -> None:
   }
   wm.score(**given, log=print)
   if FLAGS.power:
-    from wm.library import calls
-
-    calls.write_power(FLAGS.out, wm.power(FLAGS.out, FLAGS.power, log=print))
+    wm.power(FLAGS.out, FLAGS.power, out=FLAGS.out, log=print)
 
 
 if __name__ == '__main__':

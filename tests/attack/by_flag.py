@@ -159,6 +159,20 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   },
 }
 OUTS = ('', ' ', 'm.osm', 'm.osm/inner', 'x' * 300, 'a\0b', 'pipe', 'round')
+# Of file systems that are unknown, or lack a package; and no folder at all.
+URLS = (
+  *('nope://a/b', 's3://', 'file:///m.osm', 'memory://a/../b', 'abfs://a/b'),
+  'memory://gone/run',
+)
+URL_FLAGS = {
+  'out': 'sample',
+  'pgn': 'ingest',
+  'run': 'explore',
+  'runs': 'list',
+  'data': 'train',
+  'start': 'train',
+  'row': 'study',
+}
 FILES: tuple[Action, ...] = (
   put('m.osm', 'no map'),
   put('w.pt', 'no weights'),
@@ -204,6 +218,15 @@ def flags() -> Iterator[Case]:
         yield from _wrong(binary, kind, taken)
       elif good_value == 'new':
         yield from _wrong(binary, kind, OUTS)
+
+
+def urls() -> Iterator[Case]:
+  """Folders and files that no file system has."""
+  for flag, binary in URL_FLAGS.items():
+    for url in URLS[: 5 if flag == 'out' else 6]:
+      value = f'a: {url}' if flag == 'row' else url
+      run = command(binary, **{flag: value})
+      yield Case('flags', f'{binary} {flag}={url}', run, FILES)
 
 
 def lines() -> Iterator[Case]:
@@ -262,5 +285,6 @@ def all() -> Iterator[Case]:
   """Every case of this file."""
   yield from flags()
   yield from maps()
+  yield from urls()
   yield from lines()
   yield from flagfiles()

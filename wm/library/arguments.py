@@ -2,13 +2,17 @@
 
 `wm.NAME` is a call so checked: an argument of another type, or outside of the
 limits of the option that it is called as, is bad input and one line. Calls of
-one module by another are not checked.
+one module by another are not checked. URLs of folders and files become their
+mirrors (`wm.runtime.remote`), and what a call has written there is published.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import os
+import re
 import typing
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -22,9 +26,23 @@ from wm.options.calls import RouteSource, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.runtime import files
+from wm.runtime import files, remote
 
 F = TypeVar('F', bound=Callable[..., Any])
+# In the text of what is a URL or a path of a mirror.
+_REMOTE = re.compile(rf':/|{remote.MIRRORS}')
+_ROW = re.compile(r'(\s*\w+\s*:\s*)(\w+://\S+)(.*)', re.S)  # 'NAME: URL ...'.
+# Call -> folders of a run whose files it does not read.
+_SKIPPED = {
+  **dict.fromkeys(
+    ('compare', 'findings', 'power', 'report', 'rows', 'runs'),
+    ('data', 'checkpoints', 'tensorboard'),
+  ),
+  **dict.fromkeys(
+    ('explore', 'film', 'load_predictor', 'reconstruct', 'score'),
+    ('data', 'tensorboard'),
+  ),
+}
 _MANY = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
@@ -45,18 +63,72 @@ def checked(call: F) -> F:
       available = inputs.suggest(name, signature.parameters)
       refuse(f'{call.__name__} takes no {name!r}', f'; {available}')
     try:
-      arguments = signature.bind(*args, **keywords).arguments
+      bound = signature.bind(*args, **keywords)
     except TypeError as error:
       needed = [
         p for p in signature.parameters.values() if p.default is p.empty
       ]
       names = ', '.join(p.name for p in needed if p.kind not in _MANY)
       refuse(f'{call.__name__}: {error}', f'; it needs {names}')
-    for name, value in arguments.items():
+    bound.arguments = {k: _plain(x) for k, x in bound.arguments.items()}
+    for name, value in bound.arguments.items():
       _check(call.__name__, signature.parameters[name], value, hints.get(name))
-    return call(*args, **keywords)
+    if _REMOTE.search(' '.join(map(_text, bound.arguments.values()))):
+      return _with_mirrors(call, bound)
+    return call(*bound.args, **bound.kwargs)
 
   return typing.cast(F, listed)
+
+
+def _plain(value: Any) -> Any:
+  """A UPath as the text of its URL; anything else as it is."""
+  return str(value) if type(value).__module__[:5] == 'upath' else value
+
+
+def _text(value: Any) -> str:
+  """Text of what may be or hold a path; '' of anything else."""
+  if isinstance(value, list | tuple):
+    return ' '.join(map(_text, value))
+  if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    return ' '.join(_text(x) for x in vars(value).values())
+  return str(value) if isinstance(value, str | os.PathLike) else ''
+
+
+def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
+  """Calls with mirrors for URLs, and publishes what was written to them."""
+  skip = _SKIPPED.get(call.__name__, ())
+  arguments = {k: _mirrored(x, skip) for k, x in bound.arguments.items()}
+  if log := arguments.get('log'):
+    arguments['log'] = lambda line: log(remote.shown(line))
+  bound.arguments = arguments
+  try:
+    result = call(*bound.args, **bound.kwargs)
+  except core.InputError as error:
+    error.args = tuple(remote.shown(str(x)) for x in error.args)
+    raise
+  for name in ('out', 'results'):
+    if (place := arguments.get(name)) and remote.url_of(place):
+      remote.publish(place)
+  return result
+
+
+def _mirrored(value: Any, skip: tuple[str, ...]) -> Any:
+  """An argument with mirrors in place of URLs."""
+  if isinstance(value, list | tuple):
+    return type(value)(_mirrored(x, skip) for x in value)
+  if remote.is_url(value):
+    return remote.local(value, skip)
+  if isinstance(value, str) and (row := _ROW.fullmatch(value)):
+    return f'{row[1]}{remote.local(row[2], skip)}{row[3]}'
+  if isinstance(value, str | os.PathLike) and remote.url_of(value):
+    remote.local(value, skip)  # What a call before has given back.
+  elif isinstance(value, Sampling | Training | RouteSource | Scoring):
+    changed = {k: _mirrored(x, ()) for k, x in vars(value).items()}
+    changed = {
+      k: str(x) for k, x in changed.items() if isinstance(x, os.PathLike)
+    }
+    return dataclasses.replace(value, **changed) if changed else value
+  return value
 
 
 def _check(

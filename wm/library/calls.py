@@ -404,6 +404,7 @@ def power(
   difference: float,
   *,
   power: float = comparisons.POWER,
+  out: Path | None = None,
   log: Log = silent,
 ) -> list[dict[str, Any]]:
   """Trials and seeds of each of two models that tell them apart by so much.
@@ -414,6 +415,7 @@ def power(
     pilot: folder that `score` wrote, or one for each training seed.
     difference: in units of the quantity, such as 0.05 of a share.
     power: chance that the difference is shown.
+    out: folder for power.json.
     log: gets a line for each quantity.
 
   Returns:
@@ -441,12 +443,9 @@ def power(
     }
     entries.append(entry)
     log(_line(entry))
+  if out is not None:
+    files.write_json(pathlib.Path(out) / POWER_FILE, entries)
   return entries
-
-
-def write_power(folder: Path, entries: Sequence[dict[str, Any]]) -> None:
-  """Writes what `power` gave to FOLDER/power.json."""
-  files.write_json(pathlib.Path(folder) / POWER_FILE, list(entries))
 
 
 def _headline(folder: pathlib.Path) -> dict[tuple[str, str], core.Scores]:

@@ -19,7 +19,7 @@ from wm.evaluation import comparisons, results
 from wm.language import logs
 from wm.options.calls import Amount, Path
 from wm.reporting import charts, collect, model_comparison, tables, write
-from wm.runtime import files
+from wm.runtime import files, remote
 
 if TYPE_CHECKING:
   from wm.reporting.verdicts import Judged
@@ -540,6 +540,8 @@ def _run_row(root: pathlib.Path, place: pathlib.Path) -> dict[str, Any]:
     'age': max(time.time() - newest, 0.0) / DAY,
     'size': sum(path.stat().st_size for path in inside),
   }
+  if remote.MIRRORS in place.parts:  # Not all of it was fetched.
+    row['size'] = remote.at(place).size()
   try:
     trained = _json(place / 'train.json')
     about = _json(place / 'train.run.json') or _json(place / 'sample.run.json')

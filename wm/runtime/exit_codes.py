@@ -13,7 +13,7 @@ from absl import logging
 
 from wm import core
 from wm.core import plugins
-from wm.runtime import stopping
+from wm.runtime import remote, stopping
 from wm.runtime.stopping import Exit, Stopped
 
 _LONGEST = 800  # Characters of an error's line.
@@ -33,7 +33,7 @@ class Failed(RuntimeError):
 
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
   """Ends the process with an error of one line, cut where it is very long."""
-  line = plugins.shortened(' '.join(message.split()), _LONGEST)
+  line = plugins.shortened(' '.join(remote.shown(message).split()), _LONGEST)
   print('error:', line, file=sys.stderr)
   sys.exit(code)
 

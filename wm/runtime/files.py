@@ -32,7 +32,7 @@ import numpy as np
 
 from wm import core
 from wm.core import inputs
-from wm.runtime import progress, stopping
+from wm.runtime import progress, remote, stopping
 
 try:
   import fcntl
@@ -151,19 +151,9 @@ def _sweep(path: Path) -> None:
   for left in path.parent.glob(f'.{glob.escape(path.name)}.*.tmp'):
     *host, number = left.name[len(path.name) + 2 : -len('.tmp')].split('.')
     local = not host or '.'.join(host) == socket.gethostname()
-    if local and number.isdigit() and not _lives(int(number)):
+    if local and number.isdigit() and not remote.lives(int(number)):
       with contextlib.suppress(OSError):
         _remove(left)
-
-
-def _lives(process: int) -> bool:
-  try:
-    os.kill(process, 0)
-  except (ProcessLookupError, OverflowError):
-    return False
-  except PermissionError:  # Somebody else's.
-    pass
-  return True
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -363,8 +353,7 @@ if hasattr(os, 'register_at_fork'):
   os.register_at_fork(after_in_child=_in_child)
 
 
-class Held(core.InputError):
-  """Another process works on that stage of the folder."""
+Held = remote.Held
 
 
 @contextlib.contextmanager
@@ -397,8 +386,14 @@ def stage_lock(
       )
     time.sleep(_POLL)
     held = _acquire(path)
+  mirrored: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+  if remote.MIRRORS in path.absolute().parts:
+    mirrored = remote.leased(
+      path.parent, f'{stage}{part and "-"}{part}', path, wait
+    )
   try:
-    yield
+    with mirrored:
+      yield
   finally:
     _release(path, held)
     for place in reversed(created):
@@ -531,23 +526,9 @@ def stages_at_work(folder: str | Path) -> list[str]:
   for path in sorted(Path(folder).glob('.?*.lock')):
     number, host = _written(path)
     is_local = host == socket.gethostname() and number.isdigit()
-    if _lives(int(number)) if is_local else _is_locked(path):
+    if remote.lives(int(number)) if is_local else remote.is_locked(path):
       stages.append(path.name[1 : -len('.lock')].partition('-')[0])
   return list(dict.fromkeys(stages))
-
-
-def _is_locked(path: Path) -> bool:
-  """Has another process locked a file, perhaps on another machine?"""
-  if fcntl is None:
-    return True
-  try:
-    with open(path, encoding='utf-8') as file:
-      fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-  except BlockingIOError:
-    return True
-  except OSError:  # It has just been given back, or nothing can be locked.
-    pass
-  return False
 
 
 _STORE: contextvars.ContextVar[tuple[Path, str] | None] = (

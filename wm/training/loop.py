@@ -36,7 +36,7 @@ from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models.nn import network
-from wm.runtime import compute, files, progress, stopping
+from wm.runtime import compute, files, progress, remote, stopping
 from wm.training import checkpoints as checkpoints_lib
 from wm.training import config, run_log
 from wm.training import loss as loss_lib
@@ -344,6 +344,11 @@ def train(
   """
   start = time.perf_counter()
   training = config.joined(training)
+  if training.num_processes > 1 and remote.MIRRORS in str(out):
+    raise core.InputError(
+      f'{remote.url_of(out)}: several processes train in one folder; expected '
+      'an --out that all hosts share, and no URL'
+    )
   config.check_processes(training)
   world = registry.resolve('world', world)
   model = registry.resolve('model', model)

@@ -1,0 +1,578 @@
+"""Folders behind URLs: mirrors, what is published, leases, and faults."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+
+import jax
+import numpy as np
+import pytest
+
+from tests.runtime import s3
+from wm import core
+from wm.core import registry
+from wm.data import sampling
+from wm.data import store as stores
+from wm.options.sampling import Sampling
+from wm.runtime import files, remote
+
+upath = pytest.importorskip('upath')
+URL = 'memory://shelf/runs/a'
+WORLD = 'maps(rows=4, columns=4)'
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path, monkeypatch):
+  """Makes this process one of another machine, by number."""
+
+  def become(number: int) -> None:
+    place = tmp_path / f'machine{number}' / remote.MIRRORS
+    monkeypatch.setattr(remote, 'root', lambda: place)
+    monkeypatch.setattr(remote, '_machine', lambda: str(number))
+    remote._opened.cache_clear()
+
+  monkeypatch.setenv(remote._HOLDS, '')
+  monkeypatch.setattr(remote, 'EVERY', 0.05)
+  monkeypatch.setattr(remote, 'LIFE', 0.2)
+  become(0)
+  yield become
+  memory = upath.UPath('memory://').fs
+  memory.store.clear()
+  memory.pseudo_dirs[:] = ['']
+  remote._opened.cache_clear()
+
+
+def put(place: pathlib.Path, **contents: str) -> None:
+  for name, text in contents.items():
+    path = place / name.replace('__', '/').replace('_', '.')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def texts(place: pathlib.Path) -> dict[str, str]:
+  return {
+    str(path.relative_to(place)): path.read_text()
+    for path in sorted(place.rglob('*'))
+    if path.is_file()
+  }
+
+
+def there() -> dict[str, bytes]:
+  fs, base = remote.at(URL).fs, remote.at(URL).path
+  return {key[len(base) + 1 :]: fs.cat_file(key) for key in fs.find(base)}
+
+
+def test_a_folder_goes_to_another_machine_and_back(machine):
+  place = remote.local(URL)
+  put(place, rows_csv='1', scores_json='{}', deep__er__x_bin='22')
+  remote.publish(place)
+  machine(1)
+  other = remote.local(URL)
+  assert other != place
+  assert texts(other) == texts(place)
+  put(other, rows_csv='changed')
+  (other / 'scores.json').unlink()
+  remote.publish(other)
+  machine(0)
+  put(place, unpublished_txt='x')  # Others have written since: it is dropped.
+  assert texts(remote.local(URL)) == {
+    'rows.csv': 'changed',
+    'deep/er/x.bin': '22',
+  }
+
+
+def test_a_mirror_that_is_ahead_goes_on():
+  place = remote.local(URL)
+  put(place, rows_csv='1')
+  remote.publish(place)
+  put(place, rows_csv='12', more_csv='3')  # Then it is killed.
+  assert texts(remote.local(URL)) == {'rows.csv': '12', 'more.csv': '3'}
+
+
+def test_what_was_cleared_from_the_cache_is_not_removed_elsewhere():
+  place = remote.local(URL)
+  put(place, rows_csv='1', scores_json='{}', data__train__x='9')
+  put(place, data__train__manifest_json='{}')
+  remote.publish(place)
+  for skip, left in (((), 4), (('data',), 4)):
+    for name in ('rows.csv', 'data/train/x'):
+      (place / name).unlink()
+    remote.local(URL, skip)
+    remote.publish(place)
+    assert len(there()) == left
+    remote.local(URL)
+    assert len(texts(place)) == left
+
+
+def test_a_file_is_fetched_by_itself():
+  fs = remote.at(URL).fs
+  fs.pipe_file('/shelf/games.pgn', b'1. e4 e5')
+  assert remote.local('memory://shelf/games.pgn').read_text() == '1. e4 e5'
+  fs.pipe_file('/shelf/games.pgn', b'1. d4 d5 2. c4')
+  assert remote.local('memory://shelf/games.pgn').read_text() == (
+    '1. d4 d5 2. c4'
+  )
+
+
+def test_temporary_files_and_locks_stay_here():
+  place = remote.local(URL)
+  put(place, rows_csv='1')
+  (place / '.train.lock').write_text('')
+  (place / '.rows.csv.host.1.tmp').write_text('')
+  step = place / 'checkpoints' / '7.orbax-checkpoint-tmp'
+  step.mkdir(parents=True)
+  (step / 'params').write_text('half')
+  remote.publish(place)
+  assert [*there()] == ['rows.csv']
+
+
+def test_a_damaged_index_is_made_anew():
+  place = remote.local(URL)
+  put(place, rows_csv='1')
+  remote.publish(place)
+  (remote.root() / 'index.sqlite').write_bytes(b'no table' * 1000)
+  assert texts(remote.local(URL)) == {'rows.csv': '1'}
+
+
+class Broken(RuntimeError):
+  """Of a network that is lost for good."""
+
+
+def lose_after(monkeypatch, calls: int) -> None:
+  """Makes the file system fail for good after so many uploads."""
+  fs, left = remote.at(URL).fs, [calls]
+  for name in ('put_file', 'pipe_file', 'rm_file'):
+    act = getattr(type(fs), name)
+
+    def fail(*args, act=act, **keywords):
+      left[0] -= 1
+      if left[0] < 0:
+        raise Broken('lost')
+      return act(fs, *args, **keywords)
+
+    monkeypatch.setattr(fs, name, fail, raising=False)
+
+
+def test_a_machine_lost_at_any_upload_leaves_a_whole_or_no_store(
+  machine, monkeypatch
+):
+  world = registry.make('world', WORLD)
+  options = Sampling(num=40, num_heldout=10)
+  uploads, whole = 0, False
+  while not whole:
+    upath.UPath('memory://').fs.store.clear()
+    machine(2 * uploads)
+    with monkeypatch.context() as patch:
+      patch.setattr(remote, '_TRIES', 1)
+      place = remote.local(URL)
+      lose_after(patch, uploads)
+      with contextlib.suppress(OSError, core.InputError):
+        sampling.make_dataset(world, place, options)
+        whole = True
+    machine(2 * uploads + 1)
+    place = remote.local(URL)
+    seen = [s for s in ('train', 'heldout') if (place / 'data' / s).exists()]
+    for split in seen:
+      stores.open(place / 'data' / split).verify()
+    made = sampling.make_dataset(world, place, options)  # It goes on.
+    assert made['train']['rows'] == 40
+    uploads += 1
+  assert uploads > 6
+  assert len(seen) == 2
+
+
+def test_records_have_the_bytes_of_before(monkeypatch):
+  """A record that is replaced meanwhile waits for what it describes."""
+  place = remote.local(URL)
+  put(place, shard_bin='1', manifest_json='1 shard')
+  fs, act = remote.at(URL).fs, type(remote.at(URL).fs).put_file
+
+  def write_more(*args, **keywords):
+    put(place, late_bin='2', manifest_json='2 shards')
+    return act(fs, *args, **keywords)
+
+  monkeypatch.setattr(fs, 'put_file', write_more, raising=False)
+  remote.publish(place)
+  assert there() == {'shard.bin': b'1', 'manifest.json': b'1 shard'}
+  remote.publish(place)
+  assert there()['manifest.json'] == b'2 shards'
+
+
+def test_half_an_answer_is_not_read(monkeypatch):
+  remote.at(URL).fs.pipe_file('/shelf/runs/a/rows.csv', b'123456')
+  fs, act, cuts = remote.at(URL).fs, type(remote.at(URL).fs).get_file, [2]
+
+  def cut(key, path, **keywords):
+    act(fs, key, path, **keywords)
+    cuts[0] -= 1
+    if cuts[0] >= 0:
+      pathlib.Path(path).write_bytes(pathlib.Path(path).read_bytes()[:3])
+
+  monkeypatch.setattr(fs, 'get_file', cut, raising=False)
+  assert texts(remote.local(URL)) == {'rows.csv': '123456'}
+  cuts[0] = 99
+  fs.pipe_file('/shelf/runs/a/rows.csv', b'abcdefg')
+  with pytest.raises(core.InputError, match=r'rows\.csv ends early'):
+    remote.local(URL)
+  assert texts(remote.at(URL).mirror) == {'rows.csv': '123456'}
+
+
+def test_a_lock_is_a_lease_and_publishes(machine):
+  place = remote.local(URL)
+  with files.stage_lock(place, 'train'):
+    put(place, metrics_jsonl='1')
+    assert '.train.lease.1' in there()
+    while 'metrics.jsonl' not in there():
+      pass
+  assert [*there()] == ['metrics.jsonl']
+
+
+def test_two_machines_do_not_write_one_stage(machine, monkeypatch):
+  entered, leave = threading.Event(), threading.Event()
+  place = remote.local(URL)
+
+  def hold() -> None:
+    with files.stage_lock(place, 'train'):
+      entered.set()
+      leave.wait(60)
+
+  thread = threading.Thread(target=hold)
+  thread.start()
+  entered.wait(60)
+  remote._ACTIVE.clear()  # It is another process's.
+  os.environ[remote._HOLDS] = ''
+  machine(1)
+  with (
+    pytest.raises(files.Held, match=f"{URL}: another process .* stage 'train'"),
+    files.stage_lock(remote.local(URL), 'train'),
+  ):
+    pass
+  remote._ACTIVE[URL] = None
+  leave.set()
+  thread.join()
+
+
+def test_a_lease_of_the_dead_is_taken_over_and_they_publish_no_more(machine):
+  dead = remote.Lease(remote.at(URL), 'train')
+  dead.acquire(wait=False)  # And it never gives a sign.
+  machine(1)
+  with files.stage_lock(remote.local(URL), 'train'):
+    assert '.train.lease.2' in there()
+    with pytest.raises(files.Held, match='has taken over'):
+      dead.beat()
+  dead.release()
+  assert there() == {}
+
+
+def test_a_killed_process_of_this_machine_is_not_waited_for(monkeypatch):
+  lease = remote.Lease(remote.at(URL), 'train')
+  ended = subprocess.Popen([sys.executable, '-c', ''])
+  ended.wait()
+  lease._sign['process'] = ended.pid
+  lease.acquire(wait=False)
+  monkeypatch.setattr(remote, 'LIFE', 1e9)
+  remote.Lease(remote.at(URL), 'train').acquire(wait=False)
+
+
+def winners(machines: int) -> int:
+  """How many of some threads get a lease at once."""
+  taken, ready = [], threading.Barrier(machines)
+
+  def take() -> None:
+    lease = remote.Lease(remote.at(URL), 'train')
+    ready.wait()
+    try:
+      lease.acquire(wait=False)
+      taken.append(lease)
+    except files.Held:
+      pass
+
+  threads = [threading.Thread(target=take) for _ in range(machines)]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
+  return len(taken)
+
+
+def test_one_of_many_gets_a_lease():
+  for _ in range(10):
+    upath.UPath('memory://').fs.store.clear()
+    assert winners(6) == 1
+
+
+def test_a_reader_leaves_what_a_process_of_this_machine_writes(tmp_path):
+  place = remote.local(URL)
+  put(place, a__metrics_jsonl='1', b__rows_csv='1')
+  remote.publish(place)
+  writer = subprocess.Popen(
+    [
+      *(sys.executable, '-c'),
+      'import fcntl, sys; f = open(sys.argv[1], "w"); '
+      'fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()',
+      str(place / 'a' / '.train.lock'),
+    ],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+  )
+  writer.stdout.readline()
+  put(place, a__metrics_jsonl='12')  # It is ahead of what it has published.
+  fs = remote.at(URL).fs
+  for name in ('a/metrics.jsonl', 'b/rows.csv'):
+    fs.pipe_file(f'/shelf/runs/a/{name}', b'old')
+  assert texts(remote.local(URL) / 'b') == {'rows.csv': 'old'}
+  assert texts(place / 'a')['metrics.jsonl'] == '12'
+  writer.communicate(b'\n')
+
+
+@pytest.mark.parametrize(
+  ('url', 'says'),
+  [
+    ('nope://a/b', "Unsupported filesystem: 'nope'; gs, s3"),
+    ('file:///tmp/x', 'expected a plain path'),
+    ('memory://a/../b', r"a URL has no part '\.\.'"),
+    ('memory://a//b', "a URL has no part ''"),
+    ('abfs://a/b', 'adlfs'),
+  ],
+)
+def test_a_url_that_is_none(url, says):
+  with pytest.raises(core.InputError, match=says):
+    remote.local(url)
+
+
+def test_a_package_that_is_missing(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'upath', None)
+  with pytest.raises(core.InputError, match=r"pip install -e '\.\[cloud\]'"):
+    remote.local(URL)
+
+
+def test_paths_and_urls():
+  assert remote.is_url('s3://a/b')
+  assert remote.is_url(pathlib.Path('s3://a/b'))  # Which has lost a slash.
+  assert remote.is_url(upath.UPath(URL))
+  for path in ('runs/a', '/a', 'a:b', pathlib.Path('a'), 3, 'x://', None):
+    assert not remote.is_url(path)
+  mirror = remote.at(URL).mirror
+  assert remote.url_of(mirror) == URL
+  assert remote.url_of('/tmp/x') is None
+  assert remote.shown(f'no {mirror}/x: it') == f'no {URL}/x: it'
+
+
+@pytest.fixture(scope='module')
+def server(tmp_path_factory):
+  pytest.importorskip('s3fs')
+  pytest.importorskip('moto')
+  with s3.served(tmp_path_factory.mktemp('s3') / 'log') as port:
+    yield port
+
+
+@pytest.fixture
+def fresh(machine, monkeypatch, tmp_path):
+  """Gives this process a port for S3, and an empty cache."""
+  s3fs = pytest.importorskip('s3fs')
+  from fsspec import config
+
+  def use(port: int, number: int = 0) -> None:
+    machine(number)
+    for name, value in s3.environment(port, tmp_path).items():
+      monkeypatch.setenv(name, value)
+    monkeypatch.delenv('XDG_CACHE_HOME')
+    config.set_conf_env(config.conf)
+    remote._opened.cache_clear()
+    s3fs.S3FileSystem.clear_instance_cache()
+
+  yield use
+  config.conf.pop('s3', None)
+
+
+def test_a_real_server(server, fresh):
+  fresh(server)
+  url = f's3://{s3.BUCKET}/real'
+  with files.stage_lock(remote.local(url), 'train'):
+    put(remote.at(url).mirror, rows_csv='1', scores_json='{}')
+    other = remote.Lease(remote.at(url), 'train')
+    with pytest.raises(files.Held):
+      other.acquire(wait=False)
+  fresh(server, 1)
+  assert texts(remote.local(url)) == {'rows.csv': '1', 'scores.json': '{}'}
+
+
+def test_one_of_many_creates_an_object_of_a_real_server(server, fresh):
+  fresh(server)
+  fs, wins = remote.at(f's3://{s3.BUCKET}/x').fs, []
+
+  def create() -> None:
+    try:
+      fs.pipe_file(f'{s3.BUCKET}/lock', b'1', mode='create')
+      wins.append(1)
+    except FileExistsError:
+      pass
+
+  threads = [threading.Thread(target=create) for _ in range(6)]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
+  assert len(wins) == 1
+
+
+def test_a_bucket_that_is_not_there(server, fresh):
+  fresh(server)
+  with (
+    pytest.raises(core.InputError, match='bucket does not exist'),
+    files.stage_lock(remote.local('s3://nowhere/a'), 'train'),
+  ):
+    pass
+
+
+def test_no_credentials(server, fresh, monkeypatch):
+  fresh(server)
+  for name in ('AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'):
+    monkeypatch.delenv(name)
+  monkeypatch.setenv('AWS_EC2_METADATA_DISABLED', 'true')
+  with pytest.raises(core.InputError, match='Unable to locate credentials'):
+    remote.local(f's3://{s3.BUCKET}/a')
+
+
+def test_requests_that_fail_stall_and_return_half(server, fresh, monkeypatch):
+  """Nothing is lost, and nothing half-written read."""
+  dice, url = random.Random(1), f's3://{s3.BUCKET}/faults'
+  contents = {
+    f'{k}.bin': dice.randbytes(dice.randrange(1, 9000)) for k in range(12)
+  }
+  with s3.failing(server, 0.4) as proxy:
+    fresh(proxy.port)
+    place = remote.at(url).mirror
+    place.mkdir(parents=True)
+    for name, content in contents.items():
+      (place / name).write_bytes(content)
+    (place / 'manifest.json').write_text(json.dumps(sorted(contents)))
+    publish(place)
+    for machine in range(1, 3):
+      fresh(proxy.port, machine)
+      place = fetched(url)
+      names = json.loads((place / 'manifest.json').read_text())
+      assert {name: (place / name).read_bytes() for name in names} == contents
+    assert all(proxy.spoilt.values()), proxy.spoilt
+
+
+def publish(place: pathlib.Path) -> None:
+  """Publishes; what cannot be sent says so and is sent by the next call."""
+  for _ in range(50):
+    try:
+      return remote.publish(place)
+    except OSError:
+      pass
+  raise AssertionError('nothing gets through')
+
+
+def fetched(url: str) -> pathlib.Path:
+  for _ in range(50):
+    try:
+      return remote.local(url)
+    except core.InputError:
+      pass
+  raise AssertionError('nothing gets through')
+
+
+# A study whose every folder is a URL, end to end.
+
+RUN = f's3://{s3.BUCKET}/runs/city'
+MAP = f'--world={WORLD}'
+TRAIN = (
+  *('train', MAP, '--model=transformer(layers=1, width=8)', '--batch=8'),
+  *('--steps=400', '--eval_every=20', '--save_every=20', '--warmup=5'),
+)
+SAMPLE = 'sample', MAP, '--num=300', '--num_heldout=40'
+SCORE = 'score', '--metric=compression(trials=10)', '--metric=next_token(num=9)'
+
+
+def finish(root, env, *command: str) -> str:
+  process = s3.binary(root, env, *command)
+  out, err = process.communicate(timeout=900)
+  assert process.returncode == 0, err
+  return out
+
+
+def arrays(folder: pathlib.Path) -> list[dict]:
+  """Leaves of the last checkpoint of a run."""
+  from wm.training import checkpoints
+
+  held = checkpoints.Checkpoints(folder, read_only=True)
+  return held._restore(
+    held.last(),
+    checkpoints.ocp.args.Composite(
+      params=checkpoints.ocp.args.StandardRestore()
+    ),
+  )['params']
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('sign', [signal.SIGTERM, signal.SIGKILL])
+def test_a_study_on_urls_alone(root, server, fresh, tmp_path, sign):
+  """Sampled, trained, stopped, resumed elsewhere, scored, reported."""
+  out = f'--out={RUN}{sign}'
+
+  def env(number: int) -> dict[str, str]:
+    kernels = str(tmp_path / 'kernels')  # Compiled code is no state.
+    return {
+      **s3.environment(server, tmp_path / f'home{number}'),
+      'NUMBA_CACHE_DIR': kernels,
+      'JAX_COMPILATION_CACHE_DIR': kernels,
+    }
+
+  fresh(server)
+  fs, base = remote.at(out[6:]).fs, remote.at(out[6:]).path
+
+  def steps() -> list[str]:
+    fs.invalidate_cache()
+    return fs.glob(f'{base}/checkpoints/*/sha256.json')
+
+  finish(root, env(0), *SAMPLE, out)
+  first = s3.binary(root, env(1), *TRAIN, out)
+  s3.until(lambda: bool(steps()), first)
+  first.send_signal(sign)
+  code = first.wait()
+  assert code == (75 if sign == signal.SIGTERM else -signal.SIGKILL)
+  assert not fs.exists(f'{base}/train.json')
+  finish(root, env(2), *TRAIN, out)
+  finish(root, env(3), *SCORE, out)
+  assert 'report: s3://' in finish(root, env(4), 'report', out)
+  assert ' done ' in finish(
+    root, env(5), 'list', f'--runs=s3://{s3.BUCKET}/runs'
+  )
+  plain = f'--out={tmp_path / "plain"}'
+  for command in (SAMPLE, TRAIN, SCORE):
+    finish(root, env(6), *command, plain)
+  place = remote.local(out[6:])
+  left = arrays(place), arrays(tmp_path / 'plain')
+  jax.tree.map(np.testing.assert_array_equal, *left)
+  for name in ('rows.csv', 'data/train/manifest.json', 'exposure.json'):
+    assert (place / name).read_bytes() == (
+      tmp_path / 'plain' / name
+    ).read_bytes()
+
+
+@pytest.mark.slow
+def test_stages_over_a_network_that_fails(root, server, tmp_path):
+  out = f'--out=s3://{s3.BUCKET}/runs/faulty'
+  with s3.failing(server, 0.2, seed=3) as proxy:
+    for command in (SAMPLE, (*SCORE, MAP, '--model=uniform()')):
+      for attempt in range(9):
+        env = s3.environment(proxy.port, tmp_path / f'{command[0]}{attempt}')
+        process = s3.binary(root, env, *command, out)
+        err = process.communicate(timeout=900)[1]
+        assert process.returncode in (0, 1, 2), err
+        assert 'Traceback' not in err
+        if not process.returncode:
+          break
+      assert process.returncode == 0, err
+    assert sum(proxy.spoilt.values()) > 5
+  env = s3.environment(server, tmp_path / 'other')
+  assert 'results of 1 runs' in finish(root, env, 'report', out)

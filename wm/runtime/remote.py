@@ -1,0 +1,724 @@
+"""Folders that are not on this disk: s3://, gs:// and others that fsspec knows.
+
+A URL has a mirror, a folder of the user's cache. All work is done there, on
+files as ever; `fetch` brings a mirror up to date, `publish` uploads what has
+changed in it, and a table says what both sides were when they were last alike:
+
+    s3://bucket/run/scores.json    ~/.cache/wm/remote-files/s3/bucket/run/...
+        tag, e.g. its ETag    <- index.sqlite ->    size and time
+
+An object appears whole or not at all. JSON files and pages, which say what
+others hold, are uploaded after those, with the bytes that they had before the
+others were read. So a machine that is lost at any moment leaves what a process
+that is killed leaves on a disk, and any other machine goes on from that.
+
+Where others have written since, their files count, and what was not published
+is dropped. Where nobody has, the mirror is ahead, and its files count.
+
+One process writes what a stage makes: it holds a lease, the object
+`.<stage>.lease.<n>` that a conditional create has made. It rewrites the object
+while it lives. Who wants the lease waits for such a sign, for LIFE seconds by
+its own clock, then creates number n + 1; the old holder publishes no more.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import datetime
+import errno
+import functools
+import importlib
+import json
+import os
+import pathlib
+import re
+import socket
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from wm import core
+from wm.core import inputs
+from wm.runtime import progress, stopping
+
+try:
+  import fcntl
+except ImportError:  # Not a Unix.
+  fcntl = None  # type: ignore[assignment]  # It is asked for before use.
+
+Path = pathlib.Path
+
+MIRRORS = 'remote-files'  # The folder of all mirrors; in the path of each.
+EVERY = 15.0  # Seconds between uploads, and between signs of a lease's holder.
+LIFE = 60.0  # Seconds without a sign after which a holder counts as dead.
+_AT_ONCE = 8  # Files that are sent or fetched at a time.
+_TRIES = 5  # Of what may fail by chance.
+_HOLDS = '_WM_LEASED'  # Environment: URL that a parent process publishes.
+_URL = re.compile(r'([a-z][a-z0-9+.-]+):/{1,2}(.+)', re.S)
+_HINT = (
+  "gs, s3 and others of fsspec are available; pip install -e '.[cloud]' adds "
+  'these two'
+)
+# Of files that say what others hold.
+_RECORDS = ('.json', '.html')
+# Folders that appear by one rename, and the record without which they are none.
+_WHOLE = re.compile(r'(?:^|.*/)(?:checkpoints/\d+|data/(?:train|heldout))/')
+_OF_WHOLE = 'sha256.json', 'manifest.json'
+_TEMPORARY = re.compile(r'(^|/)\.|\.tmp$|tmp(-\d+)?/')
+
+
+class Held(core.InputError):
+  """Another process works on that stage of the folder."""
+
+
+class _File(NamedTuple):
+  """A file as it was when both sides were alike; time 0: it is only remote."""
+
+  tag: str
+  size: int
+  time: int = 0
+
+
+def is_url(value: object) -> bool:
+  """Is it a URL, as text, a UPath, or a path into which it was put?"""
+  if isinstance(value, str):
+    return '://' in value and bool(_URL.fullmatch(value))
+  is_path = isinstance(value, os.PathLike) or type(value).__module__[:5] == (
+    'upath'
+  )
+  return is_path and bool(_URL.fullmatch(str(value)))
+
+
+def root() -> Path:
+  """The folder of all mirrors."""
+  home = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+  return Path(home).absolute() / 'wm' / MIRRORS
+
+
+def url_of(path: str | os.PathLike[str]) -> str | None:
+  """The URL of a path in a mirror; None of any other."""
+  place = Path(path).absolute()
+  if not place.is_relative_to(root()) or place == root():
+    return None
+  scheme, *parts = place.relative_to(root()).parts
+  return f'{scheme}://{"/".join(parts)}'
+
+
+def shown(text: str) -> str:
+  """A text in which paths of mirrors are the URLs that they stand for."""
+  return re.sub(rf'{re.escape(str(root()))}/([\w+.-]+)/', r'\1://', text)
+
+
+def at(place: str | os.PathLike[str]) -> Remote:
+  """What a URL, or a path of a mirror, stands for; one for each.
+
+  Raises:
+    InputError: no file system of that name, or a package is missing.
+  """
+  path = os.fspath(place) if isinstance(place, os.PathLike) else str(place)
+  match = _URL.fullmatch(path)
+  url = f'{match[1]}://{match[2]}' if match else url_of(path)
+  assert url is not None, path
+  return _opened(url.rstrip('/'))
+
+
+@functools.cache
+def _opened(url: str) -> Remote:
+  scheme, _, rest = url.partition('://')
+  if scheme in ('file', 'local'):
+    raise core.InputError(f'{url}: expected a plain path, without {scheme}://')
+  odd = [part for part in rest.split('/') if part in ('', '.', '..')]
+  if odd or '\0' in rest:
+    raise core.InputError(
+      f'{url!r}: a URL has no part {(odd or [chr(0)])[0]!r}'
+    )
+  with inputs.reading(url, 'a URL that can be opened', _HINT):
+    place = importlib.import_module('upath').UPath(url)
+    return Remote(url, place.fs, place.path.rstrip('/'), root() / scheme / rest)
+
+
+def local(place: str | os.PathLike[str], skip: tuple[str, ...] = ()) -> Path:
+  """The mirror of a URL, brought up to date.
+
+  skip: names of folders whose files are not needed.
+
+  Raises:
+    InputError: it cannot be read.
+  """
+  remote = at(place)
+  remote.skip = skip
+  remote.fetch()
+  return remote.mirror
+
+
+class _Index:
+  """The table of what both sides were when they were last alike."""
+
+  def __init__(self) -> None:
+    self._path = root() / 'index.sqlite'
+
+  def _do(self, order: str, values: Iterable[tuple] = ()) -> list[tuple]:
+    """Rows of one order, done for each of some values, whole or not at all."""
+    for again in (True, False):
+      try:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.closing(
+          sqlite3.connect(self._path, timeout=60)
+        ) as base:
+          # A power cut may damage it, which only costs a fetch.
+          base.execute('PRAGMA synchronous=OFF')
+          base.execute(
+            'CREATE TABLE IF NOT EXISTS files '
+            '(url TEXT PRIMARY KEY, tag TEXT, size INTEGER, time INTEGER)'
+          )
+          with base:
+            return [row for each in values for row in base.execute(order, each)]
+      except sqlite3.Error as error:
+        damaged = type(error) is sqlite3.DatabaseError
+        if not (again and damaged):
+          raise OSError(errno.EIO, str(error), str(self._path)) from error
+        self._path.unlink(missing_ok=True)  # Mirrors are fetched anew.
+    return []
+
+  def rows(self, url: str) -> dict[str, _File]:
+    """Path within `url` -> what it was."""
+    order = 'SELECT * FROM files WHERE url = ? OR url BETWEEN ? AND ?'
+    rows = self._do(order, [(url, f'{url}/', f'{url}0')])
+    return {name[len(url) + 1 :]: _File(*values) for name, *values in rows}
+
+  def put(self, rows: dict[str, _File]) -> None:
+    """Notes files, URL -> what it is."""
+    values = [(url, *file) for url, file in rows.items()]
+    self._do('INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)', values)
+
+  def drop(self, urls: Iterable[str]) -> None:
+    """Forgets files."""
+    self._do('DELETE FROM files WHERE url = ?', [(url,) for url in urls])
+
+
+def _tag(info: dict[str, Any]) -> str:
+  """What tells a version of an object from others."""
+  keys = 'ETag', 'etag', 'md5Hash', 'generation', 'mtime', 'created'
+  mark = next((info[key] for key in keys if info.get(key) is not None), '')
+  mark = mark.timestamp() if isinstance(mark, datetime.datetime) else mark
+  return f'{mark} {info["size"]}'
+
+
+def _changed(info: dict[str, Any]) -> float:
+  """When an object was written, in seconds since 1970; now if unknown."""
+  keys = 'LastModified', 'updated', 'mtime', 'created'
+  when = next((info[key] for key in keys if info.get(key) is not None), None)
+  if isinstance(when, str):
+    when = datetime.datetime.fromisoformat(when)
+  if isinstance(when, datetime.datetime):
+    when = when.timestamp()
+  return time.time() if when is None else float(when)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+  status = path.stat()
+  return status.st_size, status.st_mtime_ns
+
+
+def is_locked(path: Path) -> bool:
+  """Has another process locked a file, perhaps on another machine?"""
+  if fcntl is None:
+    return True
+  try:
+    with open(path, encoding='utf-8') as file:
+      fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+  except BlockingIOError:
+    return True
+  except OSError:  # It has just been given back, or nothing can be locked.
+    pass
+  return False
+
+
+@dataclasses.dataclass
+class Remote:
+  """A folder, or a file, of a URL.
+
+  Attributes:
+    url: without a slash at its end.
+    fs: fsspec's file system.
+    path: of the URL in it.
+    mirror: its place on this disk.
+    skip: names of folders whose files are not needed.
+    lock: of this process, whose folder it may change.
+  """
+
+  url: str
+  fs: Any
+  path: str
+  mirror: Path
+  skip: tuple[str, ...] = ()
+  lock: Path | None = None
+
+  def __post_init__(self) -> None:
+    """The index, and what keeps two threads from publishing at once."""
+    self._index = _Index()
+    self.alone = threading.RLock()
+
+  def key(self, name: str) -> str:
+    """Path of a file in the file system; '' is the URL itself."""
+    return f'{self.path}/{name}' if name else self.path
+
+  def _url(self, name: str) -> str:
+    return f'{self.url}/{name}' if name else self.url
+
+  def _listed(self) -> dict[str, dict[str, Any]]:
+    """Path -> what the file system says, of all files that are whole."""
+    self.fs.invalidate_cache()
+    listed = self.fs.find(self.path, detail=True)
+    start = len(self.path) + 1
+    names = {key[start:]: info for key, info in listed.items()}
+    names = {n: i for n, i in names.items() if not _TEMPORARY.search(n)}
+    whole = {
+      self._url(name).rpartition('/')[0]
+      for name in names
+      if name.rpartition('/')[2] in _OF_WHOLE
+    }
+
+    def is_whole(name: str) -> bool:
+      match = _WHOLE.match(self._url(name))
+      return match is None or match[0][:-1] in whole
+
+    return {name: info for name, info in names.items() if is_whole(name)}
+
+  def _files(self) -> dict[str, tuple[int, int]]:
+    """Path -> size and time, of the files of the mirror."""
+    if self.mirror.is_file():
+      return {'': _stamp(self.mirror)}
+    files = {}
+    for path in self.mirror.rglob('*'):
+      name = path.relative_to(self.mirror).as_posix()
+      if not _TEMPORARY.search(name):
+        with contextlib.suppress(FileNotFoundError):
+          if path.is_file():
+            files[name] = _stamp(path)
+    return files
+
+  def _busy(self) -> list[str]:
+    """Folders that another process of this machine writes to."""
+    return [
+      f'{lock.parent.relative_to(self.mirror).as_posix()}/'.removeprefix('./')
+      for lock in self.mirror.rglob('.?*.lock')
+      if lock != self.lock and is_locked(lock)
+    ]
+
+  def _skips(self, name: str) -> bool:
+    return any(part in self.skip for part in name.split('/')[:-1])
+
+  def fetch(self) -> None:
+    """Brings the mirror up to date, unless it is published by this process.
+
+    Raises:
+      InputError: it cannot be read, or changes all the time.
+    """
+    if _is_covered(self.url):
+      return
+    with inputs.reading(self.url, 'a place that can be read'):
+      listed = self._listed()
+      for _ in range(2 * _TRIES):
+        if not self._take(listed):
+          return
+        # What was fetched may be newer than what was listed.
+        before, listed = listed, self._listed()
+        if {n: _tag(i) for n, i in before.items()} == {
+          n: _tag(i) for n, i in listed.items()
+        }:
+          return
+    raise core.InputError(f'{self.url} changes while it is read; try again')
+
+  def _take(self, listed: dict[str, dict[str, Any]]) -> bool:
+    """Makes the mirror what is listed; was there anything to do?"""
+    busy = self._busy()
+    rows = self._index.rows(self.url)
+    for names in (listed, rows):
+      for name in [*names]:
+        if any(name.startswith(folder) for folder in busy):
+          names.pop(name)
+    tags = {name: _tag(info) for name, info in listed.items()}
+    if tags == {name: row.tag for name, row in rows.items()}:
+      # What somebody took out of the cache is no file that a run has removed.
+      missing = [n for n in rows if not (self.mirror / n).exists()]
+      todo = [name for name in missing if not self._skips(name)]
+      self._index.put(
+        {self._url(n): rows[n]._replace(time=0) for n in {*missing} - {*todo}}
+      )
+    else:
+      todo = self._reset(tags, rows, busy)
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'fetch') as pool:
+      for _ in pool.map(lambda name: self._get(name, listed[name]), todo):
+        pass
+    return bool(todo)
+
+  def _reset(
+    self, tags: dict[str, str], rows: dict[str, _File], busy: list[str]
+  ) -> list[str]:
+    """Removes what others have not left as it is; what is to be fetched."""
+    files, same = self._files(), set()
+    for name, stamp in files.items():
+      if any(name.startswith(folder) for folder in busy):
+        continue
+      if name in tags and rows.get(name) == (tags[name], *stamp):
+        same.add(name)
+      elif name not in tags or self._skips(name):
+        self._remove(name)
+    self._index.drop(self._url(name) for name in rows.keys() - same)
+    left = [name for name in tags.keys() - same if self._skips(name)]
+    sizes = {name: int(tags[name].rpartition(' ')[2]) for name in left}
+    self._index.put(
+      {self._url(n): _File(tags[n], size) for n, size in sizes.items()}
+    )
+    return sorted(tags.keys() - same - {*left})
+
+  def _remove(self, name: str) -> None:
+    path = self.mirror / name
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # Up to a folder that holds something.
+      for folder in path.parents[: len(pathlib.PurePath(name).parts) - 1]:
+        folder.rmdir()
+
+  def _get(self, name: str, info: dict[str, Any]) -> None:
+    """Fetches a file, whole or not at all."""
+    path = self.mirror / name if name else self.mirror
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f'.{path.name}.{os.getpid()}.{uuid.uuid4().hex}.tmp')
+    try:
+      for _ in range(_TRIES):
+        self.fs.get_file(self.key(name), str(part))
+        if part.stat().st_size == info['size']:
+          break
+      else:
+        raise core.InputError(f'{self._url(name)} ends early each time')
+      when = _changed(info)
+      os.utime(part, (when, when))
+      os.replace(part, path)
+    finally:
+      part.unlink(missing_ok=True)
+    self._index.put({self._url(name): _File(_tag(info), *_stamp(path))})
+
+  def publish(self) -> None:
+    """Uploads what has changed in the mirror, and removes what is gone there.
+
+    Raises:
+      OSError: or whatever else the file system raises; a second call goes on.
+    """
+    with self.alone:
+      for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):  # Renamed meanwhile.
+          return self._send()
+      self._send()
+
+  def _send(self) -> None:
+    rows = self._index.rows(self.url)
+
+    def changed() -> dict[str, tuple[int, int]]:
+      files = self._files().items()
+      return {n: s for n, s in files if rows.get(n, ())[1:] != s}
+
+    def age(name: str) -> int:  # A rename counts, other than in its time.
+      return (self.mirror / name).stat().st_ctime_ns
+
+    # Their bytes of now, before what they say is looked for.
+    stamps = {n: s for n, s in changed().items() if n.endswith(_RECORDS)}
+    records = {
+      name: (self.mirror / name).read_bytes()
+      for name in sorted(stamps, key=age)
+    }
+    others = {n: s for n, s in changed().items() if not n.endswith(_RECORDS)}
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
+      for _ in pool.map(lambda item: self._put(*item), others.items()):
+        pass
+    for name, content in records.items():
+      self._put(name, stamps[name], content)
+    files = self._files()
+    gone = [n for n, row in rows.items() if row.time and n not in files]
+    for name in sorted(gone, key=lambda name: not name.endswith(_RECORDS)):
+      with contextlib.suppress(FileNotFoundError):
+        self.fs.rm_file(self.key(name))
+      self._index.drop([self._url(name)])
+
+  def _put(
+    self, name: str, stamp: tuple[int, int], content: bytes | None = None
+  ) -> None:
+    key, path = self.key(name), self.mirror / name
+    if content is None:
+      with open(path, 'rb'):  # Its own errors, before the file system's.
+        pass
+      self.fs.put_file(str(path), key)
+    else:
+      self.fs.pipe_file(key, content)
+    self.fs.invalidate_cache(key)
+    info = self.fs.info(key)
+    least = stamp[0] if content is None else len(content)
+    if info['size'] < least:
+      raise OSError(errno.EIO, 'it was cut while it was sent', self._url(name))
+    self._index.put({self._url(name): _File(_tag(info), *stamp)})
+
+  def size(self) -> int:
+    """Bytes of all files, those that were not needed included."""
+    return sum(row.size for row in self._index.rows(self.url).values())
+
+
+def _machine() -> str:
+  """This machine since its start: processes have numbers of their own on it."""
+  boot = Path('/proc/sys/kernel/random/boot_id')
+  return boot.read_text().strip() if boot.exists() else ''
+
+
+def lives(process: int) -> bool:
+  """Is a process of this machine alive?"""
+  try:
+    os.kill(process, 0)
+  except (ProcessLookupError, OverflowError):
+    return False
+  except PermissionError:  # Somebody else's.
+    pass
+  return True
+
+
+class Lease:
+  """The right to publish what a stage makes; see the module."""
+
+  def __init__(self, remote: Remote, stage: str) -> None:
+    self.remote, self.stage, self._number = remote, stage, 0
+    self._name = f'.{stage}.lease.'
+    self._sign: dict[str, Any] = {
+      'host': socket.gethostname(),
+      'machine': _machine(),
+      'process': os.getpid(),
+      'token': uuid.uuid4().hex,
+      'beat': 0,
+    }
+
+  def _numbers(self) -> list[int]:
+    fs, path = self.remote.fs, self.remote.path
+    fs.invalidate_cache()
+    names: list[str] = []
+    with contextlib.suppress(FileNotFoundError):
+      names = [key.rpartition('/')[2] for key in fs.ls(path, detail=False)]
+    ends = [name.removeprefix(self._name) for name in names]
+    return sorted(int(end) for end in ends if end.isdecimal())
+
+  def _key(self, number: int) -> str:
+    return self.remote.key(f'{self._name}{number}')
+
+  def _read(self, number: int) -> dict[str, Any] | None:
+    with contextlib.suppress(FileNotFoundError, ValueError):
+      return json.loads(self.remote.fs.cat_file(self._key(number)))
+    return None
+
+  def acquire(self, wait: bool) -> None:
+    """Takes the lease.
+
+    wait: for another holder, instead of refusing.
+
+    Raises:
+      Held: another process has it; an InputError.
+    """
+    with inputs.reading(self.remote.url, 'a place that can be written'):
+      while True:
+        last = max(self._numbers(), default=0)
+        if last and (holder := self._holder(last)):
+          if not wait:
+            raise Held(
+              f'{self.remote.url}: another process ({holder["process"]} on '
+              f'{holder["host"]}) is at its stage {self.stage!r}; wait for it, '
+              'or choose another --out'
+            )
+          time.sleep(1)
+          continue
+        sign = json.dumps(self._sign).encode()
+        with contextlib.suppress(FileExistsError):
+          self.remote.fs.pipe_file(self._key(last + 1), sign, mode='create')
+          self._number = last + 1
+          return
+
+  def _holder(self, number: int) -> dict[str, Any] | None:
+    """What a lease says of its holder; None if that is dead or has gone."""
+    first = self._read(number)
+    if first is None:
+      return None
+    if first.get('machine') == self._sign['machine'] and (
+      first.get('host') == self._sign['host']
+    ):
+      return first if lives(first['process']) else None
+    progress.say(
+      f'{self.remote.url}: a process on {first.get("host")} was at its stage '
+      f'{self.stage!r}; waiting {LIFE:.0f} s for a sign of it'
+    )
+    end = time.monotonic() + LIFE
+    while time.monotonic() < end:
+      time.sleep(min(1.0, LIFE / 10))
+      if (now := self._read(number)) != first:
+        return now
+    return None
+
+  def beat(self) -> None:
+    """Gives a sign; raises Held where the lease has gone to another."""
+    if self._numbers()[-1:] != [self._number]:
+      raise Held(
+        f'{self.remote.url}: another process has taken over its stage '
+        f'{self.stage!r}; nothing more is published from here'
+      )
+    self._sign['beat'] += 1
+    sign = json.dumps(self._sign).encode()
+    self.remote.fs.pipe_file(self._key(self._number), sign)
+
+  def release(self) -> None:
+    """Gives the lease back, and removes those of the dead below it."""
+    numbers = self._numbers()
+    if numbers[-1:] == [self._number]:
+      for number in numbers:
+        with contextlib.suppress(FileNotFoundError):
+          self.remote.fs.rm_file(self._key(number))
+
+
+class _Publisher:
+  """Publishes a folder every EVERY seconds, and at the end of a stage."""
+
+  def __init__(self, remote: Remote, lease: Lease) -> None:
+    self.remote, self._lease, self.ended = remote, lease, threading.Event()
+    self._thread = threading.Thread(
+      target=self._run, name='publish', daemon=True
+    )
+
+  def attempt(self) -> Exception | None:
+    """Publishes; what went wrong, if anything did."""
+    try:
+      with inputs.reading(self.remote.url, 'a place that can be written'):
+        self._lease.beat()
+        self.remote.publish()
+    except (core.InputError, OSError) as error:
+      return error
+    return None
+
+  def _run(self) -> None:
+    failing = False
+    while not self.ended.wait(EVERY):
+      error = self.attempt()
+      if error is not None and not failing:
+        progress.say(f'{shown(str(error))}; it is tried again')
+      failing = error is not None
+
+  def release(self) -> None:
+    """Gives the lease back, if the network lets it."""
+    with (
+      contextlib.suppress(core.InputError, OSError),
+      inputs.reading(self.remote.url, 'a place that can be written'),
+    ):
+      self._lease.release()
+
+  def start(self) -> None:
+    """Starts to publish."""
+    self._thread.start()
+
+  def finish(self, failed: bool) -> None:
+    """Publishes all that is left.
+
+    failed: something else is being raised: try once, and raise nothing.
+
+    Raises:
+      Held: the lease was lost. OSError: the network is.
+    """
+    self.ended.set()
+    self._thread.join()
+    error = self.attempt()
+    for wait in range(_TRIES - 1):
+      if failed or error is None or isinstance(error, Held):
+        break
+      time.sleep(2**wait)
+      error = self.attempt()
+    if error is None or failed:
+      return
+    if isinstance(error, Held):
+      raise error
+    raise OSError(
+      errno.EIO,
+      f'not all was published ({error}); it is in {self.remote.mirror}, and '
+      'the same command goes on',
+      self.remote.url,
+    ) from error
+
+
+_ACTIVE: dict[str, _Publisher] = {}  # URL -> what this process publishes.
+
+
+def _is_covered(url: str) -> bool:
+  """Does this process, or one that started it, publish a folder above?"""
+  above = [*_ACTIVE, *filter(None, [os.environ.get(_HOLDS)])]
+  return any(f'{url}/'.startswith(f'{other}/') for other in above)
+
+
+@contextlib.contextmanager
+def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
+  """A context in which a mirror is up to date, and published again and again.
+
+  Args:
+    folder: the mirror.
+    stage: whose lease is held.
+    lock: of this process, on this machine.
+    wait: for the lease, instead of refusing.
+
+  Raises:
+    Held: another process has the lease, or took it over. InputError: the URL
+      cannot be read or written. OSError: not all could be published.
+  """
+  remote = at(folder)
+  if _is_covered(remote.url):
+    yield
+    return
+  lease = Lease(remote, stage)
+  lease.acquire(wait)
+  publisher = _Publisher(remote, lease)
+  remote.lock = lock
+  failed = True
+  try:
+    remote.fetch()
+    _ACTIVE[remote.url] = publisher
+    above = os.environ.get(_HOLDS, '')
+    os.environ[_HOLDS] = remote.url
+    publisher.start()
+    try:
+      yield
+      failed = False
+    finally:
+      os.environ[_HOLDS] = above
+      del _ACTIVE[remote.url]
+      publisher.finish(failed)
+  finally:
+    remote.lock = None
+    publisher.release()
+
+
+def _last() -> None:
+  """Publishes what there is when a signal ends the process."""
+  for publisher in [*_ACTIVE.values()]:
+    if publisher.remote.alone.acquire(timeout=5):
+      publisher.ended.set()
+      publisher.attempt()
+      publisher.release()
+
+
+stopping.at_end(_last)
+
+
+def publish(place: Path) -> None:
+  """Uploads what a call has written to a mirror beside its stages.
+
+  Raises:
+    OSError: it cannot.
+  """
+  remote = at(place)
+  try:
+    with inputs.reading(remote.url, 'a place that can be written'):
+      remote.publish()
+  except core.InputError as error:
+    raise OSError(errno.EIO, str(error), remote.url) from error
