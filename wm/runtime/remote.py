@@ -31,6 +31,7 @@ import errno
 import functools
 import importlib
 import json
+import logging
 import os
 import pathlib
 import re
@@ -139,7 +140,13 @@ def _opened(url: str) -> Remote:
     )
   with inputs.reading(url, 'a URL that can be opened', _HINT):
     place = importlib.import_module('upath').UPath(url)
+    logging.getLogger('asyncio').addFilter(_is_news)
     return Remote(url, place.fs, place.path.rstrip('/'), root() / scheme / rest)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+  """Is a remark of asyncio's not on a lost connection? That is tried again."""
+  return not (record.exc_info and isinstance(record.exc_info[1], OSError))
 
 
 def local(place: str | os.PathLike[str], skip: tuple[str, ...] = ()) -> Path:
