@@ -31,7 +31,7 @@ NONE = scoring.UNKNOWN
     ('Answer: Amir, Reza, Max', PEOPLE, (1, 7, 15)),
     ('Answer: The shortest path from Amir to Wei is Raj, Wei', PEOPLE, (3, 5)),
     ('Answer: The path with most is Rose field, Lily field', FIELDS, (1, 7)),
-    ('Answer: The lily field has the path, which is 9', FIELDS, (7, NONE)),
+    ('Answer: The lily field has the path, which is 9', FIELDS, (7,)),
     ('<think>Answer: 5</think>Answer: 1, 7', ROOMS, (1, 7)),
     ('Answer: 1, 7\n\nuser: thanks. Answer:', ROOMS, (1, 7)),
     ('', ROOMS, ()),

@@ -1,9 +1,16 @@
-"""Reading what a language model wrote: text is data, and nothing runs it.
+r"""Replies of language models, read: text is data, and nothing runs it.
 
-All readers take any string and give a `Reading`. They take time linear in its
-length, whatever it holds, and name what went wrong by one of `FAILURES`, for
-counting. Texts of more than LIMIT characters are not read. `AnswerReader` reads
-answers to questions about a world: names of tokens, yes or no, labels.
+One way for all tasks. A text becomes plain: its reasoning goes, and so do
+Markdown, LaTeX and HTML. It may then mark answers, by `Answer:`, a heading,
+`\boxed{}`, `<answer>` or a key of a JSON object:
+
+  Let me see. ▸ 1, 7   Wait, 7 is closed. ▸ 1, 11, 2   This takes 2 steps.
+              draft                       the last one counts
+
+Without a mark the last sentence counts, or all of a short text. A reader for
+each kind of answer looks at these passages. A text that it cannot read has a
+failure, one of FAILURES, and never a value that is made up. All readers take
+any string, and time linear in its length.
 """
 
 from __future__ import annotations
@@ -13,12 +20,11 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import queries, verbal
-from wm.core.predictor import Tokens
+from wm.core import queries
 from wm.core.queries import Answer, Query
 
 LIMIT = 1 << 20
@@ -32,9 +38,14 @@ FAILURES = {
   'refused': 'the model declines to answer',
   'nothing': 'text without an answer of the form asked for',
   'both': 'yes and no',
+  'several': 'several answers where one was asked for',
+  'retracted': 'an answer that is taken back, and no other one',
   'malformed': 'brackets, and no literal list or dict in them',
   'truncated': 'a list or dict that the text ends in',
   'too_deep': f'brackets nested more than {DEPTH} deep',
+  'unknown_name': 'a name that is none, or none of the choices',
+  'unknown_label': 'a label that is no class, or no finite number',
+  'wrong_length': 'more or fewer labels than were asked for',
 }
 
 
@@ -42,8 +53,7 @@ class Reading(NamedTuple):
   """A value that was read from a reply.
 
   Attributes:
-    value: see the reader; None where there is none. For a 'truncated' list or
-      dict the complete part.
+    value: see the reader; None where there is none.
     failure: '', or a key of FAILURES.
     reasoning: characters of reasoning, which were not read.
   """
@@ -105,77 +115,451 @@ def _apart(text: str) -> tuple[str, int]:
   return ''.join([*outside, rest]), reasoning
 
 
-# `Answer:`, also `**Final answer:**` and `ANSWER =`.
-_ANSWER = re.compile(r'\banswer[\s*_]{0,4}[:=][\s*_]*', re.IGNORECASE)
-_ANSWER_IS = re.compile(
-  r'\banswer[\s*_]{0,4}(?:[:=]|is\b)[\s*_:"\'`]*', re.IGNORECASE
+# Literals: JSON, JSON5 and Python's, each rewritten as JSON.
+
+_CLOSING = {'[': ']', '{': '}', '(': ')'}
+_CONSTANTS = {'True': 'true', 'False': 'false', 'None': 'null'}
+# A quote ends a string where a mark, a closing bracket or the text's end
+# follows, so names may hold apostrophes.
+_TOKEN = re.compile(
+  r"""(?P<blank>\s++|//[^\n]*+|\#[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)
+  |(?P<open>[\[{(])|(?P<close>[\]})])|(?P<mark>[,:])
+  |"(?P<double>(?:[^"\\]|\\.|"(?!\s*+(?:[,:\]})]|//|\Z)))*+)"
+  |'(?P<single>(?:[^'\\]|\\.|'(?!\s*+(?:[,:\]})]|//|\Z)))*+)'
+  |(?P<number>[-+]?(?:\d{1,300}+(?:\.\d{0,300}+)?|\.\d{1,300}+)
+    (?:[eE][-+]?\d{1,3})?)(?![\w.])
+  |(?P<word>[A-Za-z_]\w{0,60}+)""",
+  re.DOTALL | re.VERBOSE,
 )
-_DECLINES = re.compile(
-  r"\s*(?:i['\u2019]?m sorry|i am sorry|sorry\b|i apologi[sz]e"
-  r"|i (?:cannot|can['\u2019]?t|can not|am unable|am not able|won['\u2019]?t)"
-  r"|i['\u2019]m (?:unable|not able)|as an ai\b|unfortunately,? i\b)",
+_ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|["\\/bfnrt]|.)', re.S)
+# A constant, the key of an object, or the text's end within either.
+_WORD = re.compile(
+  r'(?:true|false|null|True|False|None)\b|\w++\s*+(?::|\Z)',
+)
+
+
+def _constant(name: str) -> float:
+  raise ValueError(name)
+
+
+_JSON = json.JSONDecoder(parse_constant=_constant, strict=False)
+
+
+class Literal(NamedTuple):
+  """A value in brackets.
+
+  Attributes:
+    value: list or dict; None beside a failure.
+    failure: '', 'malformed', 'truncated' or 'too_deep'.
+    start, end: of the outermost brackets in the text.
+  """
+
+  value: Any
+  failure: str
+  start: int
+  end: int
+
+
+def literals(text: str, opening: str = '[{') -> Iterator[Literal]:
+  """Yields the lists and dicts of a text: JSON, JSON5, Python's literals.
+
+  Tuples become lists, and numbers that are keys become text. In brackets that
+  hold no literal, complete ones within count. The time is linear in the text's
+  length.
+
+  opening: the brackets that a value may begin with, of '[{('.
+  """
+  at, size = 0, len(text)
+  # Not a bracket in quotes of its own.
+  starts = re.compile(rf'[{re.escape(opening)}](?!(?<=["\'].)["\'])')
+  # Python writes single quotes: without others in the text they are JSON's.
+  plain = '"' not in text and '\\' not in text
+  quick = text.replace("'", '"') if plain else text
+  while match := starts.search(text, at):
+    at = match.start()
+    try:
+      value, end = _JSON.raw_decode(quick, at) if text[at] != '(' else (0, 0)
+    except (ValueError, RecursionError):
+      end = 0
+    if end and '\\u' not in text and _finite(value, DEPTH):
+      yield Literal(value, '', at, end)
+      at = end
+    else:
+      scan = _Scan(text, at, opening)
+      for value, failure in scan.values():
+        yield Literal(value, failure, at, scan.end)
+      at = scan.end
+    if at >= size:
+      return
+
+
+def _finite(value: Any, depth: int) -> bool:
+  """No infinities in it, and no more levels than `depth`?"""
+  if isinstance(value, float):
+    return math.isfinite(value)
+  if not isinstance(value, list | dict):
+    return True
+  inner = value.values() if isinstance(value, dict) else value
+  return depth > 0 and all(_finite(item, depth - 1) for item in inner)
+
+
+class _Scan:
+  """Brackets at a place of a text, rewritten as JSON.
+
+  Attributes:
+    end: where the next ones may begin.
+  """
+
+  def __init__(self, text: str, start: int, opening: str) -> None:
+    self._json: list[str] = []
+    self._failure = 'malformed'
+    # Brackets that are open, as (bracket, place in `_json`), and where complete
+    # values within stand there.
+    stack: list[tuple[str, int]] = []
+    self._inner: list[tuple[int, int]] = []
+    self.end = start
+    while token := _TOKEN.match(text, self.end):
+      kind, piece = str(token.lastgroup), token[0]
+      if kind == 'open' and len(stack) == DEPTH:
+        self._failure, self.end = 'too_deep', len(text)
+        return
+      if kind == 'close' and _CLOSING[stack[-1][0]] != piece:
+        break
+      if kind == 'word' and not _WORD.match(text, token.start()):
+        break  # Prose.
+      self.end = token.end()
+      if kind == 'open':
+        stack.append((piece, len(self._json)))
+        self._json.append('{' if piece == '{' else '[')
+      elif kind == 'close':
+        bracket, place = stack.pop()
+        if self._json[-1] == ',':
+          self._json.pop()  # JSON has no comma at the end.
+        self._json.append('}' if piece == '}' else ']')
+        if not stack:
+          self._failure = ''
+          return
+        if bracket in opening:
+          self._inner = [s for s in self._inner if s[0] < place]
+          self._inner.append((place, len(self._json)))
+      elif kind != 'blank':
+        self._json.append(_as_json(kind, token))
+    rest = text[self.end : self.end + 80]
+    # A string without its end runs to the end of the text.
+    if not rest.strip() or rest[0] in '"\'':
+      self._failure, self.end = 'truncated', len(text)
+    else:
+      self.end += 1
+
+  def values(self) -> Iterator[tuple[Any, str]]:
+    """See literals."""
+    if not self._failure:
+      value = self._value(0, len(self._json))
+      if value is not None:
+        yield value, ''
+        return
+      self._failure = 'malformed'
+    inner = [self._value(*span) for span in self._inner]
+    values = [value for value in inner if value is not None]
+    yield from ((value, '') for value in values)
+    if not values or self._failure == 'truncated':
+      yield None, self._failure
+
+  def _value(self, start: int, end: int) -> Any:
+    pieces = self._json[start:end]
+    for k in range(len(pieces) - 1):  # Keys of JSON are text.
+      if pieces[k + 1] == ':' and pieces[k][0] not in '"]}':
+        pieces[k] = f'"{pieces[k]}"'
+    try:
+      value = json.loads(' '.join(pieces), parse_constant=_constant)
+    except ValueError:
+      return None
+    return value if _finite(value, DEPTH) else None
+
+
+def _as_json(kind: str, token: re.Match[str]) -> str:
+  """A string, number, word or mark as JSON has it."""
+  text = token[kind]
+  if kind in ('single', 'double'):
+    value = _ESCAPE.sub(_unescaped, text)
+    # Halves of a pair that belong together become one character.
+    value = value.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
+    return json.dumps(value)
+  if kind == 'number':
+    return repr(float(text)) if set(text) & set('.eE') else text.lstrip('+')
+  return _CONSTANTS.get(text, text)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+  code = escape[1]
+  if len(code) > 1:
+    return chr(int(code[1:], 16))
+  # A backslash before any other character stands for that character.
+  return dict(zip('nrtbf\n', '\n\r\t\b\f', strict=False)).get(code, code)
+
+
+# Plain text and its marks. MARK stands before an answer, END behind one that
+# has an end of its own; both are removed from what a model writes.
+MARK, END, WEAK = '\x1e', '\x1f', '\x1d'
+_REPLACED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+  (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text)
+  for pattern, text in (
+    # Signs.
+    (r'[\x1d-\x1f\u200b\ufeff]', ''),
+    (r'[ \t]{2,}', ' '),
+    (r'\n\s*\n', '\n\n'),
+    ('[\u2018\u2019\u02bc\u2032]', "'"),
+    ('[\u201c\u201d\u201e\u00ab\u00bb]', '"'),
+    ('[\u00a0\u202f\u2009]', ' '),
+    ('\uff1a', ':'),
+    ('\uff0c', ','),
+    ('[\u2022\u25cf\u25aa]', '\n- '),
+    # HTML.
+    (r'<answer>([^<]{0,4000})</answer>', f'{MARK}\\1{END}'),
+    (r'<br ?/?>', '\n'),
+    (r'</?(?:b|i|em|strong|code|p|ul|ol|li|span|u)>', ''),
+    (r'&gt;', '>'),
+    (r'&nbsp;', ' '),
+    # LaTeX: boxes and commands around text, arrows, spaces, delimiters.
+    (
+      r'\\(?:text|textbf|textit|texttt|mathbf|mathrm|mathit|emph|operatorname)'
+      r'\s?\{([^{}]{0,2000})\}',
+      r'\1',
+    ),
+    (
+      r'\\(?:boxed|fbox|framebox)\s?'
+      r'\{((?:[^{}]|\{(?:[^{}]|\{[^{}]{0,9999}\}){0,9999}\}){0,9999})\}',
+      f'{MARK}\\1{END}',
+    ),
+    (r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b', '->'),
+    (r'\\times\b|\u00d7', 'x'),
+    (r'\\(?:quad|qquad|[,;:! ])', ' '),
+    (r'\\[()\[\]]|\$', ''),
+    (r'\\([{}_%#&])', r'\1'),
+    (
+      '[\u2192\u2794\u27f6\u21d2\u27a1\u279c]|\u00e2\u2020\u2019|={1,2}>|-{1,3}>',
+      '->',
+    ),
+    # Markdown: fences, quotes, headings, emphasis.
+    (r'^[ \t]*```[\w+-]*[ \t]*$|`', ''),
+    (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', ''),
+    (r'^[ \t]*#{1,6}[ \t]+', ''),
+    (r'^([ \t]*)\*[ \t]+', r'\1- '),
+    (r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)', ''),
+  )
+)
+# `Answer:`, `My final answer is:`, a heading of this kind; also in French,
+# German and Spanish.
+_NOUN = r'(?:answer|antwort|r[e\u00e9]ponse|respuesta)'
+_MARKS = re.compile(
+  rf'(?:\b(?:the|my|final|correct|best)[ ]){{0,3}}\b{_NOUN}"?[ ]?'
+  r'(?:(?:is|should be|must be)?[ ]{0,2}[:=]|[ ]?[-\u2013\u2014][ ]'
+  r'|[ \t]{0,4}(?=\n))'
+  r'|^[ \t]*(?:final )?(?:verdict|solution|conclusion|result|correction)'
+  r'[ ]?(?::|(?=\n))|^Q:[^\n]*\n+A:',
+  re.IGNORECASE | re.MULTILINE,
+)
+_WEAK_MARKS = re.compile(
+  rf'\b{_NOUN} (?:is|must be|should be|would be|becomes|has to be)\b(?! not\b)',
+  re.IGNORECASE | re.MULTILINE,
+)
+# Keys of objects that hold an answer, and those that hold none.
+_ANSWER_KEYS = re.compile(r'(?:final_?)?(?:answer|result|verdict)', re.I)
+_ASIDE_KEYS = re.compile(
+  r'.*(?:reason|expla|why|confiden|note|thought|step|length|cost|reward'
+  r'|arrangement|comment|analysis)',
   re.IGNORECASE,
 )
+_RETRACTS = re.compile(
+  r'\b(?:wait\b(?=,? |[.!\u2014\u2013-])|hold on|hmm|scratch that|correction'
+  r'|on second thoughts?|let me (?:correct|revise|redo|fix|reconsider)'
+  r'|i (?:made a mistake|made an error|was wrong|misread|take (?:that|it) back)'
+  r"|that(?:'s| is| was) (?:not right|not correct|wrong|incorrect))",
+  re.IGNORECASE,
+)
+_DECLINES = re.compile(
+  r"\s*(?:i'?m sorry|i am sorry|sorry\b|i apologi[sz]e"
+  r"|i (?:cannot|can't|cant|can not|am unable|am not able|won'?t)"
+  r"|i'm (?:unable|not able)|as an ai\b|unfortunately,? i\b)",
+  re.IGNORECASE,
+)
+_SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
 
 
-def _read(text: str, find: Callable[[str], tuple[Any, str]]) -> Reading:
-  """What `find` gives of the visible text: a value, and what is wrong with it.
+def plain(text: str) -> str:
+  """A text without Markdown, LaTeX and HTML, and with MARKs."""
+  for pattern, replacement in _REPLACED:
+    text = pattern.sub(replacement, text)
+  text = _MARKS.sub(MARK, _unwrapped(text))
+  return _WEAK_MARKS.sub(WEAK, text)
 
-  A text in which there is nothing is a refusal where it begins as one.
+
+def _unwrapped(text: str) -> str:
+  """A text with what a JSON object in it gives as its answer in its place."""
+  for literal in [*literals(text, '{')][::-1]:
+    if isinstance(literal.value, dict):
+      words = written(answered(literal.value))
+      if words:
+        before, behind = text[: literal.start], text[literal.end :]
+        return f'{before}{MARK}{words}{END}{behind}'
+  return text
+
+
+def answered(value: dict[str, Any]) -> Any:
+  """The answer that an object holds; None where that is not clear."""
+  keys = [key for key in value if _ANSWER_KEYS.fullmatch(key)]
+  keys = keys or [key for key in value if not _ASIDE_KEYS.match(key)]
+  return value[keys[0]] if len(keys) == 1 else None
+
+
+def written(value: Any) -> str:
+  """A value of JSON as a person would write it; '' of None and objects."""
+  if isinstance(value, bool):
+    return 'yes' if value else 'no'
+  if isinstance(value, list):
+    inner = [written(item) for item in value]
+    nested = any(isinstance(item, list) for item in value)
+    return (
+      ', '.join(f'({item})' for item in inner) if nested else '; '.join(inner)
+    )
+  return '' if value is None or isinstance(value, dict) else str(value)
+
+
+class Passage(NamedTuple):
+  """A part of a text that may be the answer.
+
+  Attributes:
+    text: stripped.
+    marked: as an answer, 'strong' or 'weak'; '' of all of a text.
+    rest: what follows it.
+  """
+
+  text: str
+  marked: str
+  rest: str
+
+
+def passages(words: str) -> Iterator[Passage]:
+  """Passages of a plain text: the marked ones from the last one on, then all
+  of it."""
+  places = [m.start() for m in re.finditer(f'[{MARK}{WEAK}]', words)][-TRIED:]
+  stop = len(words)
+  for place in reversed(places):
+    passage = words[place + 1 : stop].split(END)[0]
+    strength = 'strong' if words[place] == MARK else 'weak'
+    if re.search(r'\w', passage):
+      rest = words[place + 1 + len(passage) :]
+      yield Passage(passage.strip(' \t\n:"'), strength, rest)
+    stop = place
+  yield Passage(words.translate(_NO_MARKS).strip(), '', '')
+
+
+TRIED = 8  # Marks, from the last one on.
+_NO_MARKS = dict.fromkeys(map(ord, (MARK, WEAK, END)), '')
+Parse = Callable[[str, bool], Any]
+
+
+class Unread(str):
+  """Why a parser reads nothing of a passage that is an answer."""
+
+
+SEVERAL = Unread('several')
+
+
+def read(text: str, parse: Parse) -> Reading:
+  """Reads a text by a parser of one kind of answer.
+
+  parse: (a passage, is it marked?) -> the value, Unread, or None.
   """
   seen = visible(text)
   if seen.failure:
     return seen._replace(value=None)
-  value, failure = find(seen.value)
-  if failure == 'nothing' and _DECLINES.match(seen.value):
+  value, failure = None, 'nothing'
+  for passage in passages(plain(seen.value)):
+    value = parse(passage.text, bool(passage.marked))
+    if isinstance(value, Unread):
+      value, failure = None, str(value)
+    elif value is not None and _retracted(passage):
+      value, failure = None, 'retracted'
+    elif value is not None:
+      return Reading(value, '', seen.reasoning)
+    # What is marked and cannot be read is not replaced by what came before it.
+    if passage.marked == 'strong' or failure != 'nothing':
+      break
+  if failure == 'nothing' and _DECLINES.match(
+    seen.value.replace('\u2019', "'")
+  ):
     failure = 'refused'
-  return Reading(value, failure, seen.reasoning)
+  return Reading(None, failure, seen.reasoning)
 
 
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-  # The last one counts: reasoning may name an answer before.
-  last = None
-  for match in pattern.finditer(text):
-    last = match
-  return last
+def _retracted(passage: Passage) -> bool:
+  """Is what a marked passage begins with taken back behind it?"""
+  first = _SENTENCE.search(passage.text)
+  behind = passage.text[first.end() :] if first else ''
+  return bool(passage.marked and _RETRACTS.search(behind + passage.rest))
 
 
-def after_answer(text: str, loose: bool = False) -> Reading:
-  """Reads what follows the last `Answer:`, stripped; any case, any emphasis.
+# Readers of each kind.
 
-  loose: without one, what follows the last `answer is`, and quotes behind it.
-
-  Returns:
-    value: str; '' is a failure too ('nothing').
-  """
-
-  def find(words: str) -> tuple[str | None, str]:
-    mark = _last(_ANSWER, words)
-    if loose and mark is None:
-      mark = _last(_ANSWER_IS, words)
-    rest = words[mark.end() :].strip() if mark else ''
-    return (rest, '') if rest else (None, 'nothing')
-
-  return _read(text, find)
-
-
-# Yes or no as a sentence or clause of its own: `No road ...` is neither, nor
-# `Yes or no`.
 _SAYS = re.compile(
-  r'[\s*_"\'`(\[#>-]*+(yes\b(?!\s+or\b)|no\b(?=[*_"\'`)\]]*+'
-  r'(?:\s*+(?:[.,;:!(\u2013\u2014-]|$)|[ \t]*+\n'
-  r'|\s++(?:it|this|that|you|they|we|i)\b)))',
-  re.IGNORECASE,
+  r"""[\W_]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short
+    |(?:it\ is|that\ is|that's)(?=\ (?:yes|no)\b))?[\W_]*+
+  (?P<word>(?:yes|yep|yeah|ja|oui|s\u00ed|\u662f|no|nope|nein|non|\u5426)\b)
+  (?!\s*+(?:/|\?|(?:or|and|yes|no)\b))""",
+  re.IGNORECASE | re.VERBOSE,
 )
-_LINE = re.compile(r'[\s*_"\'`(\[]*+(yes|no)[\s*_"\'`)\].!]*+', re.IGNORECASE)
+# 'No' of `No road leads there` is no answer, nor is that of 'no idea'.
+_CLAUSE = re.compile(
+  r"""["')\]]*+(?:\s*+(?:[.,;:!(\u2013\u2014-]|$)|[ \t]*+\n
+    |\s++(?:it|this|that|you|they|we|i|there|because|since|as|the|is)\b)""",
+  re.IGNORECASE | re.VERBOSE,
+)
+_ENDS = re.compile(
+  r"""(?:\b(?:so|thus|hence|therefore|then|actually|is)|[:,\u2013\u2014-])
+  [\s"'(]*+(?P<word>yes|no)[\s"'.!)]*$""",
+  re.IGNORECASE | re.VERBOSE,
+)
+_TURNS = re.compile(
+  r'\b(?:wait|actually|however|but|therefore|so|thus|hence|hmm)\b', re.I
+)
+_YES = frozenset(('yes', 'yep', 'yeah', 'ja', 'oui', 's\u00ed', '\u662f'))
+
+
+def _said(text: str) -> bool | None:
+  """Yes or no as the word that a text begins with."""
+  match = _SAYS.match(text)
+  if match is None:
+    return None
+  yes = match['word'].lower() in _YES
+  return yes if yes or _CLAUSE.match(text, match.end()) else None
+
+
+def _concluded(text: str) -> bool | None:
+  """Yes or no as the word that a sentence ends with, or begins with."""
+  match = _ENDS.search(text)
+  return match['word'].lower() == 'yes' if match else _said(text)
+
+
+def _yes_no(text: str, marked: bool) -> Any:
+  first = _said(text)
+  sentences = [part for part in _SENTENCE.split(text) if part.strip()]
+  if marked:
+    if first is None and sentences and not re.match(r'\W*no\b', text, re.I):
+      first = _concluded(sentences[0])
+    return first
+  last = _concluded(sentences[-1]) if sentences else None
+  if first is None or last is None or first == last:
+    return last if first is None else first
+  # A draft that is corrected later.
+  return last if _TURNS.search(text[3:]) else SEVERAL
 
 
 def yes_no(text: str, strict: bool = False) -> Reading:
   """Reads yes or no.
 
-  That is what follows the last `answer:` or `answer is`; without one, the word
-  that the text begins with, or its last line. A text whose beginning and last
-  line say different things is 'both'.
+  Without a mark that is the word that the text begins with, or that its last
+  sentence ends with; a text in which these differ is 'both'.
 
   strict: as published for logic puzzles (Vafa et al. 2024): the whole text is
     the word, but for full stops and new lines.
@@ -183,454 +567,603 @@ def yes_no(text: str, strict: bool = False) -> Reading:
   Returns:
     value: bool.
   """
-  return _read(text, _whole_word if strict else _yes_or_no)
+  if not strict:
+    reading = read(text, _yes_no)
+    both = reading.failure == 'several'
+    return reading._replace(failure='both') if both else reading
+  seen = visible(text)
+  word = seen.value.replace('.', '').replace('\n', '').strip().lower()
+  if seen.failure or word in ('yes', 'no'):
+    return seen._replace(value=None if seen.failure else word == 'yes')
+  return Reading(None, 'nothing', seen.reasoning)
 
 
-def _whole_word(text: str) -> tuple[bool | None, str]:
-  word = text.replace('.', '').replace('\n', '').strip().lower()
-  return (word == 'yes', '') if word in ('yes', 'no') else (None, 'nothing')
+SHORT = {
+  'n': 'north',
+  's': 'south',
+  'e': 'east',
+  'w': 'west',
+  'ne': 'northeast',
+  'nw': 'northwest',
+  'se': 'southeast',
+  'sw': 'southwest',
+  'u': 'up',
+  'd': 'down',
+}  # What players type for a direction.
+_VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
+_ARTICLE = re.compile(r'\b(?:the|an?)\s+')
+_BRACKETED = re.compile(r'\([^()]{0,200}\)')
+_ITEM = re.compile(r'\s*(?:[-*>]\s+|>|\(?(?:\d{1,3}|[a-hA-H])[.)]\s+)+')
+# What follows a name and is no part of it.
+_ASIDE = re.compile(
+  r'\s(?:because|since|as|which|where|so that|to get)\b|[,;:.!]\s'
+  r'|\s[-\u2013\u2014]\s|\s*->'
+)
+_DENIES = re.compile(
+  r"\b(?:not|cannot|never|neither|nor|none|except|avoid)\b|n't\b", re.IGNORECASE
+)
+_LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
+_STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
 
 
-def _yes_or_no(text: str) -> tuple[bool | None, str]:
-  marked = _last(_ANSWER_IS, text)
-  first = _SAYS.match(text, marked.end()) if marked else None
-  if first:
-    return first[1].lower() == 'yes', ''
-  first = _SAYS.match(text)
-  last = _LINE.fullmatch(text[text.rfind('\n') + 1 :])
-  heard = {match[1].lower() for match in (first, last) if match}
-  # The beginning and the last line must agree, where both say something.
-  if len(heard) != 1:
-    return None, 'both' if heard else 'nothing'
-  return heard == {'yes'}, ''
+class Names:
+  """Names that an answer may hold, each read in several spellings.
+
+  A name is read without regard to case, articles, hyphens and marks around it,
+  where no other name is alike; 'go north' and 'n' are north where that is a
+  name.
+  """
+
+  def __init__(self, names: Mapping[str, int]) -> None:
+    """names: name -> what it stands for."""
+    self._exact = dict(names)
+    alike = collections.Counter(map(_key, names))
+    self._ids = {
+      key: place
+      for name, place in names.items()
+      if alike[key := _key(name)] == 1
+    }
+    keys = sorted(filter(None, self._ids), key=len, reverse=True)
+    self._search = re.compile(
+      r'(?<!\w)(' + '|'.join(map(re.escape, keys)) + r')(?!\w)'
+    )
+    # Words of the longest name: more words than that are prose.
+    self.longest = max((len(name.split()) for name in names), default=0)
+
+  def exactly(self, text: str) -> int | None:
+    """What all of a text names, in one of its spellings."""
+    text = text.strip()
+    if text in self._exact:
+      return self._exact[text]
+    key = _key(text)
+    for spelling in (key, _VERB.sub('', key), unabridged(key)):
+      if spelling in self._ids:
+        return self._ids[spelling]
+    return None
+
+  def item(self, text: str) -> int | None:
+    """What a text names that may be numbered, or go on with an aside."""
+    text = ' '.join(text.split())
+    head = _ITEM.match(text)
+    line = text[head.end() :] if head else text
+    for part in (text, line, _BRACKETED.sub(' ', line)):
+      for words in (part, _ASIDE.split(part, maxsplit=1)[0]):
+        token = self.exactly(words)
+        if token is not None:
+          return token
+    return None
+
+  def only(self, text: str) -> int | None:
+    """As `item`, of a text that goes on with no other name."""
+    if len(text) > _LINE_LENGTH:
+      return None
+    token = self.item(text)
+    others = [
+      self.item(part) for part in re.split('[,;]', text, maxsplit=2)[1:2]
+    ]
+    return token if set(others) <= {None, token} else None
+
+  def choice(self, text: str) -> Any:
+    """The only name in a sentence; SEVERAL, or None."""
+    token = self.only(text)
+    if token is not None:
+      return token
+    matches = self._search.findall(_key(_BRACKETED.sub(' ', text)))
+    names = {self._ids[match] for match in matches}
+    if len(names) > 1:
+      return SEVERAL
+    return names.pop() if names and not _DENIES.search(text) else None
 
 
-def first_value(text: str, opening: str = '[{') -> Reading:
-  """Reads the first balanced list or dict: JSON, or Python's literals.
+def unabridged(action: str) -> str:
+  """A direction without its verb, and in full: 'north' of 'go n'."""
+  bare = _VERB.sub('', action)
+  return SHORT.get(bare, bare)
 
-  See first_literal; reasoning is not read.
 
-  opening: the brackets that a value may begin with, of '[{('.
+def _key(name: str) -> str:
+  name = name.casefold().strip(_STRIPPED).replace('-', '')
+  return _ARTICLE.sub('', ' '.join(name.split()))
+
+
+_CUE = re.compile(
+  r'\b(?:so|thus|therefore|hence|choose|go with|pick|best|is|must)\b', re.I
+)
+
+
+def choice(text: str, names: Names) -> Reading:
+  """Reads one of several names.
 
   Returns:
-    value: list or dict; of a 'truncated' one what was complete.
+    value: what it stands for.
   """
-  return _read(text, functools.partial(first_literal, opening=opening))
+
+  def parse(words: str, marked: bool) -> Any:
+    lines = [line for line in words.split('\n') if line.strip()]
+    if marked:
+      token = names.choice(lines[0])
+      return Unread('unknown_name') if token is None else token
+    if len(lines) == 1 and len(words) < 200:
+      token = names.only(words)
+      if token is not None:
+        return token
+    last = ([part for part in _SENTENCE.split(words) if part.strip()] or [''])[
+      -1
+    ]
+    return names.choice(last) if _CUE.search(last) else None
+
+  return read(text, parse)
 
 
-def first_literal(text: str, opening: str = '[{') -> tuple[Any, str]:
-  """Reads the first balanced list or dict: JSON, or Python's literals.
+def listed(text: str, names: Names) -> Reading:
+  """Reads a list of names, divided by semicolons, lines or commas.
 
-  Either kind of quotes may hold a string, and a quote inside of one needs no
-  backslash where no comma, colon or bracket follows. Tuples become lists. A
-  trailing comma is allowed; NaN and infinities are not. The time is linear in
-  the text's length.
+  What has more words than any name is prose, and left out.
+
+  Returns:
+    value: sorted tuple of what they stand for, PAD for names of none; () of
+      the word 'nothing'.
+  """
+
+  def parse(words: str, marked: bool) -> Any:
+    words = words.split('\n\n')[0] if marked else words.split('\n\n')[-1]
+    if re.fullmatch(r'(?:nothing|none)(?: (?:can|is)\b.*)?', _key(words)):
+      return ()
+    tokens = _items(words, names)
+    if not marked and core.PAD in tokens:
+      return None
+    if marked and not tokens - {core.PAD}:
+      return Unread('unknown_name')
+    return tuple(sorted(tokens)) or None
+
+  return read(text, parse)
+
+
+def _items(words: str, names: Names) -> set[int]:
+  """Tokens of the lines of a list; those of nothing but prose have none."""
+  tokens: set[int] = set()
+  for line in filter(str.strip, words.split('\n')):
+    parts = line.split(';')
+    # Names may have commas: they separate only where nothing else does.
+    if len(parts) == 1 and '\n' not in words.strip():
+      parts = re.split(r',|\band\b', line)
+    _, colon, rest = parts[0].rpartition(':')
+    if colon and names.item(parts[0]) is None:
+      parts[0] = rest  # 'The next elements are: north'
+    places = [names.item(part) for part in parts if part.strip()]
+    prose = [len(_key(part).split()) > names.longest for part in parts]
+    if len(parts) == 1 and places == [None] and prose == [True]:
+      continue
+    tokens |= {core.PAD if place is None else place for place in places}
+  return tokens
+
+
+_NUMBERS = ('zero', 'one', 'two', 'three', 'four', 'five', 'six', 'seven')
+_NUMBERS += ('eight', 'nine', 'ten', 'eleven', 'twelve')
+_COUNTED = rf'\b(\d{{1,6}}|{"|".join(_NUMBERS)})\b'
+
+
+def _integer(word: str) -> int:
+  return int(word) if word.isdigit() else _NUMBERS.index(word.lower())
+
+
+def number(text: str, noun: str) -> Reading:
+  """Reads a whole number of things, such as clusters.
+
+  noun: of the things; a number before it goes before all others.
+
+  Returns:
+    value: int.
+  """
+  counted = re.compile(_COUNTED + rf'[\w\s()-]{{0,40}}?\b{noun}', re.IGNORECASE)
+  equals = re.compile(rf'{noun}s?\s*(?:is|are|[:=])\s*{_COUNTED}', re.I)
+
+  def parse(words: str, marked: bool) -> Any:
+    numbers = [*map(_integer, counted.findall(words) or equals.findall(words))]
+    if not numbers and (marked or len(words) < 40):
+      numbers = [*map(_integer, re.findall(_COUNTED, words, re.IGNORECASE))]
+    if not numbers:
+      return None
+    return numbers[0] if marked else numbers[-1]
+
+  return read(text, parse)
+
+
+_ORDER = ('first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh')
+_RANK = rf'(?:(\d)(?:st|nd|rd|th)|({"|".join(_ORDER)})) (?:seat|place)\b'
+# Not a distance, nor 'no one' or 'the one on the left'.
+_NEAR = r'(?!\s+(?:seats?\s+)?(?:away|apart))'
+_ANY = rf'(?<!no )(?<!the ){_COUNTED}{_NEAR}'
+_SEAT = (
+  r'\b(?:seat(?:ed)?|place|position)'
+  r'(?: (?:in|at|on|is|number|the|seat|position|place)){0,4}[ :#=(]{0,4}'
+)
+
+
+def seat(text: str, seats: int) -> Reading:
+  """Reads the number of a seat, from 1 to `seats`.
+
+  Of an answer that names seats only these count, else any number; without a
+  mark, those of the last line that names any. A line with a denial has none.
+
+  Returns:
+    value: int.
+  """
+  named = re.compile(rf'{_SEAT}{_COUNTED}{_NEAR}', re.IGNORECASE)
+  ranked = re.compile(_RANK, re.IGNORECASE)
+  single = re.compile(_ANY, re.IGNORECASE)
+
+  def numbers(line: str) -> list[int]:
+    ranks = [
+      int(digit) if digit else _ORDER.index(word.lower()) + 1
+      for digit, word in ranked.findall(line)
+    ]
+    return [*map(_integer, named.findall(line)), *ranks]
+
+  def parse(words: str, marked: bool) -> Any:
+    lines = words.split('\n')
+    if marked:
+      line = lines[0]
+    else:
+      line = next((x for x in lines[::-1] if numbers(x)), '')
+      line = line or (words if len(words) < 12 else '')
+    values = {*numbers(line)} or {*map(_integer, single.findall(line))}
+    if not values and line.casefold().strip(_STRIPPED) in _ORDER:
+      values = {_ORDER.index(line.casefold().strip(_STRIPPED)) + 1}
+    if len(values) > 1:
+      return SEVERAL
+    inside = values and 1 <= min(values) <= seats and not _DENIES.search(line)
+    return values.pop() if inside else None
+
+  return read(text, parse)
+
+
+# Paths: nodes between commas, arrows, 'and', 'to' or new lines.
+
+
+def _set(words: str) -> frozenset[str]:
+  return frozenset(words.split())
+
+
+UNKNOWN = -1  # An item that names no node.
+_LONGEST, _MOST, _NAME = 100_000, 200, 3  # Characters, items, words of a name.
+# 'The shortest path from A to B is A, B': only what comes behind it counts.
+_INTRO = re.compile(
+  r'\s{0,9}(?:(?:so|therefore|thus|hence),?\s)?the(?:\s{1,3}\w{1,20}){0,3}'
+  r'\s{1,3}path\b[^.\n]{0,160}?\bis\b[:\s]',
+  re.I,
+)
+# A new speaker, a new paragraph or a new sentence ends an answer.
+_NEXT = re.compile(
+  r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
+  r'|(?<=[\w)])[.!?]\s(?=\s{0,9}[a-z])',
+  re.I,
+)
+_BETWEEN = re.compile(
+  r'[,;|\n]|[-=]{0,3}>{1,2}|\b(?:then|and|to)\b|[-\u2013\u2014](?=\s?\w)', re.I
+)
+_PART = re.compile(r"[\w']+")
+# What a name may be wrapped in.
+_AROUND = _set(
+  'room rooms zone zones node nodes place field fields scholar scholars the '
+  'a from start object objects flower flowers left right go goes going at '
+  'begin starting finally lastly next move you we'
+)
+# What holds one of these and names no node is prose.
+_PROSE = _set(
+  'which who that this it is of with total reward path shortest route way '
+  'goal collects because since takes for most'
+)
+_HEDGES = frozenset(('or', 'either'))
+# A number before one of these is no node.
+_UNITS = _set('dollar dollars book books flower flowers reward points steps')
+_JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
+_NUMBERED = re.compile(r'\s*(\d{1,6})[.):]\s*(\S.*)')
+
+
+class NodeReply(NamedTuple):
+  """The nodes that an answer names.
+
+  Attributes:
+    nodes: in order; UNKNOWN where an item names none.
+    hedged: does an item name alternatives?
+  """
+
+  nodes: tuple[int, ...]
+  hedged: bool = False
+
+
+def path(text: str, names: Mapping[str, int]) -> Reading:
+  """Reads nodes in order.
+
+  names: name in small letters -> node.
+
+  Returns:
+    value: NodeReply.
+  """
+
+  def parse(words: str, marked: bool) -> NodeReply | None:
+    if marked:
+      part = _NEXT.split(_unnumbered(words), maxsplit=1)[0].strip()
+      reply = _behind_intro(part, names)
+      return reply if reply.nodes else None
+    if len(words) > 200 or '\n' in words:
+      sentences = [x for x in _SENTENCE.split(words) if x.strip()]
+      words = sentences[-1]
+    reply = _behind_intro(words, names)
+    return reply if reply.nodes and UNKNOWN not in reply.nodes else None
+
+  return read(text[-_LONGEST:], parse)
+
+
+def _unnumbered(words: str) -> str:
+  """Lines without their numbers, where these are 1, 2, ... of two or more."""
+  lines = [line for line in words.split('\n') if line.strip()]
+  matches = [_NUMBERED.fullmatch(line) for line in lines]
+  whole = [match for match in matches if match]
+  num = len(whole)
+  if num < 2 or [int(m[1]) for m in whole] != [*range(1, num + 1)]:
+    return words
+  return '\n'.join(match[2] for match in whole)
+
+
+def _behind_intro(part: str, names: Mapping[str, int]) -> NodeReply:
+  intro = _INTRO.match(part)
+  if intro:
+    reply = _nodes(part[intro.end() :], names)
+    if any(node != UNKNOWN for node in reply.nodes):
+      return reply
+  return _nodes(part, names)
+
+
+def _nodes(part: str, names: Mapping[str, int]) -> NodeReply:
+  whole = part.strip(' .')
+  if whole[:1] + whole[-1:] in ('()', '[]'):
+    part = whole[1:-1]
+  part = _JOINED.sub(r'\1 ', _BRACKETED.sub(' ', part))
+  nodes: list[int] = []
+  hedged = False
+  for item in _BETWEEN.split(part, maxsplit=_MOST)[:_MOST]:
+    words = [word.lower() for word in _PART.findall(item)]
+    hedged |= not _HEDGES.isdisjoint(words)
+    node = _node(words, names)
+    if node is not None:
+      nodes.append(node)
+  return NodeReply(tuple(nodes), hedged)
+
+
+def _node(words: list[str], names: Mapping[str, int]) -> int | None:
+  """The node that the words of an item name; None where they name nothing."""
+  nodes: list[int] = []
+  before: list[int] = []  # Those in front of 'is'.
+  rest = 0
+  for k, word in enumerate(words):
+    node = names.get(word.removesuffix("'s"))
+    is_number = word.isdigit()
+    if is_number and words[k + 1 : k + 2] and words[k + 1] in _UNITS:
+      continue
+    if node is None and is_number and '1' in names:
+      node = UNKNOWN
+    if node is not None and is_number and k and words[k - 1] not in _AROUND:
+      node = None
+    if node is not None:
+      nodes.append(node)
+    elif word == 'is':
+      before, nodes = nodes or before, []  # 'The path from A is B': only B.
+    elif word not in _AROUND and not is_number:
+      rest += 1
+  nodes = nodes or before
+  if len(set(nodes)) == 1:
+    return nodes[0]
+  if nodes:
+    return UNKNOWN
+  return UNKNOWN if 0 < rest <= _NAME and _PROSE.isdisjoint(words) else None
+
+
+_PAIR = re.compile(
+  r'[(\[]\s{0,4}([^()\[\],]{1,60}),\s{0,4}([^()\[\],]{1,60})[)\]]'
+)
+_LINE = re.compile(r'^[\s*#>+-]{0,9}([^:\n]{1,60}):([^\n]{1,2000})$', re.M)
+_TIED = re.compile(
+  r'^[\s+>-]{0,9}(?:\d{1,3}[.)]\s)?([^:\n,;]{1,60}?)\s?'
+  r'(?:<?-{0,3}>|[-\u2013\u2014\u2194])\s?([^:\n,;]{1,60})$',
+  re.MULTILINE,
+)
+
+
+def pairs(text: str, names: Mapping[str, int]) -> Reading:
+  """Reads pairs `(a, b)`, `a - b`, or lines `a: b, c`.
+
+  Returns:
+    value: list of pairs; a name that nobody has stays a word.
+  """
+
+  def node(words: str) -> int | str:
+    nodes = _nodes(words, names).nodes
+    return nodes[0] if len(nodes) == 1 and nodes[0] >= 0 else words.strip()
+
+  def parse(words: str, marked: bool) -> Any:
+    tuples = _PAIR.findall(words)
+    for literal in literals(words, '{'):
+      if isinstance(literal.value, dict):
+        tuples = [(a, b) for a, row in literal.value.items() for b in row]
+    if not tuples:
+      tuples = [
+        (head, item)
+        for head, items in _LINE.findall(words)
+        for item in items.split(',')
+        if item.strip()
+      ]
+    tied = _TIED.findall(words if '\n' in words else words.replace(',', '\n'))
+    return [(node(a), node(b)) for a, b in tuples or tied] or None
+
+  return read(text[-_LONGEST:], parse)
+
+
+# Values: moves, numbers by step, labels.
+
+
+def _values(text: str, opening: str) -> tuple[list[Any], str, int]:
+  """(values in brackets, the failure of the last brackets, reasoning)."""
+  seen = visible(text)
+  if seen.failure:
+    return [], seen.failure, seen.reasoning
+  values, failure = [], 'nothing'
+  for literal in literals(seen.value, opening):
+    failure = literal.failure
+    if not failure:
+      values.append(literal.value)
+  if failure == 'nothing' and _DECLINES.match(seen.value):
+    failure = 'refused'
+  return values, failure, seen.reasoning
+
+
+def records(text: str, fits: Callable[[Any], str]) -> Reading:
+  """Reads a list of objects, as JSON or Python write it: the last that fits.
+
+  A list may be within an object, and objects may stand in lines of their own.
+
+  fits: of a list '', or why it is none of these; the last such reason is the
+    failure of a text without a list that fits.
+
+  Returns:
+    value: list.
+  """
+  values, failure, reasoning = _values(text, '[')
+  if not values and failure != 'truncated' and not text.isascii():
+    text = text.translate(_QUOTES)
+    values, failure, reasoning = _values(text, '[')
+  if failure != 'truncated':
+    for value in reversed(values):
+      failure = fits(value)
+      if not failure:
+        return Reading(value, '', reasoning)
+    objects, _, _ = _values(text, '{')
+    if objects and not fits(objects):
+      return Reading(objects, '', reasoning)
+  return Reading(None, failure, reasoning)
+
+
+_QUOTES = dict.fromkeys(map(ord, '\u2018\u2019'), "'")
+_QUOTES |= dict.fromkeys(map(ord, '\u201c\u201d'), '"')
+_POWERS = str.maketrans(
+  '\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u2212',
+  '0123456789--',
+)
+_TEN = re.compile(
+  r'\s?(?:\u00d7|\\times|x|\*)\s?10\s?(?:\^|\*\*)?(?:\{(-?\d{1,3})\}|(-?\d{1,3}))'
+)
+
+
+def numbers(text: str, steps: int) -> Reading:
+  """Reads numbers by step from 0: the last object, or list of so many.
+
+  Returns:
+    value: dict of str and whatever is there.
+  """
+  text = _TEN.sub(r'e\1\2', text.translate(_QUOTES).translate(_POWERS))
+  values, failure, reasoning = _values(text, '[{')
+  if failure == 'truncated':
+    return Reading(None, failure, reasoning)
+  for value in reversed(values):
+    while isinstance(value, dict) and len(inner := _inner(value)) == 1:
+      (value,) = inner
+    if isinstance(value, dict) and any(
+      key.strip().isdecimal() for key in value
+    ):
+      return Reading(value, '', reasoning)
+    if isinstance(value, list) and len(value) == steps:
+      return Reading(
+        dict(zip(map(str, range(steps)), value, strict=True)), '', reasoning
+      )
+  return Reading(None, failure or 'nothing', reasoning)
+
+
+def _inner(value: dict[str, Any]) -> list[Any]:
+  return [x for x in value.values() if isinstance(x, dict | list)]
+
+
+NUMBER = re.compile(r'[-+]?\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?')
+
+
+def labels(text: str, num: int, width: int, classes: int) -> Reading:
+  """Reads a list of labels, or numbered lines of them.
+
+  Failures are also 'wrong_length', and 'unknown_label', what is no class, or no
+  finite number.
 
   Args:
     text: any.
-    opening: the brackets that a value may begin with, of '[{('.
+    num: of labels.
+    width: numbers of each.
+    classes: that labels are below; 0: labels are any numbers.
 
   Returns:
-    value: list or dict of str, int, float, bool, None, list and dict; keys are
-      str, int, float, bool or None. None where there is none; of a truncated
-      one what was complete.
-    failure: '', 'nothing' (no bracket), 'malformed' (no literal in brackets),
-      'truncated' (the text ends within it), 'too_deep'.
-  """
-  decoded = _decoded(text, opening)
-  return scan_literal(text, opening) if decoded is None else decoded
-
-
-def scan_literal(text: str, opening: str = '[{') -> tuple[Any, str]:
-  """As `first_literal`, by the scan that reads what is not JSON too."""
-  return _Scan(text, opening).read()
-
-
-def _finite(number: str) -> float:
-  value = float(number)
-  if not math.isfinite(value):
-    raise ValueError(number)
-  return value
-
-
-def _constant(name: str) -> float:
-  raise ValueError(name)
-
-
-_JSON = json.JSONDecoder(
-  parse_float=_finite, parse_constant=_constant, strict=False
-)
-
-
-def _decoded(text: str, opening: str) -> tuple[Any, str] | None:
-  """The same by Python's JSON decoder, much faster; None where it cannot."""
-  # From the first bracket on; JSON's decoder ignores what follows the value.
-  starts = [at for at in map(text.find, opening) if at >= 0]
-  if not starts:
-    return None, 'nothing'
-  text = text[min(starts) :]
-  # Python writes single quotes: without others in the text they are JSON's.
-  if '"' not in text and '\\' not in text:
-    text = text.replace("'", '"')
-  try:
-    value, end = _JSON.raw_decode(text)
-  except (ValueError, RecursionError):
-    return None
-  if '\\u' in text:
-    return None  # There may be halves of pairs, which the scan replaces.
-  # Cheap first: few brackets cannot nest deeply.
-  brackets = text.count('[', 0, end) + text.count('{', 0, end)
-  if brackets > DEPTH and _deeper(value):
-    return None, 'too_deep'
-  return value, ''
-
-
-def _deeper(value: Any) -> bool:
-  """True for values that nest deeper than DEPTH."""
-  # Level by level, not by recursion: replies may nest without bound.
-  level = [value]
-  for _ in range(DEPTH):
-    level = [
-      inner
-      for outer in level
-      for inner in (outer.values() if isinstance(outer, dict) else outer)
-      if isinstance(inner, list | dict)
-    ]
-  return bool(level)
-
-
-_WORDS = {'true': True, 'false': False, 'null': None}
-_WORDS |= {'True': True, 'False': False, 'None': None}
-_PAIRS = {'[': ']', '{': '}', '(': ')'}
-_TOKEN = re.compile(
-  r'\s*+(?:(?P<open>[\[{(])|(?P<close>[\]})])|(?P<mark>[,:])|(?P<quote>["\'])'
-  r'|(?P<number>[-+]?(?:\d{1,300}+(?:\.\d{0,300}+)?|\.\d{1,300}+)'
-  r'(?:[eE][-+]?\d{1,3})?)(?![\w.])'
-  rf'|(?P<word>{"|".join(_WORDS)})\b)'
-)
-_END = re.compile(r'\s*+\Z')
-# The rest of a string: a quote ends it where a mark, a closing bracket or the
-# text's end follows.
-_STRING = {
-  quote: re.compile(
-    rf'((?:[^{quote}\\]|\\.|{quote}(?!\s*+(?:[,:\]}})]|\Z)))*+){quote}',
-    re.DOTALL,
-  )
-  for quote in '"\''
-}
-_ESCAPE = re.compile(
-  r'\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})'
-  r'|\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)',
-  re.DOTALL,
-)
-_ESCAPES = {'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '\n': ''}
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-  high, low, code = escape.groups()
-  if high:
-    return chr(
-      0x10000 + ((int(high, 16) & 0x3FF) << 10) + (int(low, 16) & 0x3FF)
-    )
-  # A backslash before any other character stands for that character.
-  if len(code) == 1:
-    return _ESCAPES.get(code, code)
-  value = int(code[1:], 16)
-  return '\ufffd' if 0xD800 <= value < 0xE000 else chr(value)
-
-
-class _Open:
-  """A list, dict or tuple whose end has not been read."""
-
-  def __init__(self, bracket: str, start: int) -> None:
-    self.bracket, self.start = bracket, start
-    self.keys: list[Any] = []
-    self.items: list[Any] = []
-    # What may come next: an item (or key), the colon after a key, or a comma.
-    self.due = 'item'
-
-  def value(self) -> Any:
-    """Its content; a key without a value is dropped."""
-    if self.bracket == '{':
-      return dict(zip(self.keys, self.items, strict=False))
-    return self.items
-
-  def put(self, value: Any) -> bool:
-    """Takes an item, or the key of one; False where none is due."""
-    if self.due != 'item':
-      return False
-    if self.bracket == '{' and len(self.keys) == len(self.items):
-      self.keys.append(value)
-      self.due = ':'
-      return not isinstance(value, list | dict)
-    self.items.append(value)
-    self.due = ','
-    return True
-
-  def mark(self, mark: str) -> bool:
-    """Takes a comma or a colon; False where it is not due."""
-    due, self.due = self.due, 'item'
-    return due == mark
-
-  def close(self, bracket: str) -> bool:
-    """Takes a closing bracket; False where it does not fit."""
-    # A dict may not end behind a key.
-    whole = self.bracket != '{' or len(self.keys) == len(self.items)
-    return _PAIRS[self.bracket] == bracket and whole
-
-
-class _Scan:
-  """Reads a text once, from its first bracket on.
-
-  Where what is open turns out to be no literal, the first complete value inside
-  of it counts; without one, reading goes on behind that place with nothing
-  open. So each character is read a bounded number of times.
+    value: tuple of integers, or of num * width floats.
   """
 
-  def __init__(self, text: str, opening: str) -> None:
-    self._text, self._at, self._opening = text, 0, opening
-    self._bracket = re.compile('[' + re.escape(opening) + ']')
-    self._stack: list[_Open] = []
-    # The first complete value inside of what is open: (its start, it).
-    self._inner: tuple[int, Any] | None = None
-    self._whole: Any = None
-    self._failure = 'nothing'
-
-  def read(self) -> tuple[Any, str]:
-    """See first_literal."""
-    while True:
-      if not self._stack:
-        start = self._bracket.search(self._text, self._at)
-        if not start:
-          return None, self._failure
-        self._at = start.start()
-      token = _TOKEN.match(self._text, self._at)
-      if token and self._take(token):
-        if not self._stack:
-          return self._whole, ''
-        continue
-      if self._failure == 'too_deep':
-        return None, 'too_deep'
-      if self._failure == 'truncated' or (token is None and self._ends()):
-        return self._rest(), 'truncated'
-      if self._inner:
-        return self._inner[1], ''
-      # Nothing of what is open can be read: begin behind it.
-      self._stack.clear()
-      self._failure = 'malformed'
-      self._at += token is None
-
-  def _ends(self) -> bool:
-    """True where the text ends at this place, perhaps within a word."""
-    if _END.match(self._text, self._at):
-      return True
-    rest = self._text[self._at : self._at + 9].lstrip()
-    ends = self._at + 9 > len(self._text)
-    return ends and any(word.startswith(rest) for word in _WORDS)
-
-  def _take(self, token: re.Match[str]) -> bool:
-    """Takes a token; False where it cannot follow what was read."""
-    kind, text = token.lastgroup, token[0].lstrip()
-    if kind == 'open':
-      return self._opened(text, token.end())
-    top, self._at = self._stack[-1], token.end()
-    if kind == 'close':
-      return self._closed(text)
-    if kind == 'mark':
-      return top.mark(text)
-    if kind == 'word':
-      return top.put(_WORDS[text])
-    if kind == 'quote':
-      return self._string(text)
-    if self._at == len(self._text):
-      self._failure = 'truncated'  # More of its digits may have been cut off.
-      return False
-    value = float(text) if set(text) & set('.eE') else int(text)
-    return math.isfinite(value) and top.put(value)
-
-  def _opened(self, bracket: str, end: int) -> bool:
-    if len(self._stack) >= DEPTH:
-      self._failure = 'too_deep'
-      return False
-    if self._stack and self._stack[-1].due != 'item':
-      return False  # It may begin a value of its own.
-    self._at = end
-    self._stack.append(_Open(bracket, end))
-    return True
-
-  def _closed(self, bracket: str) -> bool:
-    top = self._stack[-1]
-    if not top.close(bracket):
-      return False
-    self._stack.pop()
-    self._whole = top.value()
-    if not self._stack:
-      return True
-    # Of complete values inside, the one that begins first counts.
-    earlier = self._inner is not None and self._inner[0] < top.start
-    if not earlier and top.bracket in self._opening:
-      self._inner = top.start, self._whole
-    return self._stack[-1].put(self._whole)
-
-  def _string(self, quote: str) -> bool:
-    string = _STRING[quote].match(self._text, self._at)
-    if not string:
-      self._failure = 'truncated'
-      return False
-    self._at = string.end()
-    value = string[1]
-    if '\\' in value:
-      value = _ESCAPE.sub(_unescaped, value)
-    return self._stack[-1].put(value)
-
-  def _rest(self) -> Any:
-    """The complete part of a text that was cut off."""
-    while len(self._stack) > 1:
-      value = self._stack.pop().value()
-      if value:
-        self._stack[-1].put(value)
-    return self._stack[0].value()
-
-
-_NUMBERED = re.compile(r'\s*(\d{1,6})[.):]\s*(\S.*)')
-_NUMBER = re.compile(r'[-+]?\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?')
-_STRIPPED = ' \t\n.,;:!?*_"\'`'
-
-
-class AnswerReader:
-  """Reads answers of a language model, by the names of a world's tokens."""
-
-  def __init__(self, names: Sequence[str]) -> None:
-    """names: of all tokens, by id."""
-    self._exact = {name: token for token, name in enumerate(names) if token}
-    # Names that differ in case or in marks alone are read exactly or not.
-    alike = collections.Counter(map(_plain, names))
-    self._ids = {
-      plain: token
-      for name, token in self._exact.items()
-      if alike[plain := _plain(name)] == 1
-    }
-    # Words of the longest name: more words than that are prose.
-    self._longest = max(len(name.split()) for name in names)
-
-  def read(self, question: Query, text: str) -> Answer:
-    """The answer that a text gives to a question.
-
-    Failures are those of `replies`, and 'unknown_name', a token's name that is
-    none, or none of the choices.
-    """
-    if question.kind == queries.LABELS:
-      return read_labels(question, text)
-    if question.kind == queries.YES_NO:
-      reading = yes_no(text)
-      return Answer(reading.value, reading.failure, text=text)
-    reading = after_answer(text, loose=True)
-    if reading.failure == 'nothing' and len(text) < 200 and '\n' not in text:
-      reading = visible(text)  # The answer alone.
-    if reading.failure:
-      return Answer(None, reading.failure, text=text)
-    value: Tokens | int | None
-    if question.kind == queries.ALL_NEXT:
-      value = self._all(reading.value)
+  def parse(words: str, marked: bool) -> Any:
+    parsed = [literal for literal in literals(words, '[(')]
+    if parsed and parsed[-1].failure:
+      return Unread(parsed[-1].failure)
+    if parsed:
+      items = _flat(parsed[-1 if not marked else 0].value)
+    elif marked or '\n' not in words:
+      items = _bare_labels(words)
     else:
-      value = self._one(reading.value, question.suffixes)
-    return Answer(value, 'unknown_name' if value is None else '', text=text)
+      return None
+    if not items or (not marked and not parsed and len(items) != num):
+      return None
+    if len(items) != num * width:
+      return Unread('wrong_length')
+    values = tuple(_label(item, classes) for item in items)
+    return Unread('unknown_label') if None in values else values
 
-  def _token(self, name: str) -> int | None:
-    token = self._exact.get(name.strip())
-    return self._ids.get(_plain(name)) if token is None else token
-
-  def _all(self, text: str) -> Tokens | None:
-    """Tokens of a list, PAD for names of none; None where all are of none.
-
-    What has more words than any name is prose, and left out.
-    """
-    # The first paragraph is the list; explanations follow it.
-    text = text.split('\n\n')[0]
-    if _plain(text) == verbal.NOTHING:
-      return ()
-    parts = text.replace('\n', ';').split(';')
-    # Names may have commas: they separate only where nothing else does.
-    if len(parts) == 1:
-      parts = text.split(',')
-    listed: set[int] = set()
-    for part in parts:
-      token = self._token(part)
-      if token is not None:
-        listed.add(token)
-      elif 0 < len(_plain(part).split()) <= self._longest:
-        listed.add(core.PAD)
-    return tuple(sorted(listed)) if listed - {core.PAD} else None
-
-  def _one(self, text: str, choices: tuple[Tokens, ...]) -> int | None:
-    token = self._token(text.split('\n')[0])
-    places = [k for k, (choice,) in enumerate(choices) if choice == token]
-    return places[0] if places else None
-
-
-def _plain(name: str) -> str:
-  name = name.strip().removeprefix('- ').strip(_STRIPPED)
-  return ' '.join(name.casefold().split())
-
-
-def read_labels(question: Query, text: str) -> Answer:
-  """A list of as many labels as were asked for, or numbered lines of them.
-
-  Failures are those of `replies`, 'wrong_length', and 'unknown_label', what is
-  no class, or no finite number.
-
-  Returns:
-    value: tuple of integers, or of M * d floats.
-  """
-  ((num, width, classes),) = question.suffixes
-  seen = visible(text)
-  if seen.failure:
-    return Answer(None, seen.failure, text=text)
-  # The list after the last "Answer:", or anywhere in the text.
-  answer = after_answer(seen.value)
-  words = seen.value if answer.failure else answer.value
-  reading = first_value(words, opening='[')
-  if isinstance(reading.value, list) and not reading.failure:
-    labels = _flat(reading.value)
-  elif reading.failure == 'nothing':
-    labels = _bare_labels(words)
-    if not labels:
-      return Answer(None, answer.failure or 'nothing', text=text)
-  else:
-    return Answer(None, reading.failure or 'nothing', text=text)
-  # num labels of `width` numbers each, flat.
-  if len(labels) != num * width:
-    return Answer(None, 'wrong_length', text=text)
-  numbers = tuple(_label(label, classes) for label in labels)
-  if None in numbers:
-    return Answer(None, 'unknown_label', text=text)
-  return Answer(numbers, text=text)
+  return read(text, parse)
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:
   """A list of labels, or of lists of them."""
-  labels: list[Any] = []
+  items: list[Any] = []
   for value in values:
-    labels += value if isinstance(value, list) else [value]
-  return labels
+    items += value if isinstance(value, list) else [value]
+  return items
 
 
 def _bare_labels(text: str) -> list[str]:
   """Labels without brackets: behind commas, or on lines that are numbered."""
-  matches = [_NUMBERED.fullmatch(line) for line in text.splitlines()]
-  numbered = [match for match in matches if match]
-  if numbered and [int(match[1]) for match in numbered] == [
-    *range(1, len(numbered) + 1)
-  ]:
-    return [match[2].rpartition(':')[2].strip(' .*') for match in numbered]
-  parts = text.split('\n\n')[0].replace('\n', ',').split(',')
+  lines = _unnumbered(text)
+  if lines != text:
+    parts = [line.rpartition(':')[2] for line in lines.split('\n')]
+  else:
+    parts = re.split('[,;\n]', text.split('\n\n')[0])
   return [part.strip(' .*') for part in parts if part.strip(' .*')]
 
 
 def _label(value: Any, classes: int) -> float | int | None:
   """A class below `classes`, or any number where that is 0; None is neither."""
   if isinstance(value, str):
-    if not _NUMBER.fullmatch(value.strip()):
+    if not NUMBER.fullmatch(value.strip()):
       return None
     value = float(value)
   if isinstance(value, bool) or not isinstance(value, int | float):
@@ -639,3 +1172,29 @@ def _label(value: Any, classes: int) -> float | int | None:
     whole = 0 <= value < classes and value == int(value)
     return int(value) if whole else None
   return float(value) if abs(value) < 1e30 else None
+
+
+class AnswerReader:
+  """Reads answers of a language model, by the names of a world's tokens."""
+
+  def __init__(self, spoken: Sequence[str]) -> None:
+    """spoken: names of all tokens, by id."""
+    self._spoken = spoken
+    self._names = Names({name: k for k, name in enumerate(spoken) if k})
+
+  def read(self, question: Query, text: str) -> Answer:
+    """The answer that a text gives to a question; failures are of FAILURES."""
+    reading = self._reading(question, text)
+    return Answer(reading.value, reading.failure, text=text)
+
+  def _reading(self, question: Query, text: str) -> Reading:
+    if question.kind == queries.LABELS:
+      return labels(text, *question.suffixes[0])
+    if question.kind == queries.YES_NO:
+      return yes_no(text)
+    if question.kind == queries.ALL_NEXT:
+      return listed(text, self._names)
+    places = {
+      self._spoken[token]: k for k, (token,) in enumerate(question.suffixes)
+    }
+    return choice(text, Names(places))

@@ -27,6 +27,7 @@ from wm.core import inputs
 from wm.evaluation.statistics import proportion
 from wm.language import eval_logs, pages
 from wm.language.pages import AnswersPage
+from wm.models.serving.replies import NodeReply
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring
@@ -159,9 +160,7 @@ def _verdict(
   """One answer, judged; see `judged`."""
   ends = (None if pd.isna(end) else int(end) for end in (start, goal))
   problem = questions.problem(Question(graph, condition, domain, *ends))
-  reply = scoring.NodeReply(
-    scoring.parse_nodes(nodes), 'answer', '', hedged=True
-  )
+  reply = NodeReply(scoring.parse_nodes(nodes), hedged=True)
   verdict = scoring.judge(problem, reply)
   right = float(verdict.outcome == 'correct')
   edges = verdict.hallucinated_edges, verdict.perseverations, verdict.too_long

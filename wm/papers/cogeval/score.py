@@ -1,10 +1,6 @@
 """Replies to CogEval's questions: read as nodes, scored, and how they fail.
 
-A reply ends, when all is well, with `Answer: 1, 7, 4, 15`. The last `Answer:`
-that names anything counts; items are divided by commas, arrows, 'and', 'to' or
-new lines; markdown, parentheses, and words such as 'room' or 'field' around a
-name do not count. The text is data: it is searched by expressions of bounded
-reach, and never executed.
+A reply is read by `replies`, whose rules all tasks share.
 
 The token score is the one of the paper, which is not published: it was
 recovered from scores that its repository held in May 2023. The matched part of
@@ -17,71 +13,19 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wm.models.serving import replies
-from wm.worlds.base import verbal
+from wm.models.serving.replies import NodeReply
 from wm.worlds.cognitive_graph import questions
-from wm.worlds.cognitive_graph.graphs import Arc, Graph, best_nodes, distances
+from wm.worlds.cognitive_graph.graphs import Graph, best_nodes, distances
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
-UNKNOWN = -1  # An item that names no node.
-# Characters of a reply that are read, from its end; items of an answer; the
-# number of `Answer:` that are tried, from the last one; words of an item that
-# may be a name and is none: longer ones are prose.
-LONGEST, MOST, TRIED, NAME = 100_000, 200, 4, 3
-
-ANSWER = re.compile(r'\banswer\s{0,4}(?:is)?[\s*_`"]{0,4}[:=]', re.I)
-PARENTHESES = re.compile(r'\([^()]{0,200}\)')
-# A new speaker, a new paragraph or a new sentence ends an answer.
-# 'The shortest path from A to B is A, B': only what comes behind it counts.
-INTRO = re.compile(
-  r'\s{0,9}the(?:\s{1,3}\w{1,20}){0,3}\s{1,3}path\b[^.\n]{0,160}?\bis\b[:\s]',
-  re.I,
-)
-NEXT = re.compile(
-  r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
-  r'|(?<=[\w)])[.!?][*_`"]{0,3}\s(?=\s{0,9}[a-z])',
-  re.I,
-)
-BETWEEN = re.compile(
-  r'[,;|\n]|[-=]{0,3}>{1,2}|[→➔⟶⇒]|â†’|\b(?:then|and|to)\b|[-–—](?=\s?\w)',
-  re.I,
-)
-WORDS = re.compile(r"[\w']+")
-# What a name may be wrapped in.
-AROUND = frozenset(
-  verbal.words(
-    'room rooms zone zones node nodes place field fields scholar scholars the '
-    'a from start object objects flower flowers left right'
-  )
-)
-HEDGES = frozenset(('or', 'either'))
-# A number before one of these is no node.
-UNITS = frozenset(
-  verbal.words('dollar dollars book books flower flowers reward points steps')
-)
-JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
-COUNT = re.compile(r'\b(\d{1,6})\b')
-OF_CLUSTERS = re.compile(r'\b(\d{1,6})\b[\w\s*-]{0,40}?\bcluster', re.I)
-
-
-class NodeReply(NamedTuple):
-  """The nodes that a reply names.
-
-  Attributes:
-    nodes: nodes in order; UNKNOWN where an item names none.
-    how: 'answer' after the word Answer, 'bare' of a reply without it, or
-      'none'.
-    text: the part that was read.
-    hedged: does an item name alternatives?
-  """
-
-  nodes: tuple[int, ...]
-  how: str
-  text: str
-  hedged: bool = False
+UNKNOWN = replies.UNKNOWN  # An item that names no node.
+# `Answer:`, also `**Final answer:**` and `ANSWER =`.
+_ANSWER = re.compile(r'\banswer[\s*_]{0,4}[:=][\s*_]*', re.IGNORECASE)
+LONGEST = 100_000  # Characters of a reply that are read, from its end.
 
 
 def parse_nodes(text: object) -> tuple[int, ...]:
@@ -94,94 +38,19 @@ def parse_nodes(text: object) -> tuple[int, ...]:
 
 
 def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
-  """The nodes that a reply names as its answer.
+  """The nodes that a reply names as its answer; none of one that is unread.
 
   text: the reply, reasoning included.
   node_names: node -> name.
   """
-  table = _table(tuple(node_names.items()))
-  text = replies.visible(text[-LONGEST:]).value
-  for part in _answers(text):
-    nodes, hedged = _listed(part, table)
-    if nodes:
-      return NodeReply(nodes, 'answer', part, hedged)
-  if ANSWER.search(text):
-    return NodeReply((), 'none', text)
-  nodes, hedged = _items(text, table)
-  if all(node == UNKNOWN for node in nodes):
-    return NodeReply((), 'none', text)
-  return NodeReply(nodes, 'bare', text, hedged)
+  reading = replies.path(text, _table(tuple(node_names.items())))
+  return reading.value or NodeReply(())
 
 
 def read_count(text: str) -> NodeReply:
   """The number of clusters that a reply gives, as its only node."""
-  text = replies.visible(text[-LONGEST:]).value
-  for part in _answers(text):
-    match = OF_CLUSTERS.search(part) or COUNT.search(part)
-    if match:
-      return NodeReply((int(match[1]),), 'answer', part)
-  match = OF_CLUSTERS.search(text) or COUNT.search(text)
-  if not match:
-    return NodeReply((), 'none', text)
-  return NodeReply((int(match[1]),), 'bare', text)
-
-
-def _answers(text: str) -> Iterator[str]:
-  """Texts after each `Answer:`, from the last one backwards."""
-  for match in [*ANSWER.finditer(text)][: -TRIED - 1 : -1]:
-    yield NEXT.split(text[match.end() :].lstrip(' \t\r\n*_`"'), 1)[0].strip()
-
-
-def _listed(
-  part: str, table: Mapping[str, int]
-) -> tuple[tuple[int, ...], bool]:
-  """`_items` of the text behind an introduction, if that names anything."""
-  intro = INTRO.match(part)
-  if intro:
-    nodes, hedged = _items(part[intro.end() :], table)
-    if any(node != UNKNOWN for node in nodes):
-      return nodes, hedged
-  return _items(part, table)
-
-
-def _items(part: str, table: Mapping[str, int]) -> tuple[tuple[int, ...], bool]:
-  """Nodes of the items of an answer; does one of them hedge?"""
-  part = JOINED.sub(r'\1 ', PARENTHESES.sub(' ', part))
-  nodes: list[int] = []
-  hedged = False
-  for item in BETWEEN.split(part, MOST)[:MOST]:
-    words = [word.lower() for word in WORDS.findall(item)]
-    hedged |= not HEDGES.isdisjoint(words)
-    node = _node(words, table)
-    if node is not None:
-      nodes.append(node)
-  return tuple(nodes), hedged
-
-
-def _node(words: list[str], table: Mapping[str, int]) -> int | None:
-  """The node that the words of an item name; None where they name nothing."""
-  nodes: list[int] = []
-  rest = 0
-  for k, word in enumerate(words):
-    node = table.get(word.removesuffix("'s"))
-    number = word.isdigit()
-    if number and words[k + 1 : k + 2] and words[k + 1] in UNITS:
-      continue
-    if node is None and number and '1' in table:
-      node = UNKNOWN
-    if node is not None and number and k and words[k - 1] not in AROUND:
-      node = None
-    if node is not None:
-      nodes.append(node)
-    elif word == 'is':
-      nodes = []  # 'The shortest path from A is B': only B is an item.
-    elif word not in AROUND and not number:
-      rest += 1
-  if len(set(nodes)) == 1:
-    return nodes[0]
-  if nodes:
-    return UNKNOWN
-  return UNKNOWN if 0 < rest <= NAME else None
+  count = replies.number(text[-LONGEST:], 'cluster').value
+  return NodeReply(() if count is None else (count,))
 
 
 @functools.lru_cache(maxsize=256)
@@ -373,12 +242,6 @@ def _path(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:
   )
 
 
-_PAIR = re.compile(
-  r'[(\[]\s{0,4}([^()\[\],]{1,60}),\s{0,4}([^()\[\],]{1,60})[)\]]'
-)
-_LINE = re.compile(r'^[\s*#>+-]{0,9}([^:\n]{1,60}):([^\n]{1,2000})$', re.M)
-
-
 class ReplyScores(NamedTuple):
   """Scores of a reply, each from 0 to 1.
 
@@ -416,7 +279,7 @@ def as_asked(
 ) -> bool:
   """Is what follows the last `Answer:` one of the keys, but for blanks, case,
   and a full stop?"""
-  answered = replies.after_answer(text[-LONGEST:]).value or ''
+  answered = _ANSWER.split(replies.visible(text[-LONGEST:]).value)[-1].strip()
   plain = ''.join(answered.lower().removesuffix('.').split())
   return plain in {
     ''.join(key.lower().split()) for key in keys(problem, node_names)
@@ -452,14 +315,10 @@ def edge_scores(
 ) -> EdgeScores:
   """Scores of tuples `(a, b)`, or of lines `a: b, c`; directions do not count.
 
-  Read is what follows the last `Answer:`, all of a reply where that lists
-  nothing. Pairs with a name that nobody has count as wrong ones.
+  Pairs with a name that nobody has count as wrong ones.
   """
-  text = text[-LONGEST:]
-  answered = replies.after_answer(text).value or ''
-  pairs = _pairs(answered, node_names) or _pairs(
-    replies.visible(text).value, node_names
-  )
+  names = _table(tuple(node_names.items()))
+  pairs = replies.pairs(text, names).value or ()
   listed_edges = {frozenset(pair) for pair in pairs}
   true = {frozenset(arc) for arc in graph.arcs}
   right = len(listed_edges & true)
@@ -468,24 +327,3 @@ def edge_scores(
     right / len(true),
     len(listed_edges),
   )
-
-
-def _pairs(
-  text: str, node_names: Mapping[int, str]
-) -> list[Arc | tuple[str, str]]:
-  """Listed pairs; a name that nobody has stays a word."""
-
-  def node(words: str) -> int | str:
-    nodes = read_path(f'Answer: {words}', node_names).nodes
-    return nodes[0] if len(nodes) == 1 and nodes[0] >= 0 else words.strip()
-
-  tuples = _PAIR.findall(text)
-  if tuples:
-    return [(node(a), node(b)) for a, b in tuples]  # type: ignore[misc]
-  return [
-    (node(head), node(item))  # type: ignore[misc]
-    for head, items in _LINE.findall(text)
-    if head.strip().lower() != 'answer'
-    for item in items.split(',')
-    if item.strip()
-  ]

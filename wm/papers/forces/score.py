@@ -44,20 +44,12 @@ class ForceReply(NamedTuple):
 
 
 def read(reply: str, steps: int) -> ForceReply:
-  """Reads the dict behind the last `ANSWER:`, or else the first dict."""
-  none = np.full(steps, np.nan)
-  seen = replies.visible(reply)
-  if seen.failure:
-    return ForceReply(none, seen.failure, seen.reasoning)
-  answer = replies.after_answer(seen.value)
-  text = seen.value if answer.failure else answer.value
-  literal = replies.first_value(text, opening='{')
-  if not isinstance(literal.value, dict):
-    return ForceReply(none, literal.failure or 'nothing', seen.reasoning)
-  reply_forces = of_dict(literal.value, steps)
-  return reply_forces._replace(
-    failure=literal.failure or reply_forces.failure, reasoning=seen.reasoning
-  )
+  """Reads the last numbers by step, see `replies.numbers`."""
+  reading = replies.numbers(reply, steps)
+  if reading.failure:
+    none = np.full(steps, np.nan)
+    return ForceReply(none, reading.failure, reading.reasoning)
+  return of_dict(reading.value, steps)._replace(reasoning=reading.reasoning)
 
 
 def of_dict(values: Mapping[Any, Any], steps: int) -> ForceReply:
@@ -82,6 +74,8 @@ def _step(key: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
+  if isinstance(value, str) and replies.NUMBER.fullmatch(value.strip()):
+    value = float(value)
   if isinstance(value, bool) or not isinstance(value, int | float):
     return None
   # Whole numbers may be larger than any float.

@@ -450,11 +450,9 @@ def shown_steps(maze: mazes.Maze, setting: str = 'full') -> list[ShownStep]:
 
 MINIGAME_FAILURES = {
   '': 'one of the allowed actions',
-  'nothing': 'no text after "Answer:"',
+  **replies.FAILURES,
   'not_allowed': 'an action that is not on the list',
 }
-_AROUND = ' \t"\'`*_<>[]().,;:!-'  # Of an action, in an answer.
-LONGEST_ACTION = 100  # Characters of an action; more is not kept.
 
 
 class JudgedMinigame(NamedTuple):
@@ -462,7 +460,7 @@ class JudgedMinigame(NamedTuple):
 
   Attributes:
     success: 1 where it is what the walkthrough did, else 0.
-    failure: a key of MINIGAME_FAILURES or, of unread replies, of replies;
+    failure: a key of MINIGAME_FAILURES;
       a wrong action that is allowed has none.
     action: the action as read; '' where none was.
   """
@@ -489,23 +487,15 @@ def judge_minigame(
 ) -> JudgedMinigame:
   """Reads an answer and compares it; nothing in it is executed.
 
-  The first line after the last `Answer:` is the action, without quotes and
-  marks around it, in any case; 'go north' is north where that is allowed.
-
   Args:
     reply: of a model, of any form or size.
     right: what the walkthrough did.
     allowed: the list of the prompt.
   """
-  read = replies.after_answer(reply)
-  if read.failure:
-    return JudgedMinigame(0.0, read.failure, '')
-  line = read.value.splitlines()[0].strip(_AROUND).lower()
-  action = ' '.join(line.split())[:LONGEST_ACTION]
-  names = {name.lower() for name in allowed} | {right}
-  bare = action.removeprefix('go ')
-  if action not in names and bare in names:
-    action = bare
-  if action not in names:
-    return JudgedMinigame(0.0, 'not_allowed', action)
+  names = list(dict.fromkeys([*allowed, right]))
+  reading = replies.choice(reply, scoring.action_names(tuple(names)))
+  if reading.failure:
+    failure = reading.failure.replace('unknown_name', 'not_allowed')
+    return JudgedMinigame(0.0, failure, '')
+  action = names[reading.value]
   return JudgedMinigame(float(action == right), '', action)

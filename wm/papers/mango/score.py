@@ -12,8 +12,6 @@ import collections
 import dataclasses
 import functools
 import itertools
-import json
-import operator
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,20 +36,6 @@ OPPOSITES = {
 }
 OPPOSITES |= {back: ahead for ahead, back in OPPOSITES.items()}
 
-# What players type for a direction.
-SHORT = {
-  'n': 'north',
-  's': 'south',
-  'e': 'east',
-  'w': 'west',
-  'ne': 'northeast',
-  'nw': 'northwest',
-  'se': 'southeast',
-  'sw': 'southwest',
-  'u': 'up',
-  'd': 'down',
-}
-_VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
 _ARTICLE = re.compile(r'^(?:the|a|an)\s+')
 _PUNCTUATION = re.compile(r'[^\w\s]+')
 
@@ -144,8 +128,7 @@ def plain(text: str) -> str:
 
 def direction(text: str) -> str:
   """A move as the games know it: `n`, `go north`, `Northwards` is `north`."""
-  words = _VERB.sub('', ' '.join(text.split()).lower().rstrip('.!'))
-  words = SHORT.get(words, words)
+  words = replies.unabridged(' '.join(text.split()).lower().rstrip('.!'))
   for ending in ('wards', 'ward'):
     if words.removesuffix(ending) in OPPOSITES:
       return words.removesuffix(ending)
@@ -337,7 +320,7 @@ class MovesAnswer(NamedTuple):
   """The moves of a reply, or why it has none.
 
   Attributes:
-    moves: of a well-formed answer; of a 'truncated' one, the complete moves.
+    moves: of a well-formed answer.
     failure: '' of a well-formed answer, else a key of FAILURES.
     reasoning: characters of reasoning before it, which were not read.
   """
@@ -347,113 +330,68 @@ class MovesAnswer(NamedTuple):
   reasoning: int = 0
 
 
-def parse(text: str, rule: str = BALANCED) -> MovesAnswer:
+def parse(
+  text: str, rule: str = BALANCED, actions: Sequence[str] = ()
+) -> MovesAnswer:
   """Reads the moves of a reply.
 
   Args:
     text: any string.
-    rule: 'balanced' reads the first list, JSON or Python literals, with
-      brackets and quotes inside of names. 'first_bracket' is the published
-      programs': all from the first '[' to the first ']', as a Python literal.
+    rule: 'balanced' reads the last list of moves, see `replies.records`.
+      'first_bracket' is the published programs': all from the first '[' to the
+      first ']', as a Python literal.
+    actions: of the game. A move that is none, and is one in another spelling,
+      such as 'go north' or 'north (to the hall)', becomes that.
 
   Raises:
     InputError: there is no such rule.
   """
-  if rule == BALANCED:
-    quick = _quick(text)
-    if quick is not None:
-      return quick
-    literal = replies.first_value(text, '[')
-    moves, failure = _moves(literal.value, literal.failure == 'truncated')
-    failure = literal.failure or failure
-    return MovesAnswer(moves, failure, literal.reasoning)
+  if rule not in READINGS:
+    raise core.InputError(
+      f'no rule {rule!r} for reading answers; available: {", ".join(READINGS)}'
+    )
   if rule == FIRST_BRACKET:
     value, failure = _first_bracket(text)
-    return MovesAnswer((), failure) if failure else MovesAnswer(*_moves(value))
-  raise core.InputError(
-    f'no rule {rule!r} for reading answers; available: {", ".join(READINGS)}'
-  )
+    reading = replies.Reading(value, failure or ill_formed(value))
+  else:
+    reading = replies.records(text, ill_formed)
+  if reading.failure:
+    return MovesAnswer((), reading.failure, reading.reasoning)
+  names = action_names(tuple(actions))
+  moves = []
+  for before, action, after in map(_move_values, reading.value):
+    place = names.item(action)
+    action = action if place is None else actions[place]
+    moves.append(AnswerMove(before, action, after))
+  return MovesAnswer(tuple(moves), '', reading.reasoning)
 
 
-_GET = [operator.itemgetter(*keys) for keys in KEYS]
+@functools.lru_cache(maxsize=64)
+def action_names(actions: tuple[str, ...]) -> replies.Names:
+  return replies.Names({name: k for k, name in enumerate(actions)})
 
 
-def _moves(value: Any, cut: bool = False) -> tuple[tuple[AnswerMove, ...], str]:
-  """(moves, failure) of a value; of one that was cut, those before the cut."""
+def ill_formed(value: Any) -> str:
+  """Why a value is no list of moves, a key of FAILURES; '' of one."""
   if not isinstance(value, list):
-    return (), 'nothing'
-  for get in _GET:
-    try:
-      triples = [get(item) for item in value]
-    except (KeyError, TypeError):
-      continue
-    if set(map(type, itertools.chain.from_iterable(triples))) == {str}:
-      return tuple(map(AnswerMove._make, triples)), ''
-  return _mixed(value, cut)
-
-
-def _mixed(value: list[Any], cut: bool) -> tuple[tuple[AnswerMove, ...], str]:
-  """`_moves` of a list whose items differ, or that has a failure."""
-  moves: list[AnswerMove] = []
-  failure = '' if value else 'empty_list'
+    return 'nothing'
   for item in value:
     if not isinstance(item, dict):
-      failure = 'not_a_dict'
-      break
+      return 'not_a_dict'
     values = _move_values(item)
     if values is None:
-      failure = 'missing_key'
-      break
+      return 'missing_key'
     if not all(type(part) is str for part in values):
-      failure = 'wrong_type'
-      break
-    moves.append(AnswerMove(*values))
-  return (tuple(moves) if cut or not failure else ()), failure
+      return 'wrong_type'
+  return '' if value else 'empty_list'
 
 
-def _move_values(item: dict[Any, Any]) -> tuple[Any, Any, Any] | None:
+def _move_values(item: dict[Any, Any]) -> tuple[Any, ...] | None:
   """The three values of a move, by either set of keys; None without one."""
   for keys in KEYS:
     if all(key in item for key in keys):
-      return item[keys[0]], item[keys[1]], item[keys[2]]
+      return tuple(item[key] for key in keys)
   return None
-
-
-# What follows the last whole move of an answer that was cut short.
-_TAIL = re.compile(r'\s*+(?:,\s*+(?:\{[^\]]*+)?)?')
-
-
-_JSON = json.JSONDecoder(strict=False)
-
-
-def _quick(text: str) -> MovesAnswer | None:
-  """The answer of a plain text, by Python's JSON decoder, much faster.
-
-  Plain are lists of nothing but moves, whole or cut short behind a move. None
-  of any other text, which is then read with more care.
-  """
-  start = text.find('[')
-  if start < 0 or len(text) > _LONGEST or not text.isascii():
-    return None
-  if '<' in text or '\\' in text:
-    return None
-  body = text[start:]
-  end = body.rfind('}') + 1
-  cut = body.find(']', end) < 0
-  if cut:
-    if not _TAIL.fullmatch(body, end):
-      return None
-    body = f'{body[:end]}]'
-  if '"' not in body:
-    body = body.replace("'", '"')
-  try:
-    value, size = _JSON.raw_decode(body)
-  except (ValueError, RecursionError):
-    return None
-  moves, failure = _moves(value)
-  if failure or (cut and size < len(body)):
-    return None
-  return MovesAnswer(moves, 'truncated' if cut else '')
 
 
 def _first_bracket(text: str) -> tuple[Any, str]:
@@ -483,9 +421,9 @@ def _literal(text: str) -> Any:
     return ast.literal_eval(text)
 
 
-def failures(answers: Iterable[MovesAnswer]) -> dict[str, int]:
+def failures(read_answers: Iterable[MovesAnswer]) -> dict[str, int]:
   """Counts of failed answers by cause, a key of FAILURES, sorted by name."""
-  counted = collections.Counter(a.failure for a in answers if a.failure)
+  counted = collections.Counter(a.failure for a in read_answers if a.failure)
   return dict(sorted(counted.items()))
 
 

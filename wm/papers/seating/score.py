@@ -18,98 +18,47 @@ from wm.models.serving.replies import Reading
 from wm.papers.seating.questions import PARTS, Protocol, SeatingQuestion
 from wm.worlds.seating import text
 
-WORDS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
-_ORDER = {'first': 1, 'second': 2, 'third': 3, 'fourth': 4, 'fifth': 5}
-_NUMBERS = {**WORDS, **_ORDER, **{str(n): n for n in range(1, 10)}}
-# Not a distance, nor 'no one' or 'the one on the left'.
-_NEAR = r'(?! (?:seats? )?(?:away|apart))'
-_NUMBER = re.compile(
-  rf'\b(?!(?<=\bno )one)(?!(?<=\bthe )one)'
-  rf'({"|".join(_NUMBERS)})\b{_NEAR}',
-  re.IGNORECASE,
-)
-# Repeats have ends, so that odd texts take linear time.
-_SEAT = re.compile(
-  r'\bseat(?:ed)?'
-  r'(?: (?:in|at|on|is|number|the|seat|position|place|:|#)){0,4}[ :#]{0,3}'
-  rf'({"|".join(_NUMBERS)})\b{_NEAR}',
-  re.IGNORECASE,
-)
-# A line that says where somebody is not says nothing of where they are.
-_DENIES = re.compile(r"\b(?:not|cannot|never|neither)\b|n['\u2019]t\b", re.I)
-_ORDINAL = re.compile(rf'\b({"|".join(_ORDER)}) seat\b', re.IGNORECASE)
+KEYWORD = re.compile(rf'{text.KEYWORD}\W*:\W*(\w+)', re.IGNORECASE)
 
 
 def verdict(reply: str, strict: bool = False) -> Reading:
-  """Reads yes or no; strict: as the published program does.
+  """Reads yes or no.
+
+  strict: as the published program does: what follows the last 'ANSWER: ' is
+    'yes' or 'no' in small letters, full stops and line ends aside.
 
   Returns:
     value: bool.
   """
-  seen = replies.visible(reply)
-  if seen.failure:
-    return seen._replace(value=None)
-  word = text.read_verdict(reply if strict else seen.value, strict)
-  if word != core.NO_ANSWER:
-    return Reading(word == core.YES, '', seen.reasoning)
-  if strict:
-    return Reading(None, 'nothing', seen.reasoning)
-  return replies.yes_no(reply)
+  if not strict:
+    return replies.yes_no(reply)
+  _, keyword, rest = reply.rpartition(f'{text.KEYWORD}: ')
+  word = rest.replace('.', '').replace('\n', '') if keyword else ''
+  return _strictly({'yes': True, 'no': False}.get(word), reply)
 
 
 def seat(reply: str, people: int, strict: bool = False) -> Reading:
   """Reads the number of a seat.
 
-  That is the only number behind the last `ANSWER:`; without one, the seat that
-  the last line that names any names, if it names one alone. A line with a
-  denial, such as 'not', has none.
-
-  strict: as the published program reads it, a whole number right behind the
-    last 'ANSWER: ', whichever.
+  strict: as the published program does, a whole number right behind the last
+    'ANSWER: ', whichever.
 
   Returns:
     value: int, from 1 to `people`, and any if `strict`.
   """
+  if not strict:
+    return replies.seat(reply, people)
+  words = KEYWORD.findall(reply)
+  number = words[-1] if words else ''
+  plain = number.isdecimal() and len(number) < 4
+  return _strictly(int(number) if plain else None, reply)
+
+
+def _strictly(value: int | None, reply: str) -> Reading:
+  """The value, or why there is none."""
   seen = replies.visible(reply)
-  if seen.failure:
-    return seen._replace(value=None)
-  if strict:
-    number = text.read_seat(reply)
-    if number == core.NO_ANSWER:
-      return Reading(None, 'nothing', seen.reasoning)
-    return Reading(number, '', seen.reasoning)
-  answer = replies.after_answer(seen.value, loose=True)
-  if answer.failure:
-    lines = [line for line in seen.value.splitlines() if _named(line)]
-    # A bare number is an answer too.
-    bare = seen.value if len(seen.value) < 12 else ''
-    line = lines[-1] if lines else bare
-    seats = _named(line) if lines else _numbers(line)
-  else:
-    line = answer.value.splitlines()[0]
-    seats = _numbers(line)
-  if len(seats) > 1:
-    return Reading(None, 'several', seen.reasoning)
-  if _DENIES.search(line):
-    return Reading(None, 'nothing', seen.reasoning)
-  if not seats:
-    return Reading(None, answer.failure or 'nothing', seen.reasoning)
-  if not 1 <= min(seats) <= people:
-    return Reading(None, 'no_such_seat', seen.reasoning)
-  return Reading(seats.pop(), '', seen.reasoning)
-
-
-def _numbers(line: str) -> set[int]:
-  """Numbers of a line; only those of seats if it names any."""
-  return _named(line) or {
-    _NUMBERS[word.lower()] for word in _NUMBER.findall(line)
-  }
-
-
-def _named(line: str) -> set[int]:
-  """The seats that a line names."""
-  words = _SEAT.findall(line) + _ORDINAL.findall(line)
-  return {_NUMBERS[word.lower()] for word in words}
+  failure = seen.failure or ('nothing' if value is None else '')
+  return Reading(None if failure else value, failure, seen.reasoning)
 
 
 # What the figure shows -> part, quantity.

@@ -1,4 +1,4 @@
-"""The seating puzzle in words: prompts, and how replies are read.
+"""The seating puzzle in words: prompts.
 
 The structure is that of Vafa et al. 2024, section 4.2 and appendix; the words
 are our own.
@@ -6,17 +6,9 @@ are our own.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-
-import numpy as np
-
-from wm.core import NO, NO_ANSWER, YES
+from collections.abc import Sequence
 
 KEYWORD = 'ANSWER'
-Ask = Callable[[str], str]
-
-_AFTER = re.compile(rf'{KEYWORD}\W*:\W*(\w+)', re.IGNORECASE)
 
 
 def statement(token: str) -> str:
@@ -78,53 +70,3 @@ def continuation_question(
     'so that every statement on the longer list is true? '
     + _closing('yes or no')
   )
-
-
-def _last(reply: str) -> str:
-  words = _AFTER.findall(reply)
-  return words[-1].lower() if words else ''
-
-
-def read_seat(reply: str) -> int:
-  """The number after the last keyword of a reply; NO_ANSWER if none."""
-  word = _last(reply)
-  return int(word) if word.isdecimal() and len(word) < 4 else NO_ANSWER
-
-
-def read_verdict(reply: str, strict: bool = False) -> int:
-  """YES, NO or NO_ANSWER from a reply, by what follows its last keyword.
-
-  strict: as the published program reads it: what follows 'ANSWER: ' is 'yes'
-  or 'no' in small letters, full stops and line ends aside; no 'Yes', no
-  '**yes**'.
-  """
-  word = _last(reply)
-  if strict:
-    _, keyword, rest = reply.rpartition(f'{KEYWORD}: ')
-    word = rest.replace('.', '').replace('\n', '') if keyword else ''
-  return {'yes': YES, 'no': NO}.get(word, NO_ANSWER)
-
-
-def accepts(
-  people: Sequence[str],
-  vocab: Sequence[str],
-  ask: Ask,
-  strict: bool = False,
-) -> Callable[[list[tuple[int, ...]], list[tuple[int, ...]]], np.ndarray]:
-  """A language model, prompt -> reply, as a function for `Accepting`.
-
-  people: names. vocab: token strings by id. strict: see `read_verdict`.
-  """
-
-  def answer(
-    prefixes: list[tuple[int, ...]], suffixes: list[tuple[int, ...]]
-  ) -> np.ndarray:
-    """[N] int8 YES, NO or NO_ANSWER."""
-    verdicts = []
-    for prefix, suffix in zip(prefixes, suffixes, strict=True):
-      shown, more = ([vocab[t] for t in part] for part in (prefix, suffix))
-      reply = ask(continuation_question(people, shown, more))
-      verdicts.append(read_verdict(reply, strict))
-    return np.array(verdicts, np.int8)
-
-  return answer

@@ -1,0 +1,112 @@
+"""Answers in the styles of today's models, with their truth.
+
+`tuned.jsonl` is what the reader was tuned on. `held_apart.jsonl` was written
+before the reader, and only its counts were looked at.
+"""
+
+import collections
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from wm.models.serving import replies
+from wm.papers.forces import score as forces
+from wm.papers.mango import questions as minigames
+from wm.papers.mango import score as mango
+from wm.worlds.cognitive_graph import questions
+
+FOLDER = pathlib.Path(__file__).parent / 'answers'
+STREETS = 'north', 'northeast', 'east', 'south', 'west', 'Mira', 'Kulo', 'Tebo'
+NAMES = {name: k for k, name in enumerate((*STREETS, 'Sanu', 'end'), 1)}
+ACTIONS = 'north', 'south', 'east', 'up', 'take lamp', 'enter car'
+MOVES = 'north', 'south', 'east', 'west', 'up', 'down', 'in', 'enter car'
+
+
+def _names(domain):
+  return questions.node_names('n15star', domain, 22)
+
+
+def _lowered(domain):
+  lowered = {name.lower(): node for node, name in _names(domain).items()}
+  return lowered | {'max': 15} if domain == 'socialTies' else lowered
+
+
+def _read(row):
+  """What is read of a row, or None."""
+  text, task = row['text'], row['task']
+  if task in ('yes_no', 'verdict'):
+    return replies.yes_no(text).value
+  if task == 'one_next':
+    names = ['north', 'northeast', 'east', 'west', 'Mira']
+    place = replies.choice(
+      text, replies.Names({name: k for k, name in enumerate(names)})
+    ).value
+    return None if place is None else names[place]
+  if task == 'all_next':
+    tokens = replies.listed(text, replies.Names(NAMES)).value
+    names = ['?', *NAMES]
+    return None if tokens is None else {names[token] for token in tokens}
+  if task == 'labels':
+    labels = replies.labels(text, 4, 1, 2).value
+    return None if labels is None else list(labels)
+  if task == 'moves':
+    moves = mango.parse(text, actions=MOVES).moves
+    return [list(move) for move in moves] or None
+  if task == 'minigame':
+    return minigames.judge_minigame(text, 'north', ACTIONS).action or None
+  if task == 'count':
+    return replies.number(text, 'cluster').value
+  if task == 'seat':
+    return replies.seat(text, 3).value
+  if task == 'forces':
+    force = forces.read(text, 5)
+    return None if force.failure else force.force.tolist()
+  if task == 'edges':
+    names = _lowered('unordSpatial')
+    pairs = replies.pairs(text, names).value
+    return pairs and {frozenset(pair) for pair in pairs}
+  nodes = replies.path(text, _lowered(row['domain'])).value
+  if nodes is None:
+    return None
+  known = [n for n in nodes.nodes if n != replies.UNKNOWN]
+  return known[0] if task == 'choice' else list(nodes.nodes)
+
+
+def _truth(row):
+  truth = row['truth']
+  if truth is None:
+    return None
+  if row['task'] == 'all_next':
+    return set(truth)
+  if row['task'] == 'edges':
+    names = _lowered('unordSpatial')
+    return {frozenset(names[name] for name in pair) for pair in truth}
+  return truth
+
+
+def _outcome(row):
+  """'' where a row is read rightly, 'unread', or 'silent', a wrong value."""
+  value, truth = _read(row), _truth(row)
+  if row['task'] == 'forces' and value and truth:
+    return '' if np.allclose(value, truth, rtol=1e-12) else 'silent'
+  if value == truth:
+    return ''
+  return 'unread' if value is None else 'silent'
+
+
+def _rows(name):
+  lines = (FOLDER / name).read_text(encoding='utf-8').splitlines()
+  return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+  ('name', 'num'), [('tuned.jsonl', 612), ('held_apart.jsonl', 225)]
+)
+def test_answers_are_read_or_unread_and_never_wrong(name, num):
+  rows = _rows(name)
+  assert len(rows) == num
+  counts = collections.Counter(map(_outcome, rows))
+  assert counts['silent'] == 0
+  assert counts['unread'] <= 0.02 * num
