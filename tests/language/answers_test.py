@@ -41,11 +41,11 @@ def _read(row):
   if task == 'one_next':
     names = ['north', 'northeast', 'east', 'west', 'Mira']
     place = replies.choice(
-      text, replies.Names({name: k for k, name in enumerate(names)})
+      text, replies.Spellings({name: k for k, name in enumerate(names)})
     ).value
     return None if place is None else names[place]
   if task == 'all_next':
-    tokens = replies.listed(text, replies.Names(NAMES)).value
+    tokens = replies.listed(text, replies.Spellings(NAMES)).value
     names = ['?', *NAMES]
     return None if tokens is None else {names[token] for token in tokens}
   if task == 'labels':

@@ -53,15 +53,27 @@ def test_only_the_word_alone_counts_as_published():
 
 def test_reasoning_is_counted_and_not_read():
   text = '<think>Answer: 1</think>Answer: 2<reasoning>Answer: 345'
-  assert replies.after_answer(text) == ('2', '', 20)
+  assert replies.number(text, 'room') == (2, '', 20)
   assert replies.visible('ab</think>c') == ('c', '', 2)
   assert replies.visible('a < b') == ('a < b', '', 0)
 
 
 def test_the_last_answer_counts():
-  assert replies.after_answer('ANSWER: a\n**Answer:** b, c\n').value == 'b, c'
-  assert replies.after_answer('Answer:').failure == 'nothing'
-  assert replies.after_answer('I cannot help with it').failure == 'refused'
+  for text, value, failure in (
+    ('ANSWER: 1\n**Answer:** 2, as told\n', 2, ''),
+    ('Answer: 1\nAnswer: none', None, 'nothing'),
+    ('Answer: 1\nNo, wait, that is wrong.', None, 'retracted'),
+    ('Answer:', None, 'nothing'),
+    ('I cannot help with it', None, 'refused'),
+  ):
+    assert replies.number(text, 'room')[:2] == (value, failure)
+
+
+def first(text, opening='[{'):
+  """The first value in brackets, or the last failure."""
+  parsed = [literal[:2] for literal in replies.literals(text, opening)]
+  values = [literal for literal in parsed if not literal[1]]
+  return (values or parsed[-1:] or [(None, 'nothing')])[0]
 
 
 VALUES = {
@@ -73,7 +85,8 @@ VALUES = {
   'Steps [see {"a": 1}, {"b": 2}]': {'a': 1},
   '[{"a": 1}, then {"b": 2}]': {'a': 1},
   '[1 [2]]': [2],
-  '{1: 2}': {1: 2},
+  '{1: 2}': {'1': 2},
+  '{a: 1, // one\n}': {'a': 1},
   '[' * 32 + ']' * 32: json.loads('[' * 32 + ']' * 32),
 }
 FAILED = {
@@ -84,10 +97,9 @@ FAILED = {
   '[1, NaN]': ('malformed', None),
   '[1e999]': ('malformed', None),
   '[' + '9' * 5000 + ']': ('malformed', None),
-  '[1, 2, 34': ('truncated', [1, 2]),
-  '[{"a": 1}, {"b": "c': ('truncated', [{'a': 1}]),
-  "{'a': ['b', 'c'], 'd'": ('truncated', {'a': ['b', 'c']}),
-  '[true, fal': ('truncated', [True]),
+  '[1, 2, 34': ('truncated', None),
+  "{'a': 'b', 'd'": ('truncated', None),
+  '[true, fal': ('truncated', None),
   '[' * 33 + ']' * 33: ('too_deep', None),
   '{"a":' * 100_000: ('too_deep', None),
 }
@@ -95,18 +107,18 @@ FAILED = {
 
 @pytest.mark.parametrize('text', VALUES)
 def test_a_first_value_is_read(text):
-  assert replies.first_value(text) == (VALUES[text], '', 0)
+  assert first(text) == (VALUES[text], '')
 
 
 @pytest.mark.parametrize('text', FAILED, ids=lambda text: text[:20])
 def test_what_is_no_value_has_a_failure(text):
   failure, value = FAILED[text]
-  assert replies.first_value(text)[:2] == (value, failure)
+  assert first(text) == (value, failure)
   assert failure in replies.FAILURES
 
 
 def test_tuples_may_be_first():
-  assert replies.first_value('(1, 2), (3, 4)', '([{').value == [1, 2]
+  assert first('(1, 2), (3, 4)', '([{')[0] == [1, 2]
 
 
 JSON = st.recursive(
@@ -123,24 +135,36 @@ JSON = st.recursive(
 @given(JSON)
 def test_what_json_writes_is_read_back(value):
   text = json.dumps(value)
-  assert replies.first_value(f'It is {text}.').value == value
-  # Without the fast decoder too; a quote before a mark needs its backslash.
-  assert replies.scan_literal(text) == (value, '')
+  assert first(f'It is {text}.') == (value, '')
 
 
-@given(JSON.map(repr), st.integers(0, 200))
+@given(JSON.map(json.dumps), st.integers(0, 200))
 def test_a_cut_off_value_is_never_taken_for_whole(text, size):
-  found = replies.first_value(text[: min(size, len(text) - 1)])
-  inner = found.failure == ''
-  assert not inner or json.dumps(found.value) != text
+  value, failure = first(text[: min(size, len(text) - 1)])
+  assert failure or json.dumps(value) != text
+
+
+NAMES = replies.Spellings({'north': 1, 'enter car': 2})
+READERS = (
+  replies.yes_no,
+  lambda text: replies.choice(text, NAMES),
+  lambda text: replies.listed(text, NAMES),
+  lambda text: replies.number(text, 'cluster'),
+  lambda text: replies.seat(text, 3),
+  lambda text: replies.path(text, {'1': 1, 'rose': 2}),
+  lambda text: replies.pairs(text, {'1': 1, 'rose': 2}),
+  lambda text: replies.labels(text, 2, 1, 2),
+  lambda text: replies.numbers(text, 2),
+  lambda text: replies.records(text, lambda value: ''),
+)
 
 
 @given(st.text(alphabet='[]{}(),:"\'\\ 1etrue\ud800\n<think/>') | st.text())
 def test_any_text_is_read_without_error(text):
-  for read in (replies.first_value, replies.yes_no, replies.after_answer):
+  for read in READERS:
     found = read(text)
     assert found.failure in {'', *replies.FAILURES}
-    assert (found.value is None) <= bool(found.failure)
+    assert (found.value is None) == bool(found.failure)
 
 
 HOSTILE = (
@@ -158,6 +182,12 @@ HOSTILE = (
   'answer: no ',
   'no ',
   '\\',
+  '\\boxed{',
+  ' ',
+  '1. ',
+  '1, ',
+  'seat ',
+  '(1',
 )
 
 
@@ -166,11 +196,10 @@ def test_time_grows_with_the_length_alone():
     start = time.process_time()
     for piece in HOSTILE:
       text = (piece * size)[:size]
-      replies.first_value(text)
-      replies.yes_no(text)
-      replies.after_answer(text)
+      for read in READERS:
+        read(text)
     return time.process_time() - start
 
-  small = min(seconds(2_000) for _ in range(5))
+  small = min(seconds(500) for _ in range(3))
   # Quadratic time would be 256 times as much.
-  assert seconds(32_000) < 100 * max(small, 1e-3)
+  assert seconds(8_000) < 100 * max(small, 1e-3)

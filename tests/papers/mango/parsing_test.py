@@ -6,7 +6,6 @@ import time
 import pytest
 
 from wm import core
-from wm.models.serving import replies
 from wm.papers.mango import score as scoring
 
 MOVE = scoring.AnswerMove('hall', 'go "up"', "aunt jemima's lair")
@@ -80,18 +79,25 @@ def test_each_failure_has_a_class(text, balanced, first):
   assert found.failure == balanced
 
 
-def test_a_truncated_answer_keeps_its_moves_and_is_no_answer():
+def test_a_truncated_answer_is_no_answer():
   plain = scoring.AnswerMove('hall', 'up', 'lair')
   for move in (MOVE, plain):
     for whole in (json.dumps([_dict(move)] * 3), repr([_dict(move)] * 3)):
       for size in range(1, len(whole)):
-        found = scoring.parse(whole[:size])
-        read = replies.first_value(whole[:size], '[')
-        assert found.failure == read.failure == 'truncated'
-        # The last one may lack no more than its bracket.
-        num = whole[:size].count('}')
-        assert found.moves in ((move,) * num, (move,) * (num + 1))
+        assert scoring.parse(whole[:size]).failure == 'truncated'
       assert scoring.parse(whole).failure == ''
+
+
+def test_the_last_list_counts_and_actions_have_spellings():
+  first, last = (
+    json.dumps([_dict(MOVE)]),
+    json.dumps([_dict(scoring.AnswerMove('a', 'go North (to c)', 'c'))]),
+  )
+  text = f'{first}\nThat is wrong. Corrected:\n{last}'
+  (move,) = scoring.parse(text, actions=['north', 'northeast']).moves
+  assert move == ('a', 'north', 'c')
+  (move,) = scoring.parse(text).moves
+  assert move.action == 'go North (to c)'
 
 
 @pytest.mark.parametrize(

@@ -352,11 +352,11 @@ _REPLACED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 # German and Spanish.
 _NOUN = r'(?:answer|antwort|r[e\u00e9]ponse|respuesta)'
 _MARKS = re.compile(
-  rf'(?:\b(?:the|my|final|correct|best)[ ]){{0,3}}\b{_NOUN}"?[ ]?'
+  rf'(?:(?:\b(?:the|my|final|correct|best)[ ]){{0,3}}\b{_NOUN}"?[ ]?'
   r'(?:(?:is|should be|must be)?[ ]{0,2}[:=]|[ ]?[-\u2013\u2014][ ]'
   r'|[ \t]{0,4}(?=\n))'
   r'|^[ \t]*(?:final )?(?:verdict|solution|conclusion|result|correction)'
-  r'[ ]?(?::|(?=\n))|^Q:[^\n]*\n+A:',
+  r'[ ]?(?::|(?=\n))|^Q:[^\n]*\n+A:)(?!\s?"[\s.,)])',
   re.IGNORECASE | re.MULTILINE,
 )
 _WEAK_MARKS = re.compile(
@@ -425,7 +425,7 @@ def written(value: Any) -> str:
   return '' if value is None or isinstance(value, dict) else str(value)
 
 
-class Passage(NamedTuple):
+class MarkedText(NamedTuple):
   """A part of a text that may be the answer.
 
   Attributes:
@@ -439,19 +439,23 @@ class Passage(NamedTuple):
   rest: str
 
 
-def passages(words: str) -> Iterator[Passage]:
+def passages(words: str) -> Iterator[MarkedText]:
   """Passages of a plain text: the marked ones from the last one on, then all
   of it."""
   places = [m.start() for m in re.finditer(f'[{MARK}{WEAK}]', words)][-TRIED:]
-  stop = len(words)
+  stop, strong = len(words), words.rfind(MARK)
   for place in reversed(places):
+    # 'The answer is ...' is a remark, unless the marked answer is taken back.
+    remark = words[place] == WEAK and strong >= 0
+    if remark and not _RETRACTS.search(words, strong, place):
+      continue
     passage = words[place + 1 : stop].split(END)[0]
     strength = 'strong' if words[place] == MARK else 'weak'
     if re.search(r'\w', passage):
       rest = words[place + 1 + len(passage) :]
-      yield Passage(passage.strip(' \t\n:"'), strength, rest)
+      yield MarkedText(passage.strip(' \t\n:"'), strength, rest)
     stop = place
-  yield Passage(words.translate(_NO_MARKS).strip(), '', '')
+  yield MarkedText(words.translate(_NO_MARKS).strip(), '', '')
 
 
 TRIED = 8  # Marks, from the last one on.
@@ -493,7 +497,7 @@ def read(text: str, parse: Parse) -> Reading:
   return Reading(None, failure, seen.reasoning)
 
 
-def _retracted(passage: Passage) -> bool:
+def _retracted(passage: MarkedText) -> bool:
   """Is what a marked passage begins with taken back behind it?"""
   first = _SENTENCE.search(passage.text)
   behind = passage.text[first.end() :] if first else ''
@@ -606,7 +610,7 @@ _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
 _STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
 
 
-class Names:
+class Spellings:
   """Names that an answer may hold, each read in several spellings.
 
   A name is read without regard to case, articles, hyphens and marks around it,
@@ -625,7 +629,7 @@ class Names:
     }
     keys = sorted(filter(None, self._ids), key=len, reverse=True)
     self._search = re.compile(
-      r'(?<!\w)(' + '|'.join(map(re.escape, keys)) + r')(?!\w)'
+      r'(?<!\w)(' + ('|'.join(map(re.escape, keys)) or '(?!)') + r')(?!\w)'
     )
     # Words of the longest name: more words than that are prose.
     self.longest = max((len(name.split()) for name in names), default=0)
@@ -691,7 +695,7 @@ _CUE = re.compile(
 )
 
 
-def choice(text: str, names: Names) -> Reading:
+def choice(text: str, names: Spellings) -> Reading:
   """Reads one of several names.
 
   Returns:
@@ -715,7 +719,7 @@ def choice(text: str, names: Names) -> Reading:
   return read(text, parse)
 
 
-def listed(text: str, names: Names) -> Reading:
+def listed(text: str, names: Spellings) -> Reading:
   """Reads a list of names, divided by semicolons, lines or commas.
 
   What has more words than any name is prose, and left out.
@@ -739,7 +743,7 @@ def listed(text: str, names: Names) -> Reading:
   return read(text, parse)
 
 
-def _items(words: str, names: Names) -> set[int]:
+def _items(words: str, names: Spellings) -> set[int]:
   """Tokens of the lines of a list; those of nothing but prose have none."""
   tokens: set[int] = set()
   for line in filter(str.strip, words.split('\n')):
@@ -758,7 +762,16 @@ def _items(words: str, names: Names) -> set[int]:
   return tokens
 
 
-_NUMBERS = ('zero', 'one', 'two', 'three', 'four', 'five', 'six', 'seven')
+_NUMBERS: tuple[str, ...] = (
+  'zero',
+  'one',
+  'two',
+  'three',
+  'four',
+  'five',
+  'six',
+  'seven',
+)
 _NUMBERS += ('eight', 'nine', 'ten', 'eleven', 'twelve')
 _COUNTED = rf'\b(\d{{1,6}}|{"|".join(_NUMBERS)})\b'
 
@@ -779,6 +792,9 @@ def number(text: str, noun: str) -> Reading:
   equals = re.compile(rf'{noun}s?\s*(?:is|are|[:=])\s*{_COUNTED}', re.I)
 
   def parse(words: str, marked: bool) -> Any:
+    if not marked:
+      sentences = [x for x in _SENTENCE.split(words) if re.search(r'\w', x)]
+      words = sentences[-1] if sentences else ''
     numbers = [*map(_integer, counted.findall(words) or equals.findall(words))]
     if not numbers and (marked or len(words) < 40):
       numbers = [*map(_integer, re.findall(_COUNTED, words, re.IGNORECASE))]
@@ -874,6 +890,7 @@ _PROSE = _set(
   'which who that this it is of with total reward path shortest route way '
   'goal collects because since takes for most'
 )
+_BEHIND = frozenset(('as', 'since', 'because', 'where', 'which'))
 _HEDGES = frozenset(('or', 'either'))
 # A number before one of these is no node.
 _UNITS = _set('dollar dollars book books flower flowers reward points steps')
@@ -904,13 +921,18 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
 
   def parse(words: str, marked: bool) -> NodeReply | None:
     if marked:
-      part = _NEXT.split(_unnumbered(words), maxsplit=1)[0].strip()
+      part = _NEXT.split(_unnumbered(words.split('\n\n')[0]), maxsplit=1)[
+        0
+      ].strip()
       reply = _behind_intro(part, names)
       return reply if reply.nodes else None
-    if len(words) > 200 or '\n' in words:
-      sentences = [x for x in _SENTENCE.split(words) if x.strip()]
-      words = sentences[-1]
+    sentences = [x for x in _SENTENCE.split(words) if x.strip()] or ['']
+    words = sentences[-1].strip()
     reply = _behind_intro(words, names)
+    # Of several sentences the last one, if it says that it is the path.
+    plain_list = set(_PART.findall(words.lower())) <= _AROUND | names.keys()
+    if len(sentences) > 1 and not plain_list and not _INTRO.match(words):
+      return None
     return reply if reply.nodes and UNKNOWN not in reply.nodes else None
 
   return read(text[-_LONGEST:], parse)
@@ -968,6 +990,8 @@ def _node(words: list[str], names: Mapping[str, int]) -> int | None:
       node = None
     if node is not None:
       nodes.append(node)
+    elif word in _BEHIND and nodes:
+      break
     elif word == 'is':
       before, nodes = nodes or before, []  # 'The path from A is B': only B.
     elif word not in _AROUND and not is_number:
@@ -1180,7 +1204,7 @@ class AnswerReader:
   def __init__(self, spoken: Sequence[str]) -> None:
     """spoken: names of all tokens, by id."""
     self._spoken = spoken
-    self._names = Names({name: k for k, name in enumerate(spoken) if k})
+    self._names = Spellings({name: k for k, name in enumerate(spoken) if k})
 
   def read(self, question: Query, text: str) -> Answer:
     """The answer that a text gives to a question; failures are of FAILURES."""
@@ -1197,4 +1221,4 @@ class AnswerReader:
     places = {
       self._spoken[token]: k for k, (token,) in enumerate(question.suffixes)
     }
-    return choice(text, Names(places))
+    return choice(text, Spellings(places))

@@ -165,7 +165,7 @@ def _waiting(model: Model) -> Callable[[str], int]:
   return count
 
 
-# Names of the data's generations, as text_game.Maze has them -> keys.
+# Spellings of the data's generations, as text_game.Maze has them -> keys.
 KEYS = {
   'camera_ready': scoring.KEYS[0],
   'paper': scoring.KEYS[1],
@@ -209,7 +209,7 @@ class MazePrompt:
 
   @property
   def keys(self) -> tuple[str, str, str]:
-    """Names of the three values of a move."""
+    """Spellings of the three values of a move."""
     return KEYS[self.generation]
 
   @property

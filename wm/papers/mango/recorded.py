@@ -270,7 +270,7 @@ def logs(
       ),
       model.removesuffix('-S'),  # The setting is of samples.
       [_sample(answer, number) for number, answer in enumerate(answers)],
-      tasks.mango_scorer(maps),
+      tasks.mango_scorer(maps, spellings=False),
       f'mango_{kind}-{model}',
     )
 

@@ -359,7 +359,8 @@ def parse(
     return MovesAnswer((), reading.failure, reading.reasoning)
   names = action_names(tuple(actions))
   moves = []
-  for before, action, after in map(_move_values, reading.value):
+  for item in reading.value:
+    before, action, after = _move_values(item) or ('', '', '')
     place = names.item(action)
     action = action if place is None else actions[place]
     moves.append(AnswerMove(before, action, after))
@@ -367,8 +368,8 @@ def parse(
 
 
 @functools.lru_cache(maxsize=64)
-def action_names(actions: tuple[str, ...]) -> replies.Names:
-  return replies.Names({name: k for k, name in enumerate(actions)})
+def action_names(actions: tuple[str, ...]) -> replies.Spellings:
+  return replies.Spellings({name: k for k, name in enumerate(actions)})
 
 
 def ill_formed(value: Any) -> str:

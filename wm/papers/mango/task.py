@@ -87,6 +87,7 @@ def mango_scorer(
   reject: float = 0.0,
   reading: str = scoring.BALANCED,
   begun: str = '',
+  spellings: bool = True,
 ) -> Scorer:
   """Scores of scoring.Score; standard errors are clustered by game.
 
@@ -101,6 +102,7 @@ def mango_scorer(
     reject: least similarity at which a move is taken for an action.
     reading: how a list is found, see scoring.parse.
     begun: what the prompt began of the answer.
+    spellings: whether 'go north' is the game's action 'north' as it is read.
   """
   rules = JudgeRules(graph, scope, aliases, reject)
   graphs: dict[str, JudgeGraph] = {}
@@ -113,9 +115,10 @@ def mango_scorer(
       graphs[asked.game] = questions.judge_graph(
         readers.read(folder, asked.game), rules
       )
-    answer = scoring.parse(reply_text(state, begun), reading)
-    judge = facts.judged(asked.kind)
-    judged = judge(graphs[asked.game], asked.question, answer)
+    game = graphs[asked.game]
+    actions = game.actions if spellings else ()
+    answer = scoring.parse(reply_text(state, begun), reading, actions)
+    judged = facts.judged(asked.kind)(game, asked.question, answer)
     return Score(
       value=score_values(judged),
       answer=short_answer(asked, answer),
