@@ -97,9 +97,9 @@ FAILED = {
   '[1, NaN]': ('malformed', None),
   '[1e999]': ('malformed', None),
   '[' + '9' * 5000 + ']': ('malformed', None),
-  '[1, 2, 34': ('truncated', None),
-  "{'a': 'b', 'd'": ('truncated', None),
-  '[true, fal': ('truncated', None),
+  '[1, 2, 34': ('truncated', [1, 2]),
+  "{'a': 'b', 'd'": ('truncated', {'a': 'b'}),
+  '[true, fal': ('truncated', [True]),
   '[' * 33 + ']' * 33: ('too_deep', None),
   '{"a":' * 100_000: ('too_deep', None),
 }

@@ -206,7 +206,7 @@ def test_corrected_prompts_say_where_the_sun_is(drawn):
     ('ANSWER: {0: 1, 1: "x", 2: True, 9: 1}', [1, None, None], 'incomplete'),
     ('ANSWER: {0: 1, 1: 2, 2: 1e999}', [None] * 3, 'malformed'),
     ('ANSWER: {0: __import__("os").system("x")}', [None] * 3, 'malformed'),
-    ('ANSWER: [1, 2, 3]', [None] * 3, 'nothing'),
+    ('ANSWER: [1, 2, 3]', [1, 2, 3], ''),
     ("I'm sorry, I cannot do that.", [None] * 3, 'refused'),
     ('', [None] * 3, 'empty'),
     ('ANSWER: ' + '{' * 100_000, [None] * 3, 'too_deep'),

@@ -149,7 +149,8 @@ class Literal(NamedTuple):
   """A value in brackets.
 
   Attributes:
-    value: list or dict; None beside a failure.
+    value: list or dict; None beside a failure, but for the complete items of a
+      'truncated' one.
     failure: '', 'malformed', 'truncated' or 'too_deep'.
     start, end: of the outermost brackets in the text.
   """
@@ -217,6 +218,7 @@ class _Scan:
     # values within stand there.
     stack: list[tuple[str, int]] = []
     self._inner: list[tuple[int, int]] = []
+    self._complete = 0  # Places of `_json` before the last item.
     self.end = start
     while token := _TOKEN.match(text, self.end):
       kind, piece = str(token.lastgroup), token[0]
@@ -243,6 +245,8 @@ class _Scan:
           self._inner = [s for s in self._inner if s[0] < place]
           self._inner.append((place, len(self._json)))
       elif kind != 'blank':
+        if piece == ',' and len(stack) == 1:
+          self._complete = len(self._json)
         self._json.append(_as_json(kind, token))
     rest = text[self.end : self.end + 80]
     # A string without its end runs to the end of the text.
@@ -262,7 +266,11 @@ class _Scan:
     inner = [self._value(*span) for span in self._inner]
     values = [value for value in inner if value is not None]
     yield from ((value, '') for value in values)
-    if not values or self._failure == 'truncated':
+    if self._failure == 'truncated':
+      closing = _CLOSING[self._json[0]]
+      self._json[self._complete or 1 :] = [closing]
+      yield self._value(0, len(self._json)), 'truncated'
+    elif not values:
       yield None, self._failure
 
   def _value(self, start: int, end: int) -> Any:
@@ -397,7 +405,7 @@ def plain(text: str) -> str:
 def _unwrapped(text: str) -> str:
   """A text with what a JSON object in it gives as its answer in its place."""
   for literal in [*literals(text, '{')][::-1]:
-    if isinstance(literal.value, dict):
+    if isinstance(literal.value, dict) and not literal.failure:
       words = written(answered(literal.value))
       if words:
         before, behind = text[: literal.start], text[literal.end :]
@@ -1055,7 +1063,7 @@ def _values(text: str, opening: str) -> tuple[list[Any], str, int]:
   values, failure = [], 'nothing'
   for literal in literals(seen.value, opening):
     failure = literal.failure
-    if not failure:
+    if literal.value is not None:
       values.append(literal.value)
   if failure == 'nothing' and _DECLINES.match(seen.value):
     failure = 'refused'
@@ -1082,8 +1090,8 @@ def records(text: str, fits: Callable[[Any], str]) -> Reading:
       failure = fits(value)
       if not failure:
         return Reading(value, '', reasoning)
-    objects, _, _ = _values(text, '{')
-    if objects and not fits(objects):
+    objects, broken, _ = _values(text, '{')
+    if objects and not broken and not fits(objects):
       return Reading(objects, '', reasoning)
   return Reading(None, failure, reasoning)
 
@@ -1103,23 +1111,21 @@ def numbers(text: str, steps: int) -> Reading:
   """Reads numbers by step from 0: the last object, or list of so many.
 
   Returns:
-    value: dict of str and whatever is there.
+    value: dict of str and whatever is there; of a 'truncated' one the complete
+      items.
   """
   text = _TEN.sub(r'e\1\2', text.translate(_QUOTES).translate(_POWERS))
   values, failure, reasoning = _values(text, '[{')
-  if failure == 'truncated':
-    return Reading(None, failure, reasoning)
-  for value in reversed(values):
+  cut = failure if failure == 'truncated' else ''
+  for value in values[-1:] if cut else reversed(values):
     while isinstance(value, dict) and len(inner := _inner(value)) == 1:
       (value,) = inner
     if isinstance(value, dict) and any(
       key.strip().isdecimal() for key in value
     ):
-      return Reading(value, '', reasoning)
+      return Reading(value, cut, reasoning)
     if isinstance(value, list) and len(value) == steps:
-      return Reading(
-        dict(zip(map(str, range(steps)), value, strict=True)), '', reasoning
-      )
+      return Reading({str(n): x for n, x in enumerate(value)}, cut, reasoning)
   return Reading(None, failure or 'nothing', reasoning)
 
 

@@ -46,10 +46,9 @@ class ForceReply(NamedTuple):
 def read(reply: str, steps: int) -> ForceReply:
   """Reads the last numbers by step, see `replies.numbers`."""
   reading = replies.numbers(reply, steps)
-  if reading.failure:
-    none = np.full(steps, np.nan)
-    return ForceReply(none, reading.failure, reading.reasoning)
-  return of_dict(reading.value, steps)._replace(reasoning=reading.reasoning)
+  reply_forces = of_dict(reading.value or {}, steps)
+  failure = reading.failure or reply_forces.failure
+  return reply_forces._replace(failure=failure, reasoning=reading.reasoning)
 
 
 def of_dict(values: Mapping[Any, Any], steps: int) -> ForceReply:
