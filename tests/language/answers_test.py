@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from wm.models.serving import replies
+from wm.models.serving import replies, structures
 from wm.papers.forces import score as forces
 from wm.papers.mango import questions as minigames
 from wm.papers.mango import score as mango
@@ -49,7 +49,7 @@ def _read(row):
     names = ['?', *NAMES]
     return None if tokens is None else {names[token] for token in tokens}
   if task == 'labels':
-    labels = replies.labels(text, 4, 1, 2).value
+    labels = structures.labels(text, 4, 1, 2).value
     return None if labels is None else list(labels)
   if task == 'moves':
     moves = mango.parse(text, actions=MOVES).moves
@@ -65,12 +65,12 @@ def _read(row):
     return None if force.failure else force.force.tolist()
   if task == 'edges':
     names = _lowered('unordSpatial')
-    pairs = replies.pairs(text, names).value
+    pairs = structures.pairs(text, names).value
     return pairs and {frozenset(pair) for pair in pairs}
-  nodes = replies.path(text, _lowered(row['domain'])).value
+  nodes = structures.path(text, _lowered(row['domain'])).value
   if nodes is None:
     return None
-  known = [n for n in nodes.nodes if n != replies.UNKNOWN]
+  known = [n for n in nodes.nodes if n != structures.UNKNOWN]
   return known[0] if task == 'choice' else list(nodes.nodes)
 
 

@@ -149,7 +149,7 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
   assert recall == {'wm/solver': 1.0, 'wm/yes': 0.0}
   rows = list(logs.rows(found['yes']))
   assert {row['quantity'] for row in rows} == {
-    *('answered', 'right', 'probability'),
+    *('answered', 'right', 'right_all', 'probability'),
   }
   assert {row['reason'] for row in rows if row['value'] == ''} <= {
     *('no_value', 'no_probability'),
@@ -314,7 +314,7 @@ def test_options_of_the_command_line_reach_a_task():
   written = getattr(task, TASK_ALL_PARAMS_ATTR)
   names = [f.name for f in dataclasses.fields(world_task.WorldOptions)]
   assert list(written) == names
-  assert (written['names'], written['max_tokens']) == (1, 1024)
+  assert (written['names'], written['max_tokens']) == (1, 8192)
   with pytest.raises(
     PrerequisiteError, match="no option 'wrld' of wm/world; a"
   ):
@@ -327,7 +327,7 @@ def test_options_of_the_command_line_reach_a_task():
     ({'world': 'groups()'}, 'cannot be told'),
     ({'wording': 'sung'}, 'unknown wording'),
     ({'metrics': 'compression()'}, 'expected suffixes'),
-    ({'metrics': 'next_token(); probe()'}, 'needs HiddenStates'),
+    ({'metrics': 'probe()'}, 'needs HiddenStates'),
     ({'metrics': 'capability()'}, 'needs questions'),
     ({'read': 'ears'}, 'available'),
     ({'names': 'x'}, 'expected integers'),
@@ -347,6 +347,15 @@ def test_bad_arguments_are_one_line(fields, line):
   # Inspect's command line shows these alone as one line.
   assert isinstance(caught.value, PrerequisiteError)
   assert '\n' not in caught.value.message
+
+
+def test_a_metric_that_cannot_be_asked_is_a_reason_and_others_are_asked(capsys):
+  few = "next_token(states='drawn', num=2)"
+  task = world_task.world(world=WORLD, metrics=f'probe(); {few}')
+  assert 'not asked: probe' in capsys.readouterr().out
+  assert task.dataset[0].metadata['metrics'] == [
+    registry.spec(registry.make('metric', few))
+  ]
 
 
 def test_logs_of_others_are_refused(found, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
-from wm.models.serving import llm_predictor, provider, replies
+from wm.models.serving import llm_predictor, provider, structures
 from wm.models.serving.provider import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
@@ -157,7 +157,7 @@ READ = {
 
 @pytest.mark.parametrize('text', READ)
 def test_lists_of_names_are_read(text):
-  reader = replies.AnswerReader(('<pad>', 'north', 'east', 'a, b'))
+  reader = structures.AnswerReader(('<pad>', 'north', 'east', 'a, b'))
   found = reader.read(queries.Query('', queries.ALL_NEXT), text)
   expected = READ[text]
   wrong = isinstance(expected, str)
@@ -166,7 +166,7 @@ def test_lists_of_names_are_read(text):
 
 
 def test_names_that_differ_in_case_or_marks_are_read_exactly():
-  reader = replies.AnswerReader(('<pad>', 'a', 'A', '.', 'go'))
+  reader = structures.AnswerReader(('<pad>', 'a', 'A', '.', 'go'))
   question = queries.Query('', queries.ALL_NEXT)
   assert reader.read(question, 'Answer: A; .; Go').value == (2, 3, 4)
   assert reader.read(question, 'Answer: a').value == (1,)
@@ -202,7 +202,7 @@ def test_yes_is_as_likely_as_the_first_word_has_it(tokens, chance):
 def test_only_yes_or_no_has_a_probability(made):
   reply = CallReply('Answer: nothing', probability=0.0)
   predictor = made()
-  read = replies.AnswerReader(WORLD.token_names(core.PromptStyle())).read
+  read = structures.AnswerReader(WORLD.token_names(core.PromptStyle())).read
   found = llm_predictor.answer(predictor.all_next((1,)), reply, read)
   assert (found.value, math.isnan(found.probability)) == ((), True)
 

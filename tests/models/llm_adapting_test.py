@@ -9,7 +9,7 @@ from wm import core
 from wm.core import adapting, queries, registry, verbal
 from wm.core.queries import Answer
 from wm.evaluation import query_plans, statistics
-from wm.models.serving import llm_predictor, replies
+from wm.models.serving import llm_predictor, structures
 
 LATTICE = registry.make('world', 'lattice(length=20)')
 METRIC = registry.make(
@@ -171,5 +171,5 @@ def test_a_stream_is_refused():
 )
 def test_lists_of_labels(text, value, failure):
   question = queries.Query('', queries.LABELS, (0,), ((3, 1, 2),))
-  found = replies.AnswerReader(['', 'a']).read(question, text)
+  found = structures.AnswerReader(['', 'a']).read(question, text)
   assert found == Answer(value, failure, found.probability, text)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wm.models.serving import replies
+from wm.models.serving import replies, structures
 
 YES_NO = {
   'yes': True,
@@ -151,11 +151,11 @@ READERS = (
   lambda text: replies.listed(text, NAMES),
   lambda text: replies.number(text, 'cluster'),
   lambda text: replies.seat(text, 3),
-  lambda text: replies.path(text, {'1': 1, 'rose': 2}),
-  lambda text: replies.pairs(text, {'1': 1, 'rose': 2}),
-  lambda text: replies.labels(text, 2, 1, 2),
-  lambda text: replies.numbers(text, 2),
-  lambda text: replies.records(text, lambda value: ''),
+  lambda text: structures.path(text, {'1': 1, 'rose': 2}),
+  lambda text: structures.pairs(text, {'1': 1, 'rose': 2}),
+  lambda text: structures.labels(text, 2, 1, 2),
+  lambda text: structures.numbers(text, 2),
+  lambda text: structures.records(text, lambda value: ''),
 )
 
 

@@ -25,7 +25,7 @@ from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import query_plans, statistics
 from wm.evaluation import scoring as trials
 from wm.models import language
-from wm.models.serving import llm_predictor, provider, replies
+from wm.models.serving import llm_predictor, provider, structures
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog, EvalSample
@@ -122,9 +122,9 @@ def _built(spec: str) -> Verbal:
 
 
 @functools.lru_cache(maxsize=64)
-def reader(setting: Setting) -> replies.AnswerReader:
+def reader(setting: Setting) -> structures.AnswerReader:
   """The reader of answers about a world."""
-  return replies.AnswerReader(
+  return structures.AnswerReader(
     made_world(setting.world).token_names(setting.telling)
   )
 
@@ -161,10 +161,7 @@ def settings(
   # Files of the user's are loaded where the user has named them.
   plugins.allow(*registry.files([base.world, base.before, *base.metrics]))
   world = made_world(base.world)
-  checked = [
-    _askable(registry.make('metric', spec), world)
-    for spec in base.metrics or default_metrics(world)
-  ]
+  checked = _askable(base.metrics or default_metrics(world), world)
   if list(wordings) == ['all']:
     wordings = world.wordings
   for wording, name in itertools.product(wordings, names):
@@ -189,16 +186,30 @@ def settings(
     yield setting._replace(metrics=asks), list(trials.values())
 
 
-def _askable(metric: core.Metric, world: core.World) -> core.Metric:
-  """The metric; InputError where no language model can be asked by it."""
-  if missing := lacks(metric, llm_predictor.LanguageModel, type(world)):
+def _askable(specs: Sequence[str], world: core.World) -> list[core.Metric]:
+  """The metrics that a language model can be asked by; others are told.
+
+  Raises:
+    InputError: it can be asked by none of them.
+  """
+  metrics = [registry.make('metric', spec) for spec in specs]
+  askable, reasons = [], []
+  for metric in metrics:
+    missing = lacks(metric, llm_predictor.LanguageModel, type(world))
+    if not missing:
+      askable.append(metric)
+      continue
     available = ', '.join(default_metrics(world)) or 'none'
-    raise core.InputError(
+    reasons.append(
       f'{registry.spec(metric)} needs {missing[0].__name__}, which '
       f'{registry.spec(world)} told to a language model does not give; '
       f'expected such as {available}'
     )
-  return metric
+  if reasons and not askable:
+    raise core.InputError(reasons[0])
+  for reason in reasons:
+    print(f'not asked: {reason}')
+  return askable
 
 
 def metadata(
@@ -339,7 +350,14 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
     for spec in setting.metrics:
       metric = registry.make('metric', spec)
       world = made_world(setting.world)
-      for scores in metric(model, world, setting.seed):
+      try:
+        measured = metric(model, world, setting.seed)
+      except core.InputError as error:  # The others are measured all the same.
+        print(f'{spec}: {error}')
+        for quantity in metric.headline:
+          columns[f'{metric.name}_{quantity}'].append(math.nan)
+        continue
+      for scores in measured:
         if scores.quantity in metric.headline:
           value = statistics.summarize(scores)['value']
           columns[f'{metric.name}_{scores.quantity}'].append(
@@ -357,11 +375,13 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
 def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
   """Whether an answer can be read, is right, and P(right); NaN if unknown."""
   right, chance = math.nan, answer.probability
+  wrong = math.nan if truth is None else 0.0
   if not answer.failure and truth is not None:
     right = float(answer.value == truth)
   return {
     'answered': float(not answer.failure),
     'right': right,
+    'right_all': wrong if math.isnan(right) else right,
     'probability': chance if truth is True else 1 - chance,
   }
 

@@ -57,7 +57,7 @@ class WorldOptions:
   )
   seed: int = field(0, 'of all other randomness')
   max_calls: int = 0
-  max_tokens: int = field(1024, 'most tokens of an answer')
+  max_tokens: int = field(8192, 'most tokens of an answer')
   logprobs: bool = field(False, 'ask for log-probabilities, which give P(yes)')
   read: str = field(
     'text',
@@ -148,6 +148,7 @@ def measured() -> Metric:
   metrics=[
     {
       'answered': [mean()],
+      'right_all': [mean(), stderr(cluster='trial')],
       'right': [
         mean(),
         stderr(cluster='trial'),
@@ -162,8 +163,9 @@ def answers(read: str = 'text') -> Scorer:
   """Reads answers and holds them against the world.
 
   `right` and `probability` are NaN where there is no answer, or no P(yes), and
-  left out of means; standard errors are clustered by trial. Characters of
-  reasoning, which is not read, are in the metadata.
+  left out of means; `right_all` takes unread replies for wrong. Standard errors
+  are clustered by trial. Characters of reasoning, which is not read, are in the
+  metadata.
   """
 
   async def score(state: TaskState, target: Target) -> Score:

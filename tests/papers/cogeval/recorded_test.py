@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from wm.models.serving import replies
+from wm.models.serving import structures
 from wm.papers.cogeval import recorded
 from wm.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import questions
@@ -86,7 +86,7 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   apart = collections.Counter()
   for (asked, nodes, outcome, rescore), count in cells.items():
     problem = questions.problem(asked)
-    verdict = scoring.judge(problem, replies.NodeReply(nodes, True))
+    verdict = scoring.judge(problem, structures.NodeReply(nodes, True))
     if verdict.outcome == outcome:
       assert (outcome == 'correct') == rescore
     elif outcome == 'no_answer':

@@ -1,5 +1,7 @@
 """Tables and figures from scored answers, old and new."""
 
+import re
+
 import pytest
 
 from wm.language import pages
@@ -117,10 +119,33 @@ def test_recorded_answers_are_a_page(rescored, tmp_path):
   kinds = {row['regression'] for row in by['What makes a game hard (table 2)']}
   assert 'simple' in kinds
   assert len(by['The games as they were shown (tables 5 to 8)']) == len(GAMES)
-  assert len(rescored.pictures) == 8
+  assert len(rescored.pictures) == 9
   drawn, *plotted = rescored.pictures
   assert drawn.image.startswith(b'\x89PNG')
   assert all(p.chart and p.image.startswith(b'<svg') for p in plotted)
   written = pages.save(rescored, tmp_path).read_text(encoding='utf-8')
   assert 'Success over well-formed answers' in written
   assert (tmp_path / 'answers.csv').stat().st_size > 10_000
+
+
+# The paper's figures and the words of their captions; a figure of another
+# number, or of a number that the paper has not, would send readers astray.
+CAPTIONS = {
+  1: 'map',
+  2: 'success',
+  3: 'success game by game',
+  5: 'reasoning',
+  6: "reasoning by the paper's rule, game by game",
+  7: 'success',
+  8: 'reasoning',
+}
+
+
+def test_figures_have_the_papers_numbers():
+  numbered = {}
+  for caption in reports.REPORT.declared['figures'].values():
+    _, _, behind = caption.rpartition('(figure ')
+    for number in re.findall(r'\d+', behind) if behind else ():
+      assert CAPTIONS[int(number)] in caption.lower()
+      numbered[int(number)] = caption
+  assert set(numbered) == set(CAPTIONS)

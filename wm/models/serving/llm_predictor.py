@@ -27,6 +27,7 @@ from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.models.serving import provider, replies, stateless
 from wm.models.serving.provider import AnswerCache, CallReply, Key, key
+from wm.models.serving.structures import AnswerReader
 from wm.runtime import progress
 
 # What a text answers to a question.
@@ -538,19 +539,8 @@ def answer(
       return Answer(None, 'no_probability', chance, reply.text)
     return Answer(chance > 0.5, '', chance, reply.text)
   reading = read(question, reply.text)
-  failure = reading.failure
-  # A text that was cut off is unreadable because of that.
-  if failure and reply.stop in _STOPPED:
-    failure = _STOPPED[reply.stop]
+  failure = replies.cause(reading.failure, reply.stop)
   return reading._replace(failure=failure, probability=chance)
-
-
-# Why a reply that cannot be read ended -> what that is called.
-_STOPPED = {
-  'max_tokens': 'cut_off',
-  'model_length': 'cut_off',
-  'content_filter': 'refused',
-}
 
 
 def solutions(

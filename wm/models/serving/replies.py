@@ -20,12 +20,10 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import queries
-from wm.core.queries import Answer, Query
 
 LIMIT = 1 << 20
 DEPTH = 32  # Deeper nesting of brackets is not read.
@@ -46,7 +44,22 @@ FAILURES = {
   'unknown_name': 'a name that is none, or none of the choices',
   'unknown_label': 'a label that is no class, or no finite number',
   'wrong_length': 'more or fewer labels than were asked for',
+  'cut_off': 'a reply that the limit of tokens cut off',
 }
+# Why a reply that cannot be read ended -> what that is called.
+_STOPPED = {
+  'max_tokens': 'cut_off',
+  'model_length': 'cut_off',
+  'content_filter': 'refused',
+}
+
+
+def cause(failure: str, stop: str | None) -> str:
+  """Why a reply is unread: that it was cut off, where it was.
+
+  failure: '', or a key of FAILURES. stop: Inspect's word for its end.
+  """
+  return _STOPPED.get(stop or '', failure) if failure else ''
 
 
 class Reading(NamedTuple):
@@ -385,13 +398,13 @@ _RETRACTS = re.compile(
   r"|that(?:'s| is| was) (?:not right|not correct|wrong|incorrect))",
   re.IGNORECASE,
 )
-_DECLINES = re.compile(
+DECLINES = re.compile(
   r"\s*(?:i'?m sorry|i am sorry|sorry\b|i apologi[sz]e"
   r"|i (?:cannot|can't|cant|can not|am unable|am not able|won'?t)"
   r"|i'm (?:unable|not able)|as an ai\b|unfortunately,? i\b)",
   re.IGNORECASE,
 )
-_SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
+SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
 
 
 def plain(text: str) -> str:
@@ -498,16 +511,14 @@ def read(text: str, parse: Parse) -> Reading:
     # What is marked and cannot be read is not replaced by what came before it.
     if passage.marked == 'strong' or failure != 'nothing':
       break
-  if failure == 'nothing' and _DECLINES.match(
-    seen.value.replace('\u2019', "'")
-  ):
+  if failure == 'nothing' and DECLINES.match(seen.value.replace('\u2019', "'")):
     failure = 'refused'
   return Reading(None, failure, seen.reasoning)
 
 
 def _retracted(passage: MarkedText) -> bool:
   """Is what a marked passage begins with taken back behind it?"""
-  first = _SENTENCE.search(passage.text)
+  first = SENTENCE.search(passage.text)
   behind = passage.text[first.end() :] if first else ''
   return bool(passage.marked and _RETRACTS.search(behind + passage.rest))
 
@@ -555,7 +566,7 @@ def _concluded(text: str) -> bool | None:
 
 def _yes_no(text: str, marked: bool) -> Any:
   first = _said(text)
-  sentences = [part for part in _SENTENCE.split(text) if part.strip()]
+  sentences = [part for part in SENTENCE.split(text) if part.strip()]
   if marked:
     if first is None and sentences and not re.match(r'\W*no\b', text, re.I):
       first = _concluded(sentences[0])
@@ -604,7 +615,7 @@ SHORT = {
 }  # What players type for a direction.
 _VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
 _ARTICLE = re.compile(r'\b(?:the|an?)\s+')
-_BRACKETED = re.compile(r'\([^()]{0,200}\)')
+BRACKETED = re.compile(r'\([^()]{0,200}\)')
 _ITEM = re.compile(r'\s*(?:[-*>]\s+|>|\(?(?:\d{1,3}|[a-hA-H])[.)]\s+)+')
 # What follows a name and is no part of it.
 _ASIDE = re.compile(
@@ -658,7 +669,7 @@ class Spellings:
     text = ' '.join(text.split())
     head = _ITEM.match(text)
     line = text[head.end() :] if head else text
-    for part in (text, line, _BRACKETED.sub(' ', line)):
+    for part in (text, line, BRACKETED.sub(' ', line)):
       for words in (part, _ASIDE.split(part, maxsplit=1)[0]):
         token = self.exactly(words)
         if token is not None:
@@ -680,7 +691,7 @@ class Spellings:
     token = self.only(text)
     if token is not None:
       return token
-    matches = self._search.findall(_key(_BRACKETED.sub(' ', text)))
+    matches = self._search.findall(_key(BRACKETED.sub(' ', text)))
     names = {self._ids[match] for match in matches}
     if len(names) > 1:
       return SEVERAL
@@ -711,6 +722,7 @@ def choice(text: str, names: Spellings) -> Reading:
   """
 
   def parse(words: str, marked: bool) -> Any:
+    """See read."""
     lines = [line for line in words.split('\n') if line.strip()]
     if marked:
       token = names.choice(lines[0])
@@ -719,7 +731,7 @@ def choice(text: str, names: Spellings) -> Reading:
       token = names.only(words)
       if token is not None:
         return token
-    last = ([part for part in _SENTENCE.split(words) if part.strip()] or [''])[
+    last = ([part for part in SENTENCE.split(words) if part.strip()] or [''])[
       -1
     ]
     return names.choice(last) if _CUE.search(last) else None
@@ -738,6 +750,7 @@ def listed(text: str, names: Spellings) -> Reading:
   """
 
   def parse(words: str, marked: bool) -> Any:
+    """See read."""
     words = words.split('\n\n')[0] if marked else words.split('\n\n')[-1]
     if re.fullmatch(r'(?:nothing|none)(?: (?:can|is)\b.*)?', _key(words)):
       return ()
@@ -800,8 +813,9 @@ def number(text: str, noun: str) -> Reading:
   equals = re.compile(rf'{noun}s?\s*(?:is|are|[:=])\s*{_COUNTED}', re.I)
 
   def parse(words: str, marked: bool) -> Any:
+    """See read."""
     if not marked:
-      sentences = [x for x in _SENTENCE.split(words) if re.search(r'\w', x)]
+      sentences = [x for x in SENTENCE.split(words) if re.search(r'\w', x)]
       words = sentences[-1] if sentences else ''
     numbers = [*map(_integer, counted.findall(words) or equals.findall(words))]
     if not numbers and (marked or len(words) < 40):
@@ -845,6 +859,7 @@ def seat(text: str, seats: int) -> Reading:
     return [*map(_integer, named.findall(line)), *ranks]
 
   def parse(words: str, marked: bool) -> Any:
+    """See read."""
     lines = words.split('\n')
     if marked:
       line = lines[0]
@@ -860,371 +875,3 @@ def seat(text: str, seats: int) -> Reading:
     return values.pop() if inside else None
 
   return read(text, parse)
-
-
-# Paths: nodes between commas, arrows, 'and', 'to' or new lines.
-
-
-def _set(words: str) -> frozenset[str]:
-  return frozenset(words.split())
-
-
-UNKNOWN = -1  # An item that names no node.
-_LONGEST, _MOST, _NAME = 100_000, 200, 3  # Characters, items, words of a name.
-# 'The shortest path from A to B is A, B': only what comes behind it counts.
-_INTRO = re.compile(
-  r'\s{0,9}(?:(?:so|therefore|thus|hence),?\s)?the(?:\s{1,3}\w{1,20}){0,3}'
-  r'\s{1,3}path\b[^.\n]{0,160}?\bis\b[:\s]',
-  re.I,
-)
-# A new speaker, a new paragraph or a new sentence ends an answer.
-_NEXT = re.compile(
-  r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
-  r'|(?<=[\w)])[.!?]\s(?=\s{0,9}[a-z])',
-  re.I,
-)
-_BETWEEN = re.compile(
-  r'[,;|\n]|[-=]{0,3}>{1,2}|\b(?:then|and|to)\b|[-\u2013\u2014](?=\s?\w)', re.I
-)
-_PART = re.compile(r"[\w']+")
-# What a name may be wrapped in.
-_AROUND = _set(
-  'room rooms zone zones node nodes place field fields scholar scholars the '
-  'a from start object objects flower flowers left right go goes going at '
-  'begin starting finally lastly next move you we'
-)
-# What holds one of these and names no node is prose.
-_PROSE = _set(
-  'which who that this it is of with total reward path shortest route way '
-  'goal collects because since takes for most'
-)
-_BEHIND = frozenset(('as', 'since', 'because', 'where', 'which'))
-_HEDGES = frozenset(('or', 'either'))
-# A number before one of these is no node.
-_UNITS = _set('dollar dollars book books flower flowers reward points steps')
-_JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
-_NUMBERED = re.compile(r'\s*(\d{1,6})[.):]\s*(\S.*)')
-
-
-class NodeReply(NamedTuple):
-  """The nodes that an answer names.
-
-  Attributes:
-    nodes: in order; UNKNOWN where an item names none.
-    hedged: does an item name alternatives?
-  """
-
-  nodes: tuple[int, ...]
-  hedged: bool = False
-
-
-def path(text: str, names: Mapping[str, int]) -> Reading:
-  """Reads nodes in order.
-
-  names: name in small letters -> node.
-
-  Returns:
-    value: NodeReply.
-  """
-
-  def parse(words: str, marked: bool) -> NodeReply | None:
-    if marked:
-      part = _NEXT.split(_unnumbered(words.split('\n\n')[0]), maxsplit=1)[
-        0
-      ].strip()
-      reply = _behind_intro(part, names)
-      return reply if reply.nodes else None
-    sentences = [x for x in _SENTENCE.split(words) if x.strip()] or ['']
-    words = sentences[-1].strip()
-    reply = _behind_intro(words, names)
-    # Of several sentences the last one, if it says that it is the path.
-    plain_list = set(_PART.findall(words.lower())) <= _AROUND | names.keys()
-    if len(sentences) > 1 and not plain_list and not _INTRO.match(words):
-      return None
-    return reply if reply.nodes and UNKNOWN not in reply.nodes else None
-
-  return read(text[-_LONGEST:], parse)
-
-
-def _unnumbered(words: str) -> str:
-  """Lines without their numbers, where these are 1, 2, ... of two or more."""
-  lines = [line for line in words.split('\n') if line.strip()]
-  matches = [_NUMBERED.fullmatch(line) for line in lines]
-  whole = [match for match in matches if match]
-  num = len(whole)
-  if num < 2 or [int(m[1]) for m in whole] != [*range(1, num + 1)]:
-    return words
-  return '\n'.join(match[2] for match in whole)
-
-
-def _behind_intro(part: str, names: Mapping[str, int]) -> NodeReply:
-  intro = _INTRO.match(part)
-  if intro:
-    reply = _nodes(part[intro.end() :], names)
-    if any(node != UNKNOWN for node in reply.nodes):
-      return reply
-  return _nodes(part, names)
-
-
-def _nodes(part: str, names: Mapping[str, int]) -> NodeReply:
-  whole = part.strip(' .')
-  if whole[:1] + whole[-1:] in ('()', '[]'):
-    part = whole[1:-1]
-  part = _JOINED.sub(r'\1 ', _BRACKETED.sub(' ', part))
-  nodes: list[int] = []
-  hedged = False
-  for item in _BETWEEN.split(part, maxsplit=_MOST)[:_MOST]:
-    words = [word.lower() for word in _PART.findall(item)]
-    hedged |= not _HEDGES.isdisjoint(words)
-    node = _node(words, names)
-    if node is not None:
-      nodes.append(node)
-  return NodeReply(tuple(nodes), hedged)
-
-
-def _node(words: list[str], names: Mapping[str, int]) -> int | None:
-  """The node that the words of an item name; None where they name nothing."""
-  nodes: list[int] = []
-  before: list[int] = []  # Those in front of 'is'.
-  rest = 0
-  for k, word in enumerate(words):
-    node = names.get(word.removesuffix("'s"))
-    is_number = word.isdigit()
-    if is_number and words[k + 1 : k + 2] and words[k + 1] in _UNITS:
-      continue
-    if node is None and is_number and '1' in names:
-      node = UNKNOWN
-    if node is not None and is_number and k and words[k - 1] not in _AROUND:
-      node = None
-    if node is not None:
-      nodes.append(node)
-    elif word in _BEHIND and nodes:
-      break
-    elif word == 'is':
-      before, nodes = nodes or before, []  # 'The path from A is B': only B.
-    elif word not in _AROUND and not is_number:
-      rest += 1
-  nodes = nodes or before
-  if len(set(nodes)) == 1:
-    return nodes[0]
-  if nodes:
-    return UNKNOWN
-  return UNKNOWN if 0 < rest <= _NAME and _PROSE.isdisjoint(words) else None
-
-
-_PAIR = re.compile(
-  r'[(\[]\s{0,4}([^()\[\],]{1,60}),\s{0,4}([^()\[\],]{1,60})[)\]]'
-)
-_LINE = re.compile(r'^[\s*#>+-]{0,9}([^:\n]{1,60}):([^\n]{1,2000})$', re.M)
-_TIED = re.compile(
-  r'^[\s+>-]{0,9}(?:\d{1,3}[.)]\s)?([^:\n,;]{1,60}?)\s?'
-  r'(?:<?-{0,3}>|[-\u2013\u2014\u2194])\s?([^:\n,;]{1,60})$',
-  re.MULTILINE,
-)
-
-
-def pairs(text: str, names: Mapping[str, int]) -> Reading:
-  """Reads pairs `(a, b)`, `a - b`, or lines `a: b, c`.
-
-  Returns:
-    value: list of pairs; a name that nobody has stays a word.
-  """
-
-  def node(words: str) -> int | str:
-    nodes = _nodes(words, names).nodes
-    return nodes[0] if len(nodes) == 1 and nodes[0] >= 0 else words.strip()
-
-  def parse(words: str, marked: bool) -> Any:
-    tuples = _PAIR.findall(words)
-    for literal in literals(words, '{'):
-      if isinstance(literal.value, dict):
-        tuples = [(a, b) for a, row in literal.value.items() for b in row]
-    if not tuples:
-      tuples = [
-        (head, item)
-        for head, items in _LINE.findall(words)
-        for item in items.split(',')
-        if item.strip()
-      ]
-    tied = _TIED.findall(words if '\n' in words else words.replace(',', '\n'))
-    return [(node(a), node(b)) for a, b in tuples or tied] or None
-
-  return read(text[-_LONGEST:], parse)
-
-
-# Values: moves, numbers by step, labels.
-
-
-def _values(text: str, opening: str) -> tuple[list[Any], str, int]:
-  """(values in brackets, the failure of the last brackets, reasoning)."""
-  seen = visible(text)
-  if seen.failure:
-    return [], seen.failure, seen.reasoning
-  values, failure = [], 'nothing'
-  for literal in literals(seen.value, opening):
-    failure = literal.failure
-    if literal.value is not None:
-      values.append(literal.value)
-  if failure == 'nothing' and _DECLINES.match(seen.value):
-    failure = 'refused'
-  return values, failure, seen.reasoning
-
-
-def records(text: str, fits: Callable[[Any], str]) -> Reading:
-  """Reads a list of objects, as JSON or Python write it: the last that fits.
-
-  A list may be within an object, and objects may stand in lines of their own.
-
-  fits: of a list '', or why it is none of these; the last such reason is the
-    failure of a text without a list that fits.
-
-  Returns:
-    value: list.
-  """
-  values, failure, reasoning = _values(text, '[')
-  if not values and failure != 'truncated' and not text.isascii():
-    text = text.translate(_QUOTES)
-    values, failure, reasoning = _values(text, '[')
-  if failure != 'truncated':
-    for value in reversed(values):
-      failure = fits(value)
-      if not failure:
-        return Reading(value, '', reasoning)
-    objects, broken, _ = _values(text, '{')
-    if objects and not broken and not fits(objects):
-      return Reading(objects, '', reasoning)
-  return Reading(None, failure, reasoning)
-
-
-_QUOTES = dict.fromkeys(map(ord, '\u2018\u2019'), "'")
-_QUOTES |= dict.fromkeys(map(ord, '\u201c\u201d'), '"')
-_POWERS = str.maketrans(
-  '\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u2212',
-  '0123456789--',
-)
-_TEN = re.compile(
-  r'\s?(?:\u00d7|\\times|x|\*)\s?10\s?(?:\^|\*\*)?(?:\{(-?\d{1,3})\}|(-?\d{1,3}))'
-)
-
-
-def numbers(text: str, steps: int) -> Reading:
-  """Reads numbers by step from 0: the last object, or list of so many.
-
-  Returns:
-    value: dict of str and whatever is there; of a 'truncated' one the complete
-      items.
-  """
-  text = _TEN.sub(r'e\1\2', text.translate(_QUOTES).translate(_POWERS))
-  values, failure, reasoning = _values(text, '[{')
-  cut = failure if failure == 'truncated' else ''
-  for value in values[-1:] if cut else reversed(values):
-    while isinstance(value, dict) and len(inner := _inner(value)) == 1:
-      (value,) = inner
-    if isinstance(value, dict) and any(
-      key.strip().isdecimal() for key in value
-    ):
-      return Reading(value, cut, reasoning)
-    if isinstance(value, list) and len(value) == steps:
-      return Reading({str(n): x for n, x in enumerate(value)}, cut, reasoning)
-  return Reading(None, failure or 'nothing', reasoning)
-
-
-def _inner(value: dict[str, Any]) -> list[Any]:
-  return [x for x in value.values() if isinstance(x, dict | list)]
-
-
-NUMBER = re.compile(r'[-+]?\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?')
-
-
-def labels(text: str, num: int, width: int, classes: int) -> Reading:
-  """Reads a list of labels, or numbered lines of them.
-
-  Failures are also 'wrong_length', and 'unknown_label', what is no class, or no
-  finite number.
-
-  Args:
-    text: any.
-    num: of labels.
-    width: numbers of each.
-    classes: that labels are below; 0: labels are any numbers.
-
-  Returns:
-    value: tuple of integers, or of num * width floats.
-  """
-
-  def parse(words: str, marked: bool) -> Any:
-    parsed = [literal for literal in literals(words, '[(')]
-    if parsed and parsed[-1].failure:
-      return Unread(parsed[-1].failure)
-    if parsed:
-      items = _flat(parsed[-1 if not marked else 0].value)
-    elif marked or '\n' not in words:
-      items = _bare_labels(words)
-    else:
-      return None
-    if not items or (not marked and not parsed and len(items) != num):
-      return None
-    if len(items) != num * width:
-      return Unread('wrong_length')
-    values = tuple(_label(item, classes) for item in items)
-    return Unread('unknown_label') if None in values else values
-
-  return read(text, parse)
-
-
-def _flat(values: Sequence[Any]) -> list[Any]:
-  """A list of labels, or of lists of them."""
-  items: list[Any] = []
-  for value in values:
-    items += value if isinstance(value, list) else [value]
-  return items
-
-
-def _bare_labels(text: str) -> list[str]:
-  """Labels without brackets: behind commas, or on lines that are numbered."""
-  lines = _unnumbered(text)
-  if lines != text:
-    parts = [line.rpartition(':')[2] for line in lines.split('\n')]
-  else:
-    parts = re.split('[,;\n]', text.split('\n\n')[0])
-  return [part.strip(' .*') for part in parts if part.strip(' .*')]
-
-
-def _label(value: Any, classes: int) -> float | int | None:
-  """A class below `classes`, or any number where that is 0; None is neither."""
-  if isinstance(value, str):
-    if not NUMBER.fullmatch(value.strip()):
-      return None
-    value = float(value)
-  if isinstance(value, bool) or not isinstance(value, int | float):
-    return None
-  if classes:
-    whole = 0 <= value < classes and value == int(value)
-    return int(value) if whole else None
-  return float(value) if abs(value) < 1e30 else None
-
-
-class AnswerReader:
-  """Reads answers of a language model, by the names of a world's tokens."""
-
-  def __init__(self, spoken: Sequence[str]) -> None:
-    """spoken: names of all tokens, by id."""
-    self._spoken = spoken
-    self._names = Spellings({name: k for k, name in enumerate(spoken) if k})
-
-  def read(self, question: Query, text: str) -> Answer:
-    """The answer that a text gives to a question; failures are of FAILURES."""
-    reading = self._reading(question, text)
-    return Answer(reading.value, reading.failure, text=text)
-
-  def _reading(self, question: Query, text: str) -> Reading:
-    if question.kind == queries.LABELS:
-      return labels(text, *question.suffixes[0])
-    if question.kind == queries.YES_NO:
-      return yes_no(text)
-    if question.kind == queries.ALL_NEXT:
-      return listed(text, self._names)
-    places = {
-      self._spoken[token]: k for k, (token,) in enumerate(question.suffixes)
-    }
-    return choice(text, Spellings(places))

@@ -27,7 +27,7 @@ from wm.core import inputs
 from wm.evaluation.statistics import proportion
 from wm.language import eval_logs, pages
 from wm.language.pages import AnswersPage
-from wm.models.serving.replies import NodeReply
+from wm.models.serving.structures import NodeReply
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring

@@ -16,13 +16,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wm.models.serving import replies
-from wm.models.serving.replies import NodeReply
+from wm.models.serving import replies, structures
+from wm.models.serving.structures import NodeReply
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Graph, best_nodes, distances
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
-UNKNOWN = replies.UNKNOWN  # An item that names no node.
+UNKNOWN = structures.UNKNOWN  # An item that names no node.
 # `Answer:`, also `**Final answer:**` and `ANSWER =`.
 _ANSWER = re.compile(r'\banswer[\s*_]{0,4}[:=][\s*_]*', re.IGNORECASE)
 LONGEST = 100_000  # Characters of a reply that are read, from its end.
@@ -43,7 +43,7 @@ def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
   text: the reply, reasoning included.
   node_names: node -> name.
   """
-  reading = replies.path(text, _table(tuple(node_names.items())))
+  reading = structures.path(text, _table(tuple(node_names.items())))
   return reading.value or NodeReply(())
 
 
@@ -318,7 +318,7 @@ def edge_scores(
   Pairs with a name that nobody has count as wrong ones.
   """
   names = _table(tuple(node_names.items()))
-  pairs = replies.pairs(text, names).value or ()
+  pairs = structures.pairs(text, names).value or ()
   listed_edges = {frozenset(pair) for pair in pairs}
   true = {frozenset(arc) for arc in graph.arcs}
   right = len(listed_edges & true)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -40,6 +41,7 @@ from wm.core import basics, fields
 from wm.core.fields import field
 from wm.language import providers
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
+from wm.models.serving import replies
 from wm.papers.cogeval import prompts
 from wm.papers.cogeval import score as scoring
 from wm.worlds.cognitive_graph import graphs, questions
@@ -244,7 +246,9 @@ _CLUSTERED = (mean(), stderr(cluster='question'))
 def planned() -> Scorer:
   """Four scores of an answer side by side, and how it fails.
 
-  `correct` is optimal however it is written, `strict` written as asked for,
+  `correct` is optimal however it is written, and takes an unread reply for
+  wrong, which `correct_read` leaves out; between them is what would be correct
+  if all were read. `strict` is written as asked for,
   `graded` gives parts for valid ways, `token` is the paper's own score of
   words; see `scoring`. Standard errors are clustered by question.
   """
@@ -256,9 +260,14 @@ def planned() -> Scorer:
     text = state.output.completion
     scored = scoring.scored(dialog.problem, text, dialog.node_names)
     verdict = scored.verdict
+    unread = verdict.outcome == 'no_answer'
+    failure = replies.cause(
+      'nothing' if unread else '', state.output.stop_reason
+    )
     return Score(
       value={
         'correct': scored.correct,
+        'correct_read': math.nan if unread else scored.correct,
         'strict': scored.strict,
         'graded': scored.graded,
         'token': scored.token,
@@ -267,7 +276,7 @@ def planned() -> Scorer:
       },
       answer='-'.join(map(str, verdict.nodes)),
       explanation=verdict.outcome,
-      metadata=verdict._asdict(),
+      metadata={**verdict._asdict(), 'failure': failure},
     )
 
   return score

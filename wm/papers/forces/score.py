@@ -18,7 +18,7 @@ import scipy
 
 from wm import core
 from wm.core import inputs
-from wm.models.serving import replies
+from wm.models.serving import structures
 from wm.papers.forces.questions import System
 
 # A force beyond this is a slip of the pen; squares of it still have values.
@@ -44,8 +44,8 @@ class ForceReply(NamedTuple):
 
 
 def read(reply: str, steps: int) -> ForceReply:
-  """Reads the last numbers by step, see `replies.numbers`."""
-  reading = replies.numbers(reply, steps)
+  """Reads the last numbers by step, see `structures.numbers`."""
+  reading = structures.numbers(reply, steps)
   reply_forces = of_dict(reading.value or {}, steps)
   failure = reading.failure or reply_forces.failure
   return reply_forces._replace(failure=failure, reasoning=reading.reasoning)
@@ -73,7 +73,7 @@ def _step(key: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-  if isinstance(value, str) and replies.NUMBER.fullmatch(value.strip()):
+  if isinstance(value, str) and structures.NUMBER.fullmatch(value.strip()):
     value = float(value)
   if isinstance(value, bool) or not isinstance(value, int | float):
     return None

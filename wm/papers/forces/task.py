@@ -13,6 +13,7 @@ from inspect_ai.solver import TaskState, generate
 
 from wm.language import providers
 from wm.language.inspect_tasks import stderr, with_options
+from wm.models.serving import replies
 from wm.papers.forces import questions
 from wm.papers.forces import score as scoring
 from wm.papers.forces.questions import System
@@ -83,14 +84,15 @@ def forces_scorer() -> Scorer:
     del target
     system = restored(state.metadata)
     reply = scoring.read(state.output.completion, len(system.force))
+    failure = replies.cause(reply.failure, state.output.stop_reason)
     values = scoring.scores(reply.force, system)
     unread = not np.isfinite(reply.force).any()
     return Score(
       value={**values, 'unread': float(unread)},
-      answer=reply.failure or 'read',
+      answer=failure or 'read',
       metadata={
         'said': [None if np.isnan(x) else x for x in reply.force.tolist()],
-        'failure': reply.failure,
+        'failure': failure,
         'strange': reply.strange,
         'reasoning': reply.reasoning,
       },

@@ -176,8 +176,9 @@ SETTINGS = {
   'simple': 'of each observation the name of the place alone (-S)',
   'function': 'as full; the answer is the argument of a function call',
 }
-# Tokens that a model may write: the camera-ready program's for GPT.
-ANSWER_TOKENS = 512
+# Tokens of the budget for an answer: the camera-ready program's for GPT. A
+# model that thinks may write more, which changes no prompt.
+ANSWER_TOKENS, MOST_TOKENS = 512, 8192
 
 
 @dataclasses.dataclass(frozen=True)

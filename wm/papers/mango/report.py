@@ -195,7 +195,8 @@ def pictures(
     'mango_confusion': lambda: against(rows, numbers, 'confusion'),
     'mango_length': lambda: lengths(rows),
     'mango_failures': lambda: causes(rows),
-    'mango_games': lambda: by_game(rows),
+    'mango_games': lambda: by_game(rows, 'success'),
+    'mango_games_reasoning': lambda: by_game(rows, 'reasoning'),
   }
   if maze is not None:
     drawings = {'mango_map': lambda: drawn(maze), **drawings}
@@ -231,10 +232,10 @@ def bars(rows: pd.DataFrame, column: str) -> charts.Spec:
 
 
 def _per_game(
-  rows: pd.DataFrame, model: str, kind: str, easy: bool
+  rows: pd.DataFrame, model: str, kind: str, easy: bool, column: str = 'success'
 ) -> pd.Series:
   part = facts.select(rows, model=model, kind=kind, easy=easy)
-  means: pd.Series = facts.well_formed(part).groupby('game').success.mean()
+  means: pd.Series = facts.well_formed(part).groupby('game')[column].mean()
   return means
 
 
@@ -327,13 +328,13 @@ def causes(rows: pd.DataFrame) -> charts.Spec:
   return charts.shares(panels, names) if panels else {}
 
 
-def by_game(rows: pd.DataFrame) -> charts.Spec:
-  """Success of each game, a look for each model, games by their mean."""
+def by_game(rows: pd.DataFrame, column: str) -> charts.Spec:
+  """A score of each game, a look for each model, games by their mean."""
   panels = []
   for title, kind, easy in _panels(rows):
     success = pd.DataFrame(
       {
-        model: _per_game(rows, model, kind, easy)
+        model: _per_game(rows, model, kind, easy, column)
         for model in dict.fromkeys(rows.model)
       }
     )
@@ -343,7 +344,7 @@ def by_game(rows: pd.DataFrame) -> charts.Spec:
       for game in order
       for model in success.columns
     ]
-    panels.append(charts.Panel('success', '', drawn, title, x_scale=_SHARE))
+    panels.append(charts.Panel(column, '', drawn, title, x_scale=_SHARE))
   return charts.dots(panels, charts.palette(rows.model), apart=False)
 
 

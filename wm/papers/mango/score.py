@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.models.serving import replies
+from wm.models.serving import replies, structures
 
 try:
   from rapidfuzz.distance import Levenshtein
@@ -337,7 +337,7 @@ def parse(
 
   Args:
     text: any string.
-    rule: 'balanced' reads the last list of moves, see `replies.records`.
+    rule: 'balanced' reads the last list of moves, see `structures.records`.
       'first_bracket' is the published programs': all from the first '[' to the
       first ']', as a Python literal.
     actions: of the game. A move that is none, and is one in another spelling,
@@ -354,7 +354,7 @@ def parse(
     value, failure = _first_bracket(text)
     reading = replies.Reading(value, failure or ill_formed(value))
   else:
-    reading = replies.records(text, ill_formed)
+    reading = structures.records(text, ill_formed)
   if reading.failure:
     return MovesAnswer((), reading.failure, reading.reasoning)
   names = action_names(tuple(actions))

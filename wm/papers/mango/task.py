@@ -35,6 +35,7 @@ from wm.core import basics, fields
 from wm.core.fields import field
 from wm.language import providers
 from wm.language.inspect_tasks import listed, stderr, with_options
+from wm.models.serving import replies
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.questions import DESTINATION, ROUTE
@@ -118,6 +119,8 @@ def mango_scorer(
     game = graphs[asked.game]
     actions = game.actions if spellings else ()
     answer = scoring.parse(reply_text(state, begun), reading, actions)
+    stop = state.output.stop_reason
+    answer = answer._replace(failure=replies.cause(answer.failure, stop))
     judged = facts.judged(asked.kind)(game, asked.question, answer)
     return Score(
       value=score_values(judged),
@@ -181,7 +184,14 @@ class GameOptions:
     least=0,
   )
   answer: int = field(
-    questions.ANSWER_TOKENS, 'tokens of the answer; 0 is no limit', least=0
+    questions.ANSWER_TOKENS,
+    'tokens of the budget that are left for the answer',
+    least=0,
+  )
+  most: int = field(
+    questions.MOST_TOKENS,
+    'tokens that a model may write, thoughts included; 0 is no limit',
+    least=0,
   )
   last: int = field(
     mazes.LAST, 'no later step of the walkthrough is shown', least=0
@@ -286,7 +296,7 @@ def _task(kind: str, options: DestinationOptions) -> Task:
     scorer=mango_scorer(
       options.folder, **dataclasses.asdict(rules), begun=style.start
     ),
-    config=GenerateConfig(temperature=0.0, max_tokens=options.answer or None),
+    config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
     version=VERSION,
   )
 
@@ -413,7 +423,9 @@ class MinigameOptions(GameOptions):
   """Minigames: longer histories than the budget are left out."""
 
   answer: int = field(
-    MINIGAME_TOKENS, 'tokens of the answer; 0 is no limit', least=0
+    MINIGAME_TOKENS,
+    'tokens of the budget that are left for the answer',
+    least=0,
   )
   map: bool = field(False, 'whether the known ways from there are listed')
   places: str = field(
@@ -438,7 +450,7 @@ def mango_minigames(options: MinigameOptions) -> Task:
     dataset=MemoryDataset(samples, name='mango_minigames'),
     solver=generate(),
     scorer=minigame_scorer(),
-    config=GenerateConfig(temperature=0.0, max_tokens=options.answer or None),
+    config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
     version=MINIGAMES_VERSION,
   )
 
@@ -486,6 +498,8 @@ def minigame_scorer() -> Scorer:
     judged = questions.judge_minigame(
       state.output.completion, target.text, state.metadata['allowed']
     )
+    failure = replies.cause(judged.failure, state.output.stop_reason)
+    judged = judged._replace(failure=failure)
     return Score(
       value={
         'success': judged.success,

@@ -25,12 +25,13 @@ from inspect_ai.solver import TaskState, generate
 from wm import core
 from wm.language import providers
 from wm.language.inspect_tasks import stderr, with_options
+from wm.models.serving import replies
 from wm.papers.seating import questions
 from wm.papers.seating import score as scoring
 from wm.papers.seating.questions import Protocol, SeatingQuestion
 
 VERSION = 1
-LONGEST = 1000  # Tokens of a reply, as published.
+LONGEST = {'published': 1000, 'corrected': 8192}  # Tokens of a reply.
 
 
 @task
@@ -51,11 +52,14 @@ def seating(protocol: Protocol) -> Task:
     metrics=[
       {
         'right': [mean(), stderr(cluster='cluster')],
+        'right_all': [mean(), stderr(cluster='cluster')],
         'unread': [mean(), stderr(cluster='cluster')],
       },
       figure_4(**dataclasses.asdict(protocol)),
     ],
-    config=GenerateConfig(temperature=0.0, max_tokens=LONGEST),
+    config=GenerateConfig(
+      temperature=0.0, max_tokens=LONGEST[protocol.variant]
+    ),
     version=VERSION,
   )
 
@@ -99,6 +103,8 @@ def asked_of(sample: dict[str, Any], prompt: str = '') -> SeatingQuestion:
 def seating_scorer(people: int = 3, strict: bool = False) -> Scorer:
   """Is a reply right, and can it be read?
 
+  `right` leaves unread replies out, `right_all` takes them for wrong.
+
   people: seats there are; strict: see `score.seat`.
   """
 
@@ -111,15 +117,17 @@ def seating_scorer(people: int = 3, strict: bool = False) -> Scorer:
     else:
       reading = scoring.seat(reply, people, strict)
     silent = reading.value is None
+    failure = replies.cause(reading.failure, state.output.stop_reason)
     number = math.nan if silent else float(reading.value)
     return Score(
       value={
         'right': math.nan if silent else float(number == question.truth),
+        'right_all': float(number == question.truth),
         'unread': float(silent),
         'said': number,
       },
-      answer=reading.failure or str(reading.value),
-      metadata={'failure': reading.failure, 'reasoning': reading.reasoning},
+      answer=failure or str(reading.value),
+      metadata={'failure': failure, 'reasoning': reading.reasoning},
     )
 
   return score
