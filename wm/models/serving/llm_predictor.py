@@ -25,9 +25,8 @@ from wm import core
 from wm.core import adapting, queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
-from wm.models.serving import provider, replies, stateless
+from wm.models.serving import provider, replies, stateless, structures
 from wm.models.serving.provider import AnswerCache, CallReply, Key, key
-from wm.models.serving.structures import AnswerReader
 from wm.runtime import progress
 
 # What a text answers to a question.
@@ -100,7 +99,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     self._told = verbal.render_description(world, telling, most, before)
     self._most, self._before = most, before
     # Answers name tokens as the prompt does.
-    self._reader = replies.AnswerReader(world.token_names(telling))
+    self._reader = structures.AnswerReader(world.token_names(telling))
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
     """The question whether a prefix can go on with a suffix."""

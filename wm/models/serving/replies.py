@@ -16,7 +16,6 @@ any string, and time linear in its length.
 from __future__ import annotations
 
 import collections
-import functools
 import json
 import math
 import re
