@@ -175,7 +175,7 @@ def test_logs_of_any_task_have_a_page(found, folder, tmp_path):
   page = reports.report([path], tmp_path / 'out')
   assert 'wm/yes' in page.read_text()
   rows = (page.parent / 'rows.csv').read_text().splitlines()
-  assert len(rows) == 1 + 3 * len(other.samples)
+  assert len(rows) == 1 + 4 * len(other.samples)
   assert rows[1].startswith('own,wm/yes,1,1,answers,')
   # Beside results of other kinds it has a folder of its own.
   mixed = reports.report([folder, path], tmp_path / 'mixed')
