@@ -437,7 +437,8 @@ def draw(automaton: NamedTableWorld, row: int) -> str:
   width, height = (
     max(axis) + diagram.MARGIN for axis in zip(*places, strict=True)
   )
-  parts.append(svg.text(10, height + 14, f'at {name}', more=svg.BOLD))
+  where = f'at {name}' if automaton.legal(np.array([[row]])).any() else name
+  parts.append(svg.text(10, height + 14, where, more=svg.BOLD))
   return svg.picture(max(width, 20 + 9 * len(name)), height + 26, parts, name)
 
 
