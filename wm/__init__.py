@@ -22,7 +22,8 @@ Words, as they are used here:
   class             Myhill-Nerode equivalence class: prefixes after which the
                     same suffixes are legal; two states may fall into one class
   cluster           trials that share a draw, such as a state, and are not
-                    independent; intervals count clusters, not trials
+                    independent; intervals count clusters, not trials; where all
+                    states of a world were drawn, each draw is a cluster
   compression       does a model accept the same suffixes after two prefixes
                     that lead to the same state? (Vafa et al. 2024)
   distinction       does it tell apart prefixes that lead to different states?
