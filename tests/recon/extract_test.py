@@ -136,7 +136,7 @@ def test_a_model_that_merged_two_states_is_shown_to_have(tmp_path):
     (x['state'], x['token'], x['kind']) for x in found.summary['edges']
   }
   lines = '\n'.join(found.lines())
-  assert "one | two; in the world 'd' tells them apart" in lines
+  assert "one | two; in the world 'd' tells the first two apart" in lines
   picture = found.picture()
   assert picture.count('#f6dc85') == 2  # Both have one fill.
   assert 'states of one colour are one state for the model' in picture

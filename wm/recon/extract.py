@@ -401,6 +401,10 @@ def lines(summary: dict[str, Any]) -> list[str]:
       f'{words}: {bound["differ"]} of {bound["n"]} differ from the automaton, '
       f'with {CONFIDENCE:.0%} confidence at most {bound["at_most"]:.2%} of all'
     )
+  if any(summary[name]['differ'] for name in WALKS):
+    text.append(
+      'what follows is of the automaton, which is not yet that of the model'
+    )
   share = summary['agreement']
   text.append(
     f'agrees with the world on {share["value"]:.3f} [{share["low"]:.3f}, '
@@ -433,8 +437,8 @@ def _told(summary: dict[str, Any]) -> list[str]:
     )
   kinds = {
     'merged': [
-      f'{" | ".join(x["states"][:SHOWN])}; in the world '
-      f'{x["told_apart_by"]!r} tells them apart'
+      f'{_few(x["states"])}; in the world {x["told_apart_by"]!r} tells the '
+      'first two apart'
       for x in summary['merged']
     ],
     'split': [f'{k} into {n}' for k, n in summary['split'].items()],
@@ -451,5 +455,11 @@ def _told(summary: dict[str, Any]) -> list[str]:
 
 def _edge(edge: dict[str, Any]) -> str:
   often = '' if edge['always'] else ', after some words'
-  to = f' to {" | ".join(edge["to"][:SHOWN])}' if edge['to'] else ''
+  to = f' to {_few(edge["to"])}' if edge['to'] else ''
   return f'{edge["token"]!r} from {edge["state"]}{to}{often}'
+
+
+def _few(names: Sequence[str]) -> str:
+  more = len(names) - implied.MEMBERS
+  shown = ' | '.join(names[: implied.MEMBERS])
+  return f'{shown} | {more} more' if more > 0 else shown

@@ -313,14 +313,14 @@ def draw(
   for state in states:
     parts += _circle(world, truth, comparison, at[place[state]], state, fills)
   width, height = (max(axis) + diagram.MARGIN for axis in zip(*at, strict=True))
-  notes = _notes(truth, comparison, fills)
-  parts.append(svg.text(10, 20, title, more=svg.BOLD))
+  notes = _notes(world, truth, comparison, fills)
+  parts.append(svg.text(10, height + 14, title, more=svg.BOLD))
   parts += [
-    svg.text(10, height + 16 + 18 * k, note, size=12, fill=svg.FAINT)
+    svg.text(10, height + 34 + 18 * k, note, size=12, fill=svg.FAINT)
     for k, note in enumerate(notes)
   ]
   wide = max([width, *(20 + 6.5 * len(note) for note in [*notes, title])])
-  return svg.picture(wide, height + 16 + 18 * len(notes), parts, title)
+  return svg.picture(wide, height + 26 + 18 * len(notes), parts, title)
 
 
 def _final(world: core.World, truth: Truth) -> int:
@@ -348,6 +348,8 @@ def _arrows(
   for edge in comparison.edges:
     if edge.kind == 'extra' and edge.token != world.end:
       inside = [head for head in edge.heads if head != final]
+      # One of several that are one for the model: its own state, if it can be.
+      inside = [edge.state] * (edge.state in inside) + inside
       key = edge.state, inside[0] if inside else core.DEAD, 'extra'
       arrows.setdefault(key, []).append(world.vocab[edge.token])
   return arrows
@@ -413,11 +415,17 @@ def _fills(comparison: Differences, final: int) -> dict[int, str]:
 
 
 def _notes(
-  truth: Truth, comparison: Differences, fills: Mapping[int, str]
+  world: core.World,
+  truth: Truth,
+  comparison: Differences,
+  fills: Mapping[int, str],
 ) -> list[str]:
   """What the picture does not say by itself, a line each."""
   names = truth.names
-  notes = []
+  ends = {e.kind for e in comparison.edges if e.token == world.end}
+  rings = {'extra': 'red', 'missing': 'dashed'}
+  end = world.vocab[world.end]
+  notes = [f'a {rings[k]} inner ring: {end!r} is {k}' for k in sorted(ends)]
   for edge in comparison.edges:
     if edge.kind == 'missing' and not edge.always:
       notes.append(f'from {names[edge.state]} a token is missing in some words')

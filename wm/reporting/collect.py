@@ -69,6 +69,7 @@ _RATE = {'n': int, **dict.fromkeys(('value', 'low', 'high'), _NUMBER)}
 _EXTRACTION = {
   **dict.fromkeys(('states', 'unexplored', 'queries', 'depth'), int),
   **dict.fromkeys(('world_walks', 'model_walks', 'agreement'), dict),
+  'stopped': str,
 }
 _COMPARED = {
   **dict.fromkeys(('world_states', 'pairs', 'told_apart'), int),

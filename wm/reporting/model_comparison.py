@@ -527,7 +527,7 @@ def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
     agreement = about['agreement']
     row = {
       'model': label,
-      'states': f'{about["states"]}' + '+' * (about['unexplored'] > 0),
+      'states': f'{about["states"]}' + '+' * bool(about['stopped']),
       'of the world': str(about.get('world_states', '')),
       'agrees on sequences': _rate(agreement),
       'walks of the world wrong': _bound(about['world_walks']),
