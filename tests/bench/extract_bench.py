@@ -26,17 +26,20 @@ def bench_extraction() -> Iterator[harness.Line]:
     loaded = _trained(pathlib.Path(name))
     settings: dict[str, Any] = {'depth': DEPTH, 'walks': WALKS}
     settings['queries'] = QUERIES
-    wm.extract(loaded, **settings, most=5)  # Compiles the programs.
-    start = time.process_time()
+    start = time.perf_counter()
+    wm.extract(loaded, **settings)  # Compiles the programs.
+    first = time.perf_counter() - start
+    start, wall = time.process_time(), time.perf_counter()
     found = wm.extract(loaded, **settings)
     ours = time.process_time() - start
+    compiling = max(first - (time.perf_counter() - wall), 0.0)
     theirs, states = _peer(loaded, found.summary['states'])
   facts = found.summary
   yield harness.Line(
     'extraction of tomita7',
     ours,
     'CPU-s',
-    *('AALpy, a word at a time, same run', theirs / ours),
+    *('AALpy, a word at a time, same run', theirs / ours, compiling),
     target=(
       f'at most 60 CPU-s and {QUERIES:,} queries; took {facts["queries"]:,}, '
       f'{facts["states"]} states (AALpy {states}, with one more for refused '
