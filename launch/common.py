@@ -28,6 +28,7 @@ from wm.options.calls import (  # noqa: E402
   Sweeping,
   Topology,
   Units,
+  Workers,
 )
 from wm.options.reconstruction import Reconstruction  # noqa: E402
 from wm.options.sampling import Sampling  # noqa: E402
@@ -99,7 +100,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
-  *(Sweeping, Topology, Units, Planning, Stages),
+  *(Workers, Sweeping, Topology, Units, Planning, Stages),
 ):
   declare(cls)
 

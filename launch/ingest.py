@@ -12,9 +12,11 @@ writes OUT/data/train and OUT/data/heldout as launch/sample.py does, and says
 what was left out and why. Rerunning the command resumes.
 
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
-each game decides its split, and --games=N stops after N usable games. n
-processes share the work with --shard=0/n to --shard=n-1/n; the one that ends
-last joins the parts, to the same bytes as one process writes.
+each game decides its split, and --games=N stops after N usable games. --jobs=4
+has four processes read them, --cluster=tls://HOST:8786 a Dask cluster
+(launch/cluster/README.md), to the same bytes. Processes of machines that share
+nothing but a folder share the work with --shard=0/n to --shard=n-1/n; the one
+that ends last joins the parts.
 
 Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
@@ -37,7 +39,7 @@ def main() -> None:
 
   if FLAGS.text_file:
     common.need('world', 'out')
-    common.apart('text_file', 'pgn', 'games', 'shard')
+    common.apart('text_file', 'pgn', 'games', 'shard', 'jobs', 'cluster')
     given = {'heldout': FLAGS.heldout_file, 'log': print}
     wm.ingest_text(FLAGS.text_file, FLAGS.out, FLAGS.world, **given)
     return
@@ -49,6 +51,7 @@ def main() -> None:
     FLAGS.out,
     **given,
     shard=FLAGS.shard,
+    **common.keywords(common.Workers),
     games=FLAGS.games,
     log=print,
   )
@@ -58,4 +61,5 @@ if __name__ == '__main__':
   common.run(
     main,
     *('pgn', 'text_file', 'heldout_file', 'world', 'games', 'shard'),
+    *common.names(common.Workers),
   )

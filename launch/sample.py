@@ -3,7 +3,9 @@
   python launch/sample.py --world="maps()" --num=100000 --out=runs/city
 
 writes OUT/data/train and OUT/data/heldout (and, with --text, the same as
-text lines). Rerunning the command resumes, and gives the same bytes.
+text lines). Rerunning the command resumes, and gives the same bytes. So does
+--jobs=4, in four processes, and --cluster=tls://HOST:8786, on a Dask cluster
+(launch/cluster/README.md).
 """
 
 import common
@@ -17,8 +19,10 @@ def main() -> None:
   import wm
 
   options = common.values(common.Sampling)
-  wm.sample(FLAGS.world, FLAGS.out, options, log=print)
+  workers = common.keywords(common.Workers)
+  wm.sample(FLAGS.world, FLAGS.out, options, **workers, log=print)
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', *common.names(common.Sampling))
+  names = (*common.names(common.Sampling), *common.names(common.Workers))
+  common.run(main, 'world', *names)

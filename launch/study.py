@@ -14,7 +14,9 @@ A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
 no row names are added as rows (--nobaselines leaves them out). The stages
 `sample`, `train`, `score` and `reconstruct` make each row in its folder
 OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
-processes. The report is in OUT/report. Rerunning the command resumes.
+processes, and --cluster=tls://HOST:8786 as many as a Dask cluster has workers
+(launch/cluster/README.md). The report is in OUT/report. Rerunning the command
+resumes.
 """
 
 import common
@@ -33,7 +35,7 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     seed=FLAGS.seed,
-    jobs=FLAGS.jobs,
+    **common.keywords(common.Workers),
     **common.rows(),
   )
 
@@ -45,6 +47,7 @@ if __name__ == '__main__':
     *(
       'metric_overrides',
       'jobs',
+      'cluster',
       'num_samples',
       'max_degree',
       'max_miles',

@@ -15,14 +15,14 @@ ROWS = [
 ]
 
 
-def study(out, jobs) -> dict[str, list]:
+def study(out, **workers) -> dict[str, list]:
   """Metrics of training and values of scores, of each row."""
   wm.study(
     ROWS,
     WORLD,
     'next_token(num=20)',
     out,
-    jobs=jobs,
+    **workers,
     sampling=wm.Sampling(num=300, num_heldout=20),
     training=wm.Training(steps=6, batch=128, eval_every=3, log_every=1),
     num_samples=20,

@@ -13,6 +13,7 @@ import pytest
 from wm import core
 from wm.runtime import files, stopping
 from wm.studies import grid, sweep
+from wm.studies import jobs as pools
 
 FLAGS = {'world': 'w()', 'model': 'm()', 'seed': 0, 'lr': 1.0}
 # A run: notes that it began; fails, waits or reports as its lr says.
@@ -304,7 +305,7 @@ def test_only_the_best_keep_their_checkpoints(tmp_path):
 
 
 def test_jobs_get_their_devices_in_turn(tmp_path):
-  work(tmp_path, runs('lr=1|2|3|4'), devices=['6'], jobs=2)
+  work(tmp_path, runs('lr=1|2|3|4'), pool=pools.JobPool(['6']))
   found = {
     json.loads(path.read_text())['devices']
     for path in tmp_path.glob('runs/*/train.json')

@@ -4,9 +4,9 @@ The files are read as blocks (`pgn_games.blocks`). The games of a block go to a
 file of arrays of its own in OUT/data/ingest.partial. Any number of processes
 may share the work: process i of n takes blocks i, i + n, i + 2n, ... and skips
 those that are there. Each unpacks all files, which is the cheap part. The
-process that ends last finds all blocks and joins them in order, one at a time,
-without duplicates. So neither kills nor the number of processes change a byte
-of the result.
+process that ends last, or that had tasks read them, finds all blocks and joins
+them in order, one at a time, without duplicates. So neither kills nor the
+number of processes change a byte of the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import pathlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from wm import core
 from wm.core import inputs, registry
 from wm.data import pgn_games, sampling
 from wm.data import store as stores
-from wm.runtime import files, progress
+from wm.options.calls import HERE, Workers
+from wm.runtime import files, progress, tasks
 from wm.worlds.base.games import RecordedGames
 
 Path = pathlib.Path
@@ -33,6 +34,7 @@ Path = pathlib.Path
 ROWS = 4096  # Games padded at a time.
 HASHES = 1 << 22  # Hashes compared at a time.
 KEPT, DUPLICATE, ACROSS, BEYOND = range(4)
+ALL = 0, 1  # The shard that is everything.
 
 
 class NothingLeft(core.InputError):
@@ -240,8 +242,9 @@ def make_dataset(
   world: core.World,
   paths: list[str],
   out: str | Path,
-  shard: tuple[int, int] = (0, 1),
+  shard: tuple[int, int] = ALL,
   most: int = 0,
+  workers: Workers = HERE,
 ) -> dict[str, Any] | None:
   """Does the part of one process, and joins all parts once they are there.
 
@@ -252,6 +255,7 @@ def make_dataset(
     shard: number of this process and of all, (i, n).
     most: good games after which reading stops, before duplicates are left
       out; 0 is all.
+    workers: where blocks are read; several take no shard.
 
   Returns:
     split -> manifest of its store; None where blocks of other processes are
@@ -271,19 +275,57 @@ def make_dataset(
       'PGN holds games from the standard position; --world='
       f'{registry.spec(world)} starts from another'
     )
+  if workers.several and shard != ALL:
+    raise core.InputError(
+      'shard={}/{} and several workers were given: expected one of the '
+      'two'.format(*shard)
+    )
+  # That no cluster answers shows before a claim.
+  num = tasks.num_workers(workers.jobs, workers.cluster)
   sources = [pgn_games.Source(path) for path in paths]
+
+  def read(parts: Path) -> int:
+    """Reads the blocks of this shard, or of all."""
+    if not workers.several:
+      return _read(world, sources, parts, shard, most, shown=True)
+    fixed = {
+      'world': registry.spec(world),
+      'paths': [str(source.path) for source in sources],
+      'parts': str(parts),
+      'most': most,
+    }
+    todo = [
+      tasks.Task(read_shard, {**fixed, 'shard': (k, num)}) for k in range(num)
+    ]
+    with progress.Progress(STAGE, num, 'shards') as bar:
+      for _ in tasks.run(todo, workers.jobs, workers.cluster):
+        bar.update()
+    return reach(parts, most, (0, 0))[0]
+
   with files.stage_lock(out, STAGE, '{}of{}'.format(*shard)):
-    return _make(world, sources, out, shard, most)
+    return _make(world, sources, out, most, read)
+
+
+def read_shard(
+  world: str, paths: list[str], parts: str, shard: tuple[int, int], most: int
+) -> None:
+  """Reads the blocks of a shard that are missing; a task of `make_dataset`."""
+  sources = [pgn_games.Source(path) for path in paths]
+  played = registry.make('world', world)
+  _read(played, sources, Path(parts), shard, most, shown=False)
 
 
 def _make(
   world: RecordedGames,
   sources: list[pgn_games.Source],
   out: Path,
-  shard: tuple[int, int],
   most: int,
+  read: Callable[[Path], int],
 ) -> dict[str, Any] | None:
-  """See make_dataset; no other process is at this shard."""
+  """See make_dataset; no other process is at this shard.
+
+  read: reads blocks into a folder; how many there are, 0 if some lack.
+  """
   run = run_of(world, sources, most)
   if not (out / 'ingest.run.json').exists():
     _check(out, sources)
@@ -293,7 +335,7 @@ def _make(
     return manifests
   parts = out / 'data' / 'ingest.partial'
   parts.mkdir(parents=True, exist_ok=True)
-  blocks = _read(world, sources, parts, shard, most)
+  blocks = read(parts)
   if not blocks and not _complete(out):
     return None
   try:
@@ -341,12 +383,14 @@ def _read(
   parts: Path,
   shard: tuple[int, int],
   most: int,
+  shown: bool,
 ) -> int:
   """Reads the blocks of one process; how many there are, 0 if some lack."""
   number = games = before = 0
   counts = (0, 0)
   size = sum(source.size for source in sources)
-  with progress.Progress('ingest', size, 'B') as shown:
+  bar = progress.Progress(STAGE, size, 'B') if shown else None
+  with bar or contextlib.nullcontext():
     for file, source in enumerate(sources):
       for block in pgn_games.blocks(source, file):
         counts = reach(parts, most, counts)
@@ -356,7 +400,8 @@ def _read(
         if number % shard[1] == shard[0] and not path.exists():
           write(path, pgn_games.read(block, world.least, world.length))
         number, games = number + 1, games + len(block.games)
-        shown.reach(before + source.read, size, f'{games:,} games')
+        if bar:
+          bar.reach(before + source.read, size, f'{games:,} games')
       before += source.size
   blocks, num_games = reach(parts, most, counts)
   return blocks if blocks == number or (most and num_games >= most) else 0

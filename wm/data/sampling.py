@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,10 +23,12 @@ from wm import core
 from wm.core import basics, registry, resources
 from wm.data import store as stores
 from wm.data import text as texts
+from wm.options.calls import HERE, Workers
 from wm.options.sampling import Sampling
-from wm.runtime import files, progress
+from wm.runtime import files, progress, tasks
 
 Path = pathlib.Path
+Draw = Callable[[int, int], core.Sequences | stores.Ragged]
 
 CHUNK = 1 << 17  # Rows asked from a world at a time.
 SPLITS = ('train', 'heldout')
@@ -80,7 +85,10 @@ def stored(
 
 @files.locked_stage('sample')
 def make_dataset(
-  world: core.World, out: str | Path, options: Sampling
+  world: core.World,
+  out: str | Path,
+  options: Sampling,
+  workers: Workers = HERE,
 ) -> dict[str, Any]:
   """Samples both splits; resumes a broken run, and leaves a complete one.
 
@@ -88,13 +96,14 @@ def make_dataset(
     world: what to sample from.
     out: output folder; gets data/train, data/heldout, sample.run.json.
     options: how many sequences, and the seed of all draws.
+    workers: where chunks are sampled; this process joins them.
 
   Returns:
     split -> manifest of its store.
 
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run, or
-      another process samples there.
+      another process samples there, or no cluster answers.
     OSError: what the disk says; nothing half-written is left then.
   """
   out = Path(out)
@@ -106,7 +115,9 @@ def make_dataset(
   with whole(out, 'sample'):
     files.claim(out, 'sample', run)
     manifests = {
-      split: _make_split(world, out / 'data' / split, size, seed, split)
+      split: _make_split(
+        world, out / 'data' / split, size, seed, split, workers
+      )
       for split, size in zip(SPLITS, (num, num_heldout), strict=True)
     }
     if options.text:
@@ -151,7 +162,8 @@ def _products(claimed: Path) -> list[Path]:
   data = claimed.parent / 'data'
   texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
   stores_made = [data / split for split in SPLITS]
-  return [*texts_made, *stores_made, data, claimed]
+  chunks = [data / f'{split}.chunks' for split in SPLITS]
+  return [*texts_made, *stores_made, *chunks, data, claimed]
 
 
 def _retract(claimed: Path, before: set[Path]) -> None:
@@ -176,7 +188,12 @@ def _write_text(world: core.World, folder: Path) -> None:
 
 
 def _make_split(
-  world: core.World, folder: Path, num: int, seed: int, split: str
+  world: core.World,
+  folder: Path,
+  num: int,
+  seed: int,
+  split: str,
+  workers: Workers,
 ) -> dict[str, Any]:
   """Makes the store of a split, unless it is complete; its manifest."""
   description = describe(world, seed, split, num)
@@ -188,10 +205,13 @@ def _make_split(
     return manifest
   tokens = stores.SHARD_TOKENS
   with stores.Writer(folder, description, shard_tokens=tokens) as writer:
-    with progress.Progress(
-      f'sample {split}', num, 'sequences', done=writer.rows
-    ) as shown:
-      for chunk in _chunks(world, writer, num, seed, split):
+    with (
+      progress.Progress(
+        f'sample {split}', num, 'sequences', done=writer.rows
+      ) as shown,
+      _drawing(world, writer, description, workers) as draw,
+    ):
+      for chunk in _chunks(writer, num, draw):
         writer.add(chunk)
         shown.update(len(chunk))
     if not writer.rows:
@@ -202,8 +222,8 @@ def _make_split(
 
 
 def _chunks(
-  world: core.World, writer: stores.Writer, num: int, seed: int, split: str
-) -> Iterator[core.Sequences]:
+  writer: stores.Writer, num: int, draw: Draw
+) -> Iterator[core.Sequences | stores.Ragged]:
   """Yields chunks until there are `num` rows, or the world has no more.
 
   A world whose sequences are `distinct` repeats none within a chunk. Those
@@ -212,20 +232,116 @@ def _chunks(
   seen = None
   while writer.rows < num:
     asked = min(num - writer.rows, CHUNK)
-    chunk = world.sample(asked, chunk_seed(seed, split, writer.chunks), split)
-    if not isinstance(chunk, core.Sequences):  # Of a user's world.
-      raise core.InputError(
-        f'{registry.spec(world)}: sample gives {type(chunk).__name__}; '
-        'expected core.Sequences'
-      )
+    chunk = draw(writer.chunks, asked)
     num_drawn = len(chunk)
     if chunk.distinct:
       seen = seen or _Seen(writer)
+      if isinstance(chunk, stores.Ragged):
+        chunk = chunk.sequences()
       chunk = seen.new(chunk)
     if len(chunk):
       yield chunk
     if num_drawn < asked or not len(chunk):
       return
+
+
+def _sample(
+  world: core.World, seed: int, split: str, chunk: int, num: int
+) -> core.Sequences:
+  """Samples a chunk of `num` rows, or fewer where the world has no more."""
+  rows = world.sample(num, chunk_seed(seed, split, chunk), split)
+  if not isinstance(rows, core.Sequences):  # Of a user's world.
+    raise core.InputError(
+      f'{registry.spec(world)}: sample gives {type(rows).__name__}; '
+      'expected core.Sequences'
+    )
+  return rows
+
+
+@contextlib.contextmanager
+def _drawing(
+  world: core.World,
+  writer: stores.Writer,
+  about: dict[str, Any],
+  workers: Workers,
+) -> Iterator[Draw]:
+  """Gives (chunk, rows) -> its sequences, sampled when asked for or by tasks.
+
+  Tasks assume that no row of any chunk is dropped. A chunk of another size,
+  the last of a `distinct` world, is sampled when it is asked for.
+
+  about: what `describe` gives.
+  """
+  seed, split = about['seed'], about['split']
+  left = about['num'] - writer.rows
+  sizes = [min(left - at, CHUNK) for at in range(0, left, CHUNK)]
+
+  def sample(chunk: int, num: int) -> core.Sequences:
+    return _sample(world, seed, split, chunk, num)
+
+  if not workers.several or len(sizes) < 2:
+    yield sample
+    return
+  parts = writer.folder.with_name(f'{split}.chunks')
+  parts.mkdir(exist_ok=True)
+  fixed = {'world': about['world'], 'seed': seed, 'split': split}
+  fixed.update(folder=str(parts), run=time.time_ns())
+  todo = {
+    (chunk, num): tasks.Task(
+      sample_chunk,
+      {**fixed, 'chunk': chunk, 'num': num},
+      functools.partial(_is_listed, _path(parts, chunk, num)),
+    )
+    for chunk, num in enumerate(sizes, writer.chunks)
+  }
+  ended = tasks.run([*todo.values()], workers.jobs, workers.cluster)
+  ready: set[int] = set()
+
+  def joined(chunk: int, num: int) -> core.Sequences | stores.Ragged:
+    """What a task has sampled, once that has ended."""
+    if (chunk, num) not in todo:
+      return sample(chunk, num)
+    while chunk not in ready:
+      ready.add(next(ended)[0].arguments['chunk'])
+    path = _path(parts, chunk, num)
+    rows = stores.Ragged.read(path)
+    path.unlink()
+    return rows
+
+  with contextlib.closing(ended):
+    yield joined
+  shutil.rmtree(parts)
+
+
+def _path(folder: Path, chunk: int, num: int) -> Path:
+  return folder / f'{chunk:08d}-{num}.npz'
+
+
+def _is_listed(path: Path) -> bool:
+  """Is a file there? Network file systems remember for long that one is not,
+  where it was asked for by name."""
+  return path.name in os.listdir(path.parent)
+
+
+def sample_chunk(
+  world: str, run: int, seed: int, split: str, chunk: int, num: int, folder: str
+) -> None:
+  """Samples a chunk into a file of `folder`; a task of `make_dataset`.
+
+  run: differs between runs, so that files which a world reads are read again.
+  """
+  parts, sampled = Path(folder), _world(world, run)
+  dtype = stores.token_dtype(len(sampled.vocab))
+  rows = stores.Ragged.of(_sample(sampled, seed, split, chunk, num), dtype)
+  if parts.exists():  # Else another worker did it, and all has been joined.
+    rows.write(_path(parts, chunk, num))
+
+
+@functools.lru_cache(maxsize=1)
+def _world(spec: str, run: int) -> core.World:
+  """A world that the tasks of a process share."""
+  del run
+  return registry.make('world', spec)
 
 
 class _Seen:

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.core import inputs
 from wm.runtime import files
 
 FORMAT = 'wm-sequences-1'
@@ -43,6 +44,57 @@ def token_dtype(vocab_size: int) -> np.dtype:
     if vocab_size - 1 <= np.iinfo(kind).max:
       return np.dtype(kind)
   raise core.InputError(f'vocabulary of {vocab_size} tokens: at most 2**32')
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ragged:
+  """Sequences end to end, as stores hold them.
+
+  Attributes:
+    tokens: [sum of lengths], of the type on disk.
+    lengths: [N] int32.
+    counts, distinct: as of core.Sequences.
+  """
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  counts: dict[str, int] = dataclasses.field(default_factory=dict)
+  distinct: bool = False
+
+  @classmethod
+  def of(cls, sequences: core.Sequences, dtype: np.dtype) -> Ragged:
+    """The same without padding and side data."""
+    tokens, lengths = sequences.tokens, sequences.lengths
+    used = np.arange(tokens.shape[1]) < lengths[:, None]
+    flat = tokens[used].astype(dtype)
+    return cls(flat, lengths, sequences.counts, sequences.distinct)
+
+  def __len__(self) -> int:
+    return len(self.lengths)
+
+  def sequences(self) -> core.Sequences:
+    """The same, padded with PAD to the longest."""
+    used = np.arange(int(self.lengths.max(initial=0))) < self.lengths[:, None]
+    padded = np.full(used.shape, core.PAD, np.int32)
+    padded[used] = self.tokens
+    return core.Sequences(
+      padded, self.lengths, counts=self.counts, distinct=self.distinct
+    )
+
+  def write(self, path: Path) -> None:
+    """Writes a file of them, whole or not at all."""
+    about = json.dumps({'counts': self.counts, 'distinct': self.distinct})
+    text = np.frombuffer(about.encode(), np.uint8)
+    with files.replacing(path) as name, name.open('wb') as file:
+      np.savez(file, tokens=self.tokens, lengths=self.lengths, about=text)
+
+  @classmethod
+  def read(cls, path: Path) -> Ragged:
+    """What `write` wrote."""
+    hint = 'remove it and run the same command again'
+    with inputs.reading_file(path, 'sequences', hint), np.load(path) as arrays:
+      about = json.loads(arrays['about'].tobytes())
+      return cls(arrays['tokens'], arrays['lengths'], **about)
 
 
 class HashedFile:
@@ -78,23 +130,20 @@ class HashedFile:
 class Shard:
   """One pair of files being written."""
 
-  def __init__(self, folder: pathlib.Path, index: int, dtype: np.dtype) -> None:
+  def __init__(self, folder: pathlib.Path, index: int) -> None:
     self.name = f'{index:05d}'
     self.rows = self.tokens = 0
-    self._dtype = dtype
     self._tokens = HashedFile(folder / f'{self.name}.tokens')
     self._offsets = HashedFile(folder / f'{self.name}.offsets')
     self._offsets.write(np.zeros(1, '<u4'))
 
-  def add(self, sequences: core.Sequences) -> None:
+  def add(self, rows: Ragged) -> None:
     """Appends rows."""
-    lengths = sequences.lengths.astype(np.int64)
-    used = np.arange(sequences.tokens.shape[1]) < lengths[:, None]
-    self._tokens.write(sequences.tokens[used].astype(self._dtype))
-    ends = self.tokens + np.cumsum(lengths)
+    self._tokens.write(rows.tokens)
+    ends = self.tokens + np.cumsum(rows.lengths, dtype=np.int64)
     self._offsets.write(ends.astype('<u4'))
-    self.rows += len(lengths)
-    self.tokens += int(lengths.sum())
+    self.rows += len(rows)
+    self.tokens += len(rows.tokens)
 
   def close(self) -> dict[str, Any]:
     """Completes both files; the shard's line in the manifest."""
@@ -210,14 +259,15 @@ class Writer:
       store = Store(self.partial, {**self._manifest(), 'shards': [shard]})
       yield from store.chunks()
 
-  def add(self, sequences: core.Sequences) -> None:
+  def add(self, rows: core.Sequences | Ragged) -> None:
     """Appends a chunk's rows; side data are not stored."""
+    if isinstance(rows, core.Sequences):
+      rows = Ragged.of(rows, self._dtype)
     if self._shard is None:
-      index = len(self.progress['shards'])
-      self._shard = Shard(self.partial, index, self._dtype)
-    self._shard.add(sequences)
+      self._shard = Shard(self.partial, len(self.progress['shards']))
+    self._shard.add(rows)
     self._chunks += 1
-    self.counts.update(sequences.counts)
+    self.counts.update(rows.counts)
     if self._shard.tokens >= self._limit:
       self._close_shard()
 
@@ -421,11 +471,8 @@ class Store:
 
     L is the longest of them; shorter ones are padded with PAD.
     """
-    tokens, lengths = self.ragged(rows)
-    used = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
-    padded = np.full(used.shape, core.PAD, np.int32)
-    padded[used] = tokens
-    return padded, lengths
+    padded = Ragged(*self.ragged(rows)).sequences()
+    return padded.tokens, padded.lengths
 
   def read(self, first: int, last: int) -> core.Sequences:
     """Rows [first, last), as far as there are, as Sequences."""

@@ -26,7 +26,14 @@ from wm.evaluation import scoring as scoring_lib
 from wm.library import loading as loading_lib
 from wm.models.serving import user_objects
 from wm.options import check, takes
-from wm.options.calls import Amount, Loading, Path, RouteSource, Scoring
+from wm.options.calls import (
+  Amount,
+  Loading,
+  Path,
+  RouteSource,
+  Scoring,
+  Workers,
+)
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -41,12 +48,13 @@ def silent(line: str) -> None:
   """Tells nobody."""
 
 
-@takes(options=Sampling)
+@takes(options=Sampling, workers=Workers)
 def sample(
   world: core.World | str,
   out: Path,
   options: Sampling | None = None,
   *,
+  workers: Workers,
   log: Log = silent,
 ) -> dict[str, stores.Store]:
   """Samples training and held-out sequences into OUT/data.
@@ -54,7 +62,8 @@ def sample(
   Args:
     world: what to sample from.
     out: folder of the run.
-    options: all of the keywords below in one object, instead of these.
+    options: how much, in one object instead of keywords.
+    workers: where chunks are sampled, to the same bytes.
     log: gets the world's facts, and the counts of each split.
 
   Returns:
@@ -64,7 +73,7 @@ def sample(
     InputError: the world cannot be sampled, or `out` holds another run.
   """
   world = registry.resolve('world', world)
-  manifests = sampling.make_dataset(world, out, options or Sampling())
+  manifests = sampling.make_dataset(world, out, options or Sampling(), workers)
   if facts := manifests['train']['world_facts']:
     log(', '.join(f'{name} {number}' for name, number in facts.items()))
   log_splits(out, manifests, log)
@@ -87,6 +96,7 @@ def log_splits(out: Path, manifests: dict[str, Any], log: Log) -> None:
     )
 
 
+@takes(workers=Workers)
 def ingest(
   pgn: Path | Sequence[Path],
   out: Path,
@@ -94,6 +104,7 @@ def ingest(
   world: core.World | str = pgn_ingest.WORLD,
   shard: str = '0/1',
   games: Amount = 0,
+  workers: Workers,
   log: Log = silent,
 ) -> dict[str, stores.Store] | None:
   """Reads games of PGN files into OUT/data, split by what a game is.
@@ -104,6 +115,7 @@ def ingest(
     world: chess; games longer than its `length` are cut.
     shard: number of this process and of all that work on it, 'i/n'.
     games: most good games; 0 is all.
+    workers: processes or a cluster that read it all, instead of shards.
     log: gets what was left out and why; damage is told on stderr.
 
   Returns:
@@ -112,7 +124,12 @@ def ingest(
   part = pgn_ingest.parse_shard(shard)
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
   manifests = pgn_ingest.make_dataset(
-    registry.resolve('world', world), [str(f) for f in files], out, part, games
+    registry.resolve('world', world),
+    [str(f) for f in files],
+    out,
+    part,
+    games,
+    workers,
   )
   if manifests is None:
     log(f'shard {shard} is done; others are not yet')

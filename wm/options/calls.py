@@ -7,12 +7,14 @@ declared once; a test compares calls, classes and flags.
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import pathlib
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
-from wm.options import Option, check, documented, option
+from wm.options import Option, check, documented, option, refuse, shown
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -46,12 +48,75 @@ class Loading:
   )
 
 
+def check_address(address: str) -> None:
+  """Raises InputError for a cluster that others on the network could join.
+
+  Dask sends functions as pickles: whoever can connect can run code.
+  """
+  try:
+    parts = urllib.parse.urlsplit(address)
+    host, port = parts.hostname or '', parts.port
+  except ValueError:  # Of a port, or of an address in brackets.
+    host, port = '', None
+  if not host or port is None or parts.scheme not in ('tcp', 'tls'):
+    refuse(
+      f'cluster={shown(address)}',
+      ': expected tcp://127.0.0.1:PORT or tls://HOST:PORT',
+    )
+  if parts.scheme == 'tcp' and not _is_loopback(host):
+    refuse(
+      f'cluster={shown(address)}',
+      ': whoever can connect to Dask can run code; expected '
+      f'tls://{host}:{port} with certificates (distributed.comm.tls of '
+      "Dask's configuration), or tcp:// on a loopback address",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+  """Is it this machine alone? Names are not looked up."""
+  try:
+    return host == 'localhost' or ipaddress.ip_address(host).is_loopback
+  except ValueError:
+    return False
+
+
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Jobs:
-  """How many runs are made at a time."""
+class Workers:
+  """Where independent tasks run; the results are the same to the bit."""
 
-  jobs: int = option(1, 'Runs at a time.', least=1, most=1000)
+  jobs: int = option(
+    1,
+    'Runs, or parts of the work, at a time: processes of this machine.',
+    least=1,
+    most=1000,
+  )
+  # See `wm.runtime.tasks`.
+  cluster: str | None = option(
+    None,
+    'Address of a Dask scheduler whose workers do the work instead: '
+    "tcp://127.0.0.1:PORT, or tls://HOST:PORT with certificates by Dask's "
+    'configuration (distributed.comm.tls); see launch/cluster/README.md.',
+  )
+
+  def __post_init__(self) -> None:
+    if isinstance(self.cluster, str):  # Another type is refused by its call.
+      check_address(self.cluster)
+
+  @property
+  def several(self) -> bool:
+    """Is the work for other processes than this one?"""
+    return self.jobs > 1 or self.cluster is not None
+
+
+HERE = Workers()
+
+
+@documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Jobs(Workers):
+  """How runs are made."""
+
   dry_run: bool = option(False, 'List the runs and do nothing.')
 
 

@@ -6,7 +6,9 @@
 
 A process inherits the lock and holds it as long as it lives, even when what
 started it dies. So the same jobs can be started again at once, and several
-pools, here or on other machines over one file system, share the work.
+pools, here or on other machines over one file system, share the work. On a
+cluster each process is a task (`wm.runtime.tasks`), and the worker that starts
+it takes the lock.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 import wm
 from wm.core import plugins
-from wm.runtime import files, progress, stopping
+from wm.runtime import files, progress, stopping, tasks
 
 try:
   import resource
@@ -78,10 +80,15 @@ class JobPool:
 
   Attributes:
     devices: CUDA_VISIBLE_DEVICES of the processes, in turn; empty leaves it.
+    cluster: whose workers start the processes; None is this machine.
   """
 
-  def __init__(self, devices: Sequence[str] = ()) -> None:
-    self.devices = devices
+  def __init__(
+    self, devices: Sequence[str] = (), cluster: str | None = None
+  ) -> None:
+    """Raises InputError where no cluster answers."""
+    self.devices, self.cluster = devices, cluster
+    tasks.num_workers(1, cluster)
     self._stop = threading.Event()
     self._running: dict[str, subprocess.Popen] = {}
     self._told: list[int] = []  # Exit codes of jobs that were told to stop.
@@ -105,7 +112,7 @@ class JobPool:
 
     Args:
       jobs: of one stage, in this order.
-      at_once: processes at a time.
+      at_once: processes at a time on this machine; a cluster has its own.
       line: what to tell of a job that has ended.
       log: gets such lines, numbered.
 
@@ -113,44 +120,79 @@ class JobPool:
       Stopped: this process was told to stop, and has told its jobs; or one of
         its jobs was told, and the others have been done.
     """
-    slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for slot in range(at_once):
-      slots.put(slot)
     todo = [job for job in jobs if not job.done()]
     ended = len(jobs) - len(todo)
-    pool = concurrent.futures.ThreadPoolExecutor(at_once, 'jobs')
     self._stop.clear()
     stage = jobs[0].stage if jobs else ''
     shown = progress.Progress(stage, len(jobs), 'runs', done=ended)
     with stopping.deferred(), shown:
-      try:
-        # First pass: skip every job whose lock another pool holds. Second
-        # pass: wait for those locks; the other pool has most likely finished
-        # these jobs by then, and there is nothing left to do.
-        for wait in (False, True):
-          futures = {
-            pool.submit(self._attempt, job, slots, at_once, wait): job
-            for job in todo
-          }
-          todo = []
-          for future in _as_completed(futures):
-            job = futures[future]
-            if not future.result():
+      # First pass: skip every job whose lock another pool holds. Second pass:
+      # wait for those locks; the other pool has most likely finished these
+      # jobs by then, and there is nothing left to do.
+      for wait in (False, True):
+        waiting, todo = todo, []
+        attempts = self._on_cluster if self.cluster else self._in_threads
+        with contextlib.closing(attempts(waiting, at_once, wait)) as ends:
+          for job, has_ended in ends:
+            if not has_ended:
               todo.append(job)
               continue
             ended += 1
             # Not `update`: a bar would be drawn among the lines.
             shown.done = ended
             log(f'[{ended}/{len(jobs)}] {line(job)}')
-      finally:
-        self._stop.set()
-        for process in list(self._running.values()):
-          # SIGTERM: what `nohup` started ignores SIGINT.
-          process.terminate()
-        pool.shutdown(wait=True, cancel_futures=True)
     if self._told:
       code = max(stopping.CODES.get(-code, code) for code in self._told)
       raise stopping.Stopped(stopping.Exit(code))
+
+  def _in_threads(
+    self, jobs: Sequence[Job], at_once: int, wait: bool
+  ) -> Generator[tuple[Job, bool]]:
+    """Yields jobs and whether they have ended, as `_attempt` says."""
+    slots: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for slot in range(at_once):
+      slots.put(slot)
+    pool = concurrent.futures.ThreadPoolExecutor(at_once, 'jobs')
+    done = False
+    try:
+      futures = {
+        pool.submit(self._attempt, job, slots, at_once, wait): job
+        for job in jobs
+      }
+      for future in tasks.as_completed(futures):
+        yield futures[future], future.result()
+      done = True
+    finally:
+      if not done:
+        self._stop.set()
+      for process in list(self._running.values()):
+        # SIGTERM: what `nohup` started ignores SIGINT.
+        process.terminate()
+      pool.shutdown(wait=True, cancel_futures=True)
+
+  def _on_cluster(
+    self, jobs: Sequence[Job], at_once: int, wait: bool
+  ) -> Generator[tuple[Job, bool]]:
+    """As `_in_threads`; the cluster's workers start the processes."""
+    del at_once
+    todo, by_path = [], {}
+    for job in jobs:
+      with _lock(job.folder) as lock:
+        if lock is not None:
+          job.begin()
+          (job.folder / 'failed.json').unlink(missing_ok=True)
+      if lock is None and not wait:
+        yield job, False
+        continue
+      log = str(job.folder / f'{job.stage}.log')
+      by_path[log] = job
+      call = {'command': job.command(), 'log': log, 'wait': wait}
+      todo.append(tasks.Task(run_locked, call, job.done))
+    for task, result in tasks.run(todo, cluster=self.cluster):
+      job = by_path[task.arguments['log']]
+      if result:
+        self._end(job, *result)
+      yield job, bool(result) or job.done()
 
   def _attempt(
     self, job: Job, slots: queue.SimpleQueue[int], at_once: int, wait: bool
@@ -162,51 +204,41 @@ class JobPool:
     Returns:
       Whether the job has ended; False where another process holds its lock.
     """
-    place = job.folder
-    place.mkdir(parents=True, exist_ok=True)
-    with open(place / LOCK, 'w') as lock:
-      while not files.take_lock(lock.fileno(), place):
-        if not wait or self._stop.wait(_POLL):
-          return False
+    with _lock(job.folder, wait, self._stop.is_set) as lock:
+      if lock is None:
+        return False
       # What the holder of the lock did, or how it failed, stands.
-      failed = place / 'failed.json'
+      failed = job.folder / 'failed.json'
       if self._stop.is_set() or job.done() or (wait and failed.exists()):
         return True
       job.begin()
       failed.unlink(missing_ok=True)
       with _taken(slots) as slot:
         code, start = self._call(job, lock, slot, at_once)
-      if not code:
-        job.end()
-      if code in _TOLD:
-        self._told.append(code)
-      elif code and not self._stop.is_set():
-        error = _error(place / f'{job.stage}.log', start, code)
-        how = {'stage': job.stage, 'code': code, 'error': error}
-        files.write_json(failed, how)
+      self._end(job, code, start)
     return True
+
+  def _end(self, job: Job, code: int, start: int) -> None:
+    """Notes how a process ended: its code, and where its log began."""
+    if not code:
+      job.end()
+    if code in _TOLD:
+      self._told.append(code)
+    elif code and not self._stop.is_set():
+      error = _error(job.folder / f'{job.stage}.log', start, code)
+      how = {'stage': job.stage, 'code': code, 'error': error}
+      files.write_json(job.folder / 'failed.json', how)
 
   def _call(
     self, job: Job, lock: IO, slot: int, at_once: int
   ) -> tuple[int, int]:
     """Runs the process; its exit code, and where its part of the log begins."""
-    root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
-    paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
-    env = {**os.environ, **plugins.trust_environment()}
-    env['PYTHONPATH'] = os.pathsep.join(paths)
+    devices = {}
     if self.devices:
-      env['CUDA_VISIBLE_DEVICES'] = self.devices[slot % len(self.devices)]
-    with open(job.folder / f'{job.stage}.log', 'ab') as log:
-      start = log.tell()
-      process = subprocess.Popen(
-        job.command(),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=env,
-        pass_fds=[lock.fileno()],
-        start_new_session=True,
-      )
+      device = self.devices[slot % len(self.devices)]
+      devices = {'CUDA_VISIBLE_DEVICES': device}
+    path = job.folder / f'{job.stage}.log'
+    with _process(job.command(), path, lock, **devices) as (process, start):
       _pin(process.pid, slot, at_once)
       self._running[job.name] = process
       code = process.wait()
@@ -214,17 +246,79 @@ class JobPool:
     return code, start
 
 
-def _as_completed(
-  futures: Iterable[concurrent.futures.Future],
-) -> Iterator[concurrent.futures.Future]:
-  """Yields futures as they end; raises Stopped once a signal has come."""
-  waiting = set(futures)
-  while waiting:
-    done, waiting = concurrent.futures.wait(
-      waiting, _POLL, concurrent.futures.FIRST_COMPLETED
+def run_locked(
+  command: list[str], log: str, wait: bool
+) -> tuple[int, int] | None:
+  """Runs a job's process on a worker of a cluster; a task of `JobPool`.
+
+  A process whose driver has been stopped, or lost, is told to stop.
+
+  Args:
+    command: of the process; the first word is the worker's own Python.
+    log: the job's, in the job's folder.
+    wait: for another process that holds the job's lock.
+
+  Returns:
+    Exit code, and where its part of the log begins; None where another process
+    holds the lock.
+  """
+  path = pathlib.Path(log)
+  with _lock(path.parent, wait, tasks.cancelled) as lock:
+    if lock is None:
+      return None
+    command = [sys.executable, *command[1:]]
+    with _process(command, path, lock) as (process, start):
+      while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+          return process.wait(_POLL), start
+        if tasks.cancelled():
+          process.terminate()
+
+
+@contextlib.contextmanager
+def _lock(
+  folder: pathlib.Path,
+  wait: bool = False,
+  stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[IO | None]:
+  """The lock of a job's folder; None where another process holds it.
+
+  wait: for that process, until `stopped`.
+  """
+  folder.mkdir(parents=True, exist_ok=True)
+  with open(folder / LOCK, 'w') as lock:
+    while not files.take_lock(lock.fileno(), folder):
+      if not wait or stopped():
+        yield None
+        return
+      time.sleep(_POLL)
+    yield lock
+
+
+@contextlib.contextmanager
+def _process(
+  command: list[str],
+  path: pathlib.Path,
+  lock: IO,
+  **variables: str,
+) -> Iterator[tuple[subprocess.Popen, int]]:
+  """A process that holds a lock and appends to a log, which has a length."""
+  root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
+  paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
+  env = {**os.environ, **plugins.trust_environment(), **variables}
+  env['PYTHONPATH'] = os.pathsep.join(paths)
+  with open(path, 'ab') as log:
+    start = log.tell()
+    process = subprocess.Popen(
+      command,
+      stdin=subprocess.DEVNULL,
+      stdout=log,
+      stderr=log,
+      env=env,
+      pass_fds=[lock.fileno()],
+      start_new_session=True,
     )
-    stopping.check()
-    yield from done
+    yield process, start
 
 
 @contextlib.contextmanager

@@ -611,6 +611,7 @@ def miniature(
   """
   place = pathlib.Path(options.results or pathlib.Path(out, 'results'))
   dry_run = options.dry_run
+  pool = pools.JobPool(cluster=None if dry_run else options.cluster)
   specs = _texts(metrics, scoring.accept, scoring.metric_overrides)
   if not (dry_run or options.allow_dirty):  # Before anything is sampled.
     _check_committed(place, _code(rows, world, specs))
@@ -637,9 +638,7 @@ def miniature(
   for unit in standing:
     unit.renew()
   jobs_of = [_job(unit) for unit in todo]
-  pools.JobPool().work(
-    jobs_of, options.jobs, lambda job: by_name[job.name].said(), log
-  )
+  pool.work(jobs_of, options.jobs, lambda job: by_name[job.name].said(), log)
   return [unit.said() for unit in todo if not unit.stands()]
 
 

@@ -15,7 +15,7 @@ from wm.data import store as stores
 from wm.library import calls, report
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import Jobs, Path, Scoring, Stages
+from wm.options.calls import Path, Scoring, Stages, Workers
 from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runtime import compute, files
@@ -30,7 +30,11 @@ _REPORT = 'report'  # OUT/report is no row.
 _STAGE = 'row'  # Of a process that does a row.
 
 
-@takes(stages=Stages, scoring=(Scoring, 'seed', 'accept', 'metric_overrides'))
+@takes(
+  stages=Stages,
+  scoring=(Scoring, 'seed', 'accept', 'metric_overrides'),
+  workers=Workers,
+)
 def study(
   rows: Sequence[Row | str],
   world: core.World | str,
@@ -39,7 +43,7 @@ def study(
   *,
   scoring: Scoring,
   stages: Stages,
-  jobs: int = Jobs.jobs,
+  workers: Workers,
   log: Log = calls.silent,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
@@ -59,8 +63,8 @@ def study(
       metrics that have them, as in a spec.
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map.
-    jobs: rows at a time, in processes of their own; with one job all is done
-      in this process. Several are of plug-ins.
+    workers: rows at a time, in processes of their own; with one job all is
+      done in this process. Several are of plug-ins.
     log: gets a title for each stage, and what the stages say.
 
   Returns:
@@ -79,6 +83,7 @@ def study(
     metrics, scoring.accept, overrides=scoring.metric_overrides
   )
   stages = stages.seeded(scoring.seed)
+  pool = pools.JobPool(cluster=workers.cluster)
   with files.stage_lock(place, 'study'):
     resolved = resolve(
       resolved,
@@ -90,8 +95,11 @@ def study(
     notes: list[str] = []
     if stages.baselines:
       more, notes = baselines_of(resolved, stages, asked)
-    if jobs > 1:
-      _in_processes([*resolved, *more], asked, place, stages, jobs, log)
+    if workers.several:
+      todo = _to_do([*resolved, *more], asked, place, stages, log)
+      where = workers.cluster or f'{workers.jobs} rows at a time'
+      log(f'== {where}; each says how far it is in {_STAGE}.log')
+      pool.work(todo, workers.jobs, lambda job: str(job.folder), log)
     # With several jobs this looks whether all of it stands, as code may have
     # changed, and does what failed in a process.
     for row in resolved:
@@ -129,26 +137,23 @@ def baselines_of(
   return [Row(b.name, b.model, None, b.world) for b in more], reasons
 
 
-def _in_processes(
+def _to_do(
   rows: Sequence[Row],
   metrics: Sequence[core.Metric],
   out: pathlib.Path,
   stages: Stages,
-  jobs: int,
   log: Log,
-) -> None:
-  """Does rows, `jobs` at a time, each in a process of its own.
+) -> list[pools.Job]:
+  """A job for each row, whose data are sampled here.
 
-  What fails here is done again by `done`, where it says why.
+  What fails in a process is done again by `done`, where it says why.
   """
   # The longest first: the others fill the processors beside it.
   order = sorted(rows, key=lambda row: -_steps(row, stages))
   for row in order:
     if row.trained_on is not None:  # Rows of the same data wait for nothing.
       _sampled(row, out / row.name, stages, log)
-  log(f'== {jobs} rows at a time; each says how far it is in {_STAGE}.log')
-  waiting = [_job(row, metrics, out / row.name, stages) for row in order]
-  pools.JobPool().work(waiting, jobs, lambda job: str(job.folder), log)
+  return [_job(row, metrics, out / row.name, stages) for row in order]
 
 
 def _steps(row: Row, stages: Stages) -> int:

@@ -79,7 +79,7 @@ class Sweep:
     command: (run, its folder) -> command line of the process that trains it.
     keep: how many of the best candidates, for each value of `per`, keep their
       checkpoints; 0 is all.
-    devices: CUDA_VISIBLE_DEVICES of the jobs, in turn; empty leaves it alone.
+    pool: where its processes run; None is this machine.
   """
 
   def __init__(
@@ -89,11 +89,11 @@ class Sweep:
     per: Sequence[str],
     command: Command,
     keep: int = 0,
-    devices: Sequence[str] = (),
+    pool: pools.JobPool | None = None,
   ) -> None:
     self.out, self.runs, self.per = out, runs, per
     self.command, self.keep = command, keep
-    self._pool = pools.JobPool(devices)
+    self._pool = pool or pools.JobPool()
 
   def check(self) -> None:
     """Raises InputError where a run lacks a setting or a folder is taken."""
@@ -283,9 +283,9 @@ def sweep(
     raise core.InputError(
       'there is no run: the grid, or --winners_of, has none'
     )
-  sweeping = Sweep(
-    *(place, todo, options.per, _train, options.keep, options.devices)
-  )
+  cluster = None if options.dry_run else options.cluster
+  pool = pools.JobPool(options.devices, cluster)
+  sweeping = Sweep(place, todo, options.per, _train, options.keep, pool)
   sweeping.check()
   _check(todo)
   if scoring:  # What is bad of it shows here, not after the training.

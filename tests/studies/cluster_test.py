@@ -1,0 +1,94 @@
+"""Sampling, ingestion and studies on a Dask cluster: the bits of one process.
+
+The cluster, and what happens to it, is started here.
+"""
+
+import pathlib
+
+import pytest
+
+import wm
+from tests.cluster import ROOT, Cluster
+from tests.data.pgn_texts import pgn, random_games, url
+from tests.runtime.tasks_test import needs_dask
+from wm import core
+from wm.data import sampling
+
+FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'  # A user's file.
+# Its chunks share sequences, which are dropped.
+SHORTEST = "maps(rows=4, columns=4, traversal='shortest')"
+
+
+@pytest.fixture(scope='module')
+def cluster(tmp_path_factory):
+  needs_dask()
+  with Cluster(tmp_path_factory.mktemp('cluster')) as started:
+    started.work()
+    yield started
+
+
+def tree(folder: pathlib.Path) -> dict[str, bytes]:
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(folder.rglob('*'))
+    if path.is_file()
+  }
+
+
+@pytest.mark.parametrize('world', [FROG, SHORTEST])
+def test_chunks_are_sampled_anywhere(cluster, tmp_path, monkeypatch, world):
+  monkeypatch.setattr(sampling, 'CHUNK', 70)
+  options = wm.Sampling(num=500, num_heldout=80)
+  where = {'here': {}, 'cluster': {'cluster': cluster.address}}
+  if world == FROG:  # It compiles nothing.
+    where['jobs'] = {'jobs': 2}
+  trees = []
+  for name, workers in where.items():
+    wm.sample(world, tmp_path / name, options, **workers)
+    trees.append(tree(tmp_path / name))
+  assert all(other == trees[0] for other in trees[1:])
+
+
+def test_a_sampling_that_was_killed_takes_the_chunks_that_stand(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(sampling, 'CHUNK', 70)
+  options = wm.Sampling(num=500, num_heldout=8)
+  wm.sample(FROG, tmp_path / 'here', options)
+  parts = tmp_path / 'again' / 'data' / 'train.chunks'
+  parts.mkdir(parents=True)
+  for chunk in range(8):
+    size = 70 if chunk < 7 else 10
+    args = {'world': FROG, 'run': 0, 'seed': 0, 'split': 'train'}
+    sampling.sample_chunk(**args, chunk=chunk, num=size, folder=str(parts))
+  monkeypatch.setattr(sampling, 'sample_chunk', None)  # None is called.
+  wm.sample(FROG, tmp_path / 'again', options, jobs=2)
+  assert tree(tmp_path / 'again') == tree(tmp_path / 'here')
+
+
+def test_games_are_read_anywhere(cluster, tmp_path):
+  games = random_games(150)
+  paths = []
+  for k in range(3):
+    part = slice(k * 50, k * 50 + 50)
+    sites = [url(n) for n in range(part.start, part.stop)]
+    # The first game of each file is the same: two are duplicates.
+    text = pgn([games[0], *games[part][1:]], sites)
+    paths.append(tmp_path / f'{k}.pgn')
+    paths[-1].write_text(text)
+  trees = []
+  for name, where in (
+    ('here', {}),
+    ('cluster', {'cluster': cluster.address}),
+  ):
+    made = wm.ingest(paths, tmp_path / name, **where)
+    assert sum(len(store) for store in made.values()) == 148
+    trees.append(tree(tmp_path / name))
+  assert trees[0] == trees[1]
+
+
+def test_a_shard_is_of_one_process(tmp_path):
+  (tmp_path / 'a.pgn').write_text('1. e4 *\n')
+  with pytest.raises(core.InputError, match='expected one of the two'):
+    wm.ingest(tmp_path / 'a.pgn', tmp_path / 'r', shard='0/2', jobs=2)
+  assert not (tmp_path / 'r').exists()

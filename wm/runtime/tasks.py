@@ -1,0 +1,276 @@
+"""Independent tasks: in this process, in several, or on a Dask cluster.
+
+A task calls a function of a module with plain arguments. It may run on any
+machine that sees the same folders under the same paths. It may also run twice,
+even at the same time, because it writes its files by rename. Therefore neither
+workers nor the scheduler hold anything that matters: when they are lost, tasks
+whose files are missing are submitted again.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import importlib
+import multiprocessing
+import os
+import pathlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import (
+  Callable,
+  Generator,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import plugins
+from wm.options.calls import check_address
+from wm.runtime import exit_codes, files, progress, stopping
+
+_POLL = 1.0  # Seconds between looks for a signal.
+_LOSSES = 3  # Losses of all workers in a row, without any task ended.
+_RETRIES = 2  # Of a task that fails by other than bad input; Dask's.
+_COMES_BACK = 300  # Seconds that a scheduler may take to start again.
+_LOST = concurrent.futures.CancelledError, BrokenProcessPool
+
+
+class Task(NamedTuple):
+  """A call that can run anywhere, and twice.
+
+  Attributes:
+    call: function of a module of wm.
+    arguments: its keywords, of plain types.
+    done: says, in the process that submits, whether its files are complete.
+  """
+
+  call: Callable[..., Any]
+  arguments: Mapping[str, Any]
+  done: Callable[[], bool] = lambda: False
+
+
+def run(
+  tasks: Sequence[Task], jobs: int = 1, cluster: str | None = None
+) -> Generator[tuple[Task, Any]]:
+  """Runs tasks; yields each with what it returned, in the order they end.
+
+  Args:
+    tasks: independent of each other.
+    jobs: processes on this machine; with one, all is done in this process.
+    cluster: address of a Dask scheduler, whose workers do it instead.
+
+  Yields:
+    (task, result); the result is None where its files were complete before.
+
+  Raises:
+    InputError: a task raised it, or the cluster is unsafe, unreachable or of
+      other code.
+    Failed: workers were lost again and again.
+    Stopped: a signal came.
+  """
+  if jobs == 1 and not cluster:
+    for task in tasks:
+      yield task, None if task.done() else task.call(**task.arguments)
+    return
+  left, losses = dict(enumerate(tasks)), 0
+  while left:
+    before = len(left)
+    try:
+      with _executor(jobs, cluster, again=losses > 0) as executor:
+        for number, result in _results(executor, left):
+          yield left.pop(number), result
+    except _LOST as error:
+      losses = 1 if len(left) < before else losses + 1
+      where = cluster or f'{jobs} processes'
+      if losses > _LOSSES:
+        raise exit_codes.Failed(
+          f'{where}: lost {losses} times without a task done: {error!r}'
+        ) from error
+      progress.say(f'{where}: lost; {len(left)} tasks are submitted again')
+
+
+def _results(
+  executor: concurrent.futures.Executor, tasks: Mapping[int, Task]
+) -> Iterator[tuple[int, Any]]:
+  """Yields numbers of tasks with their results."""
+  done = {number for number, task in tasks.items() if task.done()}
+  place = Place(os.getcwd(), plugins.trust_environment(), code())
+  futures = {
+    executor.submit(_call, tasks[n].call, dict(tasks[n].arguments), place): n
+    for n in sorted(tasks.keys() - done)
+  }
+  yield from ((number, None) for number in done)
+  for future in as_completed(futures):
+    error, result = future.result()
+    if error is not None:
+      raise error
+    # Dask's workers keep a result as long as its future lives.
+    yield futures.pop(future), result
+
+
+def as_completed(
+  futures: Iterable[concurrent.futures.Future],
+) -> Iterator[concurrent.futures.Future]:
+  """Yields futures as they end; raises Stopped once a signal has come."""
+  waiting = set(futures)
+  while waiting:
+    done, waiting = concurrent.futures.wait(
+      waiting, _POLL, concurrent.futures.FIRST_COMPLETED
+    )
+    stopping.check()
+    while done:
+      yield done.pop()
+
+
+class Place(NamedTuple):
+  """What a task needs of its process.
+
+  Attributes:
+    folder: that relative paths are from.
+    environment: variables, those of trust in plug-ins.
+    code: see the function.
+  """
+
+  folder: str
+  environment: dict[str, str]
+  code: str
+
+
+@functools.cache
+def code() -> str:
+  """Hash of wm's files, when first asked for, and of what else decides bits."""
+  root = pathlib.Path(__file__).parent.parent
+  texts = [path.read_bytes() for path in sorted(root.rglob('*.py'))]
+  return files.hash_of([sys.version, np.__version__, *texts])
+
+
+def _call(
+  call: Callable[..., Any], arguments: dict[str, Any], place: Place
+) -> tuple[core.InputError | None, Any]:
+  """Runs a task; bad input is returned, as Dask tries again after errors."""
+  try:
+    _check_process(place)
+    os.environ.update(place.environment)
+    os.chdir(place.folder)
+    return None, call(**arguments)
+  except core.InputError as error:
+    return error, None
+
+
+def _check_process(place: Place) -> None:
+  """Raises InputError where a task in this process could do harm."""
+  where = f'worker {socket.gethostname()}, process {os.getpid()}'
+  if worker := _worker():
+    check_address(worker.address)
+    if worker.state.nthreads != 1:
+      raise core.InputError(
+        f'{where} has {worker.state.nthreads} threads; expected one: start it '
+        'with --nthreads=1, and more of them with --nworkers'
+      )
+  if code() != place.code:
+    raise core.InputError(
+      f'{where} has other code of wm, or another Python or NumPy, than the '
+      'process that sends it work; restart the workers from the same files'
+    )
+  if not os.path.isdir(place.folder):
+    raise core.InputError(f'{where} has no folder {place.folder}')
+
+
+def _worker() -> Any:
+  """Dask's worker that runs this task; None elsewhere."""
+  distributed = sys.modules.get('distributed')
+  with contextlib.suppress(ValueError):
+    return distributed and distributed.get_worker()
+  return None
+
+
+def cancelled() -> bool:
+  """Has a cluster's task, called in its function, been given up?
+
+  Its driver was stopped or lost, or the task runs elsewhere by now.
+  """
+  if (worker := _worker()) is None:
+    return False
+  state = worker.state.tasks.get(worker.get_current_task())
+  return state is None or state.state == 'cancelled'
+
+
+@contextlib.contextmanager
+def _executor(
+  jobs: int, cluster: str | None, again: bool
+) -> Iterator[concurrent.futures.Executor]:
+  """Processes, or a client of a cluster; what has not begun is cancelled."""
+  if cluster:
+    with _client(cluster, again) as client:
+      executor = client.get_executor(pure=False, retries=_RETRIES)
+      try:
+        yield executor
+      finally:
+        executor.shutdown(wait=False)
+    return
+  # JAX has threads, so that a fork of this process may hang.
+  spawn = multiprocessing.get_context('spawn')
+  pool = concurrent.futures.ProcessPoolExecutor(jobs, spawn, _begin)
+  try:
+    yield pool
+  finally:
+    pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+  """Makes a process leave Ctrl-C to its parent, and end when that has ended."""
+  signal.signal(signal.SIGINT, signal.SIG_IGN)
+  parent = multiprocessing.parent_process()
+  assert parent is not None  # It was started by `_executor`.
+
+  def watch() -> None:
+    parent.join()
+    os._exit(stopping.Exit.FAILED)
+
+  threading.Thread(target=watch, name='parent', daemon=True).start()
+
+
+def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
+  """Tasks that run at a time now, at least 1; raises InputError as `run`."""
+  if not cluster:
+    return jobs
+  with _client(cluster) as client:
+    return max(1, len(client.nthreads()))
+
+
+@contextlib.contextmanager
+def _client(cluster: str, again: bool = False) -> Iterator[Any]:
+  """A client of a scheduler; waits for one that was lost.
+
+  Raises:
+    InputError: as `run` says.
+  """
+  check_address(cluster)
+  try:
+    # By name: the extra may be absent.
+    distributed = importlib.import_module('distributed')
+  except ImportError as error:
+    raise core.InputError(
+      f"--cluster={cluster} needs Dask: pip install -e '.[cluster]'"
+    ) from error
+  wait = {'timeout': _COMES_BACK} if again else {}
+  try:
+    client = distributed.Client(cluster, set_as_default=False, **wait)
+  except (OSError, TimeoutError, TypeError, ValueError) as error:
+    # The last two are of certificates that are not there, or are none.
+    raise core.InputError(f'--cluster={cluster}: {error}') from error
+  with client:
+    about = client.scheduler_info()
+    for address in (about['address'], *about['workers']):
+      check_address(address)
+    yield client
