@@ -61,6 +61,7 @@ ONES = {  # Flags of whole numbers that are at least 1.
   'sweep': ('jobs', 'top'),
   'train': ('steps', 'batch', 'eval_every', 'save_every', 'mesh_model'),
 }
+CLUSTER = ('tcp://10.0.0.7:8786', 'tls://host', 'nowhere', '')
 SHARE = ('-0.1', '1.5', 'nan', 'half')
 AMOUNT = ('-1', 'nan', 'inf', 'x')
 SPECS = (  # Of every kind; see by_spec.py for those of each.
@@ -89,8 +90,10 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
   'ingest': {
     'games': ('-1', 'all'),
+    'cluster': CLUSTER[:2],
     'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
+<<<<<<< HEAD
   'miniature': {'rows': ('b', '')},
   'plan': {
     'topology': (
@@ -100,6 +103,9 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'length': ('-1', '99', 'x'),
     'mesh_data': ('-1', '64'),
   },
+=======
+  'miniature': {'rows': ('b', ''), 'cluster': CLUSTER[1:2]},
+>>>>>>> 30e2b1e0 (Cluster: recipes for SLURM, Kubernetes, TPU VMs and containers; tasks are measured against one worker and none)
   'reconstruct': {
     'max_miles': AMOUNT,
     'error_rate': SHARE,
@@ -112,6 +118,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'routes': ('oracle()', 'a: ', 'a: nope()', ': oracle()'),
   },
   'recorded': {'paper': ('nope', '')},
+  'sample': {'cluster': CLUSTER, 'jobs': ('0', 'x')},
   'score': {
     'loop': ('cloud',),
     'checkpoint': ('none_such', 'best/../x'),
@@ -124,10 +131,11 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'model': ('slise()', 'slice(layers=0)'),
     'metric': ('compression(trials=-1)', 'gone.py:Metric()'),
   },
-  'study': {'num_samples': ('0', 'x')},
+  'study': {'num_samples': ('0', 'x'), 'cluster': CLUSTER[2:]},
   'sweep': {
     'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),
     'keep': ('-1', 'x'),
+    'cluster': CLUSTER[:1],
     'per': ('width',),
     'winners_of': ('none', 'm.osm'),
   },

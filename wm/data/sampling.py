@@ -314,7 +314,7 @@ def _drawing(
 
 
 def _path(folder: Path, chunk: int, num: int) -> Path:
-  return folder / f'{chunk:08d}-{num}.npz'
+  return folder / f'{chunk:08d}-{num}.npy'
 
 
 def _is_listed(path: Path) -> bool:
