@@ -93,8 +93,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'cluster': CLUSTER[:2],
     'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
   },
-<<<<<<< HEAD
-  'miniature': {'rows': ('b', '')},
+  'miniature': {'rows': ('b', ''), 'cluster': CLUSTER[1:2]},
   'plan': {
     'topology': (
       *('', 'v5e', 'v9:2x2', 'v5e:0x2', 'h100:0', 'h100:8x2', 'cpu:0'),
@@ -103,9 +102,6 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'length': ('-1', '99', 'x'),
     'mesh_data': ('-1', '64'),
   },
-=======
-  'miniature': {'rows': ('b', ''), 'cluster': CLUSTER[1:2]},
->>>>>>> 30e2b1e0 (Cluster: recipes for SLURM, Kubernetes, TPU VMs and containers; tasks are measured against one worker and none)
   'reconstruct': {
     'max_miles': AMOUNT,
     'error_rate': SHARE,

@@ -3,14 +3,19 @@
 The cluster, and what happens to it, is started here.
 """
 
+import os
 import pathlib
+import subprocess
+import sys
+import threading
 
 import pytest
 
 import wm
 from tests.cluster import ROOT, Cluster
 from tests.data.pgn_texts import pgn, random_games, url
-from tests.runtime.tasks_test import needs_dask
+from tests.runtime.tasks_test import needs_dask, until
+from tests.studies import jobs_test
 from wm import core
 from wm.data import sampling
 
@@ -92,3 +97,47 @@ def test_a_shard_is_of_one_process(tmp_path):
   with pytest.raises(core.InputError, match='expected one of the two'):
     wm.ingest(tmp_path / 'a.pgn', tmp_path / 'r', shard='0/2', jobs=2)
   assert not (tmp_path / 'r').exists()
+
+
+@pytest.mark.slow
+def test_a_study_loses_a_worker_its_scheduler_and_its_driver(tmp_path):
+  needs_dask()
+  alone = jobs_test.study(tmp_path / 'alone')
+  out = tmp_path / 'far'
+  driver = (
+    'import sys; from tests.studies import jobs_test\n'
+    'print(jobs_test.study(sys.argv[1], cluster=sys.argv[2]))\n'
+  )
+  environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
+  log = out / 'plain' / 'row.log'
+
+  def processes() -> list[int]:
+    """Of rows that are at work."""
+    pattern = f'wm.studies.worker .*{out}'
+    words = subprocess.run(['pgrep', '-f', pattern], capture_output=True)
+    return [int(word) for word in words.stdout.split()]
+
+  with Cluster(tmp_path) as started:
+    started.work(2)
+    command = [sys.executable, '-c', driver, str(out), started.address]
+    first = subprocess.Popen(command, env=environment)
+    until(lambda: log.exists() and processes())
+    first.kill()
+    first.wait()
+    until(lambda: not processes())  # They were told to stop.
+    second = threading.Thread(target=lambda: scores.append(run()), daemon=True)
+    scores: list[dict] = []
+
+    def run() -> dict:
+      return jobs_test.study(out, cluster=started.address)
+
+    second.start()
+    until(processes)
+    started.workers[0].kill()
+    until(lambda: second.is_alive() and processes())
+    started.stop()
+    started.restart()
+    started.work(1)
+    second.join(600)
+  assert scores == [alone]
+  assert not [*out.rglob('failed.json')]
