@@ -16,7 +16,7 @@ from tests import cluster as clusters
 from tests.runtime import task_calls
 from wm import core
 from wm.options.calls import Workers
-from wm.runtime import tasks
+from wm.runtime import remote, tasks
 
 PATIENCE = 120  # Seconds: other work may have the processors.
 
@@ -82,6 +82,12 @@ def test_what_others_could_join_is_refused_in_a_line(address, words):
   with pytest.raises(core.InputError, match=words) as error:
     Workers(cluster=address)
   assert '\n' not in str(error.value)
+
+
+def test_mirrors_of_urls_are_on_one_machine(tmp_path):
+  todo = writing(tmp_path / remote.MIRRORS, 1)
+  with pytest.raises(core.InputError, match='mirrored on this machine'):
+    next(tasks.run(todo, cluster='tls://host:1'))
 
 
 class Worker:

@@ -36,7 +36,7 @@ import numpy as np
 from wm import core
 from wm.core import plugins
 from wm.options.calls import check_address
-from wm.runtime import exit_codes, files, progress, stopping
+from wm.runtime import exit_codes, files, progress, remote, stopping
 
 _POLL = 1.0  # Seconds between looks for a signal.
 _LOSSES = 3  # Losses of all workers in a row, without any task ended.
@@ -82,6 +82,8 @@ def run(
     for task in tasks:
       yield task, None if task.done() else task.call(**task.arguments)
     return
+  if cluster:
+    _check_shared(tasks, cluster)
   left, losses = dict(enumerate(tasks)), 0
   while left:
     before = len(left)
@@ -97,6 +99,16 @@ def run(
           f'{where}: lost {losses} times without a task done: {error!r}'
         ) from error
       progress.say(f'{where}: lost; {len(left)} tasks are submitted again')
+
+
+def _check_shared(tasks: Sequence[Task], cluster: str) -> None:
+  """Raises InputError for folders that other machines do not have."""
+  texts = (str(value) for task in tasks for value in task.arguments.values())
+  if cluster.startswith('tls') and any(remote.MIRRORS in t for t in texts):
+    raise core.InputError(
+      f'cluster={cluster}: a folder at a URL is mirrored on this machine '
+      'alone; expected folders that all machines share'
+    )
 
 
 def _results(
