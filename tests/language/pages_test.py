@@ -110,3 +110,14 @@ def test_repeats_of_a_question_widen_the_interval():
   assert (apart.value, apart.clusters) == (alike.value, 20 * 2) == (0.5, 40)
   assert alike.clusters == 2
   assert alike.low < apart.low < apart.high < alike.high
+
+
+def test_an_interval_of_few_clusters_says_so():
+  few = pages.Report('mango')
+  values = pd.Series([0.0, 1.0] * 20).to_numpy()
+  # 19 games, of which one has half of all answers: as good as four.
+  games = [0] * 20 + [1 + k % 18 for k in range(20)]
+  unequal = pages.cluster_mean(values, games)
+  assert (unequal.clusters, round(unequal.effective)) == (19, 4)
+  assert str(few.shown(unequal)) == '0.500 too few games'
+  assert '[' in str(few.shown(pages.cluster_mean(values, range(40))))

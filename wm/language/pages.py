@@ -2,6 +2,7 @@
 
     cluster = "game"
     interval = "{value:.3f}| [{low:.3f}, {high:.3f}]|, n={n}"
+    few = "{value:.3f}| too few games"      # In its place, of fewer than five.
     subsets.formed = "failure == ''"
 
     [tables.success]
@@ -159,6 +160,7 @@ class ClusterMean(NamedTuple):
   Attributes:
     value, low, high: the mean, and the ends of the interval.
     n, clusters: how many rows and clusters it is of.
+    effective: clusters of equal size that say as much (Kish 1965).
   """
 
   value: float | None
@@ -166,6 +168,11 @@ class ClusterMean(NamedTuple):
   high: float | None
   n: int
   clusters: int
+  effective: float = 0.0
+
+
+# Of fewer clusters an interval says next to nothing.
+FEWEST_EFFECTIVE = 5
 
 
 def cluster_mean(
@@ -192,7 +199,8 @@ def cluster_mean(
     totals, weights = totals / weights, np.ones(len(names))
   low, high, _ = statistics.interval(totals, weights, limits)
   value = float(totals.sum() / weights.sum())
-  return ClusterMean(value, low, high, len(values), len(names))
+  effective = float(weights.sum() ** 2 / (weights**2).sum())
+  return ClusterMean(value, low, high, len(values), len(names), effective)
 
 
 def ordered(values: Iterable[Any], labels: Row | None = None) -> list[Any]:
@@ -321,7 +329,9 @@ class Report:
     """A mean with its interval as a cell; other values as they are."""
     if not isinstance(value, ClusterMean):
       return value
-    return filled(self.declared['interval'], value._asdict())
+    few = value.effective < FEWEST_EFFECTIVE and 'few' in self.declared
+    form = self.declared['few' if few else 'interval']
+    return filled(form, value._asdict())
 
   def picture(
     self, name: str, drawn: bytes | charts.Spec, **values: Any
