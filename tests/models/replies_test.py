@@ -46,11 +46,6 @@ def test_yes_or_no_is_read_or_a_failure_named(text):
     assert expected in replies.FAILURES
 
 
-def test_only_the_word_alone_counts_as_published():
-  for text, value in {'Yes.\n': True, 'no': False, 'Yes, it is': None}.items():
-    assert replies.yes_no(text, strict=True).value is value
-
-
 def test_reasoning_is_counted_and_not_read():
   text = '<think>Answer: 1</think>Answer: 2<reasoning>Answer: 345'
   assert replies.number(text, 'room') == (2, '', 20)

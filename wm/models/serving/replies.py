@@ -577,27 +577,18 @@ def _yes_no(text: str, marked: bool) -> Any:
   return last if _TURNS.search(text[3:]) else SEVERAL
 
 
-def yes_no(text: str, strict: bool = False) -> Reading:
+def yes_no(text: str) -> Reading:
   """Reads yes or no.
 
   Without a mark that is the word that the text begins with, or that its last
   sentence ends with; a text in which these differ is 'both'.
 
-  strict: as published for logic puzzles (Vafa et al. 2024): the whole text is
-    the word, but for full stops and new lines.
-
   Returns:
     value: bool.
   """
-  if not strict:
-    reading = read(text, _yes_no)
-    both = reading.failure == 'several'
-    return reading._replace(failure='both') if both else reading
-  seen = visible(text)
-  word = seen.value.replace('.', '').replace('\n', '').strip().lower()
-  if seen.failure or word in ('yes', 'no'):
-    return seen._replace(value=None if seen.failure else word == 'yes')
-  return Reading(None, 'nothing', seen.reasoning)
+  reading = read(text, _yes_no)
+  both = reading.failure == 'several'
+  return reading._replace(failure='both') if both else reading
 
 
 SHORT = {
