@@ -103,7 +103,9 @@ def _torch_step(torch: Any, model: Any) -> Callable[..., None]:
   return step
 
 
-def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
+def _our_step(
+  world: Any, model: str, out: str, batch: int, optimizer: str = 'auto'
+) -> Any:
   """(step, trainer): one update on a batch from the host."""
   import jax
 
@@ -111,7 +113,7 @@ def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
   from wm.training import config, loop, run_log, state
 
   trainer = loop.Trainer(
-    loop.Training(batch=batch, mesh_data=1),
+    loop.Training(batch=batch, mesh_data=1, optimizer=optimizer),
     world,
     registry.make('model', model),
     config.open_data(pathlib.Path(out), world),
@@ -206,6 +208,45 @@ def bench_train_small() -> Iterator[harness.Line]:
 def bench_train_paper() -> Iterator[harness.Line]:
   """12 x 768, the paper's 89 M parameters."""
   return _compare(12, 768, 12, batch=8, steps=12)
+
+
+def bench_train_default() -> Iterator[harness.Line]:
+  """What users run, which is Muon, beside AdamW alone; no PyTorch is needed."""
+  from wm.core import registry
+  from wm.data import batches as batches_lib
+  from wm.data import sampling
+  from wm.options.sampling import Sampling
+
+  world = registry.make('world', 'maps()')
+  with tempfile.TemporaryDirectory() as out:
+    sampling.make_dataset(world, out, Sampling(num=SEQUENCES, num_heldout=100))
+    for model in ('transformer()', 'transformer(width=128)'):
+      steps = [
+        _our_step(world, model, out, 64, optimizer)
+        for optimizer in ('auto', 'adamw')
+      ]
+      batches = steps[0][1].batches
+      every = [batches.at(step) for step in range(batches_lib.WINDOW)]
+      start = time.perf_counter()
+      for step, _ in steps:
+        for batch in {
+          tokens.shape: (tokens, n) for tokens, n in every
+        }.values():
+          step(*batch)
+      compiled = time.perf_counter() - start
+      rates = [_rate(step, every) for step, _ in steps]
+      # In turn, so that both see the same machine.
+      sums = np.array([*zip(*rates, strict=True)]).sum(0)
+      (_, seconds, cpu), (_, adamw_seconds, adamw_cpu) = sums
+      yield harness.Line(
+        name=f'training {model} as by default, batch 64, maps()',
+        value=float(1e3 * seconds / len(every)),
+        unit='ms a step',
+        baseline=f'AdamW alone (ratio by CPU time {adamw_cpu / cpu:.2f})',
+        ratio=float(adamw_seconds / seconds),
+        compile_s=compiled,
+        target='ratio >= 0.7',
+      )
 
 
 def _run(arguments: list[str], cache: str) -> tuple[float, str]:
