@@ -37,9 +37,7 @@ from wm.options.calls import (
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.recon import run as recon
 from wm.runtime import compute, files, progress
-from wm.training import config, loop, run_log
 
 Log = Callable[[str], None]
 
@@ -169,6 +167,9 @@ def train(
     InputError: unusable data or options, or OUT holds another run.
     LossError: the loss is not finite.
   """
+  # JAX, Flax and Orbax, which other calls do without.
+  from wm.training import config, loop, run_log
+
   training = config.joined(training or Training())
   summary = loop.train(world, model, out, training)
   _clear_failure(out, 'train')
@@ -348,6 +349,8 @@ def reconstruct(
   Returns:
     What OUT/summary.json holds.
   """
+  from wm.recon import run as recon  # Pandas, which other calls do without.
+
   options = options or Reconstruction()
   check(routes)
   if routes.samples is not None:
