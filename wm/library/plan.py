@@ -31,7 +31,6 @@ from wm.runtime import hlo
 from wm.training import loop
 
 GB, DAY = 1e9, 86_400
-CACHE = 3 << 30  # Of a session, as predictors have it.
 
 
 class Chip(NamedTuple):
@@ -265,8 +264,16 @@ def _need(
   )
 
 
-def _training(steps: loop.Steps, length: int, compiles: bool) -> Iterator[Need]:
+def _compiles(chip: Chip | None) -> bool:
+  """Is this machine's compiler one for these chips?"""
+  return chip != CHIPS['h100']
+
+
+def _training(
+  steps: loop.Steps, length: int, chip: Chip | None
+) -> Iterator[Need]:
   """The two programs of a step on a global batch of such length."""
+  compiles = _compiles(chip)
   rows, mesh = steps.training.batch, steps.mesh
   parts = NamedSharding(mesh, PartitionSpec('data'))
   everywhere = NamedSharding(mesh, PartitionSpec())
@@ -286,8 +293,11 @@ def _training(steps: loop.Steps, length: int, compiles: bool) -> Iterator[Need]:
   yield _need('train: update', 0, lowered, 0, compiles)
 
 
-def _serving(steps: loop.Steps, length: int, compiles: bool) -> Iterator[Need]:
+def _serving(
+  steps: loop.Steps, length: int, chip: Chip | None
+) -> Iterator[Need]:
   """A tile of scoring, and a step of sampling, on one chip."""
+  compiles = _compiles(chip)
   mesh = _mesh(list(steps.mesh.devices.flat[:1]), Training())
   whole = NamedSharding(mesh, PartitionSpec())
   models: list[core.Trainable] = []
@@ -303,7 +313,12 @@ def _serving(steps: loop.Steps, length: int, compiles: bool) -> Iterator[Need]:
   def number(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, np.int32, sharding=whole)
 
-  rows = max(networks.TILE_TOKENS // length, 1)
+  sizes = sessions.tile_sizes(
+    mesh.devices.flat[0].platform,
+    int(chip.memory if chip else 0),
+    spec.outputs or spec.vocab_size,
+  )
+  rows = max(sizes.tokens // length, 1)
   tile, tokens = number(rows, length), rows * length
   with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
     if steps.objective.world is not None:
@@ -313,14 +328,17 @@ def _serving(steps: loop.Steps, length: int, compiles: bool) -> Iterator[Need]:
       return
     scores = networks.tile_log_probs.lower(spec, params, tile)
     yield _need('score', tokens, scores, 0, compiles)
-    yield _need('sample', *_sampling(spec, params, whole), 0, compiles)
+    yield _need('sample', *_sampling(spec, sizes, params, whole), 0, compiles)
 
 
 def _sampling(
-  spec: network.NetworkSpec, params: Any, whole: Any
+  spec: network.NetworkSpec,
+  sizes: sessions.TileSizes,
+  params: Any,
+  whole: Any,
 ) -> tuple[int, Any]:
   """Tokens of a step, and its program, where one page holds them."""
-  rows = sessions.tile_rows(spec, 1, CACHE)
+  rows = sessions.tile_rows(spec, 1, sizes.cache_bytes, sizes.lanes)
   prefix, page = _placed(sessions.caches(spec, rows, 1), whole)
   log_probs, row, lane = (
     jax.ShapeDtypeStruct(shape, kind, sharding=whole)
@@ -385,7 +403,6 @@ def plan(
     )
   model.check_world(world)
   devices, chip = _devices(topology)
-  compiles = not topology.startswith('h100')
   length = length or world.max_len
   resources.require_memory(8 * training.batch * length, f'{training.batch=}')
   mesh = _mesh(devices, training)
@@ -395,7 +412,7 @@ def plan(
   for line in result.head():
     log(line)
   for programs in (_training, _serving)[: 1 if train_only else 2]:
-    for need in programs(steps, length, compiles):
+    for need in programs(steps, length, chip):
       result.needs.append(need)
       for line in need.lines():
         log(line)

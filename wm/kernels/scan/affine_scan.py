@@ -179,7 +179,10 @@ def _associative(
     a, b = second
     return a @ first[0] if blocks else a * first[0], affine_step(a, b, first[1])
 
-  return jax.lax.associative_scan(after, (a_LX, b_LX))[1]
+  y_LX = jax.lax.associative_scan(after, (a_LX, b_LX))[1]
+  # Done before it is read: a TPU's compiler (libtpu 0.0.42) fails where it
+  # fuses the tree's last step with a shift of its result.
+  return jax.lax.optimization_barrier(y_LX)
 
 
 def _chunked(

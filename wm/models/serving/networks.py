@@ -2,7 +2,7 @@
 
 Rows are computed in tiles of one padded length P, of the ascending `buckets`:
 
-  tokens [B, L], lengths [B]        tile [R, P], R = max(TILE_TOKENS // P, 1)
+  tokens [B, L], lengths [B]        tile [R, P], R = max(tokens // P, 1)
     row 0  ######## .......           P = 8    row 0  ########
     row 1  ####### ........                    row 1  #######.
     row 2  ##############.            P = 16   row 2  ##############..
@@ -29,7 +29,6 @@ from wm.core import adapting
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
 
-TILE_TOKENS = 1024  # Tokens of a tile.
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
 
 
@@ -43,10 +42,10 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     cache_bytes: most memory of one tile of a session, as far as one row of
       it fits.
     tile_tokens: tokens of a tile, as far as one row has no more.
+    lanes: see `sessions.TileSizes`.
   """
 
   devices: tuple[jax.Device, ...] = ()
-  tile_tokens = TILE_TOKENS
 
   def __init__(
     self,
@@ -57,15 +56,17 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     max_len: int,
     *,
     devices: tuple[jax.Device, ...] = (),
-    cache_bytes: int = 3 << 30,
+    cache_bytes: int = 0,
     outputs: int = 0,
   ):
-    """outputs: see `core.Trainable.build`."""
+    """outputs: see `core.Trainable.build`; cache_bytes: 0 is the device's."""
     self.model = model
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
     # This process's devices only: other processes have batches of their own.
     self.devices = tuple(devices) or tuple(jax.local_devices())
-    self.cache_bytes = cache_bytes
+    sizes = sessions.sizes_on(self.devices[0], outputs or vocab_size)
+    self.tile_tokens, self.lanes = sizes.tokens, sizes.lanes
+    self.cache_bytes = cache_bytes or sizes.cache_bytes
     self._outputs = outputs
     self._take(params)
 
@@ -230,6 +231,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
       num,
       devices=self.devices,
       cache_bytes=self.cache_bytes,
+      lanes=self.lanes,
     )
 
   @property
@@ -243,7 +245,8 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     """See core.Predictor; two rows a slot fill one tile of a session."""
     starts = sessions.bucketed(self.spec, prefixes, lengths)
     # A slot has two rows, the prefixes of a trial.
-    rows = sessions.tile_rows(self.spec, fields['num'], self.cache_bytes)
+    num, room = fields['num'], (self.cache_bytes, self.lanes)
+    rows = sessions.tile_rows(self.spec, num, *room)
     machine = sessions.NetworkMachine(
       self._params, *starts, self.spec, **fields
     )

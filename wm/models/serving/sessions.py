@@ -46,7 +46,48 @@ from wm.models.nn.network import (
 # Continuations of a tile: enough to keep a core's multipliers busy; small
 # networks spend their time between the products and take more.
 TILE_LANES, SMALL_TILE_LANES = 256, 512
+TILE_TOKENS = 1024  # Tokens of a tile of whole sequences: a core's cache.
+# At most elsewhere, as far as memory allows; not timed there.
+DEVICE_LANES, DEVICE_TOKENS = 4096, 1 << 16
+UNKNOWN = 8 << 30  # Bytes of a device that does not say what it has.
 START_TOKENS = 128  # Tokens of a tile of prefixes.
+
+
+class TileSizes(NamedTuple):
+  """How much is computed at a time on a device.
+
+  Attributes:
+    tokens: of a tile of whole sequences.
+    cache_bytes: most memory of one tile of a session.
+    lanes: most continuations of a session's tile; 0 is as `tile_rows` has it.
+  """
+
+  tokens: int = TILE_TOKENS
+  cache_bytes: int = 3 << 30
+  lanes: int = 0
+
+
+def tile_sizes(platform: str, memory: int, outputs: int) -> TileSizes:
+  """Sizes for a device of a platform with so many bytes of memory.
+
+  outputs: logits of a token. A tile takes a quarter of the memory at most: its
+  logits, their logarithms and two more of that size on the way, in float32. It
+  is a power of two, so that devices that differ a little compute alike.
+  """
+  if platform == 'cpu':
+    return TileSizes()
+  fitting = max(memory // 4 // (16 * outputs), TILE_TOKENS)
+  tokens = 1 << (min(fitting, DEVICE_TOKENS).bit_length() - 1)
+  return TileSizes(tokens, memory // 4, DEVICE_LANES)
+
+
+def sizes_on(device: jax.Device, outputs: int) -> TileSizes:
+  """`tile_sizes` of a device that is there."""
+  if device.platform == 'cpu':  # It has no figures, and needs none.
+    return TileSizes()
+  stats = device.memory_stats() or {}
+  memory = stats.get('bytes_limit', UNKNOWN)
+  return tile_sizes(device.platform, memory, outputs)
 
 
 @functools.lru_cache(maxsize=64)
@@ -90,8 +131,13 @@ def new_page(spec: NetworkSpec, rows: int, num: int) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
-  """Rows of a tile: as many lanes as pay, if their caches fit."""
+def tile_rows(
+  spec: NetworkSpec, num: int, cache_bytes: int, lanes: int = 0
+) -> int:
+  """Rows of a tile: as many lanes as pay, if their caches fit.
+
+  lanes: 0 is what pays on a processor.
+  """
   prefix, page = (
     sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
     for tree in caches(spec, 1, num)
@@ -100,7 +146,7 @@ def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
   pages = -(-spec.max_len // page_size(spec))
   # Bytes of a row: float32 log-probabilities take 4 M V.
   size = prefix + pages * page + 4 * num * spec.vocab_size
-  lanes = SMALL_TILE_LANES if spec.num_params < SMALL else TILE_LANES
+  lanes = lanes or (SMALL_TILE_LANES if spec.num_params < SMALL else TILE_LANES)
   return max(min(lanes // num, cache_bytes // size), 1)
 
 
@@ -298,6 +344,7 @@ class NetworkSession(core.Session):
     *,
     devices: tuple[jax.Device, ...],
     cache_bytes: int,
+    lanes: int = 0,
   ):
     """Prefills the prefixes.
 
@@ -308,11 +355,12 @@ class NetworkSession(core.Session):
       num: M, continuations of each prefix.
       devices: where tiles go in turn.
       cache_bytes: most memory of a tile, as far as one row of it fits.
+      lanes: see `tile_rows`.
     """
     if num < 1:
       raise core.InputError(f'{num} continuations; expected at least 1')
     self._spec, self._num, self._batch = spec, num, len(prefixes[1])
-    self._rows = tile_rows(spec, num, cache_bytes)
+    self._rows = tile_rows(spec, num, cache_bytes, lanes)
     self._tiles = []
     # Devices in turn: what is dispatched to one runs while the next is fed.
     for tile in range(-(-self._batch // self._rows)):
