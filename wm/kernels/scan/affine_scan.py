@@ -179,10 +179,30 @@ def _associative(
     a, b = second
     return a @ first[0] if blocks else a * first[0], affine_step(a, b, first[1])
 
-  y_LX = jax.lax.associative_scan(after, (a_LX, b_LX))[1]
-  # Done before it is read: a TPU's compiler (libtpu 0.0.42) fails where it
-  # fuses the tree's last step with a shift of its result.
-  return jax.lax.optimization_barrier(y_LX)
+  length = len(b_LX)
+  short = (1 << (length - 1).bit_length()) - length
+  # What is added at the end changes nothing before it.
+  a_LX, b_LX = _padded(a_LX, short, 0), _padded(b_LX, short, 0)
+  return _tree(after, a_LX, b_LX)[1][:length]
+
+
+def _tree(after: Any, *maps_LX: jax.Array) -> tuple[jax.Array, ...]:
+  """All maps up to each of L, a power of two.
+
+  As `lax.associative_scan`, whose interleaved pads a TPU's compiler (libtpu
+  0.0.42) fails on where maps are blocks.
+  """
+  if len(maps_LX[0]) == 1:
+    return maps_LX
+  pairs = [x.reshape(-1, 2, *x.shape[1:]) for x in maps_LX]
+  even, odd = (tuple(x[:, n] for x in pairs) for n in (0, 1))
+  # Of pairs, hence of all that ends in an odd place; the even one after it.
+  odd = _tree(after, *after(even, odd))
+  later = after([x[:-1] for x in odd], [x[1:] for x in even])
+  return tuple(
+    jnp.stack([jnp.concatenate([first[:1], rest]), last], 1).reshape(x.shape)
+    for first, rest, last, x in zip(even, later, odd, maps_LX, strict=True)
+  )
 
 
 def _chunked(
