@@ -440,8 +440,11 @@ def wording_table(frame: pd.DataFrame) -> tables.Table | None:
   frame: `tables.results` of all runs of a report.
   """
   by_measure: dict[tuple, dict[tuple, tuple[Entry, Mapping]]] = {}
-  for row in frame[(frame.headline != '') & frame.value.notna()].itertuples():
-    if worded := _wording(row.entry):
+  shown = frame[(frame.headline != '') & frame.value.notna()]
+  specs = [entry.get('model_spec') or '' for entry in shown.entry]
+  wordings = {spec: _wording(spec) for spec in dict.fromkeys(specs)}
+  for row, spec in zip(shown.itertuples(), specs, strict=True):
+    if worded := wordings[spec]:
       model, fields = worded
       # Wordings are compared on the same trials, those of one seed.
       key = row.world, model, f'{row.spec}: {row.quantity}', row.entry['seed']
@@ -498,11 +501,10 @@ def spread(entries: pd.DataFrame, fields: pd.DataFrame) -> dict[str, str]:
   }
 
 
-def _wording(entry: Entry) -> tuple[str, Mapping[str, Any]] | None:
+def _wording(spec: str) -> tuple[str, Mapping[str, Any]] | None:
   """The model without the fields that say how, and these with values."""
-  spec = entry.get('model_spec') or ''
   name = spec.partition('(')[0]
-  if entry['value'] is None or name not in registry.names('model'):
+  if name not in registry.names('model'):
     return None
   cls = registry.find('model', name)
   arguments = registry.parse(spec)[2]

@@ -8,12 +8,13 @@ there are fewer states than trials to show, and then with another continuation.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import shlex
 import urllib.parse
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -218,6 +219,14 @@ class Painter:
     """Args: spec: of the world. Raises InputError where it cannot be had."""
     self.world = registry.make('world', spec)
     self.ids = {word: n for n, word in enumerate(self.world.vocab)}
+    self._drawings: dict[bytes, str] = {}
+
+  def _render(self, state: np.ndarray) -> str:
+    """The drawing of a state [W]; models fall short in the same ones."""
+    key = state.tobytes()
+    if key not in self._drawings:
+      self._drawings[key] = self.world.render(state)
+    return self._drawings[key]
 
   def rows(self, trial: Trial) -> list[list[Scene]]:
     """Draws the states that prefixes reach, and those where model and world
@@ -239,13 +248,13 @@ class Painter:
     for name, state in zip(names, states, strict=False):
       steps, parted, verdict = self._parting(state, trial)
       where = f'After {name}'
-      first.append(Scene(self.world.render(state), where))
+      first.append(Scene(self._render(state), where))
       if verdict and not steps:
         first[-1] = first[-1]._replace(caption=f'{where}: {verdict}')
       elif verdict:
         on = '1 token' if steps == 1 else f'{steps} tokens'
         where += f' and {on} of the continuation'
-        later.append(Scene(self.world.render(parted), f'{where}: {verdict}'))
+        later.append(Scene(self._render(parted), f'{where}: {verdict}'))
     rows = [first + later] if len(states) == 1 else [first, later]
     return [row for row in rows if row]
 
@@ -352,15 +361,18 @@ def galleries(
 ) -> list[Gallery]:
   """Makes a gallery for each run that has groups of trials."""
   pairs = zip(runs, groups, strict=True)
-  return [_gallery(run, mine) for run, mine in pairs if mine]
+  painter_of = functools.cache(Painter)  # One for each world.
+  return [_gallery(run, mine, painter_of) for run, mine in pairs if mine]
 
 
-def _gallery(run: Run, mine: Sequence[Group]) -> Gallery:
+def _gallery(
+  run: Run, mine: Sequence[Group], painter_of: Callable[[str], Painter]
+) -> Gallery:
   shown = [group for group in mine if group.trials]
   painter, legend, missing = None, '', ''
   if shown:
     try:
-      painter = Painter(run.world)
+      painter = painter_of(run.world)
       legend = catalog.picture(run.world)
     except core.InputError as error:
       missing = str(error)
