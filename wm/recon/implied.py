@@ -305,6 +305,8 @@ def draw(
   at = diagram.places(len(states), pairs)
   if not at:
     return _table(world, truth, comparison, title)
+  if any(t == h and kind != 'right' for t, h, kind in arrows):
+    at = [(x, y + 2 * APART) for x, y in at]  # Room for higher loops.
   parts = [diagram.heads(diagram.PLAIN, *LOOKS.values()), diagram.start(at[0])]
   for (tail, head, kind), symbols in arrows.items():
     ends = place[tail], place.get(head, core.DEAD)
