@@ -1,11 +1,14 @@
 """metrics.jsonl survives kills; TensorBoard gets the same numbers."""
 
+import errno
 import json
 import math
+import os
 import sys
 import threading
 
 import numpy as np
+import pytest
 
 from tests import tiny
 from wm.options.training import Training
@@ -127,3 +130,19 @@ def test_the_line_at_the_end_is_what_was_counted(tmp_path, monkeypatch):
 def test_products_of_matrices_are_timed_and_memory_is_measured():
   assert 1e8 < run_log.peak_flops() < 1e15
   assert 1e7 < run_log.memory() < 1e12
+
+
+def test_a_file_system_without_fsync_keeps_its_curves(tmp_path, monkeypatch):
+  def refuse(handle):
+    raise OSError(errno.EINVAL, 'no fsync')
+
+  monkeypatch.setattr(os, 'fsync', refuse)
+  monkeypatch.setattr(run_log, 'FLUSH', -1.0)
+  board = run_log._Board(tmp_path, 0)
+  board.write(1, {'loss': 1.0})
+  board.close()
+  (events,) = tmp_path.iterdir()
+  assert b'loss' in events.read_bytes()
+  monkeypatch.setattr(run_log.files, 'LACKS', ())
+  with pytest.raises(OSError, match='no fsync'):
+    run_log._Board(tmp_path / 'other', 0).close()

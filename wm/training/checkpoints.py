@@ -57,6 +57,9 @@ _FULL = ('RESOURCE_EXHAUSTED', 'No space left', 'File too large', 'Disk quota')
 # TensorStore calls this RESOURCE_EXHAUSTED, too.
 _FEW = 'Too many open files'
 FILES = 128  # That Orbax and JAX may open: about 40, and some for each array.
+# Orbax waits by the clock of the day, which somebody may set; for folders that
+# threads make even with a limit of its own.
+_PATIENCE = 10**9  # Seconds.
 _BESIDES = 1 << 17  # Bytes of a checkpoint that are not its arrays.
 
 
@@ -140,7 +143,9 @@ class Checkpoints:
       create=not read_only,
       cleanup_tmp_directories=not read_only,
       async_options=ocp.AsyncOptions(
-        post_finalization_callback=self._write_hashes
+        post_finalization_callback=self._write_hashes,
+        timeout_secs=_PATIENCE,
+        create_directories_asynchronously=False,
       ),
     )
     self._saving = 0

@@ -164,7 +164,7 @@ class _Board:
     self._write(step=step, summary=summary)
     # Not at every step: the file may be on a slow network disk.
     if time.monotonic() > self._flushed + FLUSH:
-      self._events.flush()
+      self._safely(self._events.flush)
       self._flushed = time.monotonic()
 
   def _write(self, **fields: Any) -> None:
@@ -173,7 +173,15 @@ class _Board:
 
   def close(self) -> None:
     """Flushes and closes the file."""
-    self._events.close()
+    self._safely(self._events.close)
+
+  def _safely(self, act: Callable[[], Any]) -> None:
+    """Makes what was written safe, as far as the file system can."""
+    try:
+      act()
+    except OSError as error:
+      if error.errno not in files.LACKS:
+        raise
 
 
 def _tensorboard() -> tuple[Any, Any]:
