@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 # First: it sets variables that JAX and NumPy read.
 from tests.attack import __main__ as attack  # noqa: F401
 from tests.attack import kills, runner
-from tests.attack.case import NOBODY, Case, flip
+from tests.attack.case import Case, flip
 
 GRACE = 30.0  # Seconds that a scheduler gives after SIGTERM.
 FLIPS = 3  # Bytes changed in a file.
@@ -90,15 +90,15 @@ def no_home() -> None:
   os.environ['HOME'] = '/proc/nobody'
 
 
-# Fault -> what is done in the process that meets it, and its user.
-INSIDE: dict[str, tuple[Callable[[], None], int]] = {
-  'no locks': (no_locks, 0),
-  'no fsync': (no_fsync, 0),
-  'no rename': (no_rename, 0),
-  'clock': (clock, 0),
-  'file size': (limit('RLIMIT_FSIZE', 20_000), 0),
-  'descriptors': (limit('RLIMIT_NOFILE', 40), 0),
-  'no home': (no_home, 0),
+# Fault -> what is done in the process that meets it.
+INSIDE: dict[str, Callable[[], None]] = {
+  'no locks': no_locks,
+  'no fsync': no_fsync,
+  'no rename': no_rename,
+  'clock': clock,
+  'file size': limit('RLIMIT_FSIZE', 20_000),
+  'descriptors': limit('RLIMIT_NOFILE', 40),
+  'no home': no_home,
 }
 OUTSIDE = 'kill', 'one of two', 'SIGTERM', 'disk', 'read-only', 'flips'
 
@@ -133,9 +133,7 @@ class Bench:
     kills.prepare(self.name, place, self.files)
     return place
 
-  def start(
-    self, place: pathlib.Path, act: Callable[[], None], user: int = 0
-  ) -> int:
+  def start(self, place: pathlib.Path, act: Callable[[], None]) -> int:
     """Starts the work in a process that does `act` first; its number."""
     binary, *flags = kills.WORK[self.name].run
     path = str(runner.ROOT / 'launch' / f'{binary}.py')
@@ -147,10 +145,7 @@ class Bench:
 
     logs = self.logs(place)
     logs.mkdir(exist_ok=True)
-    if user:
-      for each in (place, *place.rglob('*')):
-        os.chown(each, user, user)
-    return runner.begin(Case('fault', self.name, run, user=user), place, logs)
+    return runner.begin(Case('fault', self.name, run), place, logs)
 
   def logs(self, place: pathlib.Path) -> pathlib.Path:
     """Folder of what processes print."""
@@ -184,8 +179,8 @@ class Bench:
 
 def inside(bench: Bench, fault: str) -> Cell:
   """A fault that the process itself meets."""
-  place, (act, user) = bench.fresh(), INSIDE[fault]
-  status = os.waitpid(bench.start(place, act, user), 0)[1]
+  place = bench.fresh()
+  status = os.waitpid(bench.start(place, INSIDE[fault]), 0)[1]
   return _ended(bench, place, status)
 
 
@@ -278,21 +273,15 @@ def disk(bench: Bench) -> Cell:
 
 
 def read_only(bench: Bench) -> Cell:
-  """A folder in which the user may not write."""
+  """A disk that may not be written, and then may."""
   place = bench.fresh()
-  run = place / 'run'
-  run.mkdir(exist_ok=True)
-  folders = [run, *(path for path in run.rglob('*') if path.is_dir())]
-
-  def close() -> None:
-    for folder in folders:
-      os.chmod(folder, 0o555)
-
-  child = bench.start(place, close, NOBODY)
-  line, faults = bench.judge(place, os.waitpid(child, 0)[1])
-  for folder in folders:
-    os.chmod(folder, 0o755)
-  losses, wrong = bench.after(place)
+  with small_disk(place, 1 << 30):
+    remount = ['mount', '-o', 'remount,ro', str(place)]
+    subprocess.run(remount, check=True)
+    status = os.waitpid(bench.start(place, lambda: None), 0)[1]
+    line, faults = bench.judge(place, status)
+    subprocess.run(['mount', '-o', 'remount,rw', str(place)], check=True)
+    losses, wrong = bench.after(place)
   return Cell(1, int(bool(line)), losses, (*faults, *wrong), line)
 
 
