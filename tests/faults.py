@@ -344,6 +344,7 @@ def main() -> int:
   parser.add_argument('--kills', type=int, default=100, help='of each work')
   options = parser.parse_args()
   runner.warm()
+  runner.SPACE = resource.RLIM_INFINITY  # A report's charts need it.
   bad = 0
   for name in options.work or kills.WORK:
     with tempfile.TemporaryDirectory(prefix='wm-faults-') as folder:

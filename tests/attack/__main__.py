@@ -15,6 +15,7 @@ import collections
 import json
 import os
 import pathlib
+import resource
 import sys
 import tempfile
 
@@ -47,6 +48,7 @@ def chosen(options: argparse.Namespace) -> list[cases.Case]:
 def killed(names: list[str], num: int) -> int:
   """Prints a line for each work that is killed; 1 where one then differs."""
   runner.warm()
+  runner.SPACE = resource.RLIM_INFINITY  # A study's charts need it.
   wrong = {name: kills.differences(name, num) for name in names}
   for name, faults in wrong.items():
     print(json.dumps({'case': f'{num} kills of {name}', 'faults': faults}))
