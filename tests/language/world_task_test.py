@@ -331,7 +331,7 @@ def test_options_of_the_command_line_reach_a_task():
     ({'metrics': 'capability()'}, 'needs questions'),
     ({'read': 'ears'}, 'available'),
     ({'names': 'x'}, 'expected integers'),
-    ({'names': -1}, 'expected names'),
+    ({'names': -1}, 'names=-1; expected at least 0'),
     ({'seed': 'a'}, 'seed=.*an integer'),
     ({'max_calls': True}, 'max_calls=.*an integer'),
     ({'max_calls': -5}, 'at most -5 calls'),

@@ -141,7 +141,7 @@ def test_nothing_accepted_has_no_precision():
   [
     ({'epsilons': ()}, 'epsilons'),
     ({'ks': (4, 2)}, 'ascending'),
-    ({'ks': (0, 2)}, 'k >= 1'),
+    ({'ks': (0, 2)}, 'k=0; expected at least 1'),
     ({'masses': (1.5,)}, 'mass'),
     ({'epsilons': (0.5, 1.0)}, 'threshold'),
     ({'decade': (0.4, 0.9)}, 'decade'),

@@ -384,7 +384,7 @@ def _legal_prefixes(longest):
     ({'boundary': 'reference'}, 'available: exact, published, sampled'),
     ({'exact': True}, 'sample_k >= 1'),
     ({'attempts': 0}, 'attempts=0'),
-    ({'accept': 'top_k(0)'}, 'k >= 1'),
+    ({'accept': 'top_k(0)'}, 'k=0; expected at least 1'),
   ],
 )
 def test_bad_fields(fields, message):

@@ -120,7 +120,7 @@ def test_other_states_have_the_bodies_where_they_are(world):
   seen = []
   for found in systems:
     last = found.row // found.bodies - 1
-    sequence = world._made(found.at(last), np.arange(len(last)))
+    sequence = world._in_bins(found.at(last), np.arange(len(last)))
     seen.append(sequence.tokens)
   np.testing.assert_array_equal(seen[0][:, :6], seen[1][:, :6])
   assert (seen[0] != seen[1]).any(1).all()

@@ -95,7 +95,6 @@ class Run:
     breakdown: entries of subsets of trials, from breakdown.json.
     curve: training metrics by step, from metrics.jsonl.
     summary: the reconstruction's summary.json, or None.
-    extraction: the implied automaton's extraction.json, or None.
     training: what the run in the folder was trained by, from train.run.json;
       {} where there was none.
     seeds: training seeds, where several are put together.
@@ -104,6 +103,7 @@ class Run:
       not known.
     each: the runs that were put together, one for each seed; () of a single
       run.
+    extraction: the implied automaton's extraction.json, or None.
   """
 
   folder: pathlib.Path
@@ -111,12 +111,12 @@ class Run:
   breakdown: list[Entry]
   curve: list[dict[str, float]]
   summary: dict[str, Any] | None
-  extraction: dict[str, Any] | None = None
   training: dict[str, Any] = dataclasses.field(default_factory=dict)
   seeds: tuple[int | None, ...] = ()
   trained: dict[str, Any] = dataclasses.field(default_factory=dict)
   exposure: dict[str, Any] = dataclasses.field(default_factory=dict)
   each: tuple[Run, ...] = ()
+  extraction: dict[str, Any] | None = None
 
   @property
   def parameters(self) -> int:
@@ -276,10 +276,10 @@ def _load(folder: pathlib.Path) -> Run:
     optional('breakdown.json', _entries) or [],
     optional('metrics.jsonl', _lines) or [],
     optional('summary.json', _summary),
-    optional('extraction.json', _extraction),
     optional('train.run.json', _object) or {},
     trained=optional('train.json', _trained) or {},
     exposure=optional('exposure.json', _exposure) or {},
+    extraction=optional('extraction.json', _extraction),
   )
 
 

@@ -98,7 +98,8 @@ def _of_run(run: Run, most: int) -> list[Group]:
   }
   by = ['metric', 'quantity']
   values = collect.trials(run, [*by, 'spec'], ['value'])
-  values = values[values.value.notna() & values.spec.isin(specs.values())]
+  plain = values.metric.isin(specs) & values.spec.isin(specs.values())
+  values = values[plain & values.value.notna()]
   several: dict[tuple[str, str], list[pd.Series]] = {}
   for (metric, quantity), rows in values.groupby(by, sort=False, observed=True):
     if name := tables.headline(metric, quantity)[0]:
