@@ -119,9 +119,8 @@ def _of_run(run: Run, most: int) -> list[Group]:
     shown = tuple(_trial(rows, k) for k in _worst(rows, most))
     if shown or begin == end:
       pictures = catalog.metric_class(metric).pictures
-      about = quantity, pictures.get(quantity, '')
-      sizes = len(value), end - begin
-      result.append(Group(metric, specs[metric], *about, *sizes, shown))
+      about = quantity, pictures.get(quantity, ''), len(value), end - begin
+      result.append(Group(metric, specs[metric], *about, shown))
   return result
 
 
