@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import jax
 import numpy as np
@@ -46,6 +48,13 @@ def machine(tmp_path, monkeypatch):
   memory.store.clear()
   memory.pseudo_dirs[:] = ['']
   remote._opened.cache_clear()
+
+
+def until(condition) -> None:
+  end = time.monotonic() + 60
+  while not condition():
+    assert time.monotonic() < end
+    time.sleep(0.01)
 
 
 def put(place: pathlib.Path, **contents: str) -> None:
@@ -122,14 +131,14 @@ def test_a_file_is_fetched_by_itself():
 
 def test_temporary_files_and_locks_stay_here():
   place = remote.local(URL)
-  put(place, rows_csv='1')
+  put(place, rows_csv='1', tmp__x_csv='a folder like others')
   (place / '.train.lock').write_text('')
   (place / '.rows.csv.host.1.tmp').write_text('')
   step = place / 'checkpoints' / '7.orbax-checkpoint-tmp'
   step.mkdir(parents=True)
   (step / 'params').write_text('half')
   remote.publish(place)
-  assert [*there()] == ['rows.csv']
+  assert sorted(there()) == ['rows.csv', 'tmp/x.csv']
 
 
 def test_a_damaged_index_is_made_anew():
@@ -228,8 +237,7 @@ def test_a_lock_is_a_lease_and_publishes(machine):
   with files.stage_lock(place, 'train'):
     put(place, metrics_jsonl='1')
     assert '.train.lease.1' in there()
-    while 'metrics.jsonl' not in there():
-      pass
+    until(lambda: 'metrics.jsonl' in there())
   assert [*there()] == ['metrics.jsonl']
 
 
@@ -268,6 +276,109 @@ def test_a_lease_of_the_dead_is_taken_over_and_they_publish_no_more(machine):
       dead.beat()
   dead.release()
   assert there() == {}
+
+
+def test_a_number_that_is_given_again_is_another_lease(machine):
+  asleep = remote.Lease(remote.at(URL), 'train')
+  asleep.acquire(wait=False)
+  machine(1)
+  with files.stage_lock(remote.local(URL), 'train'):
+    pass
+  holder = remote.Lease(remote.at(URL), 'train')
+  holder.acquire(wait=False)
+  assert [*there()] == ['.train.lease.1']
+  with pytest.raises(files.Held, match='has taken over'):
+    asleep.beat()
+  asleep.release()
+  holder.beat()
+  assert [*there()] == ['.train.lease.1']
+
+
+def test_a_lease_whose_creation_was_not_answered_is_held(monkeypatch):
+  fs, act = remote.at(URL).fs, type(remote.at(URL).fs).pipe_file
+
+  def create(*args, **keywords):
+    act(fs, *args, **keywords)
+    raise OSError('the connection is lost')
+
+  lease = remote.Lease(remote.at(URL), 'train')
+  with monkeypatch.context() as patch:
+    patch.setattr(fs, 'pipe_file', create, raising=False)
+    lease.acquire(wait=False)
+  lease.beat()
+  lease.release()
+  assert there() == {}
+
+
+def test_a_container_that_starts_again_takes_its_lease_over(monkeypatch):
+  lease = remote.Lease(remote.at(URL), 'train')
+  lease._sign['started'] = 'before'  # Its number is this process's.
+  lease.acquire(wait=False)
+  monkeypatch.setattr(remote, 'LIFE', 1e9)
+  remote.Lease(remote.at(URL), 'train').acquire(wait=False)
+
+
+def test_a_lease_is_kept_during_a_long_upload(machine, monkeypatch):
+  fs, act = remote.at(URL).fs, type(remote.at(URL).fs).put_file
+
+  def crawl(*args, **keywords):
+    time.sleep(8 * remote.LIFE)
+    return act(fs, *args, **keywords)
+
+  monkeypatch.setattr(fs, 'put_file', crawl, raising=False)
+  place = remote.local(URL)
+  with files.stage_lock(place, 'train'):
+    put(place, rows_csv='1')
+    machine(1)
+    other = remote.Lease(remote.at(URL), 'train')
+    end = time.monotonic() + 6 * remote.LIFE
+    while time.monotonic() < end:
+      with pytest.raises(files.Held):
+        other.acquire(wait=False)
+    machine(0)
+
+
+def test_records_wait_for_a_lease_that_was_lost():
+  lost, place = remote.Lease(remote.at(URL), 'train'), remote.local(URL)
+  put(place, rows_csv='1', scores_json='{}')
+  lost._lost = True
+  with pytest.raises(files.Held):
+    remote.at(URL).publish(lost.check)
+  assert [*there()] == ['rows.csv']
+
+
+def test_a_cleared_cache_removes_nothing_elsewhere():
+  place = remote.local(URL)
+  put(place, rows_csv='1')
+  remote.publish(place)
+  with (
+    pytest.raises(OSError, match='the cache was cleared'),
+    files.stage_lock(place, 'train'),
+  ):
+    shutil.rmtree(place)
+  assert [*there()] == ['rows.csv']
+
+
+def test_a_file_that_is_replaced_or_removed_while_it_is_read(monkeypatch):
+  fs, act = remote.at(URL).fs, type(remote.at(URL).fs).get_file
+  fs.pipe_file('/shelf/runs/a/metrics.jsonl', b'1')
+  fs.pipe_file('/shelf/runs/a/old.csv', b'1')
+
+  def grow(key, path, **keywords):
+    if fs.exists('/shelf/runs/a/old.csv'):
+      fs.rm_file('/shelf/runs/a/old.csv')
+      fs.pipe_file('/shelf/runs/a/metrics.jsonl', b'1, 2')
+    act(fs, key, path, **keywords)
+
+  monkeypatch.setattr(fs, 'get_file', grow, raising=False)
+  assert texts(remote.local(URL)) == {'metrics.jsonl': '1, 2'}
+
+
+def test_a_file_whose_name_goes_on_is_another():
+  fs = remote.at(URL).fs
+  fs.pipe_file('/shelf/runs/a0', b'1')
+  remote.local(f'{URL}0')
+  assert remote.at(URL)._index.rows(URL) == {}
 
 
 def test_a_killed_process_of_this_machine_is_not_waited_for(monkeypatch):

@@ -1,24 +1,26 @@
 """Folders that are not on this disk: s3://, gs:// and others that fsspec knows.
 
 A URL has a mirror, a folder of the user's cache. All work is done there, on
-files as ever; `fetch` brings a mirror up to date, `publish` uploads what has
-changed in it, and a table says what both sides were when they were last alike:
+ordinary files. `fetch` brings a mirror up to date, and `publish` uploads what
+has changed in it. A table says what both sides were when they last agreed:
 
     s3://bucket/run/scores.json    ~/.cache/wm/remote-files/s3/bucket/run/...
         tag, e.g. its ETag    <- index.sqlite ->    size and time
 
-An object appears whole or not at all. JSON files and pages, which say what
-others hold, are uploaded after those, with the bytes that they had before the
-others were read. So a machine that is lost at any moment leaves what a process
-that is killed leaves on a disk, and any other machine goes on from that.
+An object appears whole or not at all. JSON files and pages describe other
+files. They are uploaded last, with the bytes that they had before the others
+were read. So a machine that is lost at any moment leaves at the URL what a
+killed process leaves on a disk, and any other machine goes on from that.
 
-Where others have written since, their files count, and what was not published
-is dropped. Where nobody has, the mirror is ahead, and its files count.
+If another machine has written since, its files count, and what was not
+published here is dropped. If none has, the mirror is ahead and its files count.
 
-One process writes what a stage makes: it holds a lease, the object
-`.<stage>.lease.<n>` that a conditional create has made. It rewrites the object
-while it lives. Who wants the lease waits for such a sign, for LIFE seconds by
-its own clock, then creates number n + 1; the old holder publishes no more.
+One process writes what a stage makes. It holds a lease, the object
+`.<stage>.lease.<n>`, which a conditional create has made. A thread rewrites
+the object every EVERY seconds as a sign of life, during long uploads too. A
+process that wants the lease waits for such a sign, for LIFE seconds by its own
+clock, and then creates number n + 1; the old holder publishes no more. Numbers
+start again after a release, so a token in the object says whose it is.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from wm import core
@@ -65,12 +67,12 @@ _HINT = (
   "gs, s3 and others of fsspec are available; pip install -e '.[cloud]' adds "
   'these two'
 )
-# Of files that say what others hold.
+# Files that describe other files.
 _RECORDS = ('.json', '.html')
-# Folders that appear by one rename, and the record without which they are none.
+# Folders that appear by one rename, and the records that make them complete.
 _WHOLE = re.compile(r'(?:^|.*/)(?:checkpoints/\d+|data/(?:train|heldout))/')
 _OF_WHOLE = 'sha256.json', 'manifest.json'
-_TEMPORARY = re.compile(r'(^|/)\.|\.tmp$|tmp(-\d+)?/')
+_TEMPORARY = re.compile(r'(^|/)\.|\.tmp$|\.orbax-checkpoint-tmp(-\d+)?/')
 
 
 class Held(core.InputError):
@@ -78,7 +80,7 @@ class Held(core.InputError):
 
 
 class _File(NamedTuple):
-  """A file as it was when both sides were alike; time 0: it is only remote."""
+  """A file when both sides last agreed; time 0: it is not on this disk."""
 
   tag: str
   size: int
@@ -145,7 +147,7 @@ def _opened(url: str) -> Remote:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-  """Is a remark of asyncio's not on a lost connection? That is tried again."""
+  """False for asyncio's records of lost connections, which are tried again."""
   return not (record.exc_info and isinstance(record.exc_info[1], OSError))
 
 
@@ -164,7 +166,7 @@ def local(place: str | os.PathLike[str], skip: tuple[str, ...] = ()) -> Path:
 
 
 class _Index:
-  """The table of what both sides were when they were last alike."""
+  """The table of what both sides were when they last agreed."""
 
   def __init__(self) -> None:
     self._path = root() / 'index.sqlite'
@@ -194,7 +196,7 @@ class _Index:
 
   def rows(self, url: str) -> dict[str, _File]:
     """Path within `url` -> what it was."""
-    order = 'SELECT * FROM files WHERE url = ? OR url BETWEEN ? AND ?'
+    order = 'SELECT * FROM files WHERE url = ? OR (url > ? AND url < ?)'
     rows = self._do(order, [(url, f'{url}/', f'{url}0')])
     return {name[len(url) + 1 :]: _File(*values) for name, *values in rows}
 
@@ -330,15 +332,9 @@ class Remote:
     if _is_covered(self.url):
       return
     with inputs.reading(self.url, 'a place that can be read'):
-      listed = self._listed()
+      # What is fetched may be newer than what was listed, so it lists again.
       for _ in range(2 * _TRIES):
-        if not self._take(listed):
-          return
-        # What was fetched may be newer than what was listed.
-        before, listed = listed, self._listed()
-        if {n: _tag(i) for n, i in before.items()} == {
-          n: _tag(i) for n, i in listed.items()
-        }:
+        if not self._take(self._listed()):
           return
     raise core.InputError(f'{self.url} changes while it is read; try again')
 
@@ -393,7 +389,7 @@ class Remote:
         folder.rmdir()
 
   def _get(self, name: str, info: dict[str, Any]) -> None:
-    """Fetches a file, whole or not at all."""
+    """Fetches a file, whole or not at all; one that is gone is left out."""
     path = self.mirror / name if name else self.mirror
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f'.{path.name}.{os.getpid()}.{uuid.uuid4().hex}.tmp')
@@ -402,17 +398,24 @@ class Remote:
         self.fs.get_file(self.key(name), str(part))
         if part.stat().st_size == info['size']:
           break
+        self.fs.invalidate_cache()  # It may be another version by now.
+        info = self.fs.info(self.key(name))
       else:
         raise core.InputError(f'{self._url(name)} ends early each time')
       when = _changed(info)
       os.utime(part, (when, when))
       os.replace(part, path)
+    except FileNotFoundError:
+      return
     finally:
       part.unlink(missing_ok=True)
     self._index.put({self._url(name): _File(_tag(info), *_stamp(path))})
 
-  def publish(self) -> None:
+  def publish(self, check: Callable[[], None] = lambda: None) -> None:
     """Uploads what has changed in the mirror, and removes what is gone there.
+
+    check: called before records are uploaded or files removed; raises Held
+      where this process may do neither.
 
     Raises:
       OSError: or whatever else the file system raises; a second call goes on.
@@ -420,20 +423,22 @@ class Remote:
     with self.alone:
       for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError):  # Renamed meanwhile.
-          return self._send()
-      self._send()
+          return self._send(check)
+      self._send(check)
 
-  def _send(self) -> None:
+  def _send(self, check: Callable[[], None]) -> None:
+    if self.lock and not self.lock.exists():  # Else all would be removed.
+      raise OSError(errno.EIO, 'the cache was cleared', str(self.mirror))
     rows = self._index.rows(self.url)
 
     def changed() -> dict[str, tuple[int, int]]:
       files = self._files().items()
       return {n: s for n, s in files if rows.get(n, ())[1:] != s}
 
-    def age(name: str) -> int:  # A rename counts, other than in its time.
+    def age(name: str) -> int:  # Unlike st_mtime, it moves with a rename.
       return (self.mirror / name).stat().st_ctime_ns
 
-    # Their bytes of now, before what they say is looked for.
+    # Records are read before the files that they describe.
     stamps = {n: s for n, s in changed().items() if n.endswith(_RECORDS)}
     records = {
       name: (self.mirror / name).read_bytes()
@@ -443,6 +448,7 @@ class Remote:
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
       for _ in pool.map(lambda item: self._put(*item), others.items()):
         pass
+    check()
     for name, content in records.items():
       self._put(name, stamps[name], content)
     files = self._files()
@@ -475,9 +481,22 @@ class Remote:
 
 
 def _machine() -> str:
-  """This machine since its start: processes have numbers of their own on it."""
-  boot = Path('/proc/sys/kernel/random/boot_id')
-  return boot.read_text().strip() if boot.exists() else ''
+  """Id of where a process number means one process: a boot, a container."""
+  with contextlib.suppress(OSError):
+    boot = Path('/proc/sys/kernel/random/boot_id').read_text().strip()
+    return f'{boot} {os.readlink("/proc/self/ns/pid")}'
+  return ''
+
+
+def _started(process: int) -> str:
+  """When a process of this machine started, in clock ticks; '' if unknown.
+
+  The first process of a container has number 1 after each restart.
+  """
+  with contextlib.suppress(OSError):
+    status = Path(f'/proc/{process}/stat').read_text(errors='replace')
+    return status.rpartition(')')[2].split()[19]
+  return ''
 
 
 def lives(process: int) -> bool:
@@ -501,9 +520,13 @@ class Lease:
       'host': socket.gethostname(),
       'machine': _machine(),
       'process': os.getpid(),
+      'started': _started(os.getpid()),
       'token': uuid.uuid4().hex,
       'beat': 0,
     }
+    self._alone, self._released = threading.Lock(), threading.Event()
+    self._lost = False
+    self._awaited = ''  # Token of a holder whose sign was announced.
 
   def _numbers(self) -> list[int]:
     fs, path = self.remote.fs, self.remote.path
@@ -518,9 +541,13 @@ class Lease:
     return self.remote.key(f'{self._name}{number}')
 
   def _read(self, number: int) -> dict[str, Any] | None:
-    with contextlib.suppress(FileNotFoundError, ValueError):
+    """What a lease says; None if it is gone, {} if it cannot be read."""
+    try:
       return json.loads(self.remote.fs.cat_file(self._key(number)))
-    return None
+    except FileNotFoundError:
+      return None
+    except ValueError:
+      return {}
 
   def acquire(self, wait: bool) -> None:
     """Takes the lease.
@@ -533,20 +560,28 @@ class Lease:
     with inputs.reading(self.remote.url, 'a place that can be written'):
       while True:
         last = max(self._numbers(), default=0)
-        if last and (holder := self._holder(last)):
-          if not wait:
-            raise Held(
-              f'{self.remote.url}: another process ({holder["process"]} on '
-              f'{holder["host"]}) is at its stage {self.stage!r}; wait for it, '
-              'or choose another --out'
-            )
+        holder = self._holder(last) if last else None
+        if holder and holder.get('token') == self._sign['token']:
+          self._number = last  # The answer to its creation was lost.
+          return
+        if holder and not wait:
+          raise Held(
+            f'{self.remote.url}: another process ({holder["process"]} on '
+            f'{holder["host"]}) is at its stage {self.stage!r}; wait for it, '
+            'or choose another --out'
+          )
+        if holder:
           time.sleep(1)
           continue
         sign = json.dumps(self._sign).encode()
-        with contextlib.suppress(FileExistsError):
+        try:
           self.remote.fs.pipe_file(self._key(last + 1), sign, mode='create')
-          self._number = last + 1
-          return
+        except OSError:  # Each store has an error of its own for a conflict.
+          if last + 1 not in self._numbers():
+            raise
+          continue
+        self._number = last + 1
+        return
 
   def _holder(self, number: int) -> dict[str, Any] | None:
     """What a lease says of its holder; None if that is dead or has gone."""
@@ -556,36 +591,71 @@ class Lease:
     if first.get('machine') == self._sign['machine'] and (
       first.get('host') == self._sign['host']
     ):
-      return first if lives(first['process']) else None
-    progress.say(
-      f'{self.remote.url}: a process on {first.get("host")} was at its stage '
-      f'{self.stage!r}; waiting {LIFE:.0f} s for a sign of it'
-    )
+      process = first['process']
+      lives_on = lives(process) and first.get('started') == _started(process)
+      return first if lives_on else None
+    if first.get('token') != self._awaited:
+      self._awaited = first.get('token', '')
+      progress.say(
+        f'{self.remote.url}: a process on {first.get("host")} was at its stage '
+        f'{self.stage!r}; waiting up to {LIFE:.0f} s for a sign of it'
+      )
     end = time.monotonic() + LIFE
     while time.monotonic() < end:
       time.sleep(min(1.0, LIFE / 10))
-      if (now := self._read(number)) != first:
+      now = self._read(number)
+      if now is None or (now and now != first):
         return now
     return None
 
-  def beat(self) -> None:
-    """Gives a sign; raises Held where the lease has gone to another."""
-    if self._numbers()[-1:] != [self._number]:
+  def check(self) -> None:
+    """Raises Held where the lease has gone to another process."""
+    if self._lost:
       raise Held(
         f'{self.remote.url}: another process has taken over its stage '
         f'{self.stage!r}; nothing more is published from here'
       )
-    self._sign['beat'] += 1
-    sign = json.dumps(self._sign).encode()
-    self.remote.fs.pipe_file(self._key(self._number), sign)
+
+  def beat(self) -> None:
+    """Gives a sign; raises Held as `check`."""
+    with self._alone:
+      if self._released.is_set():
+        return
+      self._lost = self._lost or not self._is_ours(self._numbers())
+      self.check()
+      self._sign['beat'] += 1
+      sign = json.dumps(self._sign).encode()
+      self.remote.fs.pipe_file(self._key(self._number), sign)
+
+  def _is_ours(self, numbers: list[int]) -> bool:
+    """Is the last lease this one, and not another's of the same number?"""
+    if numbers[-1:] != [self._number]:
+      return False
+    sign, token = self._read(self._number), self._sign['token']
+    return sign is not None and sign.get('token', token) == token
+
+  def keep(self) -> None:
+    """Starts a thread that gives signs until the lease is released or lost."""
+    threading.Thread(target=self._run, name='lease', daemon=True).start()
+
+  def _run(self) -> None:
+    url = self.remote.url
+    while not (self._lost or self._released.wait(EVERY)):
+      with (
+        contextlib.suppress(core.InputError, OSError),
+        inputs.reading(url, 'a place that can be written'),
+      ):
+        self.beat()
 
   def release(self) -> None:
     """Gives the lease back, and removes those of the dead below it."""
-    numbers = self._numbers()
-    if numbers[-1:] == [self._number]:
-      for number in numbers:
-        with contextlib.suppress(FileNotFoundError):
-          self.remote.fs.rm_file(self._key(number))
+    self._released.set()
+    with self._alone:
+      numbers = self._numbers()
+      if self._is_ours(numbers):
+        for number in numbers:
+          with contextlib.suppress(FileNotFoundError):
+            self.remote.fs.rm_file(self._key(number))
 
 
 class _Publisher:
@@ -602,7 +672,7 @@ class _Publisher:
     try:
       with inputs.reading(self.remote.url, 'a place that can be written'):
         self._lease.beat()
-        self.remote.publish()
+        self.remote.publish(self._lease.check)
     except (core.InputError, OSError) as error:
       return error
     return None
@@ -611,6 +681,9 @@ class _Publisher:
     failing = False
     while not self.ended.wait(EVERY):
       error = self.attempt()
+      if isinstance(error, Held):
+        progress.say(str(error))
+        return
       if error is not None and not failing:
         progress.say(f'{shown(str(error))}; it is tried again')
       failing = error is not None
@@ -630,7 +703,7 @@ class _Publisher:
   def finish(self, failed: bool) -> None:
     """Publishes all that is left.
 
-    failed: something else is being raised: try once, and raise nothing.
+    failed: an error is being raised; publishes once, and raises nothing.
 
     Raises:
       Held: the lease was lost. OSError: the network is.
@@ -666,7 +739,7 @@ def _is_covered(url: str) -> bool:
 
 @contextlib.contextmanager
 def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
-  """A context in which a mirror is up to date, and published again and again.
+  """A context that fetches a mirror first and then keeps publishing it.
 
   Args:
     folder: the mirror.
@@ -688,6 +761,7 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
   remote.lock = lock
   failed = True
   try:
+    lease.keep()
     remote.fetch()
     _ACTIVE[remote.url] = publisher
     above = os.environ.get(_HOLDS, '')
@@ -706,7 +780,7 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
 
 
 def _last() -> None:
-  """Publishes what there is when a signal ends the process."""
+  """Publishes once more when a signal ends the process."""
   for publisher in [*_ACTIVE.values()]:
     if publisher.remote.alone.acquire(timeout=5):
       publisher.ended.set()
@@ -718,12 +792,16 @@ stopping.at_end(_last)
 
 
 def publish(place: Path) -> None:
-  """Uploads what a call has written to a mirror beside its stages.
+  """Uploads what a call has written to a mirror outside its stages.
+
+  A process that publishes a folder above does it by itself.
 
   Raises:
     OSError: it cannot.
   """
   remote = at(place)
+  if _is_covered(remote.url):
+    return
   try:
     with inputs.reading(remote.url, 'a place that can be written'):
       remote.publish()
