@@ -1,10 +1,15 @@
 """Rows that are trained one or two at a time, or killed, give the same bits."""
 
 import json
+import pathlib
+import queue
 import signal
 import sys
 
+import pytest
+
 import wm
+from wm.runtime import tasks
 from wm.studies import jobs as pools
 from wm.training import run_log
 
@@ -52,3 +57,56 @@ def test_jobs_and_kills_change_no_bit(tmp_path, monkeypatch):
   logs = [tmp_path / 'jobs' / row / 'row.log' for row in ('plain', 'other')]
   assert [log.read_text() == '' for log in logs] == [True, False]
   assert not [*tmp_path.rglob('failed.json')]
+
+
+# Ends with the number of SIGTERMs that it has got, a second after the first.
+COUNTING = """
+import pathlib, signal, sys, time
+got = []
+signal.signal(signal.SIGTERM, lambda *_: got.append(1))
+pathlib.Path(sys.argv[1]).touch()
+while not got:
+  time.sleep(.01)
+end = time.monotonic() + 1
+while time.monotonic() < end:
+  time.sleep(.01)
+sys.exit(len(got))
+"""
+
+
+def test_a_process_of_a_cluster_is_told_once_to_stop(tmp_path, monkeypatch):
+  ready = tmp_path / 'ready'
+  monkeypatch.setattr(tasks, 'cancelled', ready.exists)
+  monkeypatch.setattr(pools, '_POLL', 0.02)
+  command = ['python', '-c', COUNTING, str(ready)]
+  ended = pools.run_locked(command, str(tmp_path / 'train.log'), wait=False)
+  assert ended == (1, 'exit code 1')
+
+
+def sleeping(folder: pathlib.Path, **callbacks) -> pools.Job:
+  """A job whose process sleeps; it is not done."""
+  callbacks = {
+    'command': lambda: [sys.executable, '-c', 'import time; time.sleep(99)'],
+    'done': lambda: False,
+    'begin': lambda: None,
+    **callbacks,
+  }
+  return pools.Job('row', 'train', folder, **callbacks)
+
+
+def test_a_process_that_starts_while_others_are_stopped_is_stopped(tmp_path):
+  pool, slots = pools.JobPool(), queue.SimpleQueue()
+  slots.put(0)
+  job = sleeping(tmp_path)
+  late = job._replace(command=lambda: pool._stop.set() or job.command())
+  assert pool._attempt(late, slots, 1, wait=False)
+  assert pool._told == [-signal.SIGTERM]
+
+
+def test_a_failure_of_another_pool_stands_on_a_cluster(tmp_path, monkeypatch):
+  monkeypatch.setattr(tasks, 'num_workers', lambda *_: 1)
+  (tmp_path / 'failed.json').write_text('{}')
+  job = sleeping(tmp_path, begin=lambda: pytest.fail('it was begun'))
+  pool = pools.JobPool(cluster='tcp://127.0.0.1:1')
+  assert [*pool._on_cluster([job], 1, wait=True)] == [(job, True)]
+  assert (tmp_path / 'failed.json').exists()

@@ -177,12 +177,15 @@ class JobPool:
     del at_once
     todo, by_path = [], {}
     for job in jobs:
+      failed = job.folder / 'failed.json'
       with _lock(job.folder) as lock:
-        if lock is not None:
+        skipped = lock is None and not wait
+        stands = lock is not None and wait and (job.done() or failed.exists())
+        if lock is not None and not stands:
           job.begin()
-          (job.folder / 'failed.json').unlink(missing_ok=True)
-      if lock is None and not wait:
-        yield job, False
+          failed.unlink(missing_ok=True)
+      if skipped or stands:
+        yield job, stands
         continue
       log = str(job.folder / f'{job.stage}.log')
       by_path[log] = job
@@ -192,7 +195,7 @@ class JobPool:
       job = by_path[task.arguments['log']]
       if result:
         self._end(job, *result)
-      yield job, bool(result) or job.done()
+      yield job, wait or bool(result) or job.done()
 
   def _attempt(
     self, job: Job, slots: queue.SimpleQueue[int], at_once: int, wait: bool
@@ -214,25 +217,24 @@ class JobPool:
       job.begin()
       failed.unlink(missing_ok=True)
       with _taken(slots) as slot:
-        code, start = self._call(job, lock, slot, at_once)
-      self._end(job, code, start)
+        code, error = self._call(job, lock, slot, at_once)
+      self._end(job, code, error)
     return True
 
-  def _end(self, job: Job, code: int, start: int) -> None:
-    """Notes how a process ended: its code, and where its log began."""
+  def _end(self, job: Job, code: int, error: str) -> None:
+    """Notes how a process ended: its exit code, and why it failed."""
     if not code:
       job.end()
     if code in _TOLD:
       self._told.append(code)
     elif code and not self._stop.is_set():
-      error = _error(job.folder / f'{job.stage}.log', start, code)
       how = {'stage': job.stage, 'code': code, 'error': error}
       files.write_json(job.folder / 'failed.json', how)
 
   def _call(
     self, job: Job, lock: IO, slot: int, at_once: int
-  ) -> tuple[int, int]:
-    """Runs the process; its exit code, and where its part of the log begins."""
+  ) -> tuple[int, str]:
+    """Runs the process; its exit code, and why it failed."""
     devices = {}
     if self.devices:
       device = self.devices[slot % len(self.devices)]
@@ -241,17 +243,20 @@ class JobPool:
     with _process(job.command(), path, lock, **devices) as (process, start):
       _pin(process.pid, slot, at_once)
       self._running[job.name] = process
+      if self._stop.is_set():  # It started while the others were stopped.
+        process.terminate()
       code = process.wait()
       del self._running[job.name]
-    return code, start
+    return code, _error(path, start, code)
 
 
 def run_locked(
   command: list[str], log: str, wait: bool
-) -> tuple[int, int] | None:
+) -> tuple[int, str] | None:
   """Runs a job's process on a worker of a cluster; a task of `JobPool`.
 
-  A process whose driver has been stopped, or lost, is told to stop.
+  A process whose driver has been stopped, or lost, is told to stop, once: a
+  second signal would end it without a checkpoint.
 
   Args:
     command: of the process; the first word is the worker's own Python.
@@ -259,8 +264,7 @@ def run_locked(
     wait: for another process that holds the job's lock.
 
   Returns:
-    Exit code, and where its part of the log begins; None where another process
-    holds the lock.
+    Exit code, and why it failed; None where another process holds the lock.
   """
   path = pathlib.Path(log)
   with _lock(path.parent, wait, tasks.cancelled) as lock:
@@ -268,11 +272,12 @@ def run_locked(
       return None
     command = [sys.executable, *command[1:]]
     with _process(command, path, lock) as (process, start):
-      while True:
+      while process.poll() is None and not tasks.cancelled():
         with contextlib.suppress(subprocess.TimeoutExpired):
-          return process.wait(_POLL), start
-        if tasks.cancelled():
-          process.terminate()
+          process.wait(_POLL)
+      process.terminate()  # Nothing happens to one that has ended.
+      code = process.wait()
+    return code, _error(path, start, code)
 
 
 @contextlib.contextmanager
@@ -302,7 +307,7 @@ def _process(
   lock: IO,
   **variables: str,
 ) -> Iterator[tuple[subprocess.Popen, int]]:
-  """A process that holds a lock and appends to a log, which has a length."""
+  """Starts a process that holds a lock; gives it, and how long its log was."""
   root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
   paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
   env = {**os.environ, **plugins.trust_environment(), **variables}
@@ -342,7 +347,9 @@ def _pin(pid: int, slot: int, at_once: int) -> None:
 
 
 def _error(log: pathlib.Path, start: int, code: int) -> str:
-  """The line of a log, from byte `start`, that says why a process failed."""
+  """Line of a log, from byte `start`, that says why a process failed, or ''."""
+  if not code:
+    return ''
   text = log.read_bytes()[start:].decode('utf-8', 'replace')
   lines = [line.strip() for line in text.splitlines() if line.strip()]
   if code < 0:
