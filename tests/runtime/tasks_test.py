@@ -16,7 +16,7 @@ from tests import cluster as clusters
 from tests.runtime import task_calls
 from wm import core
 from wm.options.calls import Workers
-from wm.runtime import remote, tasks
+from wm.runtime import exit_codes, remote, tasks
 
 PATIENCE = 120  # Seconds: other work may have the processors.
 
@@ -114,7 +114,7 @@ def test_a_process_that_could_do_harm_runs_nothing(
   place = tasks.Place(str(tmp_path), {}, tasks.code())._replace(**changes)
   arguments = {'path': str(tmp_path / 'x'), 'text': 'x'}
   error, result = tasks._call(task_calls.write, arguments, place)
-  assert isinstance(error, core.InputError)
+  assert isinstance(error, exit_codes.ClusterError)
   assert result is None
   assert words in str(error)
   assert not [*tmp_path.iterdir()]

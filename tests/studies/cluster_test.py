@@ -3,6 +3,7 @@
 The cluster, and what happens to it, is started here.
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -18,6 +19,8 @@ from tests.runtime.tasks_test import needs_dask, until
 from tests.studies import jobs_test
 from wm import core
 from wm.data import sampling
+from wm.data import store as stores
+from wm.runtime import exit_codes, tasks
 
 FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'  # A user's file.
 # Its chunks share sequences, which are dropped.
@@ -60,7 +63,7 @@ def test_a_sampling_that_was_killed_takes_the_chunks_that_stand(
   monkeypatch.setattr(sampling, 'CHUNK', 70)
   options = wm.Sampling(num=500, num_heldout=8)
   wm.sample(FROG, tmp_path / 'here', options)
-  parts = tmp_path / 'again' / 'data' / 'train.chunks'
+  parts = tmp_path / 'again' / 'data' / '.train.chunks'
   parts.mkdir(parents=True)
   for chunk in range(8):
     size = 70 if chunk < 7 else 10
@@ -69,6 +72,42 @@ def test_a_sampling_that_was_killed_takes_the_chunks_that_stand(
   monkeypatch.setattr(sampling, 'sample_chunk', None)  # None is called.
   wm.sample(FROG, tmp_path / 'again', options, jobs=2)
   assert tree(tmp_path / 'again') == tree(tmp_path / 'here')
+
+
+@pytest.mark.parametrize('error', [exit_codes.Failed, exit_codes.ClusterError])
+def test_a_sampling_whose_cluster_is_lost_goes_on(tmp_path, monkeypatch, error):
+  monkeypatch.setattr(sampling, 'CHUNK', 70)
+  monkeypatch.setattr(stores, 'SHARD_TOKENS', 300)  # Some shards are whole.
+  options = wm.Sampling(num=500, num_heldout=80)
+  wm.sample(FROG, tmp_path / 'here', options)
+
+  def lost(todo, jobs, cluster):
+    for task in todo[:5]:
+      yield task, task.call(**task.arguments)
+    raise error('lost')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(tasks, 'run', lost)
+    with pytest.raises(error, match='lost'):
+      wm.sample(FROG, tmp_path / 'again', options, jobs=2)
+  partial = tmp_path / 'again' / 'data' / 'train.partial'
+  chunks = json.loads((partial / 'progress.json').read_text())['chunks']
+  assert chunks > 1
+  wm.sample(FROG, tmp_path / 'again', options)
+  assert tree(tmp_path / 'again') == tree(tmp_path / 'here')
+
+
+def test_no_cluster_leaves_a_partial_data_set(tmp_path):
+  config = needs_dask()
+  partial = tmp_path / 'data' / 'train.partial'
+  partial.mkdir(parents=True)
+  (partial / 'progress.json').write_text('{}')
+  with (
+    config.set({'distributed.comm.timeouts.connect': '.2s'}),
+    pytest.raises(core.InputError, match='cluster=tcp://127'),
+  ):
+    wm.sample(FROG, tmp_path, wm.Sampling(), cluster='tcp://127.0.0.1:9')
+  assert [*tree(tmp_path)] == ['data/train.partial/progress.json']
 
 
 def test_games_are_read_anywhere(cluster, tmp_path):

@@ -25,7 +25,7 @@ from wm.data import store as stores
 from wm.data import text as texts
 from wm.options.calls import HERE, Workers
 from wm.options.sampling import Sampling
-from wm.runtime import files, progress, tasks
+from wm.runtime import exit_codes, files, progress, tasks
 
 Path = pathlib.Path
 Draw = Callable[[int, int], core.Sequences | stores.Ragged]
@@ -112,6 +112,7 @@ def make_dataset(
   run = {key: run[key] for key in run if key not in ('split', 'num')}
   run.update(num=num, num_heldout=num_heldout)
   _check_room(world, out, num + num_heldout, seed)
+  tasks.num_workers(workers.jobs, workers.cluster)  # Raises if none answers.
   with whole(out, 'sample'):
     files.claim(out, 'sample', run)
     manifests = {
@@ -127,9 +128,9 @@ def make_dataset(
 
 @contextlib.contextmanager
 def whole(out: Path, stage: str) -> Iterator[None]:
-  """Removes what a stage's first run made of data in `out`, where it fails.
+  """Removes what a stage's first run made of data in `out`, if it fails.
 
-  What is complete stays on Ctrl-C, for the next run to go on with.
+  All stays after Ctrl-C or the loss of a cluster, for the next run.
   """
   claimed = out / f'{stage}.run.json'
   before = {path for path in _products(claimed) if path.exists()}
@@ -137,7 +138,7 @@ def whole(out: Path, stage: str) -> Iterator[None]:
   try:
     yield
     done = True
-  except KeyboardInterrupt:
+  except exit_codes.RESUMABLE:
     done = True
     raise
   finally:
@@ -162,7 +163,7 @@ def _products(claimed: Path) -> list[Path]:
   data = claimed.parent / 'data'
   texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
   stores_made = [data / split for split in SPLITS]
-  chunks = [data / f'{split}.chunks' for split in SPLITS]
+  chunks = [data / f'.{split}.chunks' for split in SPLITS]
   return [*texts_made, *stores_made, *chunks, data, claimed]
 
 
@@ -265,12 +266,13 @@ def _drawing(
   about: dict[str, Any],
   workers: Workers,
 ) -> Iterator[Draw]:
-  """Gives (chunk, rows) -> its sequences, sampled when asked for or by tasks.
+  """Gives a function (chunk, rows) -> sequences of the chunk.
 
-  Tasks assume that no row of any chunk is dropped. A chunk of another size,
-  the last of a `distinct` world, is sampled when it is asked for.
+  Tasks sample the chunks ahead if there are several workers. They assume that
+  no row of any chunk is dropped. If rows of a `distinct` world are dropped,
+  the chunks that make up for them are sampled in this process.
 
-  about: what `describe` gives.
+  about: the description of the store, see `describe`.
   """
   seed, split = about['seed'], about['split']
   left = about['num'] - writer.rows
@@ -279,10 +281,12 @@ def _drawing(
   def sample(chunk: int, num: int) -> core.Sequences:
     return _sample(world, seed, split, chunk, num)
 
+  # Chunks are not published at a URL, as they are joined soon.
+  parts = writer.folder.with_name(f'.{split}.chunks')
   if not workers.several or len(sizes) < 2:
     yield sample
+    shutil.rmtree(parts, ignore_errors=True)  # Of a run on a cluster before.
     return
-  parts = writer.folder.with_name(f'{split}.chunks')
   parts.mkdir(exist_ok=True)
   fixed = {'world': about['world'], 'seed': seed, 'split': split}
   fixed.update(folder=str(parts), run=time.time_ns())
@@ -310,7 +314,8 @@ def _drawing(
 
   with contextlib.closing(ended):
     yield joined
-  shutil.rmtree(parts)
+  # A worker that was lost may come back and write a chunk meanwhile.
+  shutil.rmtree(parts, ignore_errors=True)
 
 
 def _path(folder: Path, chunk: int, num: int) -> Path:
@@ -318,8 +323,8 @@ def _path(folder: Path, chunk: int, num: int) -> Path:
 
 
 def _is_listed(path: Path) -> bool:
-  """Is a file there? Network file systems remember for long that one is not,
-  where it was asked for by name."""
+  """Is a file there? It lists the folder, because a network file system may
+  cache the answer that a name is missing."""
   return path.name in os.listdir(path.parent)
 
 
@@ -333,13 +338,13 @@ def sample_chunk(
   parts, sampled = Path(folder), _world(world, run)
   dtype = stores.token_dtype(len(sampled.vocab))
   rows = stores.Ragged.of(_sample(sampled, seed, split, chunk, num), dtype)
-  if parts.exists():  # Else another worker did it, and all has been joined.
+  if parts.exists():  # Otherwise this task ran twice, and all is joined.
     rows.write(_path(parts, chunk, num))
 
 
 @functools.lru_cache(maxsize=1)
 def _world(spec: str, run: int) -> core.World:
-  """A world that the tasks of a process share."""
+  """The world that all tasks of one run share in a process."""
   del run
   return registry.make('world', spec)
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from wm import core
 from wm.core import inputs
-from wm.runtime import files
+from wm.runtime import exit_codes, files
 
 FORMAT = 'wm-sequences-1'
 # What a manifest holds, and what data sets of worlds hold besides.
@@ -193,8 +193,8 @@ SHARD_TOKENS = 1 << 26  # A shard is closed once it holds this many.
 class Writer:
   """Writes a store chunk by chunk; resumes where a killed run stopped.
 
-  As a context it removes the partial store where the work fails, but keeps it
-  on Ctrl-C, for the next run to go on with.
+  As a context it removes the partial store if the work fails, but keeps it
+  after Ctrl-C or the loss of a cluster, for the next run to go on with.
 
   Attributes:
     partial: folder that is written into.
@@ -311,7 +311,7 @@ class Writer:
     return self
 
   def __exit__(self, failure: type[BaseException] | None, *_: Any) -> None:
-    if failure and not issubclass(failure, KeyboardInterrupt):
+    if failure and not issubclass(failure, exit_codes.RESUMABLE):
       if self._shard is not None:
         self._shard.abandon()
       shutil.rmtree(self.partial, ignore_errors=True)

@@ -31,6 +31,14 @@ class Failed(RuntimeError):
   """Work that failed for a reason that its one line says."""
 
 
+class ClusterError(core.InputError):
+  """A cluster that cannot do the work; what is done by then is kept."""
+
+
+# The same command goes on after these.
+RESUMABLE = KeyboardInterrupt, Failed, ClusterError
+
+
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
   """Ends the process with an error of one line, cut where it is very long."""
   line = plugins.shortened(' '.join(remote.shown(message).split()), _LONGEST)

@@ -73,8 +73,8 @@ def run(
     (task, result); the result is None where its files were complete before.
 
   Raises:
-    InputError: a task raised it, or the cluster is unsafe, unreachable or of
-      other code.
+    InputError: a task raised it.
+    ClusterError: the cluster is unsafe, unreachable or of other code.
     Failed: workers were lost again and again.
     Stopped: a signal came.
   """
@@ -102,10 +102,10 @@ def run(
 
 
 def _check_shared(tasks: Sequence[Task], cluster: str) -> None:
-  """Raises InputError for folders that other machines do not have."""
+  """Raises ClusterError for folders that other machines do not have."""
   texts = (str(value) for task in tasks for value in task.arguments.values())
   if cluster.startswith('tls') and any(remote.MIRRORS in t for t in texts):
-    raise core.InputError(
+    raise exit_codes.ClusterError(
       f'cluster={cluster}: a folder at a URL is mirrored on this machine '
       'alone; expected folders that all machines share'
     )
@@ -145,12 +145,12 @@ def as_completed(
 
 
 class Place(NamedTuple):
-  """What a task needs of its process.
+  """The process state that a task needs.
 
   Attributes:
-    folder: that relative paths are from.
+    folder: where relative paths start.
     environment: variables, those of trust in plug-ins.
-    code: see the function.
+    code: hash of the code, see `code`.
   """
 
   folder: str
@@ -160,7 +160,7 @@ class Place(NamedTuple):
 
 @functools.cache
 def code() -> str:
-  """Hash of wm's files, when first asked for, and of what else decides bits."""
+  """Hash of wm and of the versions of Python and NumPy, at the first call."""
   root = pathlib.Path(__file__).parent.parent
   texts = [path.read_bytes() for path in sorted(root.rglob('*.py'))]
   return files.hash_of([sys.version, np.__version__, *texts])
@@ -171,7 +171,8 @@ def _call(
 ) -> tuple[core.InputError | None, Any]:
   """Runs a task; bad input is returned, as Dask tries again after errors."""
   try:
-    _check_process(place)
+    with _cluster_errors():
+      _check_process(place)
     os.environ.update(place.environment)
     os.chdir(place.folder)
     return None, call(**arguments)
@@ -207,9 +208,9 @@ def _worker() -> Any:
 
 
 def cancelled() -> bool:
-  """Has a cluster's task, called in its function, been given up?
+  """Is the cluster's task that calls this no longer needed here?
 
-  Its driver was stopped or lost, or the task runs elsewhere by now.
+  Its driver was stopped or lost, or another worker runs it.
   """
   if (worker := _worker()) is None:
     return False
@@ -262,27 +263,41 @@ def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
 
 @contextlib.contextmanager
 def _client(cluster: str, again: bool = False) -> Iterator[Any]:
-  """A client of a scheduler; waits for one that was lost.
+  """A client of a scheduler; again: waits for one that was lost.
 
   Raises:
-    InputError: as `run` says.
+    ClusterError: as `run` says. Failed: a task ended one worker after another.
   """
-  check_address(cluster)
+  with _cluster_errors():
+    check_address(cluster)
   try:
     # By name: the extra may be absent.
     distributed = importlib.import_module('distributed')
   except ImportError as error:
-    raise core.InputError(
+    raise exit_codes.ClusterError(
       f"--cluster={cluster} needs Dask: pip install -e '.[cluster]'"
     ) from error
   wait = {'timeout': _COMES_BACK} if again else {}
   try:
     client = distributed.Client(cluster, set_as_default=False, **wait)
-  except (OSError, TimeoutError, TypeError, ValueError) as error:
+  except (OSError, TypeError, ValueError) as error:
     # The last two are of certificates that are not there, or are none.
-    raise core.InputError(f'--cluster={cluster}: {error}') from error
+    raise exit_codes.ClusterError(f'--cluster={cluster}: {error}') from error
   with client:
     about = client.scheduler_info()
-    for address in (about['address'], *about['workers']):
-      check_address(address)
-    yield client
+    with _cluster_errors():
+      for address in (about['address'], *about['workers']):
+        check_address(address)
+    try:
+      yield client
+    except distributed.KilledWorker as error:
+      raise exit_codes.Failed(f'--cluster={cluster}: {error}') from error
+
+
+@contextlib.contextmanager
+def _cluster_errors() -> Iterator[None]:
+  """Turns InputErrors into ClusterErrors."""
+  try:
+    yield
+  except core.InputError as error:
+    raise exit_codes.ClusterError(str(error)) from error
