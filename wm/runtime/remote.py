@@ -312,13 +312,13 @@ class Remote:
             files[name] = _stamp(path)
     return files
 
-  def _busy(self) -> list[str]:
+  def _busy(self) -> tuple[str, ...]:
     """Folders that another process of this machine writes to."""
-    return [
+    return tuple(
       f'{lock.parent.relative_to(self.mirror).as_posix()}/'.removeprefix('./')
       for lock in self.mirror.rglob('.?*.lock')
       if lock != self.lock and is_locked(lock)
-    ]
+    )
 
   def _skips(self, name: str) -> bool:
     return any(part in self.skip for part in name.split('/')[:-1])
@@ -342,11 +342,8 @@ class Remote:
     """Makes the mirror what is listed; was there anything to do?"""
     busy = self._busy()
     rows = self._index.rows(self.url)
-    for names in (listed, rows):
-      for name in [*names]:
-        if any(name.startswith(folder) for folder in busy):
-          names.pop(name)
-    tags = {name: _tag(info) for name, info in listed.items()}
+    rows = {n: row for n, row in rows.items() if not n.startswith(busy)}
+    tags = {n: _tag(i) for n, i in listed.items() if not n.startswith(busy)}
     if tags == {name: row.tag for name, row in rows.items()}:
       # What somebody took out of the cache is no file that a run has removed.
       missing = [n for n in rows if not (self.mirror / n).exists()]
@@ -362,24 +359,22 @@ class Remote:
     return bool(todo)
 
   def _reset(
-    self, tags: dict[str, str], rows: dict[str, _File], busy: list[str]
+    self, tags: dict[str, str], rows: dict[str, _File], busy: tuple[str, ...]
   ) -> list[str]:
-    """Removes what others have not left as it is; what is to be fetched."""
+    """Removes what others have changed; names of what is to be fetched."""
     files, same = self._files(), set()
     for name, stamp in files.items():
-      if any(name.startswith(folder) for folder in busy):
+      if name.startswith(busy):
         continue
       if name in tags and rows.get(name) == (tags[name], *stamp):
         same.add(name)
       elif name not in tags or self._skips(name):
         self._remove(name)
     self._index.drop(self._url(name) for name in rows.keys() - same)
-    left = [name for name in tags.keys() - same if self._skips(name)]
-    sizes = {name: int(tags[name].rpartition(' ')[2]) for name in left}
-    self._index.put(
-      {self._url(n): _File(tags[n], size) for n, size in sizes.items()}
-    )
-    return sorted(tags.keys() - same - {*left})
+    left = {name for name in tags.keys() - same if self._skips(name)}
+    sized = ((n, tags[n], int(tags[n].rpartition(' ')[2])) for n in left)
+    self._index.put({self._url(n): _File(*file) for n, *file in sized})
+    return sorted(tags.keys() - same - left)
 
   def _remove(self, name: str) -> None:
     path = self.mirror / name
@@ -639,18 +634,23 @@ class Lease:
     threading.Thread(target=self._run, name='lease', daemon=True).start()
 
   def _run(self) -> None:
-    url = self.remote.url
     while not (self._lost or self._released.wait(EVERY)):
-      with (
-        contextlib.suppress(core.InputError, OSError),
-        inputs.reading(url, 'a place that can be written'),
-      ):
+      with self._faults():
         self.beat()
 
+  @contextlib.contextmanager
+  def _faults(self) -> Iterator[None]:
+    """A context that a fault of the network ends early, and nothing more."""
+    with (
+      contextlib.suppress(core.InputError, OSError),
+      inputs.reading(self.remote.url, 'a place that can be written'),
+    ):
+      yield
+
   def release(self) -> None:
-    """Gives the lease back, and removes those of the dead below it."""
+    """Gives the lease back if it can, and removes those of the dead below."""
     self._released.set()
-    with self._alone:
+    with self._alone, self._faults():
       numbers = self._numbers()
       if self._is_ours(numbers):
         for number in numbers:
@@ -662,8 +662,8 @@ class _Publisher:
   """Publishes a folder every EVERY seconds, and at the end of a stage."""
 
   def __init__(self, remote: Remote, lease: Lease) -> None:
-    self.remote, self._lease, self.ended = remote, lease, threading.Event()
-    self._thread = threading.Thread(
+    self.remote, self.lease, self.ended = remote, lease, threading.Event()
+    self.thread = threading.Thread(
       target=self._run, name='publish', daemon=True
     )
 
@@ -671,8 +671,8 @@ class _Publisher:
     """Publishes; what went wrong, if anything did."""
     try:
       with inputs.reading(self.remote.url, 'a place that can be written'):
-        self._lease.beat()
-        self.remote.publish(self._lease.check)
+        self.lease.beat()
+        self.remote.publish(self.lease.check)
     except (core.InputError, OSError) as error:
       return error
     return None
@@ -688,18 +688,6 @@ class _Publisher:
         progress.say(f'{shown(str(error))}; it is tried again')
       failing = error is not None
 
-  def release(self) -> None:
-    """Gives the lease back, if the network lets it."""
-    with (
-      contextlib.suppress(core.InputError, OSError),
-      inputs.reading(self.remote.url, 'a place that can be written'),
-    ):
-      self._lease.release()
-
-  def start(self) -> None:
-    """Starts to publish."""
-    self._thread.start()
-
   def finish(self, failed: bool) -> None:
     """Publishes all that is left.
 
@@ -709,15 +697,14 @@ class _Publisher:
       Held: the lease was lost. OSError: the network is.
     """
     self.ended.set()
-    self._thread.join()
-    error = self.attempt()
-    for wait in range(_TRIES - 1):
-      if failed or error is None or isinstance(error, Held):
+    self.thread.join()
+    for wait in range(_TRIES):
+      error = self.attempt()
+      if failed or error is None:
+        return
+      if isinstance(error, Held):
         break
       time.sleep(2**wait)
-      error = self.attempt()
-    if error is None or failed:
-      return
     if isinstance(error, Held):
       raise error
     raise OSError(
@@ -766,7 +753,7 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
     _ACTIVE[remote.url] = publisher
     above = os.environ.get(_HOLDS, '')
     os.environ[_HOLDS] = remote.url
-    publisher.start()
+    publisher.thread.start()
     try:
       yield
       failed = False
@@ -776,7 +763,7 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
       publisher.finish(failed)
   finally:
     remote.lock = None
-    publisher.release()
+    lease.release()
 
 
 def _last() -> None:
@@ -785,7 +772,7 @@ def _last() -> None:
     if publisher.remote.alone.acquire(timeout=5):
       publisher.ended.set()
       publisher.attempt()
-      publisher.release()
+      publisher.lease.release()
 
 
 stopping.at_end(_last)

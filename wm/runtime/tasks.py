@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import plugins
+from wm.core import inputs, plugins
 from wm.options.calls import check_address
 from wm.runtime import exit_codes, files, progress, remote, stopping
 
@@ -268,21 +268,16 @@ def _client(cluster: str, again: bool = False) -> Iterator[Any]:
   Raises:
     ClusterError: as `run` says. Failed: a task ended one worker after another.
   """
-  with _cluster_errors():
+  flag, wait = f'--cluster={cluster}', {'timeout': _COMES_BACK} if again else {}
+  with (
+    _cluster_errors(),
+    inputs.reading(flag, 'a scheduler that answers'),
+    inputs.extra('cluster', flag),
+  ):
     check_address(cluster)
-  try:
     # By name: the extra may be absent.
     distributed = importlib.import_module('distributed')
-  except ImportError as error:
-    raise exit_codes.ClusterError(
-      f"--cluster={cluster} needs Dask: pip install -e '.[cluster]'"
-    ) from error
-  wait = {'timeout': _COMES_BACK} if again else {}
-  try:
     client = distributed.Client(cluster, set_as_default=False, **wait)
-  except (OSError, TypeError, ValueError) as error:
-    # The last two are of certificates that are not there, or are none.
-    raise exit_codes.ClusterError(f'--cluster={cluster}: {error}') from error
   with client:
     about = client.scheduler_info()
     with _cluster_errors():
@@ -291,7 +286,7 @@ def _client(cluster: str, again: bool = False) -> Iterator[Any]:
     try:
       yield client
     except distributed.KilledWorker as error:
-      raise exit_codes.Failed(f'--cluster={cluster}: {error}') from error
+      raise exit_codes.Failed(f'{flag}: {error}') from error
 
 
 @contextlib.contextmanager

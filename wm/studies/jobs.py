@@ -122,7 +122,6 @@ class JobPool:
     """
     todo = [job for job in jobs if not job.done()]
     ended = len(jobs) - len(todo)
-    self._stop.clear()
     stage = jobs[0].stage if jobs else ''
     shown = progress.Progress(stage, len(jobs), 'runs', done=ended)
     with stopping.deferred(), shown:
@@ -153,7 +152,7 @@ class JobPool:
     for slot in range(at_once):
       slots.put(slot)
     pool = concurrent.futures.ThreadPoolExecutor(at_once, 'jobs')
-    done = False
+    self._stop.clear()
     try:
       futures = {
         pool.submit(self._attempt, job, slots, at_once, wait): job
@@ -161,10 +160,8 @@ class JobPool:
       }
       for future in tasks.as_completed(futures):
         yield futures[future], future.result()
-      done = True
     finally:
-      if not done:
-        self._stop.set()
+      self._stop.set()
       for process in list(self._running.values()):
         # SIGTERM: what `nohup` started ignores SIGINT.
         process.terminate()
@@ -216,8 +213,11 @@ class JobPool:
         return True
       job.begin()
       failed.unlink(missing_ok=True)
-      with _taken(slots) as slot:
+      slot = slots.get()
+      try:
         code, error = self._call(job, lock, slot, at_once)
+      finally:
+        slots.put(slot)
       self._end(job, code, error)
     return True
 
@@ -324,16 +324,6 @@ def _process(
       start_new_session=True,
     )
     yield process, start
-
-
-@contextlib.contextmanager
-def _taken(slots: queue.SimpleQueue[int]) -> Iterator[int]:
-  """Takes a free slot, a number below `at_once`, and gives it back."""
-  slot = slots.get()
-  try:
-    yield slot
-  finally:
-    slots.put(slot)
 
 
 def _pin(pid: int, slot: int, at_once: int) -> None:
