@@ -19,8 +19,10 @@ tpu=(gcloud compute tpus tpu-vm)
 "${tpu[@]}" describe "$name" --zone="$zone" >/dev/null 2>&1 ||
   "${tpu[@]}" create "$name" --zone="$zone" --accelerator-type="$type" \
     --version="${TPU_VERSION:-v2-alpha-tpuv5-lite}"
-git archive --format=tar.gz --prefix=wm/ --output=/tmp/wm-tpu.tar.gz HEAD
-"${tpu[@]}" scp /tmp/wm-tpu.tar.gz "$name": --zone="$zone" --worker=all
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+git archive --format=tar.gz --prefix=wm/ --output="$folder/wm-tpu.tar.gz" HEAD
+"${tpu[@]}" scp "$folder/wm-tpu.tar.gz" "$name": --zone="$zone" --worker=all
 on_all() { # command
   "${tpu[@]}" ssh "$name" --zone="$zone" --worker=all --command="$1"
 }

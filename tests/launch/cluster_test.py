@@ -176,5 +176,5 @@ def test_tasks_on_slurm_are_a_cluster_with_certificates(tmp_path):
       for where in ('cluster', 'here')
     ]
     assert manifests[0] == manifests[1]
-  key = tmp_path / 'tls' / 'key.pem'
+  key = tmp_path / 'tls' / 'pair.pem'
   assert key.stat().st_mode & 0o077 == 0

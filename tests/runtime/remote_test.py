@@ -121,6 +121,8 @@ def test_what_was_cleared_from_the_cache_is_not_removed_elsewhere():
 
 def test_a_file_is_fetched_by_itself():
   fs = remote.at(URL).fs
+  fs.pipe_file('/shelf/data/train/games.pgn', b'1. c4')  # In no store of wm's.
+  assert remote.local('memory://shelf/data/train/games.pgn').is_file()
   fs.pipe_file('/shelf/games.pgn', b'1. e4 e5')
   assert remote.local('memory://shelf/games.pgn').read_text() == '1. e4 e5'
   fs.pipe_file('/shelf/games.pgn', b'1. d4 d5 2. c4')

@@ -295,7 +295,7 @@ class Remote:
 
     def is_whole(name: str) -> bool:
       match = _WHOLE.match(self._url(name))
-      return match is None or match[0][:-1] in whole
+      return not (name and match) or match[0][:-1] in whole
 
     return {name: info for name, info in names.items() if is_whole(name)}
 
