@@ -1,7 +1,8 @@
 """Answers in the styles of today's models, with their truth.
 
 `tuned.jsonl` is what the reader was tuned on. `held_apart.jsonl` was written
-before the reader, and only its counts were looked at.
+before the reader, and only its counts were looked at. `adversarial.jsonl` has
+drafts, denials, hedges and remarks around answers, written against the reader.
 """
 
 import collections
@@ -102,11 +103,16 @@ def _rows(name):
 
 
 @pytest.mark.parametrize(
-  ('name', 'num'), [('tuned.jsonl', 612), ('held_apart.jsonl', 225)]
+  ('name', 'num', 'share'),
+  [
+    ('tuned.jsonl', 612, 0.02),
+    ('held_apart.jsonl', 225, 0.02),
+    ('adversarial.jsonl', 94, 0.12),
+  ],
 )
-def test_answers_are_read_or_unread_and_never_wrong(name, num):
+def test_answers_are_read_or_unread_and_never_wrong(name, num, share):
   rows = _rows(name)
   assert len(rows) == num
   counts = collections.Counter(map(_outcome, rows))
   assert counts['silent'] == 0
-  assert counts['unread'] <= 0.02 * num
+  assert counts['unread'] <= share * num

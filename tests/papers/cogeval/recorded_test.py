@@ -124,14 +124,15 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
   """Prose without an answer is unread here: the first parser read all of it."""
   assert len(verdicts) == 9_906
   read = [(a, v) for a, v in verdicts if v.outcome != 'no_answer']
-  assert len(read) >= 8_583
+  assert len(read) >= 8_778
   same = [asked.rescore == (v.outcome == 'correct') for asked, v in read]
-  assert len(same) - sum(same) <= 57
-  assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_259
-  # All but 109 answers of the strong models are read.
+  # 49 of these state the right path first, or in lines of their own.
+  assert len(same) - sum(same) <= 106
+  assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_291
+  # All but 105 answers of the strong models are read.
   strong = [v for asked, v in verdicts if asked.model in STRONG]
   assert len(strong) == 6_170
-  assert sum(v.outcome == 'no_answer' for v in strong) <= 109
+  assert sum(v.outcome == 'no_answer' for v in strong) <= 105
   # What the first parser found right is right or unread, but for six texts: of
   # alternatives, of words that are no answer, and of quotes of the prompt.
   lost = [v for asked, v in read if asked.rescore and v.outcome != 'correct']

@@ -157,7 +157,7 @@ def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
   assert means['correct'] == pytest.approx(frame['solver'].mean())
   assert (frame['token'] >= 0).all()
   same = [one.rescore for one in recorded.load(place) if one.answer]
-  assert abs(sum(same) - frame['solver'].sum()) <= 1
+  assert abs(sum(same) - frame['solver'].sum()) <= 2
   again = inspect_ai.score(read, tasks.planned(), display='none')
   assert [s.scores['planned'].value for s in again.samples] == [
     s.scores['planned'].value for s in read.samples

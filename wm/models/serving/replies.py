@@ -366,6 +366,13 @@ _REPLACED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (r'^[ \t]*#{1,6}[ \t]+', ''),
     (r'^([ \t]*)\*[ \t]+', r'\1- '),
     (r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)', ''),
+    # The speaker of a transcript; 'this is how I found the answer:'.
+    (r'\A\s*assistant:', ''),
+    (
+      r'\b(f[io]u?nd|g[eo]t|reach(?:ed)?|explain|check|verify)'
+      r' ((?:the|my|this)(?: final)? answer) ?:',
+      r'\1 \2;',
+    ),
   )
 )
 # `Answer:`, `My final answer is:`, a heading of this kind; also in French,
@@ -380,7 +387,8 @@ _MARKS = re.compile(
   re.IGNORECASE | re.MULTILINE,
 )
 _WEAK_MARKS = re.compile(
-  rf'\b{_NOUN} (?:is|must be|should be|would be|becomes|has to be)\b(?! not\b)',
+  rf'\b{_NOUN}(?: to (?:your|the|this) question)?'
+  r' (?:is|must be|should be|would be|becomes|has to be)\b(?! not\b)',
   re.IGNORECASE | re.MULTILINE,
 )
 # Keys of objects that hold an answer, and those that hold none.
@@ -392,6 +400,7 @@ _ASIDE_KEYS = re.compile(
 )
 _RETRACTS = re.compile(
   r'\b(?:wait\b(?=,? |[.!\u2014\u2013-])|hold on|hmm|scratch that|correction'
+  r'|oops|edit:|update:|my mistake|on reflection|i overlooked'
   r'|on second thoughts?|let me (?:correct|revise|redo|fix|reconsider)'
   r'|i (?:made a mistake|made an error|was wrong|misread|take (?:that|it) back)'
   r"|that(?:'s| is| was) (?:not right|not correct|wrong|incorrect))",
@@ -406,10 +415,25 @@ DECLINES = re.compile(
 SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
 
 
+# 'Is there anything else I can help you with?' at the end of a reply.
+_OFFER = re.compile(
+  r'(?:^|(?<=[.!?]) )(?:i )?(?:is there anything|would you like|hope this'
+  r'|do(?:es)? (?:you|this|that)\b|(?:please )?(?:let me know|feel free)'
+  r'|if you (?:have|need|want|would))\b.*[.!?]$',
+  re.IGNORECASE,
+)
+
+
 def plain(text: str) -> str:
-  """A text without Markdown, LaTeX and HTML, and with MARKs."""
+  """A text without Markdown, LaTeX, HTML and offers, and with MARKs."""
   for pattern, replacement in _REPLACED:
     text = pattern.sub(replacement, text)
+  for _ in range(TRIED):
+    before, line, last = text.rstrip().rpartition('\n')
+    rest = _OFFER.sub('', last) if len(last) < _LINE_LENGTH else last
+    if rest == last:
+      break
+    text = before + line + rest
   text = _MARKS.sub(MARK, _unwrapped(text))
   return _WEAK_MARKS.sub(WEAK, text)
 
@@ -528,7 +552,8 @@ _SAYS = re.compile(
   r"""[\W_]*+(?:A:|so|thus|therefore|hence|then|actually|in\ short
     |(?:it\ is|that\ is|that's)(?=\ (?:yes|no)\b))?[\W_]*+
   (?P<word>(?:yes|yep|yeah|ja|oui|s\u00ed|\u662f|no|nope|nein|non|\u5426)\b)
-  (?!\s*+(?:/|\?|(?:or|and|yes|no)\b))""",
+  (?!\s*+(?:/|\?|(?:or|and|yes|no)\b)
+    |\W{1,3}(?:wait|hold\ on|hmm|scratch)\b)""",
   re.IGNORECASE | re.VERBOSE,
 )
 # 'No' of `No road leads there` is no answer, nor is that of 'no idea'.
@@ -544,6 +569,11 @@ _ENDS = re.compile(
 )
 _TURNS = re.compile(
   r'\b(?:wait|actually|however|but|therefore|so|thus|hence|hmm)\b', re.I
+)
+_REFUTES = re.compile(
+  r'\b(?:but|however)\b.*\b(?:so|thus|therefore|hence)\b.*'
+  r"(?:\b(?:not|cannot|invalid|illegal|impossible)\b|n't\b)",
+  re.IGNORECASE | re.DOTALL,
 )
 _YES = frozenset(('yes', 'yep', 'yeah', 'ja', 'oui', 's\u00ed', '\u662f'))
 
@@ -571,6 +601,12 @@ def _yes_no(text: str, marked: bool) -> Any:
       first = _concluded(sentences[0])
     return first
   last = _concluded(sentences[-1]) if sentences else None
+  if (
+    first
+    and last is not False
+    and _REFUTES.search(' '.join(sentences[-2:])[-400:])
+  ):
+    return SEVERAL
   if first is None or last is None or first == last:
     return last if first is None else first
   # A draft that is corrected later.
@@ -613,8 +649,11 @@ _ASIDE = re.compile(
   r'|\s[-\u2013\u2014]\s|\s*->'
 )
 _DENIES = re.compile(
-  r"\b(?:not|cannot|never|neither|nor|none|except|avoid)\b|n't\b", re.IGNORECASE
+  r'\b(?:not|cannot|never|neither|nor|none|except|avoid|rather than|instead of'
+  r"|(?:any|every)thing but|invalid|illegal|impossible|forbidden)\b|n't\b",
+  re.IGNORECASE,
 )
+_DOUBTS = re.compile(r'\b(?:possibly|perhaps|maybe|probably)\b', re.IGNORECASE)
 _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
 _STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
 
@@ -745,6 +784,8 @@ def listed(text: str, names: Spellings) -> Reading:
     if re.fullmatch(r'(?:nothing|none)(?: (?:can|is)\b.*)?', _key(words)):
       return ()
     tokens = _items(words, names)
+    if tokens is None:
+      return Unread('nothing') if marked else None
     if not marked and core.PAD in tokens:
       return None
     if marked and not tokens - {core.PAD}:
@@ -754,21 +795,30 @@ def listed(text: str, names: Spellings) -> Reading:
   return read(text, parse)
 
 
-def _items(words: str, names: Spellings) -> set[int]:
-  """Tokens of the lines of a list; those of nothing but prose have none."""
+def _items(words: str, names: Spellings) -> set[int] | None:
+  """Tokens of the lines of a list; those of nothing but prose have none.
+
+  None where a heading or an item denies or doubts what it names.
+  """
   tokens: set[int] = set()
   for line in filter(str.strip, words.split('\n')):
     parts = line.split(';')
     # Names may have commas: they separate only where nothing else does.
     if len(parts) == 1 and '\n' not in words.strip():
       parts = re.split(r',|\band\b', line)
-    _, colon, rest = parts[0].rpartition(':')
+    head, colon, rest = parts[0].rpartition(':')
+    if colon and _DENIES.search(head):
+      return None
     if colon and names.item(parts[0]) is None:
       parts[0] = rest  # 'The next elements are: north'
     places = [names.item(part) for part in parts if part.strip()]
     prose = [len(_key(part).split()) > names.longest for part in parts]
     if len(parts) == 1 and places == [None] and prose == [True]:
       continue
+    for part in parts:
+      vague = _DENIES.search(part) or _DOUBTS.search(part)
+      if vague and names.item(part) is None:
+        return None
     tokens |= {core.PAD if place is None else place for place in places}
   return tokens
 
@@ -784,7 +834,18 @@ _NUMBERS: tuple[str, ...] = (
   'seven',
 )
 _NUMBERS += ('eight', 'nine', 'ten', 'eleven', 'twelve')
-_COUNTED = rf'\b(\d{{1,6}}|{"|".join(_NUMBERS)})\b'
+# Not a part of 1,200 or 2.5.
+_COUNT = (
+  rf'\b(?<!\d[.,])(?:\d{{1,6}}|{"|".join(_NUMBERS)})\b'
+  r'(?!,\d|\.\d{0,9}[1-9])'
+)
+_COUNTED = f'({_COUNT})'
+_DENIED = re.compile(rf'\b(?:not|rather than|instead of) {_COUNT}', re.I)
+_RANGE = (
+  r'(?:\b(?:at (?:least|most)|(?:more|less|fewer) than|up to|either)'
+  rf' {_COUNT}|\bbetween {_COUNT} and {_COUNT}'
+  rf'|{_COUNT} ?(?:or|to|[-\u2013]) ?{_COUNT})'
+)
 
 
 def _integer(word: str) -> int:
@@ -799,20 +860,32 @@ def number(text: str, noun: str) -> Reading:
   Returns:
     value: int.
   """
-  counted = re.compile(_COUNTED + rf'[\w\s()-]{{0,40}}?\b{noun}', re.IGNORECASE)
+  # No other number stands between both.
+  things = rf'(?:(?!{_COUNT})[\w\s-]){{0,40}}?\b{noun}'
+  counted = re.compile(_COUNTED + things, re.IGNORECASE)
   equals = re.compile(rf'{noun}s?\s*(?:is|are|[:=])\s*{_COUNTED}', re.I)
+  stated = re.compile(rf'\bthere (?:are|is) {_COUNTED}{things}', re.I)
+  ranged = re.compile(_RANGE + things, re.IGNORECASE)
+  single = re.compile(_COUNTED, re.IGNORECASE)
 
   def parse(words: str, marked: bool) -> Any:
     """See read."""
+    last = words
     if not marked:
       sentences = [x for x in SENTENCE.split(words) if re.search(r'\w', x)]
-      words = sentences[-1] if sentences else ''
-    numbers = [*map(_integer, counted.findall(words) or equals.findall(words))]
-    if not numbers and (marked or len(words) < 40):
-      numbers = [*map(_integer, re.findall(_COUNTED, words, re.IGNORECASE))]
-    if not numbers:
-      return None
-    return numbers[0] if marked else numbers[-1]
+      last = sentences[-1] if sentences else ''
+    last = _DENIED.sub(' ', last)
+    bare = BRACKETED.sub(' ', last)
+    if ranged.search(bare):
+      return SEVERAL
+    numbers = counted.findall(bare) or equals.findall(bare)
+    if not numbers and len({*stated.findall(words)}) == 1:
+      numbers = stated.findall(words)
+    if not numbers and (marked or len(last) < 40):
+      if re.search(_RANGE, bare, re.IGNORECASE):
+        return SEVERAL
+      numbers = single.findall(last)
+    return _integer(numbers[0 if marked else -1]) if numbers else None
 
   return read(text, parse)
 
@@ -822,6 +895,11 @@ _RANK = rf'(?:(\d)(?:st|nd|rd|th)|({"|".join(_ORDER)})) (?:seat|place)\b'
 # Not a distance, nor 'no one' or 'the one on the left'.
 _NEAR = r'(?!\s+(?:seats?\s+)?(?:away|apart))'
 _ANY = rf'(?<!no )(?<!the ){_COUNTED}{_NEAR}'
+# A line on each seat, such as `Seat 1: Ann`.
+_SEATING = re.compile(
+  rf'^[^\w\n]*(?:seat|place|position) {_COUNTED}\s*[:=-]+\s*[^\W\d]',
+  re.I | re.M,
+)
 _SEAT = (
   r'\b(?:seat(?:ed)?|place|position)'
   r'(?: (?:in|at|on|is|number|the|seat|position|place)){0,4}[ :#=(]{0,4}'
@@ -850,6 +928,8 @@ def seat(text: str, seats: int) -> Reading:
 
   def parse(words: str, marked: bool) -> Any:
     """See read."""
+    if len({*_SEATING.findall(words)}) > 1:
+      return SEVERAL
     lines = words.split('\n')
     if marked:
       line = lines[0]

@@ -6,6 +6,7 @@ data: it is searched by expressions of bounded reach, and never executed.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,21 +37,38 @@ def _set(words: str) -> frozenset[str]:
 
 UNKNOWN = -1  # An item that names no node.
 _LONGEST, _MOST, _NAME = 100_000, 200, 3  # Characters, items, words of a name.
+_STATED = 8  # Sentences that say what the path is.
 # 'The shortest path from A to B is A, B': only what comes behind it counts.
 _INTRO = re.compile(
-  r'\s{0,9}(?:(?:so|therefore|thus|hence),?\s)?the(?:\s{1,3}\w{1,20}){0,3}'
-  r'\s{1,3}path\b[^.\n]{0,160}?\bis\b[:\s]',
+  r'\s{0,9}(?:(?:so|therefore|thus|hence|sure|here is|here\'s'
+  r'|(?:starting|going) (?:at|from) \w{1,20}),?\s)?'
+  r'(?:the(?:\s{1,3}\w{1,20}){0,3}\s{1,3}(?:path|route|order)\b'
+  r'[^.:\n]{0,160}?(?:\b(?:is|are|(?:would|should|must) be)\b[:\s]|:\s)'
+  r'|(?:[\w]{1,20}\s){0,2}(?:path|route):\s)(?:\s?as follows:)?',
   re.I,
 )
-# A new speaker, a new paragraph or a new sentence ends an answer.
+# 'Sure, I can help you with that.'
+_GREETING = re.compile(
+  r'\s{0,9}(?:sure|certainly|of course|okay|great|absolutely)\b'
+  r'[^.!\n]{0,80}[.!]\s+',
+  re.I,
+)
+_TAKEN_BACK = re.compile(
+  r'\b(?:wait|however|but|actually|instead|blocked|locked|mistake|wrong'
+  r'|(?:so|therefore|thus|hence)(?!,? the (?:\w+ ){0,2}path))\b',
+  re.I,
+)
+# A new speaker, paragraph, sentence or labelled line ends an answer.
 _NEXT = re.compile(
   r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
+  r'|\n\s{0,9}[a-z][\w ]{0,30}:\s'
   r'|(?<=[\w)])[.!?]\s(?=\s{0,9}[a-z])',
   re.I,
 )
 _BETWEEN = re.compile(
   r'[,;|\n]|[-=]{0,3}>{1,2}|\b(?:then|and|to)\b|[-\u2013\u2014](?=\s?\w)', re.I
 )
+_STEP = re.compile(r'\bto\b|>(?!>)')
 _PART = re.compile(r"[\w']+")
 # What a name may be wrapped in.
 _AROUND = _set(
@@ -95,21 +113,70 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
   def parse(words: str, marked: bool) -> NodeReply | None:
     """See read."""
     if marked:
-      part = _NEXT.split(_unnumbered(words.split('\n\n')[0]), maxsplit=1)[
-        0
-      ].strip()
-      reply = _behind_intro(part, names)
+      reply = _behind_intro(_beginning(words), names)
       return reply if reply.nodes else None
     sentences = [x for x in SENTENCE.split(words) if x.strip()] or ['']
-    words = sentences[-1].strip()
-    reply = _behind_intro(words, names)
+    last = _lines_of_nodes(words, names) or sentences[-1].strip()
+    reply = _behind_intro(last, names)
     # Of several sentences the last one, if it says that it is the path.
-    plain_list = set(_PART.findall(words.lower())) <= _AROUND | names.keys()
-    if len(sentences) > 1 and not plain_list and not _INTRO.match(words):
-      return None
-    return reply if reply.nodes and UNKNOWN not in reply.nodes else None
+    if len(sentences) == 1 or _is_plain(last, names) or _INTRO.match(last):
+      complete = UNKNOWN not in reply.nodes or _is_list(last, reply)
+      return reply if reply.nodes and complete else None
+    return _stated_first(words, names)
 
   return read(text[-_LONGEST:], parse)
+
+
+def _beginning(words: str) -> str:
+  """A passage without what follows an answer."""
+  paragraph = _unnumbered(words.split('\n\n')[0])
+  return _NEXT.split(paragraph, maxsplit=1)[0].strip()
+
+
+def _is_plain(words: str, names: Mapping[str, int]) -> bool:
+  """Nothing but names of nodes, and words around them?"""
+  return set(_PART.findall(words.lower())) <= _AROUND | names.keys()
+
+
+def _lines_of_nodes(words: str, names: Mapping[str, int]) -> str:
+  """Lines at the end of a text that each name a node; '' of one line."""
+  lines = _unnumbered(words[words.rfind('\n\n') + 1 :]).split('\n')
+  lines = [line for line in lines if line.strip()][-_MOST:]
+  nodes = [
+    line
+    for line in itertools.takewhile(lambda x: _is_plain(x, names), lines[::-1])
+    if len(_nodes(line, names).nodes) == 1
+  ][::-1]
+  return (
+    '\n'.join(nodes) if len(nodes) > 1 and nodes == lines[-len(nodes) :] else ''
+  )
+
+
+def _is_list(words: str, reply: NodeReply) -> bool:
+  """Nothing but three names or more, most of them and the first of nodes?"""
+  items, nodes = words.strip(' .,').split(','), reply.nodes
+  return (
+    len(items) == len(nodes) > 2
+    and nodes[0] != UNKNOWN
+    and 2 * nodes.count(UNKNOWN) < len(nodes)
+    and max(len(_PART.findall(item)) for item in items) <= _NAME
+  )
+
+
+def _stated_first(words: str, names: Mapping[str, int]) -> NodeReply | None:
+  """The path that a text begins with, if it says no other one later."""
+  words = _GREETING.sub('', words, count=1)
+  if not _INTRO.match(words) or _TAKEN_BACK.search(words):
+    return None
+  parts = [
+    _beginning(words[intro.end() :].lstrip())
+    for intro in itertools.islice(_INTRO.finditer(words), _STATED)
+  ]
+  replies = {part: _nodes(part, names) for part in parts}
+  first = replies[parts[0]]
+  complete = UNKNOWN not in first.nodes or _is_list(parts[0], first)
+  paths = {x.nodes for x in replies.values() if len(x.nodes) > 1}
+  return first if complete and paths == {first.nodes} else None
 
 
 def _unnumbered(words: str) -> str:
@@ -145,6 +212,10 @@ def _nodes(part: str, names: Mapping[str, int]) -> NodeReply:
     node = _node(words, names)
     if node is not None:
       nodes.append(node)
+  # 'A to B, B to C' is A, B, C.
+  steps = len(_STEP.findall(part))
+  if len(nodes) == 2 * steps > 2 and nodes[1:-1:2] == nodes[2::2]:
+    nodes = nodes[::2] + nodes[-1:]
   return NodeReply(tuple(nodes), hedged)
 
 
@@ -321,7 +392,11 @@ def labels(text: str, num: int, width: int, classes: int) -> Reading:
 
   def parse(words: str, marked: bool) -> Any:
     """See read."""
-    parsed = [literal for literal in literals(words, '[(')]
+    parsed = [
+      literal
+      for literal in literals(words, '[(')
+      if not literal.failure or words[literal.start] == '['
+    ]
     if parsed and parsed[-1].failure:
       return Unread(parsed[-1].failure)
     if parsed:
@@ -354,7 +429,7 @@ def _bare_labels(text: str) -> list[str]:
   if lines != text:
     parts = [line.rpartition(':')[2] for line in lines.split('\n')]
   else:
-    parts = re.split('[,;\n]', text.split('\n\n')[0])
+    parts = re.split('[,;\n]', BRACKETED.sub(' ', text.split('\n\n')[0]))
   return [part.strip(' .*') for part in parts if part.strip(' .*')]
 
 
