@@ -11,11 +11,13 @@ The minimal automaton over the tokens that the model accepts, under --accept, is
 learned by queries: words that the model reads. The world's boundaries, and
 --walks random walks of the world and of the model, look for words about which
 it is wrong, until a round finds none, --most_states or --queries are used up.
-With --tails=k, words are merged after which the same k tokens are accepted.
+With --tails=k, words are merged after which the same words of up to k tokens
+are accepted.
 
-Printed are the number of states beside the world's; of fresh walks how many
-differ from the automaton, and at most how many of all (a PAC bound); on which
-share of the world's sequences automaton and world agree; and
+Printed are the number of states beside the world's; how many fresh walks differ
+from the automaton, and which share of all walks do at most, with 95 %
+confidence (a PAC bound); on which share of the world's sequences automaton and
+world agree; and
 
   distance  2^-k, k the tokens before the first difference (0: none)
   merged    states of the world that are one state for the model
@@ -28,8 +30,8 @@ end, and imply states that count tokens: --longest_word below L leaves them out.
 
 With --out: OUT/extraction.json; OUT/extraction.svg, the world's automaton with
 missing edges dashed and extra ones red, which launch/report.py shows; and
-OUT/automaton.json, for --world="automaton(file='OUT/automaton.json')". Stopped
-and started again, it goes on.
+OUT/automaton.json, for --world="automaton(file='OUT/automaton.json')".
+Run again after a stop, the command resumes.
 """
 
 import common

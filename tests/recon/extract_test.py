@@ -230,9 +230,13 @@ def test_states_and_queries_are_budgeted():
   assert few.summary['stopped'] == 'the budget of 10 states is used up'
   assert not few.summary['equal']
   assert few.summary['world_walks']['differ']
-  short = wm.extract('oracle()', world, queries=100, walks=20)
+  short = wm.extract('oracle()', world, queries=100, walks=500)
   assert short.summary['queries'] <= 100
   assert 'queries' in short.summary['stopped']
+  # As many fresh walks as the budget reads: a part of them is no sample.
+  assert {short.summary[name]['n'] for name in extract.WALKS} == {25}
+  for extracted in (few, short):
+    assert not any('distance 0' in line for line in extracted.lines())
 
 
 def test_prefixes_are_merged_by_what_follows():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -132,7 +133,9 @@ def extract(
     rounds = learn(learner, teacher, _rounds(truth, walker, teacher))
     spent = teacher.queries >= teacher.budget
     teacher.budget = teacher.queries + reserve
-    checked = _checked(teacher, learner, walker)
+    # All of them are read: those that a budget lets through are no sample.
+    fresh = walker._replace(num=reserve // 2)
+    checked = _checked(teacher, learner, fresh)
   automaton = learner.automaton
   summary: dict[str, Any] = {
     'states': len(automaton.access),
@@ -282,13 +285,8 @@ def _checked(
   bounds: dict[str, Any] = {}
   for name, words in zip(WALKS, walks, strict=True):
     teacher.answers(words)
-    read = [word for word in words if teacher.known(word) is not None]
-    wrong = sum(learner.is_wrong(word) for word in read)
-    bounds[name] = {
-      'n': len(read),
-      'differ': wrong,
-      'at_most': _upper(wrong, len(read)),
-    }
+    wrong, num = sum(map(learner.is_wrong, words)), len(words)
+    bounds[name] = {'n': num, 'differ': wrong, 'at_most': _upper(wrong, num)}
   return bounds | {
     'agreement': _agreement(learner.automaton, walker.world, legal)
   }
@@ -417,10 +415,12 @@ def lines(summary: dict[str, Any]) -> list[str]:
 def _told(summary: dict[str, Any]) -> list[str]:
   """Lines on the differences."""
   text = []
-  if summary['first_difference'] is None:
-    text.append('distance 0: no word is legal that is not accepted, or reverse')
+  if summary['equal']:
+    text.append('distance 0: the accepted words are the legal ones')
+  elif summary['first_difference'] is None:
+    text.append('no difference between the explored states and the world')
   else:
-    size = len(summary['first_difference'].split())
+    size = round(-math.log2(summary['distance']))
     text.append(
       f'distance {summary["distance"]:.4g} = 2^-{size}: the same tokens follow '
       f'all words of fewer than {size} tokens, and others follow '

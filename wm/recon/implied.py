@@ -186,7 +186,7 @@ class Differences:
 
   @property
   def distance(self) -> float:
-    """2^-k, k the tokens before the first difference; 0 where there is none.
+    """2^-k, k the tokens before the first difference; 0 where none is met.
 
     The bisimulation distance of deterministic systems at a discount of 1/2.
     """

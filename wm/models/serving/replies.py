@@ -369,9 +369,8 @@ _REPLACED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     # The speaker of a transcript; 'this is how I found the answer:'.
     (r'\A\s*assistant:', ''),
     (
-      r'\b(f[io]u?nd|g[eo]t|reach(?:ed)?|explain|check|verify)'
-      r' ((?:the|my|this)(?: final)? answer) ?:',
-      r'\1 \2;',
+      r'\b((?:how (?:i|we)|to) \w+ (?:the|my|this) (?:final )?answer) ?:',
+      r'\1;',
     ),
   )
 )
@@ -400,7 +399,7 @@ _ASIDE_KEYS = re.compile(
 )
 _RETRACTS = re.compile(
   r'\b(?:wait\b(?=,? |[.!\u2014\u2013-])|hold on|hmm|scratch that|correction'
-  r'|oops|edit:|update:|my mistake|on reflection|i overlooked'
+  r'|oops|edit:|my mistake|on reflection|i overlooked'
   r'|on second thoughts?|let me (?:correct|revise|redo|fix|reconsider)'
   r'|i (?:made a mistake|made an error|was wrong|misread|take (?:that|it) back)'
   r"|that(?:'s| is| was) (?:not right|not correct|wrong|incorrect))",
