@@ -236,7 +236,8 @@ def test_states_and_queries_are_budgeted():
   # As many fresh walks as the budget reads: a part of them is no sample.
   assert {short.summary[name]['n'] for name in extract.WALKS} == {25}
   for extracted in (few, short):
-    assert not any('distance 0' in line for line in extracted.lines())
+    assert not any('distance 0:' in line for line in extracted.lines())
+  assert 'distance at least' in '\n'.join(short.lines())
 
 
 def test_prefixes_are_merged_by_what_follows():

@@ -421,9 +421,12 @@ def _told(summary: dict[str, Any]) -> list[str]:
     text.append('no difference between the explored states and the world')
   else:
     size = round(-math.log2(summary['distance']))
+    least, part = (
+      ('at least ', 'explored ') if summary['unexplored'] else ('', '')
+    )
     text.append(
-      f'distance {summary["distance"]:.4g} = 2^-{size}: the same tokens follow '
-      f'all words of fewer than {size} tokens, and others follow '
+      f'distance {least}{summary["distance"]:.4g} = 2^-{size}: the same tokens '
+      f'follow all {part}words of fewer than {size} tokens, and others follow '
       f'{summary["first_difference"]!r}'
     )
   text.append(
