@@ -58,9 +58,9 @@ def _read(row):
   if task == 'minigame':
     return minigames.judge_minigame(text, 'north', ACTIONS).action or None
   if task == 'count':
-    return replies.number(text, 'cluster').value
+    return structures.number(text, 'cluster').value
   if task == 'seat':
-    return replies.seat(text, 3).value
+    return structures.seat(text, 3).value
   if task == 'forces':
     force = forces.read(text, 5)
     return None if force.failure else force.force.tolist()

@@ -48,7 +48,7 @@ def test_yes_or_no_is_read_or_a_failure_named(text):
 
 def test_reasoning_is_counted_and_not_read():
   text = '<think>Answer: 1</think>Answer: 2<reasoning>Answer: 345'
-  assert replies.number(text, 'room') == (2, '', 20)
+  assert structures.number(text, 'room') == (2, '', 20)
   assert replies.visible('ab</think>c') == ('c', '', 2)
   assert replies.visible('a < b') == ('a < b', '', 0)
 
@@ -61,7 +61,7 @@ def test_the_last_answer_counts():
     ('Answer:', None, 'nothing'),
     ('I cannot help with it', None, 'refused'),
   ):
-    assert replies.number(text, 'room')[:2] == (value, failure)
+    assert structures.number(text, 'room')[:2] == (value, failure)
 
 
 def first(text, opening='[{'):
@@ -144,8 +144,8 @@ READERS = (
   replies.yes_no,
   lambda text: replies.choice(text, NAMES),
   lambda text: replies.listed(text, NAMES),
-  lambda text: replies.number(text, 'cluster'),
-  lambda text: replies.seat(text, 3),
+  lambda text: structures.number(text, 'cluster'),
+  lambda text: structures.seat(text, 3),
   lambda text: structures.path(text, {'1': 1, 'rose': 2}),
   lambda text: structures.pairs(text, {'1': 1, 'rose': 2}),
   lambda text: structures.labels(text, 2, 1, 2),

@@ -1,7 +1,7 @@
 """Reads a sum."""
 
-from wm.models.serving import replies
+from wm.models.serving import structures
 
 
 def read(text):
-  return replies.number(text, 'sum').value
+  return structures.number(text, 'sum').value

@@ -600,11 +600,8 @@ def _yes_no(text: str, marked: bool) -> Any:
       first = _concluded(sentences[0])
     return first
   last = _concluded(sentences[-1]) if sentences else None
-  if (
-    first
-    and last is not False
-    and _REFUTES.search(' '.join(sentences[-2:])[-400:])
-  ):
+  ending = ' '.join(sentences[-2:])[-400:]
+  if first and last is not False and _REFUTES.search(ending):
     return SEVERAL
   if first is None or last is None or first == last:
     return last if first is None else first
@@ -647,14 +644,14 @@ _ASIDE = re.compile(
   r'\s(?:because|since|as|which|where|so that|to get)\b|[,;:.!]\s'
   r'|\s[-\u2013\u2014]\s|\s*->'
 )
-_DENIES = re.compile(
+DENIES = re.compile(
   r'\b(?:not|cannot|never|neither|nor|none|except|avoid|rather than|instead of'
   r"|(?:any|every)thing but|invalid|illegal|impossible|forbidden)\b|n't\b",
   re.IGNORECASE,
 )
 _DOUBTS = re.compile(r'\b(?:possibly|perhaps|maybe|probably)\b', re.IGNORECASE)
 _LINE_LENGTH = 2000  # Characters of a line with a choice, at most.
-_STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
+STRIPPED = ' \t\n.,;:!?*_"\'`[]{}'
 
 
 class Spellings:
@@ -723,7 +720,7 @@ class Spellings:
     names = {self._ids[match] for match in matches}
     if len(names) > 1:
       return SEVERAL
-    return names.pop() if names and not _DENIES.search(text) else None
+    return names.pop() if names and not DENIES.search(text) else None
 
 
 def unabridged(action: str) -> str:
@@ -733,7 +730,7 @@ def unabridged(action: str) -> str:
 
 
 def _key(name: str) -> str:
-  name = name.casefold().strip(_STRIPPED).replace('-', '')
+  name = name.casefold().strip(STRIPPED).replace('-', '')
   return _ARTICLE.sub('', ' '.join(name.split()))
 
 
@@ -806,7 +803,7 @@ def _items(words: str, names: Spellings) -> set[int] | None:
     if len(parts) == 1 and '\n' not in words.strip():
       parts = re.split(r',|\band\b', line)
     head, colon, rest = parts[0].rpartition(':')
-    if colon and _DENIES.search(head):
+    if colon and DENIES.search(head):
       return None
     if colon and names.item(parts[0]) is None:
       parts[0] = rest  # 'The next elements are: north'
@@ -815,132 +812,8 @@ def _items(words: str, names: Spellings) -> set[int] | None:
     if len(parts) == 1 and places == [None] and prose == [True]:
       continue
     for part in parts:
-      vague = _DENIES.search(part) or _DOUBTS.search(part)
+      vague = DENIES.search(part) or _DOUBTS.search(part)
       if vague and names.item(part) is None:
         return None
     tokens |= {core.PAD if place is None else place for place in places}
   return tokens
-
-
-_NUMBERS: tuple[str, ...] = (
-  'zero',
-  'one',
-  'two',
-  'three',
-  'four',
-  'five',
-  'six',
-  'seven',
-)
-_NUMBERS += ('eight', 'nine', 'ten', 'eleven', 'twelve')
-# Not a part of 1,200 or 2.5.
-_COUNT = (
-  rf'\b(?<!\d[.,])(?:\d{{1,6}}|{"|".join(_NUMBERS)})\b'
-  r'(?!,\d|\.\d{0,9}[1-9])'
-)
-_COUNTED = f'({_COUNT})'
-_DENIED = re.compile(rf'\b(?:not|rather than|instead of) {_COUNT}', re.I)
-_RANGE = (
-  r'(?:\b(?:at (?:least|most)|(?:more|less|fewer) than|up to|either)'
-  rf' {_COUNT}|\bbetween {_COUNT} and {_COUNT}'
-  rf'|{_COUNT} ?(?:or|to|[-\u2013]) ?{_COUNT})'
-)
-
-
-def _integer(word: str) -> int:
-  return int(word) if word.isdigit() else _NUMBERS.index(word.lower())
-
-
-def number(text: str, noun: str) -> Reading:
-  """Reads a whole number of things, such as clusters.
-
-  noun: of the things; a number before it goes before all others.
-
-  Returns:
-    value: int.
-  """
-  # No other number stands between both.
-  things = rf'(?:(?!{_COUNT})[\w\s-]){{0,40}}?\b{noun}'
-  counted = re.compile(_COUNTED + things, re.IGNORECASE)
-  equals = re.compile(rf'{noun}s?\s*(?:is|are|[:=])\s*{_COUNTED}', re.I)
-  stated = re.compile(rf'\bthere (?:are|is) {_COUNTED}{things}', re.I)
-  ranged = re.compile(_RANGE + things, re.IGNORECASE)
-  single = re.compile(_COUNTED, re.IGNORECASE)
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    last = words
-    if not marked:
-      sentences = [x for x in SENTENCE.split(words) if re.search(r'\w', x)]
-      last = sentences[-1] if sentences else ''
-    last = _DENIED.sub(' ', last)
-    bare = BRACKETED.sub(' ', last)
-    if ranged.search(bare):
-      return SEVERAL
-    numbers = counted.findall(bare) or equals.findall(bare)
-    if not numbers and len({*stated.findall(words)}) == 1:
-      numbers = stated.findall(words)
-    if not numbers and (marked or len(last) < 40):
-      if re.search(_RANGE, bare, re.IGNORECASE):
-        return SEVERAL
-      numbers = single.findall(last)
-    return _integer(numbers[0 if marked else -1]) if numbers else None
-
-  return read(text, parse)
-
-
-_ORDER = ('first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh')
-_RANK = rf'(?:(\d)(?:st|nd|rd|th)|({"|".join(_ORDER)})) (?:seat|place)\b'
-# Not a distance, nor 'no one' or 'the one on the left'.
-_NEAR = r'(?!\s+(?:seats?\s+)?(?:away|apart))'
-_ANY = rf'(?<!no )(?<!the ){_COUNTED}{_NEAR}'
-# A line on each seat, such as `Seat 1: Ann`.
-_SEATING = re.compile(
-  rf'^[^\w\n]*(?:seat|place|position) {_COUNTED}\s*[:=-]+\s*[^\W\d]',
-  re.I | re.M,
-)
-_SEAT = (
-  r'\b(?:seat(?:ed)?|place|position)'
-  r'(?: (?:in|at|on|is|number|the|seat|position|place)){0,4}[ :#=(]{0,4}'
-)
-
-
-def seat(text: str, seats: int) -> Reading:
-  """Reads the number of a seat, from 1 to `seats`.
-
-  Of an answer that names seats only these count, else any number; without a
-  mark, those of the last line that names any. A line with a denial has none.
-
-  Returns:
-    value: int.
-  """
-  named = re.compile(rf'{_SEAT}{_COUNTED}{_NEAR}', re.IGNORECASE)
-  ranked = re.compile(_RANK, re.IGNORECASE)
-  single = re.compile(_ANY, re.IGNORECASE)
-
-  def numbers(line: str) -> list[int]:
-    ranks = [
-      int(digit) if digit else _ORDER.index(word.lower()) + 1
-      for digit, word in ranked.findall(line)
-    ]
-    return [*map(_integer, named.findall(line)), *ranks]
-
-  def parse(words: str, marked: bool) -> Any:
-    """See read."""
-    if len({*_SEATING.findall(words)}) > 1:
-      return SEVERAL
-    lines = words.split('\n')
-    if marked:
-      line = lines[0]
-    else:
-      line = next((x for x in lines[::-1] if numbers(x)), '')
-      line = line or (words if len(words) < 12 else '')
-    values = {*numbers(line)} or {*map(_integer, single.findall(line))}
-    if not values and line.casefold().strip(_STRIPPED) in _ORDER:
-      values = {_ORDER.index(line.casefold().strip(_STRIPPED)) + 1}
-    if len(values) > 1:
-      return SEVERAL
-    inside = values and 1 <= min(values) <= seats and not _DENIES.search(line)
-    return values.pop() if inside else None
-
-  return read(text, parse)

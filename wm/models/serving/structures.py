@@ -1,7 +1,8 @@
-"""Replies of language models that name several things: see `replies`.
+"""Replies of language models with numbers or several things: see `replies`.
 
-Paths and pairs of nodes, lists of objects, numbers by step, labels. The text is
-data: it is searched by expressions of bounded reach, and never executed.
+Counts, seats, paths and pairs of nodes, lists of objects, numbers by step,
+labels. The text is data: it is searched by expressions of bounded reach, and
+never executed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from wm.core.queries import Answer, Query
 from wm.models.serving.replies import (
   BRACKETED,
   DECLINES,
+  DENIES,
   SENTENCE,
+  SEVERAL,
+  STRIPPED,
   Reading,
   Spellings,
   Unread,
@@ -27,6 +31,125 @@ from wm.models.serving.replies import (
   visible,
   yes_no,
 )
+
+# Counts and seats.
+
+_NUMBERS = (
+  *('zero', 'one', 'two', 'three', 'four', 'five', 'six'),
+  *('seven', 'eight', 'nine', 'ten', 'eleven', 'twelve'),
+)
+# Not a part of 1,200 or 2.5.
+_COUNT = (
+  rf'\b(?<!\d[.,])(?:\d{{1,6}}|{"|".join(_NUMBERS)})\b'
+  r'(?!,\d|\.\d{0,9}[1-9])'
+)
+_COUNTED = f'({_COUNT})'
+_DENIED = re.compile(rf'\b(?:not|rather than|instead of) {_COUNT}', re.I)
+_RANGE = (
+  r'(?:\b(?:at (?:least|most)|(?:more|less|fewer) than|up to|either)'
+  rf' {_COUNT}|\bbetween {_COUNT} and {_COUNT}'
+  rf'|{_COUNT} ?(?:or|to|[-\u2013]) ?{_COUNT})'
+)
+
+
+def _integer(word: str) -> int:
+  return int(word) if word.isdigit() else _NUMBERS.index(word.lower())
+
+
+def number(text: str, noun: str) -> Reading:
+  """Reads a whole number of things, such as clusters.
+
+  noun: of the things; a number before it goes before all others.
+
+  Returns:
+    value: int.
+  """
+  # No other number stands between both.
+  things = rf'(?:(?!{_COUNT})[\w\s-]){{0,40}}?\b{noun}'
+  counted = re.compile(_COUNTED + things, re.IGNORECASE)
+  equals = re.compile(rf'{noun}s?\s*(?:is|are|[:=])\s*{_COUNTED}', re.I)
+  stated = re.compile(rf'\bthere (?:are|is) {_COUNTED}{things}', re.I)
+  ranged = re.compile(_RANGE + things, re.IGNORECASE)
+  single = re.compile(_COUNTED, re.IGNORECASE)
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    last = words
+    if not marked:
+      sentences = [x for x in SENTENCE.split(words) if re.search(r'\w', x)]
+      last = sentences[-1] if sentences else ''
+    last = _DENIED.sub(' ', last)
+    bare = BRACKETED.sub(' ', last)
+    if ranged.search(bare):
+      return SEVERAL
+    numbers = counted.findall(bare) or equals.findall(bare)
+    if not numbers and len({*stated.findall(words)}) == 1:
+      numbers = stated.findall(words)
+    if not numbers and (marked or len(last) < 40):
+      if re.search(_RANGE, bare, re.IGNORECASE):
+        return SEVERAL
+      numbers = single.findall(last)
+    return _integer(numbers[0 if marked else -1]) if numbers else None
+
+  return read(text, parse)
+
+
+_ORDER = ('first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh')
+_RANK = rf'(?:(\d)(?:st|nd|rd|th)|({"|".join(_ORDER)})) (?:seat|place)\b'
+# Not a distance, nor 'no one' or 'the one on the left'.
+_NEAR = r'(?!\s+(?:seats?\s+)?(?:away|apart))'
+_ANY = rf'(?<!no )(?<!the ){_COUNTED}{_NEAR}'
+# A line on each seat, such as `Seat 1: Ann`.
+_SEATING = re.compile(
+  rf'^[^\w\n]*(?:seat|place|position) {_COUNTED}\s*[:=-]+\s*[^\W\d]',
+  re.I | re.M,
+)
+_SEAT = (
+  r'\b(?:seat(?:ed)?|place|position)'
+  r'(?: (?:in|at|on|is|number|the|seat|position|place)){0,4}[ :#=(]{0,4}'
+)
+
+
+def seat(text: str, seats: int) -> Reading:
+  """Reads the number of a seat, from 1 to `seats`.
+
+  Of an answer that names seats only these count, else any number; without a
+  mark, those of the last line that names any. A line with a denial has none.
+
+  Returns:
+    value: int.
+  """
+  named = re.compile(rf'{_SEAT}{_COUNTED}{_NEAR}', re.IGNORECASE)
+  ranked = re.compile(_RANK, re.IGNORECASE)
+  single = re.compile(_ANY, re.IGNORECASE)
+
+  def numbers(line: str) -> list[int]:
+    ranks = [
+      int(digit) if digit else _ORDER.index(word.lower()) + 1
+      for digit, word in ranked.findall(line)
+    ]
+    return [*map(_integer, named.findall(line)), *ranks]
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    if len({*_SEATING.findall(words)}) > 1:
+      return SEVERAL
+    lines = words.split('\n')
+    if marked:
+      line = lines[0]
+    else:
+      line = next((x for x in lines[::-1] if numbers(x)), '')
+      line = line or (words if len(words) < 12 else '')
+    values = {*numbers(line)} or {*map(_integer, single.findall(line))}
+    if not values and line.casefold().strip(STRIPPED) in _ORDER:
+      values = {_ORDER.index(line.casefold().strip(STRIPPED)) + 1}
+    if len(values) > 1:
+      return SEVERAL
+    inside = values and 1 <= min(values) <= seats and not DENIES.search(line)
+    return values.pop() if inside else None
+
+  return read(text, parse)
+
 
 # Paths: nodes between commas, arrows, 'and', 'to' or new lines.
 
@@ -142,14 +265,12 @@ def _lines_of_nodes(words: str, names: Mapping[str, int]) -> str:
   """Lines at the end of a text that each name a node; '' of one line."""
   lines = _unnumbered(words[words.rfind('\n\n') + 1 :]).split('\n')
   lines = [line for line in lines if line.strip()][-_MOST:]
-  nodes = [
-    line
-    for line in itertools.takewhile(lambda x: _is_plain(x, names), lines[::-1])
-    if len(_nodes(line, names).nodes) == 1
-  ][::-1]
-  return (
-    '\n'.join(nodes) if len(nodes) > 1 and nodes == lines[-len(nodes) :] else ''
-  )
+
+  def is_node(line: str) -> bool:
+    return _is_plain(line, names) and len(_nodes(line, names).nodes) == 1
+
+  nodes = [*itertools.takewhile(is_node, lines[::-1])][::-1]
+  return '\n'.join(nodes) if len(nodes) > 1 else ''
 
 
 def _is_list(words: str, reply: NodeReply) -> bool:

@@ -49,7 +49,7 @@ def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
 
 def read_count(text: str) -> NodeReply:
   """The number of clusters that a reply gives, as its only node."""
-  count = replies.number(text[-LONGEST:], 'cluster').value
+  count = structures.number(text[-LONGEST:], 'cluster').value
   return NodeReply(() if count is None else (count,))
 
 

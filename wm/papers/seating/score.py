@@ -13,7 +13,7 @@ import numpy as np
 from wm import core
 from wm.core.predictor import Tokens
 from wm.evaluation import context, statistics
-from wm.models.serving import replies
+from wm.models.serving import replies, structures
 from wm.models.serving.replies import Reading
 from wm.papers.seating.questions import PARTS, Protocol, SeatingQuestion
 from wm.worlds.seating import text
@@ -47,7 +47,7 @@ def seat(reply: str, people: int, strict: bool = False) -> Reading:
     value: int, from 1 to `people`, and any if `strict`.
   """
   if not strict:
-    return replies.seat(reply, people)
+    return structures.seat(reply, people)
   words = KEYWORD.findall(reply)
   number = words[-1] if words else ''
   plain = number.isdecimal() and len(number) < 4
