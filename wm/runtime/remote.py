@@ -372,8 +372,12 @@ class Remote:
         self._remove(name)
     self._index.drop(self._url(name) for name in rows.keys() - same)
     left = {name for name in tags.keys() - same if self._skips(name)}
-    sized = ((n, tags[n], int(tags[n].rpartition(' ')[2])) for n in left)
-    self._index.put({self._url(n): _File(*file) for n, *file in sized})
+    self._index.put(
+      {
+        self._url(n): _File(tags[n], int(tags[n].rpartition(' ')[2]))
+        for n in left
+      }
+    )
     return sorted(tags.keys() - same - left)
 
   def _remove(self, name: str) -> None:
