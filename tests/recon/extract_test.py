@@ -298,6 +298,7 @@ def test_bad_input_is_one_line(tmp_path, root):
     ({'depth': 99}, 'depth=99: expected 2 to 32'),
     ({'queries': 5}, 'queries=5: expected at least 100'),
     ({'most': 0}, 'most=0: expected at least 1'),
+    ({'walks': 10**14}, 'expected at least 1, at most 100000'),
   ):
     with pytest.raises(core.InputError, match=words):
       wm.extract('oracle()', world, tmp_path / 'out', **keywords)

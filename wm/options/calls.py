@@ -269,9 +269,9 @@ class Extraction:
   )
   walks: int = option(
     500,
-    'Random walks of the world, and as many of the model, that test each '
-    'hypothesis, and fresh ones that bound how often the last one is wrong.',
+    'Random walks of the world, and of the model, that test a hypothesis.',
     least=1,
+    most=100_000,
   )
   tails: int = option(
     0,
