@@ -68,7 +68,8 @@ def _read(row):
     names = _lowered('unordSpatial')
     pairs = structures.pairs(text, names).value
     return pairs and {frozenset(pair) for pair in pairs}
-  nodes = structures.path(text, _lowered(row['domain'])).value
+  reader = structures.step if task == 'choice' else structures.path
+  nodes = reader(text, _lowered(row['domain'])).value
   if nodes is None:
     return None
   known = [n for n in nodes.nodes if n != structures.UNKNOWN]

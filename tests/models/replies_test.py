@@ -147,6 +147,7 @@ READERS = (
   lambda text: structures.number(text, 'cluster'),
   lambda text: structures.seat(text, 3),
   lambda text: structures.path(text, {'1': 1, 'rose': 2}),
+  lambda text: structures.step(text, {'1': 1, 'rose': 2}),
   lambda text: structures.pairs(text, {'1': 1, 'rose': 2}),
   lambda text: structures.labels(text, 2, 1, 2),
   lambda text: structures.numbers(text, 2),
@@ -198,3 +199,31 @@ def test_time_grows_with_the_length_alone():
   small = min(seconds(500) for _ in range(3))
   # Quadratic time would be 256 times as much.
   assert seconds(8_000) < 100 * max(small, 1e-3)
+
+
+@pytest.mark.parametrize(
+  ('text', 'node'),
+  [
+    ('To maximize rewards, you should choose room 6, as it has the most.', 6),
+    ('If you want to win, you should choose room 6 as it has the most.', 6),
+    ('Room 2. Room 2 has a door to room 6.', 2),
+    ('The rose field, as it has a door to room 6, which has the most.', 1),
+    (
+      'The field with most flowers is the **rose field**. Room 6 is far.',
+      1,
+    ),
+    ('You should choose room 6. Or you could choose room 2 as well.', None),
+    ('You should not choose room 6, as it is blocked at last.', None),
+    ('You should choose room 6 or room 2, as both have the most.', None),
+    ('Room 2 or room 6 has the most money and a door leads there.', None),
+  ],
+)
+def test_a_step_is_read_of_a_sentence_that_chooses_a_single_node(text, node):
+  reading = structures.step(text, {'rose': 1, '2': 2, '6': 6})
+  assert (reading.value and reading.value.nodes[0]) == node
+
+
+def test_only_an_offer_of_help_is_left_out_at_the_end():
+  sentence = 'If you want to win, choose north.'
+  assert replies.plain(sentence) == sentence
+  assert replies.plain('North. If you want more help, ask.') == 'North.'

@@ -124,19 +124,23 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
   """Prose without an answer is unread here: the first parser read all of it."""
   assert len(verdicts) == 9_906
   read = [(a, v) for a, v in verdicts if v.outcome != 'no_answer']
-  assert len(read) >= 8_778
-  same = [asked.rescore == (v.outcome == 'correct') for asked, v in read]
-  # 49 of these state the right path first, or in lines of their own.
-  assert len(same) - sum(same) <= 106
-  assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_291
-  # All but 105 answers of the strong models are read.
-  strong = [v for asked, v in verdicts if asked.model in STRONG]
+  assert len(read) >= 8_849
+  same = [asked.rescore == (v.outcome == 'correct') for asked, v in verdicts]
+  assert sum(same) >= 9_778
+  # 49 of these state the right path first, or in lines of their own; 8 choose
+  # the right node in a sentence that named another place first.
+  assert sum(not a.rescore and v.outcome == 'correct' for a, v in read) <= 108
+  assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_354
+  # All but 101 answers of the strong models are read.
+  strong = [(a, v) for a, v in verdicts if a.model in STRONG]
   assert len(strong) == 6_170
-  assert sum(v.outcome == 'no_answer' for v in strong) <= 105
-  # What the first parser found right is right or unread, but for six texts: of
-  # alternatives, of words that are no answer, and of quotes of the prompt.
-  lost = [v for asked, v in read if asked.rescore and v.outcome != 'correct']
-  assert len(lost) <= 6
+  assert sum(v.outcome == 'no_answer' for _, v in strong) <= 101
+  # What the first parser found right is right, but for 14 unread texts and six
+  # others: of alternatives, of words that are no answer, of the prompt quoted.
+  lost = [(a, v) for a, v in verdicts if a.rescore and v.outcome != 'correct']
+  assert len(lost) <= 20
+  assert sum(asked.model in STRONG for asked, _ in lost) <= 3
+  assert sum(v.outcome != 'no_answer' for _, v in lost) <= 6
 
 
 def test_the_authors_wrong_keys_are_listed(conversations):

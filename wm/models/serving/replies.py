@@ -418,7 +418,8 @@ SENTENCE = re.compile(r'(?<=[\w)"\'\]])[.!?]["\')]?(?=\s+\S)|\n')
 _OFFER = re.compile(
   r'(?:^|(?<=[.!?]) )(?:i )?(?:is there anything|would you like|hope this'
   r'|do(?:es)? (?:you|this|that)\b|(?:please )?(?:let me know|feel free)'
-  r'|if you (?:have|need|want|would))\b.*[.!?]$',
+  r'|if you (?:have|need|want|would like) (?:any|more|further|other|me|help'
+  r'|to (?:know|see|discuss)))\b.*[.!?]$',
   re.IGNORECASE,
 )
 

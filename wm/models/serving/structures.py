@@ -241,11 +241,58 @@ def path(text: str, names: Mapping[str, int]) -> Reading:
     sentences = [x for x in SENTENCE.split(words) if x.strip()] or ['']
     last = _lines_of_nodes(words, names) or sentences[-1].strip()
     reply = _behind_intro(last, names)
+    if len(reply.nodes) == 1 and DENIES.search(last):
+      return None
     # Of several sentences the last one, if it says that it is the path.
     if len(sentences) == 1 or _is_plain(last, names) or _INTRO.match(last):
       complete = UNKNOWN not in reply.nodes or _is_list(last, reply)
       return reply if reply.nodes and complete else None
     return _stated_first(words, names)
+
+  return read(text[-_LONGEST:], parse)
+
+
+# 'You should choose room 6, as ...', 'The field that leads there is the rose'.
+_CHOOSES = re.compile(
+  r'\b(?:(?:should|must|would|will|could|to|best|better|i) '
+  r'(?:choose|pick|take|select|enter|start with|go (?:to|with|through))'
+  r'|selects?|chooses?|(?:room|field|door)[^.\n]{0,160}? is)'
+  r' (?:the )?(?:room |field )?(\w{1,20})\b(?! or\b)',
+  re.I,
+)
+# 'Room 2 from the lobby will lead to ...'
+_BEGINS = re.compile(
+  r'\W{0,4}(?:the )?(?:room |field )?(?!room|field)(\w{1,20})'
+  r'(?: field| room)?(?:[.,] |[.,]?$| (?:from|will|leads|has|since|as)\b)',
+  re.I,
+)
+
+
+def step(text: str, names: Mapping[str, int]) -> Reading:
+  """Reads the node that a reply chooses, or the path that begins with it.
+
+  A reply without a path may choose in a sentence; one that chooses several
+  nodes is unread.
+
+  names: name in small letters -> node.
+
+  Returns:
+    value: NodeReply.
+  """
+  reading = path(text, names)
+  if reading.value or reading.failure != 'nothing':
+    return reading
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    if marked:
+      return None
+    sentences = [x for x in SENTENCE.split(words) if not DENIES.search(x)]
+    chosen = [x for part in sentences for x in _CHOOSES.findall(part)]
+    first = _BEGINS.match(words)
+    chosen += [first[1]] if first else []
+    nodes = {names[x.lower()] for x in chosen if x.lower() in names}
+    return NodeReply((*nodes,)) if len(nodes) == 1 else None
 
   return read(text[-_LONGEST:], parse)
 

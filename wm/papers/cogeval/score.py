@@ -53,6 +53,21 @@ def read_count(text: str) -> NodeReply:
   return NodeReply(() if count is None else (count,))
 
 
+def read_reply(
+  problem: AnsweredQuestion, text: str, node_names: Mapping[int, str]
+) -> NodeReply:
+  """The answer of a reply to a problem, by the problem's kind.
+
+  Arguments are those of read_path.
+  """
+  if problem.kind == 'count':
+    return read_count(text)
+  if problem.kind == 'choice':
+    reading = structures.step(text, _table(tuple(node_names.items())))
+    return reading.value or NodeReply(())
+  return read_path(text, node_names)
+
+
 @functools.lru_cache(maxsize=256)
 def _table(node_names: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
   """Name, in small letters, -> node."""
@@ -173,9 +188,7 @@ def of_text(
   node_names: node -> name, as the question has them.
   """
   problem = questions.problem(question)
-  if problem.kind == 'count':
-    return judge(problem, read_count(text))
-  return judge(problem, read_path(text, node_names))
+  return judge(problem, read_reply(problem, text, node_names))
 
 
 def whole(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> tuple[int, ...]:
@@ -264,9 +277,7 @@ def scored(
   problem: AnsweredQuestion, text: str, node_names: Mapping[int, str]
 ) -> ReplyScores:
   """Scores of a reply to a problem; node_names: node -> name."""
-  count = problem.kind == 'count'
-  reply = read_count(text) if count else read_path(text, node_names)
-  verdict = judge(problem, reply)
+  verdict = judge(problem, read_reply(problem, text, node_names))
   correct = float(verdict.outcome == 'correct')
   strict = correct and float(as_asked(problem, text, node_names))
   right = [f'{WORD} {key}' for key in keys(problem, node_names)]
