@@ -94,6 +94,7 @@ def test_bad_findings_are_one_line(change, message):
   ('change', 'message'),
   [
     ({'relation': 'over'}, "no relation 'over'; available: above"),
+    ({'variance': 'none'}, "no variance 'none'; available: trials, seeds"),
     ({'than': []}, 'expected rows, a number or a quantity'),
     ({'rows': []}, 'expected two rows or more'),
     ({'rows': [1]}, 'rows: 1 is no name of a row'),

@@ -10,7 +10,12 @@ from wm.reporting.verdicts import ABSENT, SHOWN
 
 
 def _rates(
-  effect: float, seeds: int, spread: tuple, within: float, margin: float = 0.0
+  effect: float,
+  seeds: int,
+  spread: tuple,
+  within: float,
+  margin: float = 0.0,
+  floored: bool = True,
 ) -> tuple[float, float]:
   """Shares of studies that show 'above', and that show it absent.
 
@@ -24,7 +29,9 @@ def _rates(
   for _ in range(runs):
     sides = [
       comparisons.mean(
-        rng.normal(mean, error, seeds), [within**2] * (seeds if within else 0)
+        rng.normal(mean, error, seeds),
+        [within**2] * (seeds if within else 0),
+        floored=floored,
       )
       for mean, error in zip(means, errors, strict=True)
     ]
@@ -43,10 +50,13 @@ def _rates(
   ('spread', 'within'),
   [((1, 1), 0), ((1, 0.1), 0), ((1, 1), 1), ((1, 0.1), 0.5), ((0, 0), 1)],
 )
-def test_a_difference_at_the_margin_is_seldom_decided(seeds, spread, within):
+@pytest.mark.parametrize('floored', [True, False])
+def test_a_difference_at_the_margin_is_seldom_decided(
+  seeds, spread, within, floored
+):
   """Of 2,000 studies; both errors together at .05, within 3 errors."""
   for margin in (0.0, 2.0):
-    rates = _rates(margin, seeds, spread, within, margin)
+    rates = _rates(margin, seeds, spread, within, margin, floored)
     assert sum(rates) < 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
     assert max(rates) > 0.001  # The test can fail.
 
@@ -58,6 +68,27 @@ def test_power_is_what_the_documentation_says(seeds, effect):
   assert absent == 0
   # As likely that it is absent, where it is as far below.
   assert abs(_rates(-effect, seeds, (1, 1), 0)[1] - 0.8) < 0.04
+
+
+def test_intervals_of_trials_that_are_too_wide_cost_power():
+  """Trials' errors of .2, which their intervals take for 1."""
+  rng = np.random.default_rng(8)
+  shown = np.zeros(2)
+  for _ in range(500):
+    values = rng.normal(1.6, 1, 5)
+    for n, floored in enumerate((True, False)):
+      mean = comparisons.mean(values, [4.0] * 5, floored=floored)
+      difference = comparisons.of_means(mean, comparisons.number(0.0))
+      p_value = comparisons.beyond(difference, 0.0, 1)
+      shown[n] += p_value <= verdicts.ALPHA
+  assert shown[0] / 500 < 0.2
+  assert shown[1] / 500 > 0.7
+
+
+def test_seeds_that_agree_exactly_have_the_variance_of_their_trials():
+  alike = comparisons.mean([0.5] * 3, [0.01] * 3, floored=False)
+  assert alike == comparisons.mean([0.5] * 3, [0.01] * 3)
+  assert alike.variance == pytest.approx(0.01 / 3)
 
 
 def test_whole_verdicts_have_the_size_and_power_that_are_stated():

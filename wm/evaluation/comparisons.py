@@ -122,6 +122,8 @@ def mean(
   values: Sequence[float],
   within: Sequence[float] = (),
   trial_degrees: float | None = None,
+  *,
+  floored: bool = True,
 ) -> Mean:
   """The mean over seeds.
 
@@ -133,6 +135,8 @@ def mean(
     trial_degrees: of freedom of `within`, for a quantity that does not depend
       on a training seed: one seed then has the variance of its trials. None
       leaves one seed without a variance.
+    floored: whether `within` bounds the variance between seeds from below. If
+      not, it stands in where seeds agree exactly.
   """
   side = np.asarray(values, np.float64)
   num = len(side)
@@ -141,7 +145,9 @@ def mean(
   if num > 1:
     # The variance between seeds contains that of their trials: a smaller
     # estimate is luck.
-    between = max(float(side.var(ddof=1)), floor)
+    between = float(side.var(ddof=1))
+    if floored or between <= (_ROUNDING * size) ** 2:
+      between = max(between, floor)
     return Mean(float(side.mean()), between / num, num - 1, num, size)
   if trial_degrees is None or not len(within):
     return Mean(float(side[0]), None, 0.0, 1, size)

@@ -24,6 +24,8 @@ A findings.json is {"findings": [...]}. A finding has
                     compared seed by seed
       times         factor of `than`, or of the next row; default 1
       margin        smallest difference that counts, 0 or more; default 0
+      variance      of a mean over seeds: 'trials', no less than that of each
+                    seed's trials, is the default; 'seeds', that between seeds
       exclusions    seeds to leave out, a list of {"metric": ..., "quantity":
                     ..., "where": ..., "below" or "above": number}; optional
       published     row -> the paper's value; optional
@@ -73,6 +75,7 @@ from wm.core import registry
 from wm.runtime import files
 
 RELATIONS = 'above', 'below', 'ordered'
+VARIANCES = 'trials', 'seeds'
 MAP = 'map'  # Instead of a metric's name.
 FEWEST_SEEDS = 2
 _WORDS = 'name', 'title', 'sentence', 'paper', 'printed'
@@ -116,6 +119,7 @@ class Claim:
   times: float = 1.0
   margin: float = 0.0
   exclusions: tuple[Exclusion, ...] = ()
+  variance: str = 'trials'
   published: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   @property
@@ -262,6 +266,7 @@ def _claim(record: Any, where: str) -> Claim:
     {
       **{'where': dict, 'than': list | dict | int | float, 'times': _NUMBER},
       **{'margin': _NUMBER, 'exclusions': list, 'published': dict},
+      'variance': str,
     },
   )
   relation, than = record['relation'], record.get('than', [])
@@ -280,6 +285,10 @@ def _claim(record: Any, where: str) -> Claim:
       raise core.InputError(
         f'{where}: published {row!r} is {value!r:.40}; expected a number'
       )
+  variance = record.get('variance', VARIANCES[0])
+  if variance not in VARIANCES:
+    available = registry.suggest(variance, [*VARIANCES])
+    raise core.InputError(f'{where}: no variance {variance!r}; {available}')
   margin = float(record.get('margin', 0))
   if margin < 0:
     raise core.InputError(f'{where}: margin is {margin:g}; expected 0 or more')
@@ -302,6 +311,7 @@ def _claim(record: Any, where: str) -> Claim:
       _exclusion(each, f'{where}: exclusion {n}')
       for n, each in enumerate(record.get('exclusions', []))
     ),
+    variance,
     record.get('published', {}),
   )
 

@@ -230,15 +230,20 @@ class Amount(NamedTuple):
     fields = 'value', 'low', 'high', 'n', 'clusters'
     return {key: x for key, x in self._asdict().items() if key in fields}
 
-  def mean(self, times: float = 1.0) -> comparisons.Mean:
+  def mean(
+    self, times: float = 1.0, variance: str = 'trials'
+  ) -> comparisons.Mean:
     """As tests compare it, multiplied by a factor.
 
     The one seed of a row without training has the variance of its trials.
+
+    variance: see the claims of `wm.reporting.findings`.
     """
     return comparisons.mean(
       [times * x for x in self.values],
       [times**2 * x for x in self.variances],
       None if self.trained else max(self.clusters - 1, 1),
+      floored=variance == 'trials',
     )
 
 

@@ -5,9 +5,11 @@ and what it is compared with (times its factor). With a margin M, 'above' is
 shown by D > M and shown to fail by D < M; 'below' by D < -M and D > -M. Both
 have a one-sided p value by Student's t over training seeds (Welch's test
 between rows, the one-sample test against a number, the same of differences
-within seeds against another quantity of the row). The variance between seeds
-is taken to be no less than that of their trials; a row that is not trained and
-has one seed has the variance of its trials.
+within seeds against another quantity of the row). Unless a claim says that the
+seeds' own variance counts, it is taken to be no less than that of their trials:
+that errs to the safe side, and hides differences where a seed has few clusters
+and so a wide interval. A row that is not trained and has one seed has the
+variance of its trials.
 
 A finding is the conjunction of its comparisons. It is shown if each of them is,
 so its p value is the largest (the intersection-union test, Berger 1982,
@@ -289,18 +291,20 @@ def _comparison(
   if isinstance(other, float):
     number = comparisons.number(claim.times * other)
     if amount:
-      difference = comparisons.of_means(amount.mean(), number)
+      mean = amount.mean(variance=claim.variance)
+      difference = comparisons.of_means(mean, number)
   elif isinstance(other, str):
     other_amount = units.amount(rows[other], claim.of)
     if amount and other_amount:
       difference = comparisons.of_means(
-        amount.mean(), other_amount.mean(claim.times)
+        amount.mean(variance=claim.variance),
+        other_amount.mean(claim.times, claim.variance),
       )
   else:
     other_amount = units.amount(rows[row], other)
     if pairs := _within_seeds(claim, rows[row], other):
       difference = comparisons.of_means(
-        _mean_of_pairs(pairs, claim.times), comparisons.number(0.0)
+        _mean_of_pairs(pairs, claim), comparisons.number(0.0)
       )
   way = -1 if claim.relation == 'below' else 1
   return Comparison(
@@ -322,9 +326,9 @@ def _within_seeds(
 
 
 def _mean_of_pairs(
-  pairs: Sequence[tuple[Amount, Amount]], times: float
+  pairs: Sequence[tuple[Amount, Amount]], claim: Claim
 ) -> comparisons.Mean:
-  """The mean over seeds of a quantity less another, times a factor.
+  """The mean over seeds of a quantity less another, times the claim's factor.
 
   Trials of both are taken to be independent, which errs to the safe side where
   they are alike.
@@ -332,14 +336,14 @@ def _mean_of_pairs(
   return Amount(
     *(0.0, None, None, 0),
     min(min(first.clusters, two.clusters) for first, two in pairs),
-    tuple(first.value - times * two.value for first, two in pairs),
+    tuple(first.value - claim.times * two.value for first, two in pairs),
     tuple(
-      first.variances[0] + times**2 * two.variances[0]
+      first.variances[0] + claim.times**2 * two.variances[0]
       for first, two in pairs
       if first.variances and two.variances
     ),
     pairs[0][0].trained,
-  ).mean()
+  ).mean(variance=claim.variance)
 
 
 _CEILINGS = {**ceilings.NAMES, ORACLE: ORACLE}
