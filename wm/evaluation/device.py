@@ -164,7 +164,7 @@ def uniforms(seeds: words.Word, num: int, age: jax.Array) -> jax.Array:
 
 
 def _along(chosen: jax.Array, chosen_tree: Any, other_tree: Any) -> Any:
-  """Tree of arrays: rows of `one` where chosen [B] or [B, M], else `other`."""
+  """Rows of `chosen_tree` where chosen [B] or [B, M], else of `other_tree`."""
 
   def pick(a: jax.Array, b: jax.Array) -> jax.Array:
     wide = chosen.reshape(chosen.shape + (1,) * (b.ndim - chosen.ndim))
@@ -236,7 +236,7 @@ def _turn(
   over, positions = tokens == fixed.end, carry.positions
   if queue.followed is not None:
     positions, over = _follow(queue.followed, positions, tokens)
-  # Check. What becomes of a continuation is the first of these that holds.
+  # Check. The first case that holds is the fate of a continuation.
   last = carry.age + 1 >= queue.budget[at]
   cases = {
     core.STUCK: active & ~moved,

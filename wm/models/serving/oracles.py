@@ -84,8 +84,8 @@ class LooksUp(core.Adaptable):
     Scores are log numbers of labels, each half of one more, so that they are
     log shares but for a constant; a hashed class has half of one more again, so
     that it settles ties and stands where there is no label. Unseen keys of real
-    labels get the mean of the data set. Steps make no difference, but for a
-    stream: of that all sequences up to the step are looked up.
+    labels get the mean of the data set. Steps make a difference in a stream
+    alone, of which all sequences up to the step are looked up.
     """
     adapting.check_adapting(sets, asked, kind, steps, tuning)
     seed = self.coins(seed)
