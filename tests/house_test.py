@@ -315,7 +315,8 @@ def test_arguments_that_a_docstring_names_are_parameters():
       listed = section.search((ast.get_docstring(node) or '') + '\n')
       entries = entry.findall(listed[1]) if listed else []
       names = {x.strip('*') for each in entries for x in each.split(', ')}
-      parameters = {
+      arguments = [x for x in ast.walk(node.args) if isinstance(x, ast.arg)]
+      parameters = {x.arg for x in arguments}
         x.arg for x in ast.walk(node.args) if isinstance(x, ast.arg)
       }
       stale = names - parameters
