@@ -317,8 +317,6 @@ def test_arguments_that_a_docstring_names_are_parameters():
       names = {x.strip('*') for each in entries for x in each.split(', ')}
       arguments = [x for x in ast.walk(node.args) if isinstance(x, ast.arg)]
       parameters = {x.arg for x in arguments}
-        x.arg for x in ast.walk(node.args) if isinstance(x, ast.arg)
-      }
       stale = names - parameters
       assert not stale, f'{path}:{node.lineno} {node.name} has no {stale}'
       documented += bool(names)
