@@ -150,6 +150,26 @@ flags.DEFINE_string(
   'what it says; or a spec of force_law.',
 )
 
+# score.
+flags.DEFINE_string(
+  'trials',
+  None,
+  'Write what the metrics ask to this .csv, .jsonl or .parquet file, and score '
+  'nothing; beside --judge, what has no answer yet.',
+)
+flags.DEFINE_string(
+  'judge',
+  None,
+  'File of what another program answered to --trials, to score it instead of a '
+  'model: columns key and answer.',
+)
+flags.DEFINE_enum(
+  'form',
+  'log_probs',
+  ['log_probs', 'answers'],
+  'What that program says: next-token log-probabilities, or yes, no and lists.',
+)
+
 # report.
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'

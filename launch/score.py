@@ -20,6 +20,18 @@ far out). rows.csv has a row per trial. When the command is run again, a metric
 keeps its results if all code, files and weights behind its trials are the same;
 otherwise it is measured anew, and the reason is printed.
 
+--trials writes what the metrics ask, a row for each question, so that any other
+program can be scored by what it answers:
+
+  python launch/score.py --world='maps(rows=4, columns=4)' \\
+    --metric='next_token(num=50)' --form=answers --trials=asked.csv
+  python launch/score.py --world='maps(rows=4, columns=4)' \\
+    --metric='next_token(num=50)' --form=answers --judge=answered.csv --out=OUT
+
+The second reads the columns `key` and `answer`; wm.judge says what answers are.
+Metrics that sample ask more once they have answers: --trials beside --judge
+lists it, until nothing is open.
+
 --power=.05 also prints how many trials tell two models apart by .05 in each
 headline quantity (two-sided 5 %, power .8), and writes OUT/power.json.
 """
@@ -31,7 +43,11 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('metric', 'out')
+  common.need('metric')
+  if FLAGS.trials is not None or FLAGS.judge is not None:
+    ask_or_judge()
+    return
+  common.need('out')
   import wm
 
   given = {
@@ -46,6 +62,23 @@ def main() -> None:
     wm.power(FLAGS.out, FLAGS.power, out=FLAGS.out, log=print)
 
 
+def ask_or_judge() -> None:
+  """Questions for another program, or scores of its answers."""
+  common.need('world' if FLAGS.score_world is None else 'score_world')
+  import wm
+
+  given = common.keywords(common.Scoring)
+  names = 'metrics', 'accept', 'loop', 'metric_overrides', 'seed'
+  asked = {name: given[name] for name in names}
+  asked |= {'world': FLAGS.score_world or FLAGS.world, 'form': FLAGS.form}
+  if FLAGS.trials is not None:
+    common.need('trials')
+    wm.trials(**asked, answers=FLAGS.judge, path=FLAGS.trials, log=print)
+    return
+  common.need('judge', 'out')
+  wm.judge(FLAGS.judge, **asked, out=FLAGS.out, name=FLAGS.name, log=print)
+
+
 if __name__ == '__main__':
   common.run(
     main,
@@ -58,5 +91,8 @@ if __name__ == '__main__':
       'max_calls',
       'name',
       'power',
+      'trials',
+      'judge',
+      'form',
     ),
   )

@@ -92,6 +92,7 @@ _CALLS = {
     *('runs', 'wrong_keys'),
   ),
   'library.site': ('site',),
+  'library.trials': ('judge', 'trials'),
   'options.calls': ('Scoring',),
   'options.reconstruction': ('Reconstruction',),
   'options.sampling': ('Sampling',),

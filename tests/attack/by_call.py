@@ -60,6 +60,13 @@ GOOD: dict[str, dict[str, Any]] = {
   },
   'sweep': {'grid': [], 'out': 'new', 'given': {}},
   'make': {'kind': 'world', 'text': LINE},
+  'trials': {'metrics': 'next_token(num=5)', 'world': LINE},
+  'judge': {
+    'answers': 'a.csv',
+    'metrics': 'next_token(num=5)',
+    'world': LINE,
+    'out': 'new',
+  },
 }
 OBJECT = object()
 # Argument -> wrong values of it, whatever the call.
@@ -85,6 +92,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
   'grid': (5, 'lr', [5], [('lr',)], None, {'lr': 5}, {'nope': [1]}),
   'kind': ('nope', 5, None),
   'text': ('', 'nope()', 'lattice(('),
+  'answers': (5, 'gone.csv', 'm.osm', [], OBJECT, 'a.csv', None),
 }
 MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'score': {
@@ -121,6 +129,12 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'classes': {'most': (0, 'x')},
   'count': {'state': (5, 'x', b'1')},
   'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'given': (5, None)},
+  'trials': {
+    'form': ('words', 5, None),
+    'answers': (5, 'gone.csv', OBJECT),
+    'path': (5, 'asked.txt', ''),
+    'seed': (-1, 'x'),
+  },
   'miniature': {'row_names': (['b'], 5), 'results': (5,), 'jobs': (0,)},
 }
 FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -168,7 +182,10 @@ def _call(name: str, given: dict[str, Any]) -> Callable[[], None]:
 
 def calls() -> Iterator[Case]:
   """Each argument of each call, and options of those that take them."""
-  files = put('m.osm', 'x'), put('t.txt', 'x'), put('g.pgn', '1. e4 *')
+  files = (
+    *(put('m.osm', 'x'), put('t.txt', 'x'), put('g.pgn', '1. e4 *')),
+    put('a.csv', 'key,answer\na,1\n'),
+  )
   for name, good in GOOD.items():
     kinds = {key: WRONG[key] for key in good if key in WRONG}
     if name == 'make':

@@ -120,6 +120,12 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'checkpoint': ('none_such', 'best/../x'),
     'max_calls': ('-1', 'x'),
     'metric_overrides': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
+    'trials': ('', 'asked', 'asked.txt', 'gone/asked', 'pipe', SURROGATE),
+    'judge': (
+      *('', 'gone.csv', 'm.osm', 'pipe', 'no_key.csv', 'twice.csv', 'bare.csv'),
+      *('alien.csv', 'list.jsonl', 'bytes.csv', 'no.parquet'),
+    ),
+    'form': ('words', ''),
   },
   'site': {
     'out': ('.',),  # It holds other files.
@@ -181,6 +187,13 @@ FILES: tuple[Action, ...] = (
   put('m.osm', 'no map'),
   put('w.pt', 'no weights'),
   put('g.pgn', '1. e4 *\n'),
+  put('no_key.csv', 'trial,answer\n1,yes\n'),
+  put('twice.csv', 'key,answer\na,yes\na,yes\n'),
+  put('bare.csv', 'key,answer\n'),
+  put('alien.csv', 'key,answer\na,yes\n'),
+  put('list.jsonl', '[1, 2]\n'),
+  put('bytes.csv', b'key,answer\n\xff\xfe,1\n'),
+  put('no.parquet', 'PAR1'),
   fifo('pipe'),
   loop('round'),
 )

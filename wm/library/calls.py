@@ -275,17 +275,17 @@ def score(
   if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
   if untrained is None:
-    return _scored(loaded, asked, scoring, out, log)
+    return scored(loaded, asked, scoring, out, log)
   fresh = loading_lib.load_predictor(untrained, loaded.world)
   fresh = dataclasses.replace(fresh, name=f'{loaded.name}, untrained')
   control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
   loaded = dataclasses.replace(loaded, predictor=control)
-  entries = _scored(loaded, asked, scoring, out, log)
+  entries = scored(loaded, asked, scoring, out, log)
   place = None if out is None else pathlib.Path(out) / 'untrained'
-  return entries + _scored(fresh, asked, scoring, place, log)
+  return entries + scored(fresh, asked, scoring, place, log)
 
 
-def _scored(
+def scored(
   loaded: scoring_lib.Loaded,
   asked: Sequence[core.Metric],
   scoring: Scoring,
