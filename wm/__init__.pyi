@@ -40,6 +40,8 @@ from wm.library.report import rows as rows
 from wm.library.report import runs as runs
 from wm.library.report import wrong_keys as wrong_keys
 from wm.library.site import site as site
+from wm.library.trials import judge as judge
+from wm.library.trials import trials as trials
 from wm.options.calls import Scoring as Scoring
 from wm.options.reconstruction import Reconstruction as Reconstruction
 from wm.options.sampling import Sampling as Sampling

@@ -304,9 +304,9 @@ def _asking(world: core.World) -> list[str]:
 
 def _table(world: core.World, asked: Mapping[str, _TokenQuery]) -> pd.DataFrame:
   """The rows of questions, with what the world answers."""
-  kinds, prefixes, suffixes = (
-    [question[k] for question in asked.values()] for k in range(3)
-  )
+  kinds = [question.kind for question in asked.values()]
+  prefixes = [question.prefix for question in asked.values()]
+  suffixes = [question.suffix for question in asked.values()]
   _, states = world.walk(world.init(len(kinds)), *queries.table(prefixes))
   alive = world.state_id(states) != core.DEAD
   written = np.full(len(kinds), '', object)
@@ -339,9 +339,10 @@ def _said(answers: pd.DataFrame | Path | None) -> dict[str, Any]:
   """Key -> what a program said; InputError for a table of another kind."""
   if answers is None:
     return {}
-  table, name = answers, 'answers'
-  if not isinstance(answers, pd.DataFrame):
-    table, name = _read(answers), str(answers)
+  if isinstance(answers, pd.DataFrame):
+    name, table = 'answers', answers
+  else:
+    name, table = str(answers), _read(answers)
   for column in ('key', 'answer'):
     columns = [str(column) for column in table.columns]
     inputs.check_known(column, columns, f'{name} has no column {column!r}')
