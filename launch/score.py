@@ -20,17 +20,9 @@ far out). rows.csv has a row per trial. When the command is run again, a metric
 keeps its results if all code, files and weights behind its trials are the same;
 otherwise it is measured anew, and the reason is printed.
 
---trials writes what the metrics ask, a row for each question, so that any other
-program can be scored by what it answers:
-
-  python launch/score.py --world='maps(rows=4, columns=4)' \\
-    --metric='next_token(num=50)' --form=answers --trials=asked.csv
-  python launch/score.py --world='maps(rows=4, columns=4)' \\
-    --metric='next_token(num=50)' --form=answers --judge=answered.csv --out=OUT
-
-The second reads the columns `key` and `answer`; wm.judge says what answers are.
-Metrics that sample ask more once they have answers: --trials beside --judge
-lists it, until nothing is open.
+--trials=asked.csv instead of --model and --out writes what the metrics ask, to
+be answered by any other program. --judge=answered.csv instead of --model scores
+its answers; the file has columns `key` and `answer`, see wm.judge.
 
 --power=.05 also prints how many trials tell two models apart by .05 in each
 headline quantity (two-sided 5 %, power .8), and writes OUT/power.json.
@@ -54,7 +46,6 @@ def main() -> None:
     **common.keywords(common.Scoring),
     'world': FLAGS.score_world or FLAGS.world,
     'out': FLAGS.out,
-    'name': FLAGS.name,
     **common.source(),
   }
   wm.score(**given, log=print)
@@ -67,9 +58,10 @@ def ask_or_judge() -> None:
   common.need('world' if FLAGS.score_world is None else 'score_world')
   import wm
 
-  given = common.keywords(common.Scoring)
-  names = 'metrics', 'accept', 'loop', 'metric_overrides', 'seed'
-  asked = {name: given[name] for name in names}
+  taken = 'metrics', 'accept', 'loop', 'metric_overrides', 'seed'
+  asked = {
+    k: x for k, x in common.keywords(common.Scoring).items() if k in taken
+  }
   asked |= {'world': FLAGS.score_world or FLAGS.world, 'form': FLAGS.form}
   if FLAGS.trials is not None:
     common.need('trials')
@@ -82,17 +74,7 @@ def ask_or_judge() -> None:
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'score_world', 'model', 'checkpoint'),
-    *(
-      'metric',
-      'accept',
-      'loop',
-      'metric_overrides',
-      'max_calls',
-      'name',
-      'power',
-      'trials',
-      'judge',
-      'form',
-    ),
+    *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
+    *('loop', 'metric_overrides', 'max_calls', 'name', 'power'),
+    *('trials', 'judge', 'form'),
   )
