@@ -43,7 +43,7 @@ class ModelAnswers(NamedTuple):
 def printed() -> dict[str, dict[str, Any]]:
   """Model of the paper -> bar of figure 4 -> value, and its standard error.
 
-  The error is a number, a range of two, or None.
+  That of the rules is None.
   """
   bars: dict[str, dict[str, Any]] = {}
   for table in REPORT.published['worlds']['seating']['tables']:
@@ -88,11 +88,9 @@ def _share(value: float) -> str:
   return '–' if math.isnan(value) else f'{value:.3f}'
 
 
-def _theirs(value: float, error: Any) -> str:
+def _theirs(value: float, error: float | None) -> str:
   if error is None:
     return f'{value:.2f}'
-  if isinstance(error, list):
-    return f'{value:.2f} ± {error[0]:.2f} to {error[1]:.2f}'
   return f'{value:.2f} ± {error:.2f}'
 
 
