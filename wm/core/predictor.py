@@ -91,15 +91,25 @@ class TokenReader(abc.ABC):
     vocab_size: V.
     end: id of the end token, or DEAD.
     max_len: longest sequence, in tokens, that it was made for.
+    shared: is each process of several to compute a part of the rows? See
+      `wm.runtime.compute`.
   """
 
   vocab_size: int
   end: int
   max_len: int
+  shared: bool = False
 
   def diagnostics(self) -> list[str]:
     """Lines about all calls so far, for people to read."""
     return []
+
+  def across_processes(self) -> Self:
+    """The same reader, shared by all processes if it can be; else each has it.
+
+    All processes then make the same calls in the same order.
+    """
+    return self
 
   def interactive(self) -> Self:
     """The same reader for a person who waits: quick for one row at a time.

@@ -6,6 +6,7 @@ there, and a killed run resumes from these: see `results.ResultCache`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -18,7 +19,7 @@ from wm import core
 from wm.core import registry, resources
 from wm.core.measure import lacking_row, lacks
 from wm.evaluation import query_plans, results
-from wm.runtime import files, progress, provenance
+from wm.runtime import compute, files, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
@@ -162,6 +163,8 @@ def run(
   """
   loaded.check()
   predictor, world = loaded.predictor, loaded.world
+  if compute.num_processes() > 1:
+    predictor = predictor.across_processes()
   folder = pathlib.Path(out)
   # All that makes results of a folder comparable; a run of something else is
   # refused instead of mixed in.
@@ -186,30 +189,54 @@ def run(
   finished = parts.load_valid(asked)
   several = f' of {len(asked)}: ' if len(asked) > 1 else ''
   for number, (spec, metric) in enumerate(asked.items(), 1):
-    if spec in finished:
+    if _agreed(spec in finished):
       continue
-    title = f'{number}{several}{spec}' if several else spec
     rows: tuple[core.Scores, ...]
     # A pair that does not fit is a row with a reason, as a trial would be.
     if missing := lacks(metric, type(predictor), type(world)):
       rows = (lacking_row(missing),)
     else:
       resources.require(metric, world)
+      # Processes would not agree on what is left of a metric.
+      keeps = compute.num_processes() == 1
       with (
-        progress.Progress(title, unit='trials', keep=False) as shown,
-        parts.unfinished(metric),
+        progress.Progress(
+          f'{number}{several}{spec}' if several else spec,
+          unit='trials',
+          keep=False,
+        ) as shown,
+        parts.unfinished(metric) if keeps else contextlib.nullcontext(),
       ):
         shown.passes = metric.passes()
-        if spec in plans:
-          plans[spec].ask()
-        rows = _checked(metric, metric(predictor, world, seed))
-        if spec in plans:
-          rows += plans[spec].scores(world)
+        rows = _measured(metric, predictor, world, seed, plans.get(spec))
     finished[spec] = parts.add(metric, rows)
   # What was asked for comes first, then what is kept from before.
   order = [*asked, *(spec for spec in finished if spec not in asked)]
-  entries = results.join(folder, [finished[spec] for spec in order])
+  # Processes other than 0 lack what process 0 has kept.
+  listed = [finished[spec] for spec in order if spec in finished]
+  entries = results.join(folder, listed)
   return [entry for entry in entries if entry['spec'] in asked]
+
+
+def _agreed(word: bool) -> bool:
+  """What process 0 says: it alone has results of earlier runs."""
+  words = compute.gathered(np.array([word]), compute.num_processes())
+  return bool(words[0])
+
+
+def _measured(
+  metric: core.Metric,
+  predictor: core.TokenReader,
+  world: core.World,
+  seed: int,
+  plan: query_plans.Plan | None,
+) -> tuple[core.Scores, ...]:
+  """Checked rows of a metric, after what its plan asks beforehand."""
+  if plan is None:
+    return _checked(metric, metric(predictor, world, seed))
+  plan.ask()
+  rows = _checked(metric, metric(predictor, world, seed))
+  return rows + plan.scores(world)
 
 
 def table(entries: Sequence[results.Entry]) -> str:

@@ -267,6 +267,10 @@ def score(
   Raises:
     InputError: bad specs, a model that does not do what it should, or `out`
       holds scores of another run.
+
+  Of several processes (`jax.distributed` is initialized) each makes the same
+  call. Rows of networks are divided over them; results have the same bits.
+  Process 0 writes them, and alone returns those that were kept from before.
   """
   asked = metrics_of(
     metrics, scoring.accept, scoring.loop, scoring.metric_overrides
@@ -293,6 +297,8 @@ def scored(
   log: Log,
 ) -> list[dict[str, Any]]:
   """Entries of one predictor; files in `out`, if that is given."""
+  if compute.process_index():  # Process 0 writes files and lines.
+    out, log = None, silent
   with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
     entries = scoring_lib.run(
       loaded,

@@ -28,6 +28,7 @@ from wm import core
 from wm.core import adapting
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
+from wm.runtime import compute
 
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
 
@@ -92,6 +93,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     twin._take(network.init(trained, seed))
     return twin
 
+  def across_processes(self) -> Self:
+    """See core.TokenReader."""
+    twin = copy.copy(self)
+    twin.shared = True
+    return twin
+
   def interactive(self) -> Self:
     """See core.TokenReader: tiles of one row."""
     twin = copy.copy(self)
@@ -148,6 +155,22 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     function: of the static arguments, weights, tokens [R, P] and `more`, each
     [B, L, ...] and cut likewise.
     """
+    arrays = tokens, lengths, *more
+    if not self.shared:
+      return self._map_own(function, static, *arrays)
+    share, total = compute.own_rows(len(tokens)), len(tokens)
+    parts = self._map_own(function, static, *(x[share] for x in arrays))
+    return jax.tree.map(lambda x: compute.gathered(x, total), parts)
+
+  def _map_own(
+    self,
+    function: Any,
+    static: tuple[Any, ...],
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    *more: np.ndarray,
+  ) -> Any:
+    """See map_tiles; of the rows that this process computes."""
     # Shapes of the results come from tracing alone: nothing is computed.
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     self.spec.check_tokens(tokens, lengths)
@@ -222,17 +245,19 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
   def session(
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> sessions.NetworkSession:
+  ) -> core.Session:
     """A session with `num` continuations of each prefix [B, L]."""
-    return sessions.NetworkSession(
+    start = functools.partial(
+      sessions.NetworkSession,
       self.spec,
       self.placed,
-      (prefixes, lengths),
-      num,
       devices=self.devices,
       cache_bytes=self.cache_bytes,
       lanes=self.lanes,
     )
+    if self.shared:
+      return sessions.SharedSession(start, prefixes, lengths, num)
+    return start((prefixes, lengths), num)
 
   @property
   def light(self) -> bool:

@@ -42,6 +42,7 @@ from wm.models.nn.network import (
   NetworkSpec,
   StatefulNetwork,
 )
+from wm.runtime import compute
 
 # Continuations of a tile: enough to keep a core's multipliers busy; small
 # networks spend their time between the products and take more.
@@ -459,6 +460,59 @@ class NetworkSession(core.Session):
       mine = rows // self._rows == number
       if mine.any():
         tile.restart(rows[mine] % self._rows, prefixes[mine], lengths[mine])
+
+
+class SharedSession(core.Session):
+  """B rows divided over processes, see `wm.runtime.compute`.
+
+  Each process has a session of its own rows; answers are gathered.
+  """
+
+  def __init__(
+    self,
+    start: Callable[..., core.Session],
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ):
+    """start: makes a session of prefixes, with lengths, and their number."""
+    self._batch = len(lengths)
+    self._share = share = compute.own_rows(self._batch)
+    self._session = start((prefixes[share], lengths[share]), num)
+
+  def log_probs(self) -> np.ndarray:
+    """[B, M, V] float32 in nats."""
+    return compute.gathered(self._session.log_probs(), self._batch)
+
+  def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
+    """[B, M] int32 tokens; see `core.Session.draw`."""
+    drawn = self._session.draw(accept, np.asarray(uniform)[self._share])
+    return compute.gathered(drawn, self._batch)
+
+  def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
+    """[B, M] bool; see `core.Session.accepted`."""
+    accepted = self._session.accepted(accept, np.asarray(tokens)[self._share])
+    return compute.gathered(accepted, self._batch)
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """Appends tokens [B, M]; see `core.Session.advance`."""
+    if parents is not None:
+      parents = np.asarray(parents)[self._share]
+    self._session.advance(np.asarray(tokens)[self._share], parents)
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """New prefixes [R, L] in rows [R]; see `core.Session.restart`."""
+    rows = np.asarray(rows)
+    mine = (rows >= self._share.start) & (rows < self._share.stop)
+    self._session.restart(
+      rows[mine] - self._share.start,
+      np.asarray(prefixes)[mine],
+      np.asarray(lengths)[mine],
+    )
 
 
 class MachineState(NamedTuple):
