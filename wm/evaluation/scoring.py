@@ -115,6 +115,16 @@ class Loaded:
   about: dict[str, Any] = dataclasses.field(default_factory=dict)
   origin: provenance.Origin = provenance.UNKNOWN
 
+  def claim(self, seed: int) -> dict[str, Any]:
+    """What makes results of a folder comparable; others are refused there."""
+    return {
+      'world': registry.spec(self.world),
+      'world_version': self.world.version,
+      'model': self.name,
+      'seed': seed,
+      **{k: x for k, x in self.about.items() if k not in _DERIVED},
+    }
+
   def check(self) -> None:
     """Raises InputError where results of it could not be written or read."""
     if any('\ud800' <= char <= '\udfff' for char in self.name):
@@ -166,15 +176,7 @@ def run(
   if compute.num_processes() > 1:
     predictor = predictor.across_processes()
   folder = pathlib.Path(out)
-  # All that makes results of a folder comparable; a run of something else is
-  # refused instead of mixed in.
-  claimed = {
-    'world': registry.spec(world),
-    'world_version': world.version,
-    'model': loaded.name,
-    'seed': seed,
-    **{k: x for k, x in loaded.about.items() if k not in _DERIVED},
-  }
+  claimed = loaded.claim(seed)
   more = {**loaded.about, 'commit': provenance.commit()}
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
   parts = results.ResultCache(folder, claimed, world, loaded.origin, about, log)
