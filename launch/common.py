@@ -242,6 +242,11 @@ flags.DEFINE_string(
   'osm_place', None, "Place to download, e.g. 'Manhattan, NYC'."
 )
 flags.DEFINE_string('map_file', None, 'OSM XML or GraphML file instead.')
+flags.DEFINE_string(
+  'date',
+  '',
+  "The map of --osm_place as it was: '2024-05-05'; default: today's.",
+)
 
 # ingest.
 flags.DEFINE_multi_string(

@@ -113,6 +113,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   },
   'study': {'jobs': (0, -1, 'x'), 'num_samples': (0, 'x'), 'sampling': (5,)},
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
+  'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
   'film': {'systems': (0, -1, 'x'), 'prefix': (-1, 'x'), 'forces': (5, 'x')},
   'atlas': {'limits': ([], [5], ['x'], 5, [(0, 1)], [(4, -1.0)])},
   'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},

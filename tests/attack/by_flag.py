@@ -87,6 +87,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'queries': ('99', '1e9', 'x'),
     'tails': ('-1', '101', 'x'),
   },
+  'fetch_map': {'date': ('2024-05-05', 'today')},
   'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
   'ingest': {
     'games': ('-1', 'all'),
