@@ -106,6 +106,9 @@ def findings(
 ) -> list[Judged]:
   """Judges the findings of papers by units of miniatures, on one page.
 
+  A folder with a registration has a second page, cross.html
+  (`wm.reporting.cross`).
+
   Args:
     folder: of findings.json, flagfiles and results/NAME/ROW-SEED.json, such as
       launch/flags/miniatures.
@@ -118,7 +121,8 @@ def findings(
   Raises:
     InputError: findings or results that are damaged or do not fit.
   """
-  from wm.reporting import miniatures  # Intervals over seeds load SciPy.
+  # Intervals over seeds load SciPy.
+  from wm.reporting import cross, miniatures
 
   place = _place(out, [])
   judged = miniatures.write(folder, place)
@@ -126,6 +130,8 @@ def findings(
     log(line)
   log(f'report: {place}/report.html')
   log(f'        {place}/report.md')
+  if cross.write(folder, place):
+    log(f'        {place}/cross.html')
   return judged
 
 
