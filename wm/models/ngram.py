@@ -209,7 +209,7 @@ class _GramCounts:
     probs[rows] = seen / (self.totals[place] + a)[:, None]
 
 
-class Ngram(process.ProcessPredictor):
+class Ngram(process.TablePredictor):
   """A fitted n-gram model.
 
   Attributes:
