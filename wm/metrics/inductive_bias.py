@@ -99,6 +99,13 @@ class Metric(fewshot.FewShotMetric):
     q_difference_matched: As q_difference, of pairs of states that are equally
       far apart. Below 0, what may come next lumps states beyond how near each
       other they are; a model that knows near from far alone has about 0.
+    distance_correlation: Pearson correlation, over pairs of points in two
+      states, of different answers with the distance of the states: moves, or
+      squares that differ. A learner of states has 0 on average; above 0, far
+      states are told apart more than near ones.
+    distance_correlation_mover: As distance_correlation, of boards as the side
+      to move sees them, with pieces that are its own or not. Above
+      distance_correlation, the model keeps a board by sides, not by colours.
     d_ib_normalised: The mean of d_ib over that of the true labels of the same
       data sets. A model that knows all labels has 1, and so have fair coins.
     d_ib_q_equal_normalised: As d_ib_normalised, of states with the same legal
@@ -207,7 +214,8 @@ class Metric(fewshot.FewShotMetric):
     )
     distances = coin_tasks.of_points(world, scored)
     compared = Compared(scored, plain, close, distances, twins)
-    return CoinTasks(trained, compared, coins)
+    squares = coin_tasks.by_squares(world, scored)
+    return CoinTasks(trained, compared, coins, squares)
 
   def _drawn(
     self, world: core.Prefixed, groups: int, seed: int
@@ -249,11 +257,13 @@ class CoinTasks(NamedTuple):
     trained: labelled sequences [G, N], held ones last.
     compared: where they are scored.
     coins: labels of states.
+    squares: distances of points, see coin_tasks.by_squares.
   """
 
   trained: StatePoints
   compared: Compared
   coins: coin_tasks.Coins
+  squares: tuple[coin_tasks.Distances | None, coin_tasks.Distances | None]
 
   def answers(
     self, metric: Metric, seed: int, predictor: core.Adaptable
@@ -344,6 +354,14 @@ def _scores(
   differ = 2 * (apart[:, ALIKE] - apart[:, UNLIKE])
   matched = np.where(silent, np.nan, 2 * compared.matched(answers))
   far = np.where(np.isnan(differ), least, compared.unmatched)
+  correlations = [
+    np.where(silent, np.nan, compared.correlated(answers, far_apart))
+    for far_apart in task.squares
+  ]
+  still = [
+    'no_distance_of_states' if far_apart is None else 'no_variation'
+    for far_apart in task.squares
+  ]
   return [
     scores('r_ib', 1 - 2 * apart[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),
     scores('d_ib', 2 * apart[:, ALL], both, other),
@@ -351,6 +369,10 @@ def _scores(
     scores('d_ib_q_unequal', 2 * apart[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
     scores('q_difference_matched', matched, (-2.0, 2.0), far),
+    scores('distance_correlation', correlations[0], (-1.0, 1.0), still[0]),
+    scores(
+      'distance_correlation_mover', correlations[1], (-1.0, 1.0), still[1]
+    ),
     scores('d_ib_normalised', ratios[0], None, other),
     scores('d_ib_q_equal_normalised', ratios[1], None, alike),
     scores('d_ib_q_unequal_normalised', ratios[2], None, unlike),
