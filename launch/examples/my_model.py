@@ -25,7 +25,7 @@ class Model:
       x[:, t] += x[:, t - 1] / 2
     return x
 
-  def adapt(self, tokens, places, labels, task):
+  def adapt(self, tokens: np.ndarray, places, labels: np.ndarray, task):
     """Learns labels [T, 1] at places of tokens [B, L], by least squares."""
     x, classes = self.features(tokens)[places], np.arange(task.kind.k)
     fit = np.linalg.lstsq(x, labels == classes, rcond=1e-3)[0]

@@ -294,6 +294,7 @@ class Metric(fewshot.FewShotMetric):
     )
 
     def calibrate(used: np.ndarray) -> Calibration:
+      """Of the data sets [D] bool that are used."""
       mine = answers[:, used]
       if self.variant == 'published':
         mine = mine[:, -1:]  # A variable that is left over from a loop.

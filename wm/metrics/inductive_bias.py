@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ from wm.evaluation.coin_tasks import (
 
 # Most points that the published program scores.
 POINTS = 2000
+# Reasons: no pair of points in two states, of the kind q= or q!=.
+NO_PAIR = 'no_two_states', 'no_pair_q_equal', 'no_pair_q_unequal'
 # Quantities that random weights have too, after the last step.
 UNTRAINED = 'r_ib', 'd_ib', 'q_difference', 'q_difference_matched'
 
@@ -305,6 +307,18 @@ class CoinTasks(NamedTuple):
       answers[np.isnan(outputs).any((-3, -2, -1))] = core.DEAD
     return answers
 
+  def correlations(
+    self, answers: np.ndarray
+  ) -> Iterator[tuple[str, np.ndarray, tuple[float, float], str]]:
+    """Name, values [D], bounds and reason of correlations with distances.
+
+    answers: [D, M, P]; where they are all the same there is none.
+    """
+    for whose, distances in zip(('', '_mover'), self.squares, strict=True):
+      value = self.compared.correlated(answers, distances)
+      why = 'no_variation' if distances else 'no_distance_of_states'
+      yield f'distance_correlation{whose}', value, (-1.0, 1.0), why
+
 
 def _scores(
   task: CoinTasks, answers: np.ndarray, end: str
@@ -348,20 +362,11 @@ def _scores(
     for kind in (ALL, ALIKE, UNLIKE)
   ]
   right = np.where(silent, np.nan, compared.right(answers, truth))
-  other, both = 'no_two_states', (0.0, 2.0)
-  alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
+  (other, alike, unlike), both = NO_PAIR, (0.0, 2.0)
   least = np.where(np.isnan(apart[:, ALIKE]), alike, unlike)
   differ = 2 * (apart[:, ALIKE] - apart[:, UNLIKE])
   matched = np.where(silent, np.nan, 2 * compared.matched(answers))
   far = np.where(np.isnan(differ), least, compared.unmatched)
-  correlations = [
-    np.where(silent, np.nan, compared.correlated(answers, far_apart))
-    for far_apart in task.squares
-  ]
-  still = [
-    'no_distance_of_states' if far_apart is None else 'no_variation'
-    for far_apart in task.squares
-  ]
   return [
     scores('r_ib', 1 - 2 * apart[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),
     scores('d_ib', 2 * apart[:, ALL], both, other),
@@ -369,10 +374,7 @@ def _scores(
     scores('d_ib_q_unequal', 2 * apart[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
     scores('q_difference_matched', matched, (-2.0, 2.0), far),
-    scores('distance_correlation', correlations[0], (-1.0, 1.0), still[0]),
-    scores(
-      'distance_correlation_mover', correlations[1], (-1.0, 1.0), still[1]
-    ),
+    *(scores(*row) for row in task.correlations(answers)),
     scores('d_ib_normalised', ratios[0], None, other),
     scores('d_ib_q_equal_normalised', ratios[1], None, alike),
     scores('d_ib_q_unequal_normalised', ratios[2], None, unlike),

@@ -26,7 +26,7 @@ import numpy as np
 from wm import core
 from wm.core import inputs, plugins, registry, resources
 from wm.core.fields import field
-from wm.models.serving import stateless, user_objects
+from wm.models.serving import few_shot, stateless, user_objects
 
 TOLERANCE = 1e-4  # Nats.
 # Log-probabilities below that of one in a million count as that.
@@ -485,7 +485,7 @@ class Model(core.Model):
 
   gives: ClassVar[tuple[type, ...]] = (
     user_objects.FromCallable,
-    user_objects.ByMethod,
+    few_shot.ByMethod,
     user_objects.CachedWithHidden,
     user_objects.WithPatched,
     stateless.Accepting,
@@ -613,7 +613,7 @@ def checked_predictor(
   if isinstance(reader, user_objects.Cached):
     user_objects.check_cache(reader, world, tolerance)
   with plugins.user_code(label):
-    return user_objects.adaptable(reader, thing, ids, label)
+    return few_shot.adaptable(reader, thing, ids, label)
 
 
 def predictor(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import dataclasses
 import itertools
 import sys
 from collections.abc import Callable
@@ -21,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics
+from wm.core import adapting, basics, plugins
+from wm.models.serving import user_objects
 from wm.runtime import progress
 
 # Tokens [M, L] and places [M, P] -> answers [M, P, H, k] or [M, P, d].
@@ -407,3 +409,256 @@ def _torch_loss(
   return torch.nn.functional.cross_entropy(
     outputs.reshape(-1, kind.k), classes.to(outputs.device), reduction='sum'
   )
+
+
+def adaptable(
+  reader: Any, thing: Any, ids: np.ndarray | None, label: str
+) -> Any:
+  """A reader that learns small tasks too, in the way that its object allows.
+
+  Args:
+    reader: of the object, see `predictor`.
+    thing: the object as the user gave it.
+    ids: [V] the model's id of each token of the world; None where they are the
+      world's.
+    label: what errors call it.
+
+  Returns:
+    The reader, `core.Adaptable` unless it says yes and no alone.
+  """
+  fields: dict[str, Any] = {'_ids': ids, 'label': label}
+  module = thing[0] if isinstance(thing, tuple) and thing else thing
+  if isinstance(module, user_objects.HasAdapt):
+    return user_objects.extended(
+      reader, (ByMethod,), {}, **fields, _method=module.adapt
+    )
+  if isinstance(reader, core.QueryModel):
+    return reader
+  if (pure := user_objects.functional(thing, label)) is not None:
+    return user_objects.extended(reader, (ByFlax,), {}, **fields, _pure=pure)
+  if user_objects.is_a(thing, 'torch.nn', 'Module'):
+    return user_objects.extended(
+      reader, (ByTorch,), {}, **fields, _module=thing
+    )
+  return user_objects.extended(reader, (ByHead,), {}, **fields)
+
+
+class _User(core.Adaptable):
+  """Fields of readers that `adaptable` extends.
+
+  Attributes:
+    label: what errors call it.
+  """
+
+  label: str
+  _ids: np.ndarray | None
+
+  def sent(self, tokens: np.ndarray) -> np.ndarray:
+    """Ids of the model's own."""
+    if self._ids is None:
+      return tokens
+    return np.maximum(self._ids, 0)[tokens].astype(np.int32)
+
+
+class ByMethod(_User, TaskByTask):
+  """Learns by the user's own method."""
+
+  _method: Callable[..., Any]
+
+  def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
+    """See TaskByTask; of a stream, of all its labels at once."""
+    shown = draws.until(task.steps)
+    at = shown.used
+    places = at[0], shown.places[at]
+    with plugins.user_code(self.label, self._method):
+      answer = self._method(
+        self.sent(shown.tokens).copy(), places, shown.labels[at].copy(), task
+      )
+    if not callable(answer):
+      raise core.InputError(
+        f'{self.label}: adapt gave a {type(answer).__name__}; expected a '
+        'function of tokens [M, L] and places, rows and columns of T tokens'
+      )
+
+    def predict(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+      """See Predict."""
+      used = np.nonzero(places != core.DEAD)
+      with plugins.user_code(self.label, answer):
+        values = user_objects.as_array(
+          answer(self.sent(tokens).copy(), (used[0], places[used]))
+        )
+      outputs = np.zeros((*places.shape, *task.kind.shape), np.float32)
+      outputs[used] = self._read(values, len(used[0]), task.kind)
+      return outputs
+
+    return predict
+
+  def _read(
+    self, values: np.ndarray, num: int, kind: adapting.LabelSpec
+  ) -> np.ndarray:
+    """[T, H, k] scores, or [T, d], of an answer to T places; InputError."""
+    k = kind.k if isinstance(kind, adapting.Classes) else 0
+    named = k > 0 and values.dtype.kind in 'iub'
+    expected = (num, *kind.shape)[: 2 if named else None]
+    # One label of a place needs no dimension of its own.
+    short = (num, *expected[2:]) if expected[1] == 1 else expected
+    fits = values.dtype.kind in 'iufb' and values.shape in (expected, short)
+    if not fits or (named and not np.isin(values, range(k)).all()):
+      form = (
+        f'labels {[num, *kind.shape[:1]]}, integers from 0 to {k - 1}, or '
+        f'scores {[num, *kind.shape]}'
+        if k
+        else f'numbers {[num, *kind.shape]}'
+      )
+      raise core.InputError(
+        f'{self.label}: what adapt gave answers {num} places by {values.dtype} '
+        f'of shape {[*values.shape]}; expected {form}'
+      )
+    values = values.reshape(expected)
+    return class_scores(values, k) if named else values
+
+
+def _adaptation() -> Any:
+  from wm.models.serving import adaptation  # Deferred: it imports JAX.
+
+  return adaptation
+
+
+class ByFlax(_User):
+  """Learns by fine-tuning a module of Flax with a new head."""
+
+  _pure: user_objects.Functional
+
+  def adapt(
+    self,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    queries: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
+    steps: tuple[int, ...],
+    seed: int,
+    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
+    """See core.Adaptable; raises InputError where the module fails."""
+    adapting.check_adapting(tasks, queries, kind, steps, config)
+    size = self.vocab_size if self._ids is None else int(self._ids.max()) + 1
+    if (held := config.validation) is not None:
+      config = dataclasses.replace(config, validation=self._renumbered(held))
+    with plugins.user_code():  # Compiled here: the module's lines are run.
+      adapter = _adaptation().foreign(
+        self._pure.features, self._pure.weights, size, self.max_len
+      )
+      return adapter.adapt(
+        mapped(tasks, kind, self._renumbered),
+        queries._replace(tokens=self.sent(queries.tokens)),
+        *(kind, steps, seed, config),
+      )
+
+  def _renumbered(self, tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
+    return tasks._replace(tokens=self.sent(tasks.tokens))
+
+
+class ByTorch(_User, TaskByTask):
+  """Learns by fine-tuning a module of PyTorch with a new head."""
+
+  _module: Any
+
+  def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
+    """See TaskByTask; raises InputError where the module fails."""
+
+    def features(module: Any, tokens: Any) -> Any:
+      """[R, L, D] of tokens [R, L]."""
+      if isinstance(module, user_objects.HasHidden):
+        return module.hidden(tokens, -1)
+      if user_objects.is_a(module, 'transformers', 'PreTrainedModel'):
+        return module(tokens, output_hidden_states=True).hidden_states[-1]
+      return user_objects.logits_of(module(tokens))
+
+    def written(
+      tokens: np.ndarray, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+      """Ids of the module, and places as they are."""
+      return self.sent(tokens), places
+
+    with plugins.user_code(self.label):
+      return tune_torch(self._module, features, written, draws, task)
+
+
+class ByHead(_User):
+  """Learns by a new head on activations or log-probabilities, which stay."""
+
+  def diagnostics(self) -> list[str]:
+    """See core.TokenReader."""
+    return [
+      *super().diagnostics(),
+      f'{self.label}: small tasks are learned by a new head on its '
+      f'{"activations" if self._probed else "log-probabilities"} alone, as its '
+      'weights are unknown',
+    ]
+
+  @property
+  def _probed(self) -> bool:
+    return isinstance(self, core.HiddenStates)
+
+  def adapt(
+    self,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    queries: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
+    steps: tuple[int, ...],
+    seed: int,
+    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
+    """See core.Adaptable; the head alone is trained, whatever the config."""
+    adapting.check_adapting(tasks, queries, kind, steps, config)
+    # Each place becomes a sequence of one token: its row in a table of
+    # features, which a network of that table alone reads.
+    table: list[np.ndarray] = []
+    places = self._points(table, queries.tokens, queries.places)
+    asked = adapting.QueryPoints(places, np.zeros_like(places))
+
+    def change(tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
+      """Data sets of one place a sequence."""
+      points = self._points(table, tasks.tokens, tasks.places)
+      dead = tasks.places.reshape(points.shape) == core.DEAD
+      labels = tasks.labels.reshape(*points.shape, -1)
+      return adapting.FewShotTasks(points, np.where(dead, core.DEAD, 0), labels)
+
+    shown = mapped(tasks, kind, change)
+    if isinstance(shown, adapting.TaskStream):
+      # The table must be whole before the first step.
+      batches = [*map(shown.draw, range(steps[-1]))]
+      shown = adapting.TaskStream(batches.__getitem__)
+    held = config.validation and change(config.validation)
+    config = dataclasses.replace(config, trainable='head', validation=held)
+    features = np.concatenate(table)
+    adapter = _adaptation().foreign(
+      lambda table, tokens: table[tokens], features, len(features), 1
+    )
+    outputs, rates = adapter.adapt(shown, asked, kind, steps, seed, config)
+    shape = len(steps), *queries.places.shape, *kind.shape
+    return adapting.Adapted(outputs.reshape(shape), rates)
+
+  def _points(
+    self, table: list[np.ndarray], tokens: np.ndarray, places: np.ndarray
+  ) -> np.ndarray:
+    """[D, R P, 1] int32 rows of places [D, R, P] in a table that grows."""
+    flat = tokens.reshape(-1, tokens.shape[2])
+    at = places.reshape(len(flat), -1)
+    flat = read_only(flat, at)
+    # Data sets often share sequences: each is read once.
+    first, back = basics.distinct(np.concatenate([flat, at], 1, dtype=np.int32))
+    start = sum(map(len, table))
+    for rows in core.predictor.chunks(len(first), 1, 256):
+      part, where = flat[first[rows]], at[first[rows]]
+      values = self._features(part, np.maximum(where.max(1) + 1, 1))
+      taken = values[np.arange(len(part))[:, None], np.maximum(where, 0)]
+      table.append(taken.reshape(-1, values.shape[-1]))
+    points = start + back[:, None] * at.shape[1] + np.arange(at.shape[1])
+    return points.reshape(len(places), -1, 1).astype(np.int32)
+
+  def _features(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, L, D] float32 of tokens [R, L]."""
+    if isinstance(self, core.HiddenStates):
+      return self.hidden(tokens, lengths, -1)
+    assert isinstance(self, core.Predictor)  # Of a user's object.
+    return np.maximum(self.log_probs(tokens, lengths), user_objects.FLOOR)

@@ -36,7 +36,6 @@ model of Hugging Face `hidden` is there by itself.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import functools
 import json
 import os
@@ -48,9 +47,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics, inputs, plugins
+from wm.core import adapting, inputs, plugins
 from wm.core.predictor import Tokens, padded
-from wm.models.serving import few_shot, stateless
+from wm.models.serving import stateless
 
 MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
 # Least log-probability that a head reads, that of one in a million.
@@ -98,7 +97,7 @@ class FromCallable(stateless.Stateless):
       np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
     ):
       # A copy: a callable that writes into its input would change our trials.
-      logits = _logits(self._function(tokens.copy()))
+      logits = logits_of(self._function(tokens.copy()))
       # 'bfloat16' of NumPy and JAX, 'torch.bfloat16' of PyTorch.
       width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
       self.spacing = _NARROW.get(width, 2**-23)
@@ -256,7 +255,7 @@ def adapted(thing: Any, label: str) -> Any:
   module, params = thing, None
   if isinstance(thing, tuple) and len(thing) == 2:
     module, params = thing
-  if _is_a(module, 'torch.nn', 'Module') and params is None:
+  if is_a(module, 'torch.nn', 'Module') and params is None:
     return _with_methods(module, functools.partial(_torch_call, module))
   if (pure := functional(thing, label)) is None:
     return thing
@@ -286,7 +285,7 @@ class Functional(NamedTuple):
     """Weights and tokens [R, L] -> activations or logits [R, L, D]."""
     if isinstance(self.module, HasHidden):
       return lambda weights, tokens: self.apply('hidden', weights, tokens, -1)
-    return lambda *both: _logits(self.apply('__call__', *both))
+    return lambda *both: logits_of(self.apply('__call__', *both))
 
 
 def functional(thing: Any, label: str) -> Functional | None:
@@ -297,14 +296,14 @@ def functional(thing: Any, label: str) -> Functional | None:
   module, params = thing, None
   if isinstance(thing, tuple) and len(thing) == 2:
     module, params = thing
-  if _is_a(module, 'flax.linen', 'Module'):
+  if is_a(module, 'flax.linen', 'Module'):
     if params is None and module.scope is None:
       raise core.InputError(
         f'{label} is a module of Flax linen without parameters; expected '
         '(module, params), or module.bind(...)'
       )
     return _linen(module, params)
-  if _is_a(module, 'flax.nnx', 'Module'):
+  if is_a(module, 'flax.nnx', 'Module'):
     return _nnx(module, params)
   return None
 
@@ -415,7 +414,7 @@ def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
 
   def logits(answer: Any) -> np.ndarray:
     """[..., V] of the world's tokens, from [..., V'] of the model's."""
-    values = as_array(_logits(answer))
+    values = as_array(logits_of(answer))
     size = values.shape[-1] if values.ndim else 0
     if (large := ids[ids >= size]).size:
       raise core.InputError(
@@ -455,7 +454,7 @@ def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
   return type(type(thing).__name__, (), methods)()
 
 
-def _is_a(thing: Any, module: str, name: str) -> bool:
+def is_a(thing: Any, module: str, name: str) -> bool:
   """Is it of a class of a library? One that is not imported has no objects."""
   cls = getattr(sys.modules.get(module), name, None)
   return cls is not None and isinstance(thing, cls)
@@ -465,7 +464,7 @@ def _methods(thing: Any) -> list[str]:
   return [name for name in METHODS if callable(getattr(thing, name, None))]
 
 
-def _logits(answer: Any) -> Any:
+def logits_of(answer: Any) -> Any:
   """Logits, alone or with what else a model returns."""
   if isinstance(answer, tuple) and answer:
     return answer[0]
@@ -478,9 +477,7 @@ def _with_methods(
   """An object with the methods of a module; `call` makes one by its name."""
   methods = {name: staticmethod(call(name)) for name in _methods(thing)}
   # Its hidden states are in the output, by layer: no method has to be written.
-  if 'hidden' not in methods and _is_a(
-    thing, 'transformers', 'PreTrainedModel'
-  ):
+  if 'hidden' not in methods and is_a(thing, 'transformers', 'PreTrainedModel'):
     network = call('hidden_states')
     methods['hidden'] = staticmethod(network)
   methods['__call__'] = staticmethod(call('__call__'))
@@ -577,10 +574,10 @@ def with_untrained(reader: Any, fresh: Any) -> Any:
     return reader
   if not isinstance(fresh, core.HiddenStates):
     return reader
-  return _extended(reader, (), {'untrained': _untrained}, fresh=fresh)
+  return extended(reader, (), {'untrained': _untrained}, fresh=fresh)
 
 
-def _extended(
+def extended(
   reader: Any, bases: tuple[type, ...], methods: dict[str, Any], **fields: Any
 ) -> Any:
   """A copy of a reader that is also of other classes."""
@@ -881,256 +878,3 @@ class CacheSession(core.Session):
     self._found[at] = log_probs
     for row, branch, state in zip(*at, states, strict=True):
       self._states[row, branch] = state
-
-
-def adaptable(
-  reader: Any, thing: Any, ids: np.ndarray | None, label: str
-) -> Any:
-  """A reader that learns small tasks too, in the way that its object allows.
-
-  Args:
-    reader: of the object, see `predictor`.
-    thing: the object as the user gave it.
-    ids: [V] the model's id of each token of the world; None where they are the
-      world's.
-    label: what errors call it.
-
-  Returns:
-    The reader, `core.Adaptable` unless it says yes and no alone.
-  """
-  fields: dict[str, Any] = {'_ids': ids, 'label': label}
-  module = thing[0] if isinstance(thing, tuple) and thing else thing
-  if isinstance(module, HasAdapt):
-    return _extended(reader, (ByMethod,), {}, **fields, _method=module.adapt)
-  if isinstance(reader, core.QueryModel):
-    return reader
-  if (pure := functional(thing, label)) is not None:
-    return _extended(reader, (ByFlax,), {}, **fields, _pure=pure)
-  if _is_a(thing, 'torch.nn', 'Module'):
-    return _extended(reader, (ByTorch,), {}, **fields, _module=thing)
-  return _extended(reader, (ByHead,), {}, **fields)
-
-
-class _User(core.Adaptable):
-  """Fields of readers that `adaptable` extends.
-
-  Attributes:
-    label: what errors call it.
-  """
-
-  label: str
-  _ids: np.ndarray | None
-
-  def sent(self, tokens: np.ndarray) -> np.ndarray:
-    """Ids of the model's own."""
-    if self._ids is None:
-      return tokens
-    return np.maximum(self._ids, 0)[tokens].astype(np.int32)
-
-
-class ByMethod(_User, few_shot.TaskByTask):
-  """Learns by the user's own method."""
-
-  _method: Callable[..., Any]
-
-  def learn(
-    self, draws: few_shot.Draws, task: adapting.TaskSpec
-  ) -> few_shot.Predict:
-    """See few_shot.TaskByTask; of a stream, of all its labels at once."""
-    shown = draws.until(task.steps)
-    at = shown.used
-    places = at[0], shown.places[at]
-    with plugins.user_code(self.label, self._method):
-      answer = self._method(
-        self.sent(shown.tokens).copy(), places, shown.labels[at].copy(), task
-      )
-    if not callable(answer):
-      raise core.InputError(
-        f'{self.label}: adapt gave a {type(answer).__name__}; expected a '
-        'function of tokens [M, L] and places, rows and columns of T tokens'
-      )
-
-    def predict(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-      """See few_shot.Predict."""
-      used = np.nonzero(places != core.DEAD)
-      with plugins.user_code(self.label, answer):
-        values = as_array(
-          answer(self.sent(tokens).copy(), (used[0], places[used]))
-        )
-      outputs = np.zeros((*places.shape, *task.kind.shape), np.float32)
-      outputs[used] = self._read(values, len(used[0]), task.kind)
-      return outputs
-
-    return predict
-
-  def _read(
-    self, values: np.ndarray, num: int, kind: adapting.LabelSpec
-  ) -> np.ndarray:
-    """[T, H, k] scores, or [T, d], of an answer to T places; InputError."""
-    k = kind.k if isinstance(kind, adapting.Classes) else 0
-    named = k > 0 and values.dtype.kind in 'iub'
-    expected = (num, *kind.shape)[: 2 if named else None]
-    # One label of a place needs no dimension of its own.
-    short = (num, *expected[2:]) if expected[1] == 1 else expected
-    fits = values.dtype.kind in 'iufb' and values.shape in (expected, short)
-    if not fits or (named and not np.isin(values, range(k)).all()):
-      form = (
-        f'labels {[num, *kind.shape[:1]]}, integers from 0 to {k - 1}, or '
-        f'scores {[num, *kind.shape]}'
-        if k
-        else f'numbers {[num, *kind.shape]}'
-      )
-      raise core.InputError(
-        f'{self.label}: what adapt gave answers {num} places by {values.dtype} '
-        f'of shape {[*values.shape]}; expected {form}'
-      )
-    values = values.reshape(expected)
-    return few_shot.class_scores(values, k) if named else values
-
-
-def _adaptation() -> Any:
-  from wm.models.serving import adaptation  # Deferred: it imports JAX.
-
-  return adaptation
-
-
-class ByFlax(_User):
-  """Learns by fine-tuning a module of Flax with a new head."""
-
-  _pure: Functional
-
-  def adapt(
-    self,
-    tasks: adapting.FewShotTasks | adapting.TaskStream,
-    queries: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
-    """See core.Adaptable; raises InputError where the module fails."""
-    adapting.check_adapting(tasks, queries, kind, steps, config)
-    size = self.vocab_size if self._ids is None else int(self._ids.max()) + 1
-    if (held := config.validation) is not None:
-      config = dataclasses.replace(config, validation=self._renumbered(held))
-    with plugins.user_code():  # Compiled here: the module's lines are run.
-      adapter = _adaptation().foreign(
-        self._pure.features, self._pure.weights, size, self.max_len
-      )
-      return adapter.adapt(
-        few_shot.mapped(tasks, kind, self._renumbered),
-        queries._replace(tokens=self.sent(queries.tokens)),
-        *(kind, steps, seed, config),
-      )
-
-  def _renumbered(self, tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
-    return tasks._replace(tokens=self.sent(tasks.tokens))
-
-
-class ByTorch(_User, few_shot.TaskByTask):
-  """Learns by fine-tuning a module of PyTorch with a new head."""
-
-  _module: Any
-
-  def learn(
-    self, draws: few_shot.Draws, task: adapting.TaskSpec
-  ) -> few_shot.Predict:
-    """See few_shot.TaskByTask; raises InputError where the module fails."""
-
-    def features(module: Any, tokens: Any) -> Any:
-      """[R, L, D] of tokens [R, L]."""
-      if isinstance(module, HasHidden):
-        return module.hidden(tokens, -1)
-      if _is_a(module, 'transformers', 'PreTrainedModel'):
-        return module(tokens, output_hidden_states=True).hidden_states[-1]
-      return _logits(module(tokens))
-
-    def written(
-      tokens: np.ndarray, places: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-      """Ids of the module, and places as they are."""
-      return self.sent(tokens), places
-
-    with plugins.user_code(self.label):
-      return few_shot.tune_torch(self._module, features, written, draws, task)
-
-
-class ByHead(_User):
-  """Learns by a new head on activations or log-probabilities, which stay."""
-
-  def diagnostics(self) -> list[str]:
-    """See core.TokenReader."""
-    return [
-      *super().diagnostics(),
-      f'{self.label}: small tasks are learned by a new head on its '
-      f'{"activations" if self._probed else "log-probabilities"} alone, as its '
-      'weights are unknown',
-    ]
-
-  @property
-  def _probed(self) -> bool:
-    return isinstance(self, core.HiddenStates)
-
-  def adapt(
-    self,
-    tasks: adapting.FewShotTasks | adapting.TaskStream,
-    queries: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
-    """See core.Adaptable; the head alone is trained, whatever the config."""
-    adapting.check_adapting(tasks, queries, kind, steps, config)
-    # Each place becomes a sequence of one token: its row in a table of
-    # features, which a network of that table alone reads.
-    table: list[np.ndarray] = []
-    places = self._points(table, queries.tokens, queries.places)
-    asked = adapting.QueryPoints(places, np.zeros_like(places))
-
-    def change(tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
-      """Data sets of one place a sequence."""
-      points = self._points(table, tasks.tokens, tasks.places)
-      dead = tasks.places.reshape(points.shape) == core.DEAD
-      labels = tasks.labels.reshape(*points.shape, -1)
-      return adapting.FewShotTasks(points, np.where(dead, core.DEAD, 0), labels)
-
-    shown = few_shot.mapped(tasks, kind, change)
-    if isinstance(shown, adapting.TaskStream):
-      # The table must be whole before the first step.
-      batches = [*map(shown.draw, range(steps[-1]))]
-      shown = adapting.TaskStream(batches.__getitem__)
-    held = config.validation and change(config.validation)
-    config = dataclasses.replace(config, trainable='head', validation=held)
-    features = np.concatenate(table)
-    adapter = _adaptation().foreign(
-      lambda table, tokens: table[tokens], features, len(features), 1
-    )
-    outputs, rates = adapter.adapt(shown, asked, kind, steps, seed, config)
-    shape = len(steps), *queries.places.shape, *kind.shape
-    return adapting.Adapted(outputs.reshape(shape), rates)
-
-  def _points(
-    self, table: list[np.ndarray], tokens: np.ndarray, places: np.ndarray
-  ) -> np.ndarray:
-    """[D, R P, 1] int32 rows of places [D, R, P] in a table that grows."""
-    flat = tokens.reshape(-1, tokens.shape[2])
-    at = places.reshape(len(flat), -1)
-    flat = few_shot.read_only(flat, at)
-    # Data sets often share sequences: each is read once.
-    first, back = basics.distinct(np.concatenate([flat, at], 1, dtype=np.int32))
-    start = sum(map(len, table))
-    for rows in core.predictor.chunks(len(first), 1, 256):
-      part, where = flat[first[rows]], at[first[rows]]
-      values = self._features(part, np.maximum(where.max(1) + 1, 1))
-      taken = values[np.arange(len(part))[:, None], np.maximum(where, 0)]
-      table.append(taken.reshape(-1, values.shape[-1]))
-    points = start + back[:, None] * at.shape[1] + np.arange(at.shape[1])
-    return points.reshape(len(places), -1, 1).astype(np.int32)
-
-  def _features(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[R, L, D] float32 of tokens [R, L]."""
-    if isinstance(self, core.HiddenStates):
-      return self.hidden(tokens, lengths, -1)
-    assert isinstance(self, core.Predictor)  # Of a user's object.
-    return np.maximum(self.log_probs(tokens, lengths), FLOOR)
