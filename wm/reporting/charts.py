@@ -446,7 +446,7 @@ def _chart(
   """Returns the specification of panels side by side."""
   alt = _altair()
   whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
-  spec: Spec = whole.to_dict()
+  spec: Spec = whole.to_dict(validate=False)
   rows = [row for part in spec['datasets'].values() for row in part]
   categories = {row['x'] for row in rows if isinstance(row.get('x'), str)}
   del spec['config'], spec['$schema']  # A page names no other host.
