@@ -507,9 +507,7 @@ def arrow_rows(
     if file := _packed(source):
       with file:
         names = file.schema_arrow.names
-        return file.read(
-          columns and [name for name in names if name in columns]
-        )
+        return file.read(columns and [n for n in names if n in columns])
   with inputs.reading(source, 'a table of trials'):
     table = _parsed(source)
     names = [n for n in table.column_names if columns is None or n in columns]

@@ -452,9 +452,7 @@ def metric_class(name: str) -> type[core.Metric]:
   return registry.find('metric', name) if is_known(name) else core.Metric
 
 
-@functools.cache
-def _metric_of_wm(name: str) -> type[core.Metric]:
-  return registry.find('metric', name)
+_metric_of_wm = functools.cache(functools.partial(registry.find, 'metric'))
 
 
 def metric_fields(name: str) -> tuple[dataclasses.Field, ...]:

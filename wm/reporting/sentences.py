@@ -157,7 +157,7 @@ def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
     world: its spec; one whose code may not run has all sides.
     metrics: names of a report, which may be of a user's own.
   """
-  kind = _kind(world)
+  kind = ceilings.kind(world)
   if not kind or not catalog.is_known(kind):
     return NEEDED
   of = registry.find('world', kind)
@@ -180,7 +180,7 @@ def _anchors(shown: pd.DataFrame) -> _Anchors:
   anchors: dict[tuple[str, str, str], list[tuple[str, str, Entry]]] = {}
   rows = shown[shown.role.isin([*_NOTHING, *ceilings.NAMES])]
   for row in rows[rows.value.notna()].itertuples():
-    key = row.spec, row.quantity, _kind(row.world)
+    key = row.spec, row.quantity, ceilings.kind(row.world)
     anchors.setdefault(key, []).append((row.role, row.world, row.entry))
   return anchors
 
@@ -197,7 +197,7 @@ def _judged_rows(anchors: _Anchors, rows: pd.DataFrame) -> Iterator[Measure]:
     likely = catalog.metric_class(row.metric).of_likelihood
     if row.role == ceilings.ORACLE and row.quantity in likely:
       continue
-    same = anchors.get((row.spec, row.quantity, _kind(row.world)), ())
+    same = anchors.get((row.spec, row.quantity, ceilings.kind(row.world)), ())
     by_role = {
       role: anchor
       for role, world, anchor in same
@@ -219,10 +219,6 @@ def _judged_rows(anchors: _Anchors, rows: pd.DataFrame) -> Iterator[Measure]:
       judged = _judge(key, entry, best, scale, floor, top)
       # Who has learned nothing has nothing in part.
       yield judged._replace(clear=judged.clear and row.role not in _NOTHING)
-
-
-def _kind(world: str) -> str:
-  return world.partition('(')[0]
 
 
 def _scale(
@@ -398,7 +394,7 @@ def _capital(text: str) -> str:
 
 def noun(world: str) -> str:
   """What questions call a world: 'this city'; 'this world' if not known."""
-  kind = _kind(world)
+  kind = ceilings.kind(world)
   if not kind or not catalog.is_known(kind):
     return THIS_WORLD
   return str(getattr(registry.find('world', kind), 'noun', THIS_WORLD))

@@ -221,7 +221,7 @@ class Painter:
     self.ids = {word: n for n, word in enumerate(self.world.vocab)}
     # Models fall short in the same states and after the same prefixes.
     self._drawings: dict[bytes, str] = {}
-    self._reached: dict[tuple[str, str], np.ndarray | None] = {}
+    self._reached = functools.cache(self._reach)
 
   def _render(self, state: np.ndarray) -> str:
     """The drawing of a state [W]."""
@@ -267,11 +267,8 @@ class Painter:
       prefixes = ('',) * len(written)
     if not written:
       written = ('',) * len(prefixes)
-    pairs = [*zip(prefixes, written, strict=True)]
-    for pair in pairs:
-      if pair not in self._reached:
-        self._reached[pair] = self._reach(*pair)
-    states = [self._reached[pair] for pair in pairs]
+    pairs = zip(prefixes, written, strict=True)
+    states = [self._reached(*pair) for pair in pairs]
     reached = [state for state in states if state is not None]
     return reached if len(reached) == len(states) else []
 
