@@ -258,10 +258,9 @@ def rows(runs: Scored | Sequence[Scored]) -> pd.DataFrame:
       text = io.StringIO()
       if parts := _parts(folder):
         results.write_rows(parts, text)
-        text.seek(0)
       else:  # Results that were written by something else.
         text.write((folder / 'rows.csv').read_text(encoding='utf-8'))
-        text.seek(0)
+      text.seek(0)
       frame = pd.read_csv(text, dtype=dict.fromkeys(results.TEXTS, str))
     columns = [name for name in results.TEXTS if name in frame]
     frame[columns] = frame[columns].fillna('')
@@ -413,9 +412,9 @@ def _paired(
 
 
 def _take(scores: core.Scores, at: np.ndarray) -> core.Scores:
-  arrays = {k: getattr(scores, k)[at] for k in ('value', 'reason', 'group')}
-  weight = scores.weight[at]
-  return dataclasses.replace(scores, **arrays, weight=weight, columns={})
+  names = 'value', 'reason', 'group', 'weight'
+  arrays = {name: getattr(scores, name)[at] for name in names}
+  return dataclasses.replace(scores, **arrays, columns={})
 
 
 def _changed(

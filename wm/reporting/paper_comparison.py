@@ -175,8 +175,8 @@ def _far(entry: Entry, differs: Sequence[str]) -> tuple[int, int]:
 def _measures(entry: Entry, row: Row) -> bool:
   """Is it what a row prints, in whatever setting?"""
   return (
-    papers.model_key(entry['model']) in row.values
-    and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
+    (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
+    and papers.model_key(entry['model']) in row.values
     and row.where == entry.get('where', {})
     and papers.has_fields(tables.spec(entry), row.fields)
   )

@@ -189,6 +189,7 @@ def papers() -> dict[str, tuple[Paper, ...]]:
   return by_world
 
 
+@functools.cache
 def model_key(name: str) -> str:
   """Returns a model's name without case and signs: 'Llama-2-70B' ->
   'llama270b'.
