@@ -7,6 +7,7 @@ text; the authors' score stands in them as the scorer `recorded`.
 
 from __future__ import annotations
 
+import collections
 import functools
 import gzip
 import pathlib
@@ -43,7 +44,7 @@ FINAL, HISTORY, MAY = (
 )
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
-VERDICT = ['solver', 'graded', 'outcome', 'edges', 'old', 'over']
+VERDICT = ['solver', 'graded', 'outcome']
 COLUMNS = {
   FINAL: {
     'prompt_version': 'prompts',
@@ -132,9 +133,8 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   does what they say has no answer.
 
   Returns:
-    Rows of audited prompts with `solver` (is it optimal?), `graded`, `outcome`,
-      `edges` (steps that no arc makes), `old` (those of them that an arc made
-      before the change) and `over` (arcs too many of a way to the goal).
+    Rows of audited prompts with `solver` (is it optimal?), `graded` and
+      `outcome`.
   """
   asked = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
   every = frame[frame['prompts'] == AUDITED]
@@ -163,8 +163,7 @@ def _verdict(
   reply = NodeReply(scoring.parse_nodes(nodes), hedged=True)
   verdict = scoring.judge(problem, reply)
   right = float(verdict.outcome == 'correct')
-  edges = verdict.hallucinated_edges, verdict.perseverations, verdict.too_long
-  return (right, verdict.graded, verdict.outcome, *edges)
+  return right, verdict.graded, verdict.outcome
 
 
 class Conversation(NamedTuple):
@@ -291,31 +290,6 @@ def key_nodes(asked: Conversation) -> frozenset[tuple[int, ...]]:
   return frozenset(scoring.whole(problem, nodes) for nodes in keys if nodes)
 
 
-def wrong_keys(
-  conversations: list[Conversation],
-) -> dict[tuple[str, str, str], tuple[int, tuple[str, ...]]]:
-  """Keys of the authors that the solver contradicts.
-
-  Returns:
-    (graph, domain, condition) -> conversations of the sample with such a key,
-      and the key. Cluster counts are left out.
-  """
-  errors: dict[tuple[str, str, str], tuple[int, tuple[str, ...]]] = {}
-  for asked in conversations:
-    if not asked.expected or asked.question.condition == 'nClusters':
-      continue
-    problem = questions.problem(asked.question)
-    if key_nodes(asked) != frozenset(problem.optimal):
-      where = (
-        asked.question.graph,
-        asked.question.domain,
-        asked.question.condition,
-      )
-      count = errors.get(where, (0, ()))[0] + 1
-      errors[where] = count, asked.expected
-  return errors
-
-
 PAPER = '2023-05-20'  # The snapshot that is nearest to the paper's tables.
 # Condition and model directory of the supplement's plain question from 1 to 12.
 AWAY = 'ShortestPathOneClusterAway', 'original/exp3'
@@ -430,26 +404,31 @@ def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
 
 
 def wrong_key_rows(read: Sequence[Conversation]) -> list[dict[str, Any]]:
-  """Answer keys of the authors that the solver contradicts, a row each."""
+  """Answer keys of the authors that the solver contradicts, a row each.
+
+  Cluster counts are left out.
+  """
+  wrong: dict[tuple[str, ...], list[Conversation]] = {}
+  for asked in read:
+    where = asked.question[:3]
+    if asked.expected and 'nClusters' not in where:
+      right = frozenset(questions.problem(asked.question).optimal)
+      if key_nodes(asked) != right:
+        wrong.setdefault(where, []).append(asked)
+  every = collections.Counter(asked.question[:3] for asked in read)
   rows = []
-  for (graph, domain, condition), (n, key) in wrong_keys(list(read)).items():
-    asked = next(
-      other
-      for other in read
-      if other.question[:3] == (graph, condition, domain)
-    )
-    every = sum(other.question[:3] == asked.question[:3] for other in read)
-    node_names = known_names(asked.question)
-    right = scoring.keys(questions.problem(asked.question), node_names)
+  for (graph, condition, domain), several in wrong.items():
+    question = several[-1].question
+    keys = scoring.keys(questions.problem(question), known_names(question))
     rows.append(
       {
         'graph': f'{statistics.LETTERS[graph]} ({graph})',
         'domain': domain,
         'condition': condition,
-        'key of the authors': ' | '.join(key),
-        'right': ' | '.join(right),
-        'conversations': every,
-        'with text': n,
+        'key of the authors': ' | '.join(several[-1].expected),
+        'right': ' | '.join(keys),
+        'conversations': every[graph, condition, domain],
+        'with text': len(several),
       }
     )
   return rows

@@ -486,7 +486,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
     raise core.InputError(
       'the logs hold no scored answer to a question of wm/cogeval'
     )
-  checked = [edges_table(listed)] if len(listed) else []
+  checked = [REPORT.table('edges', listed)] if len(listed) else []
   if answered.empty:
     lead_text = f'{len(listed):,} lists of edges'
     return AnswersPage(TITLE, lead_text, checked, (), WORDS, {})
@@ -553,23 +553,6 @@ def _values(sample: EvalSample) -> dict[str, Any]:
         '?' if n < 0 else str(n) for n in metadata['nodes']
       )
   return values
-
-
-def edges_table(frame: pd.DataFrame) -> Table:
-  """The manipulation check: precision and recall of listed edges."""
-  rows = [
-    {
-      'model': statistics.label(model),
-      'graph': LETTERS.get(str(graph), str(graph)),
-      'check': check,
-      'precision': REPORT.mean(part, 'precision'),
-      'recall': REPORT.mean(part, 'recall'),
-    }
-    for (model, graph, check), part in frame.groupby(
-      ['model', 'graph', 'check']
-    )
-  ]
-  return REPORT.table('edges', rows)
 
 
 # Figures.
