@@ -10,7 +10,9 @@ from __future__ import annotations
 import collections
 import functools
 import gzip
+import json
 import pathlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -44,6 +46,7 @@ FINAL, HISTORY, MAY = (
 )
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
+TEXT_COLUMNS = 'answer', 'expected'
 VERDICT = ['solver', 'graded', 'outcome']
 COLUMNS = {
   FINAL: {
@@ -209,7 +212,11 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
     InputError: a file is missing or damaged; says which.
   """
   folder = pathlib.Path(folder)
-  texts = {key_of(row): row for row in text_rows_of(folder / SAMPLE)}
+  # Messages are left on disk: they are most of the file.
+  texts = {
+    key_of(row): {name: row[name] for name in TEXT_COLUMNS if name in row}
+    for row in text_rows_of(folder / SAMPLE)
+  }
   frame = read_table(folder / FINAL)
   frame = frame[frame['prompts'] == AUDITED].astype(object)
   rows = frame.where(frame.notna(), None).to_dict('records')
@@ -681,14 +688,20 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
   """
   place = pathlib.Path(folder)
   conversations = {asked.key: asked for asked in load(place)}
-  samples: dict[str, list[EvalSample]] = {}
+  # Samples take many times the memory of packed rows: a model at a time.
+  packed: dict[str, list[bytes]] = {}
   for row in text_rows_of(place / SAMPLE):
-    key = key_of(row)
-    if key in conversations and row['prompt_version'] == AUDITED:
-      sample = eval_sample(conversations[key], row)
-      samples.setdefault(conversations[key].model, []).append(sample)
-  for model in sorted(samples):
-    yield eval_logs.scored_log(RECORD, model, samples[model], tasks.planned())
+    if key_of(row) in conversations and row['prompt_version'] == AUDITED:
+      text = zlib.compress(json.dumps(row).encode(), 1)
+      packed.setdefault(row['model'], []).append(text)
+  for model in sorted(packed):
+    rows = (json.loads(zlib.decompress(text)) for text in packed.pop(model))
+    yield eval_logs.scored_log(
+      RECORD,
+      model,
+      [eval_sample(conversations[key_of(row)], row) for row in rows],
+      tasks.planned(),
+    )
 
 
 def eval_sample(asked: Conversation, row: dict[str, Any]) -> EvalSample:
