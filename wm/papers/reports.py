@@ -49,7 +49,7 @@ def chart(
     frame: an answer a row.
     **values: of words in braces.
   """
-  spec = {
+  spec: _Row = {
     key: text.format_map(values) if isinstance(text, str) else text
     for key, text in report.declared['charts'][name].items()
   }
@@ -183,9 +183,9 @@ def unread(logs: Sequence[EvalLog]) -> list[Table]:
     causes = counts.setdefault(log.eval.model, collections.Counter())
     for sample in log.samples or ():
       failures = [
-        score.metadata['failure']
+        metadata['failure']
         for score in (sample.scores or {}).values()
-        if 'failure' in (score.metadata or {})
+        if 'failure' in (metadata := score.metadata or {})
       ]
       causes.update(failures[-1:])
   every = {cause for causes in counts.values() for cause in causes if cause}
@@ -245,6 +245,6 @@ def _values(sample: EvalSample) -> _Row:
   """The numbers of a sample's scores."""
   values: _Row = {}
   for score in (sample.scores or {}).values():
-    several = isinstance(score.value, dict)
-    values |= score.value if several else {'value': score.value}
+    value = score.value
+    values |= value if isinstance(value, dict) else {'value': value}
   return values

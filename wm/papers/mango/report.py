@@ -189,15 +189,15 @@ def pictures(
   joined = rows.merge(
     pd.DataFrame(numbers)[['game', 'locations', 'confusion']], on='game'
   )
-  drawings = {
-    name: reports.chart(REPORT, name, joined)
-    for name in REPORT.declared['charts']
-  }
-  first = {} if maze is None else {'mango_map': drawn(maze)}
+  drawings: dict[str, bytes | charts.Spec] = {}
+  if maze is not None:
+    drawings['mango_map'] = drawn(maze)
+  for name in REPORT.declared['charts']:
+    drawings[name] = reports.chart(REPORT, name, joined)
   game = '' if maze is None else maze.game
   return [
     REPORT.picture(name, picture, game=game, last=mazes.LAST)
-    for name, picture in {**first, **drawings}.items()
+    for name, picture in drawings.items()
     if picture
   ]
 
