@@ -16,9 +16,10 @@ from wm.core.predictor import Tokens
 from wm.evaluation import statistics
 from wm.language import pages
 from wm.language.pages import Report
+from wm.papers import reports
 from wm.papers.seating import score as scoring
 from wm.papers.seating import task as tasks
-from wm.papers.seating.questions import Protocol, SeatingQuestion
+from wm.papers.seating.score import Protocol, SeatingQuestion
 from wm.reporting import tables
 from wm.reporting.tables import Table
 from wm.worlds.seating import text
@@ -190,7 +191,8 @@ def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
   runs: dict[str, ModelAnswers] = {}
   for log in logs:
     runs[pages.unused_name(log.eval.model, runs)] = _run(log)
-  return runs_page(runs)
+  content = runs_page(runs)
+  return content._replace(tables=[*content.tables, *reports.unread(logs)])
 
 
 def _run(log: EvalLog) -> ModelAnswers:
