@@ -79,8 +79,7 @@ def futures(
     seed: of what is drawn.
   """
   seeds = basics.hash64(seed, np.arange(states.shape[1]))
-  lists = isinstance(world, core.Enumerable)
-  if lists and depth <= world.boundary_depth:
+  if isinstance(world, core.Enumerable) and depth <= world.boundary_depth:
     elements = world.boundary(*states, depth)
   else:
     fits = np.minimum(room, depth)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -299,13 +299,13 @@ class _Study(NamedTuple):
     features = probing.activations(
       predictor, self.sequences, fitted.points, layer
     )
-    fit = {'lr': metric.lr, 'batch': metric.batch, 'epochs': metric.epochs}
+    fit: dict[str, Any] = {'lr': metric.lr, 'batch': metric.batch}
+    fit |= {'epochs': metric.epochs, 'seed': self.seed}
     probe = linear_probe.fit(
       features[fitted.train],
       fitted.target[fitted.train],
       np.array([len(values) for values in fitted.values]),
       **fit,
-      seed=self.seed,
     )
     by = None
     if metric.direction == 'means':
@@ -316,7 +316,6 @@ class _Study(NamedTuple):
         fitted.between_places(features, self.lessons, self.seed),
         min(metric.dims, features.shape[1]),
         **fit,
-        seed=self.seed,
       )
       by = fitted.between_places(features, self.edits, self.seed)
       by = by @ axes @ axes.T

@@ -224,8 +224,8 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     hidden: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
-    arrays = self._checked(tokens, layer, hidden)
-    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, arrays)
+    hidden = self._checked(tokens, layer, hidden)
+    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
 
   def patched_gradient(
     self,
@@ -236,9 +236,9 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     weights: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched_gradient."""
-    arrays = self._checked(tokens, layer, hidden), np.float32(weights)
-    static = self.spec, layer
-    return self.map_tiles(_gradient, static, tokens, lengths, *arrays)
+    hidden = self._checked(tokens, layer, hidden)
+    weights, static = np.asarray(weights, np.float32), (self.spec, layer)
+    return self.map_tiles(_gradient, static, tokens, lengths, hidden, weights)
 
   def _checked(
     self, tokens: np.ndarray, layer: int, hidden: np.ndarray
