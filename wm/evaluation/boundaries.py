@@ -80,7 +80,7 @@ def futures(
   """
   seeds = basics.hash64(seed, np.arange(states.shape[1]))
   if isinstance(world, core.Enumerable) and depth <= world.boundary_depth:
-    elements = world.boundary(*states, depth)
+    elements = world.boundary(states[0], states[1], depth)
   else:
     fits = np.minimum(room, depth)
     elements = sampled(world, *states, num=MOST, room=fits, seeds=seeds)

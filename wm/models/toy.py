@@ -314,6 +314,7 @@ def _read_state(
   def pull(
     direct: np.ndarray, later: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
+    """See _Step."""
     whole = direct @ tables.probs.T + later
     scores = _through(read, whole)[:, :size] * moved[:, None]
     copies = (
