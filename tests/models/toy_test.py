@@ -36,7 +36,7 @@ EXPECTED = {
 }
 # Worlds of more states than toys list.
 LARGE = (
-  *('chess', 'connect4()', 'hmm()', 'maps', 'othello', 'seating()'),
+  *('chess', 'connect4()', 'hmm()', 'maps', 'othello'),
   'seating(people=5)',
 )
 each = pytest.mark.parametrize('kind', toy.KINDS)
