@@ -259,3 +259,48 @@ def test_a_layer_that_is_not_there():
   model = registry.make('model', 'transformer(layers=1, width=32)')
   with pytest.raises(core.InputError, match=r'layer 2 of .*: -1 to 1'):
     run(model.predictor(world, 0), world, layers=(2,), num=30)
+
+
+def test_a_network_is_searched_and_has_random_weights_beside_it():
+  world = registry.make('world', LATTICE)
+  model = registry.make('model', 'rnn(layers=2, width=8)')
+  found = run(
+    *(model.predictor(world, 0), world),
+    **{'direction': 'das', 'dims': 4, 'horizon': 3, 'pairs': 'same_next'},
+    **{'num': 30, 'epochs': 2, 'onward': True},
+  )
+  assert {*found} == {*intervention.ALIKE, *intervention.FUTURE}
+  measured = found['probe'].measured
+  assert measured.any()
+  for name in ('future', 'future_untrained', 'future_above_random'):
+    np.testing.assert_array_equal(found[name].measured, measured)
+  before = found['future_before'].value[measured]
+  assert ((before >= 0) & (before <= 1)).all()
+
+
+def test_the_gradient_of_a_network_is_a_difference():
+  world = registry.make('world', LATTICE)
+  model = registry.make('model', 'rnn(layers=2, width=8)')
+  predictor, sequences = model.predictor(world, 0), world.sample(3, 0)
+  batch = sequences.tokens, sequences.lengths, 1
+  rng, hidden = np.random.default_rng(0), np.array(predictor.hidden(*batch))
+  weights = rng.random((*sequences.tokens.shape, predictor.vocab_size))
+  way = rng.normal(size=hidden.shape)
+  below, above = (
+    (weights * predictor.patched(*batch, hidden + k * way)).sum()
+    for k in (-0.01, 0.01)
+  )
+  slope = predictor.patched_gradient(*batch, hidden, weights)
+  assert (slope * way).sum() == pytest.approx((above - below) / 0.02, rel=0.01)
+
+
+def test_the_same_next_tokens_need_a_horizon():
+  with pytest.raises(core.InputError, match='horizon of 2 or more'):
+    intervention.Metric(pairs='same_next')
+
+
+def test_a_subspace_is_of_one_label():
+  world = registry.make('world', OTHELLO)
+  model = registry.make('model', 'rnn(layers=1, width=8)')
+  with pytest.raises(core.InputError, match='label=0 to 15'):
+    run(model.predictor(world, 0), world, direction='das', num=10)
