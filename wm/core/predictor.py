@@ -9,6 +9,7 @@ TokenReader       reads sequences; has `diagnostics` of how it was used
   HiddenStates      activations
     untrained         the same network with random weights
     patched           continues from other activations
+    patched_gradient  knows how they change what follows
   StatePredictor    the world's state after each token
     state_loss        with probabilities
   Adaptable         new tasks from few labels; see wm.core.adapting
@@ -213,6 +214,21 @@ class HiddenStates(TokenReader):
 
     Raises:
       InputError: there is no such layer, or activations have another width.
+    """
+    raise NotImplementedError
+
+  @basics.optional
+  def patched_gradient(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+    weights: np.ndarray,
+  ) -> np.ndarray:
+    """[B, L, D] float32: gradient of sum(weights * patched) by `hidden`.
+
+    weights: [B, L, V] float32; the others as of `patched`.
     """
     raise NotImplementedError
 

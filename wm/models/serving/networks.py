@@ -224,6 +224,26 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     hidden: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
+    hidden = self._checked(tokens, layer, hidden)
+    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
+
+  def patched_gradient(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+    weights: np.ndarray,
+  ) -> np.ndarray:
+    """See core.HiddenStates.patched_gradient."""
+    hidden = self._checked(tokens, layer, hidden)
+    weights, static = np.asarray(weights, np.float32), (self.spec, layer)
+    return self.map_tiles(_gradient, static, tokens, lengths, hidden, weights)
+
+  def _checked(
+    self, tokens: np.ndarray, layer: int, hidden: np.ndarray
+  ) -> np.ndarray:
+    """Activations as float32; InputError where they are of another shape."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
     # Checked here: a wrong width would fail within a compiled program.
@@ -233,8 +253,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
         f'activations of shape {hidden.shape} were given to {self.model}; '
         f'expected {expected}'
       )
-    static = self.spec, layer
-    return self.map_tiles(_resumed, static, tokens, lengths, hidden)
+    return hidden
 
   def _width(self, layer: int) -> int:
     """Width of activations, by tracing alone."""
@@ -348,6 +367,20 @@ def _resumed(
 ) -> jax.Array:
   net = nnx.merge(spec.graph, params)
   return jax.nn.log_softmax(net.resume(tokens_BL, layer, x_BLD))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _gradient(
+  spec: network.NetworkSpec,
+  layer: int,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+  x_BLD: jax.Array,
+  weights_BLV: jax.Array,
+) -> jax.Array:
+  """[B, L, D] of the sum of weighted log-probabilities."""
+  static = spec, layer, params, tokens_BL
+  return jax.grad(lambda x: (_resumed(*static, x) * weights_BLV).sum())(x_BLD)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
