@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
+  Asking,
   Extraction,
   Planning,
   RouteSource,
@@ -118,7 +119,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
-  *(Workers, Sweeping, Topology, Units, Planning, Stages),
+  *(Asking, Workers, Sweeping, Topology, Units, Planning, Stages),
 ):
   declare(cls)
 

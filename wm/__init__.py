@@ -75,7 +75,15 @@ _CALLS = {
   'data.published': ('fetch_map', 'from_graph'),
   'evaluation.scoring': ('Loaded',),
   'library.calls': (
-    *('ingest', 'ingest_text', 'power', 'reconstruct', 'sample', 'score'),
+    *(
+      'ask',
+      'ingest',
+      'ingest_text',
+      'power',
+      'reconstruct',
+      'sample',
+      'score',
+    ),
     'train',
   ),
   'library.coverage': ('Coverage', 'coverage'),

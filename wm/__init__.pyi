@@ -7,6 +7,7 @@ from wm.core.registry import spec as spec
 from wm.data.published import fetch_map as fetch_map
 from wm.data.published import from_graph as from_graph
 from wm.evaluation.scoring import Loaded as Loaded
+from wm.library.calls import ask as ask
 from wm.library.calls import ingest as ingest
 from wm.library.calls import ingest_text as ingest_text
 from wm.library.calls import power as power

@@ -21,6 +21,13 @@ GOOD: dict[str, dict[str, Any]] = {
     'world': LINE,
     'out': 'new',
   },
+  'ask': {
+    'model': "language(model='wm/yes', answers='cache')",
+    'metrics': 'next_token(num=5)',
+    'world': LINE,
+    'out': 'new',
+    'budget': '90000tok',
+  },
   'load_predictor': {'source': 'uniform()', 'world': LINE},
   'study': {
     'rows': ['a: uniform()'],
@@ -103,6 +110,13 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'checkpoint': (5, 'middle', None),
     'max_calls': (-1, 'x', 2.5),
     'name': (5, '', 'a\nb'),
+  },
+  'ask': {
+    'budget': (5, '', None, '5', '1usd', '9tok'),
+    'width': (-1, 'x', 2.0, float('nan')),
+    'prices': (5, 'gone.json'),
+    'dry_run': ('x', 5),
+    'seed': (-1, 'x'),
   },
   'sample': {'options': (5, 'x', {'num': 5})},
   'train': {'training': (5, 'x', {'steps': 5})},

@@ -17,6 +17,13 @@ GOOD: dict[str, dict[str, str]] = {
   'extract': {'world': LINE, 'model': 'uniform()'},
   'fetch_map': {'out': 'new', 'map_file': 'm.osm'},
   'film': {'out': 'new', 'world': 'orbits()', 'model': 'uniform()'},
+  'ask': {
+    'world': LINE,
+    'model': "language(model='wm/yes', answers='cache')",
+    'metric': 'next_token(num=5)',
+    'budget': '90000tok',
+    'out': 'new',
+  },
   'import_gpt2': {'world': LINE, 'weights': 'w.pt', 'out': 'new'},
   'ingest': {'pgn': 'g.pgn', 'out': 'new'},
   'list': {},
@@ -72,6 +79,23 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
   'boundary': {
     'first_state': ('9', '1 99', ''),
     'second_state': ('x', SURROGATE),
+  },
+  'ask': {
+    'budget': (
+      '',
+      '5',
+      '-5usd',
+      '0tok',
+      '1eur',
+      'nantok',
+      '9tok',
+      '1usd',
+      LONG,
+    ),
+    'width': ('-1', '2', 'x', 'nan'),
+    'prices': ('gone.json', 'm.osm'),
+    'metric_overrides': ('trials', 'nope=1'),
+    'name': ('', 'a\nb'),
   },
   'count': {'state': ('7', '-1', '1 2 right', LONG)},
   'explore': {

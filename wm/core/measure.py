@@ -44,6 +44,7 @@ class Scores:
       there is none; None where nothing bounds it.
     outliers: single trials may lie far from all others, as exponents of a fit.
       Their summary has a median, and no interval of the mean of few.
+    sequential: measuring stopped as soon as intervals were narrow enough.
   """
 
   quantity: str
@@ -55,6 +56,7 @@ class Scores:
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
   bounds: tuple[float, float | None] | None = (0.0, 1.0)
   outliers: bool = False
+  sequential: bool = False
 
   @property
   def measured(self) -> np.ndarray:

@@ -153,6 +153,7 @@ def write(path: pathlib.Path, part: Part) -> None:
         'counts': {cause: int(num) for cause, num in scores.counts.items()},
         'bounds': _finite(scores.bounds),
         'outliers': scores.outliers,
+        'sequential': scores.sequential,
       }
     )
   rows = path.with_suffix('.npz')
@@ -220,6 +221,7 @@ def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
       counts=head['counts'],
       bounds=_bounds(head['bounds']),
       outliers=head.get('outliers', False),
+      sequential=head.get('sequential', False),
     )
 
 

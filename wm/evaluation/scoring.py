@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,7 @@ def run(
   seed: int,
   out: str | pathlib.Path,
   max_calls: int = 0,
+  sequential: bool = False,
   log: results.Log = print,
 ) -> list[results.Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
@@ -162,6 +163,7 @@ def run(
     out: folder of this model's results.
     max_calls: of a predictor each of whose answers costs: see
       `query_plans.plans`.
+    sequential: see core.Scores.
     log: gets a line on what is kept, and on what is not and why.
 
   Returns:
@@ -188,12 +190,12 @@ def run(
     metrics = [plan.metric for plan in planned]
     plans = {registry.spec(plan.metric): plan for plan in planned}
   asked = {registry.spec(metric): metric for metric in metrics}
-  finished = parts.load_valid(asked)
-  several = f' of {len(asked)}: ' if len(asked) > 1 else ''
+  finished = _standing(parts, asked, sequential)
+  rows: tuple[core.Scores, ...]
   for number, (spec, metric) in enumerate(asked.items(), 1):
     if _agreed(spec in finished):
       continue
-    rows: tuple[core.Scores, ...]
+    title = f'{number} of {len(asked)}: {spec}' if len(asked) > 1 else spec
     # A pair that does not fit is a row with a reason, as a trial would be.
     if missing := lacks(metric, type(predictor), type(world)):
       rows = (lacking_row(missing),)
@@ -202,16 +204,12 @@ def run(
       # Processes would not agree on what is left of a metric.
       keeps = compute.num_processes() == 1
       with (
-        progress.Progress(
-          f'{number}{several}{spec}' if several else spec,
-          unit='trials',
-          keep=False,
-        ) as shown,
+        progress.Progress(title, unit='trials', keep=False) as shown,
         parts.unfinished(metric) if keeps else contextlib.nullcontext(),
       ):
         shown.passes = metric.passes()
         rows = _measured(metric, predictor, world, seed, plans.get(spec))
-    finished[spec] = parts.add(metric, rows)
+    finished[spec] = parts.add(metric, _marked(rows, sequential))
   # What was asked for comes first, then what is kept from before.
   order = [*asked, *(spec for spec in finished if spec not in asked)]
   # Processes other than 0 lack what process 0 has kept.
@@ -239,6 +237,31 @@ def _measured(
   plan.ask()
   rows = _checked(metric, metric(predictor, world, seed))
   return rows + plan.scores(world)
+
+
+def _standing(
+  parts: results.ResultCache,
+  asked: Mapping[str, core.Metric],
+  sequential: bool,
+) -> dict[str, results.Part]:
+  """Parts that still stand, whose rows say how they were stopped."""
+  standing = parts.load_valid(asked)
+  for spec in asked.keys() & standing.keys():
+    rows = _marked(standing[spec].scores, sequential)
+    if rows is not standing[spec].scores:
+      standing[spec] = parts.add(asked[spec], rows)
+  return standing
+
+
+def _marked(
+  rows: tuple[core.Scores, ...], sequential: bool
+) -> tuple[core.Scores, ...]:
+  """The rows of a metric, which say how it was stopped."""
+  if all(scores.sequential == sequential for scores in rows):
+    return rows
+  return tuple(
+    dataclasses.replace(scores, sequential=sequential) for scores in rows
+  )
 
 
 def table(entries: Sequence[results.Entry]) -> str:
