@@ -219,9 +219,7 @@ def test_the_best_weights_so_far_and_never_a_rate_that_diverges():
     ('last', [[0, 1], [2, 3], [4, 5]]),
     ('best', [[0, 1], [2, 1], [2, 5]]),
   ):
-    tuning = adapting.FineTuneConfig(
-      rates=rates, select=way, validation=sets()
-    )
+    tuning = adapting.FineTuneConfig(rates=rates, select=way, validation=sets())
     got = adapting.select(outputs.copy(), losses.copy(), tuning)
     np.testing.assert_array_equal(got.outputs[..., 0], wanted)
     np.testing.assert_array_equal(got.rates, 0.1)

@@ -144,6 +144,7 @@ def array(table: pd.DataFrame, metrics: Sequence[str]) -> np.ndarray:
   rows = table[table.metric.isin(metrics) & table.value.notna()]
   levels = [set(rows.level[rows.metric == name]) for name in metrics]
   shared = set.intersection(*levels) if levels else set()
+  # A level at which one metric was never asked compares nothing.
   rows = rows[rows.level.isin(shared)]
   names = [sorted(rows[c].unique()) for c in ('recipe', 'level', 'seed')]
   axes = [list(metrics), *names]
@@ -165,11 +166,14 @@ def covariance(values: np.ndarray) -> np.ndarray:
   a seed. NaN where all points of a metric are equal.
   """
   points, seeds = values.shape[-2:]
+  # Ranks, as metrics have different scales and saturate.
   ranks = scipy.stats.rankdata(values, axis=-2)
   ranks -= ranks.mean(-2, keepdims=True)
   spread = ranks.std(-2, keepdims=True)
   with np.errstate(invalid='ignore', divide='ignore'):
     ranks = np.where(spread > 0, ranks / spread, np.nan)
+  # The sum over pairs of different seeds is that over all pairs less the same
+  # ones: noise that one seed puts into two metrics cancels.
   total = ranks.sum(-1)
   every = np.einsum('...mp,...np->...mn', total, total)
   if seeds == 1:
@@ -215,6 +219,7 @@ def _why_not(values: np.ndarray, rules: AgreementRules) -> str:
   num = values.shape[1]
   if not values.size or num < rules.fewest_recipes:
     return f'{num} of {rules.fewest_recipes} recipes'
+  # Levels of a recipe are points of their own; the recipe is the cluster.
   flat = values.reshape(len(values), -1, values.shape[-1])
   reliability = np.diagonal(covariance(flat))
   if np.isnan(reliability).any():
@@ -249,6 +254,7 @@ def in_world(
     return value, 'the control determines a metric', empty
   # The same numbers in each world draw the same recipes, where none is missing.
   uniform = np.random.default_rng(rules.seed).random((rules.draws, num))
+  # A recipe is drawn with all its levels and seeds.
   drawn = np.moveaxis(values[:, (uniform * num).astype(int)], 0, 1)
   drawn = drawn.reshape(rules.draws, *flat.shape)
   return value, '', correlation(covariance(drawn))
@@ -259,8 +265,10 @@ def over_worlds(by_world: Mapping[str, float], fewest: int) -> Difference:
   values = list(by_world.values())
   if not values:
     return Difference(None, None, None, None, 0, 0)
+  # Worlds are the sample: they bind, not seeds.
   mean = comparisons.mean(values)
   difference = comparisons.of_means(mean, comparisons.number(0.0))
+  # Student's t of two or three worlds would be wide, and not normal.
   if len(values) < fewest:
     return Difference(mean.value, None, None, None, len(values), len(values))
   return difference

@@ -84,6 +84,7 @@ class EditFilter(NamedTuple):
     other = (before != after).any(-1)
     if self.pairs == 'other_next':
       return after.any(-1) & other & (room >= (self.horizon > 1))
+    # The next token cannot tell these apart: only what follows can.
     good = after.any(-1) & ~other
     rows, both = np.flatnonzero(good), np.stack([edited, states])
     # One way or the other, as far as there is room.
@@ -123,6 +124,7 @@ def draw(
   at = _one_a_row(points, chosen, seed)
   row, place = points.row[at], points.position[at]
   tokens = sequences.tokens[row]
+  # A place is edited after its token: the state behind it counts.
   states = world.walk(world.init(len(at)), tokens, place + 1)[1]
   legal, none = world.legal(states), np.zeros(len(at), np.int64)
   edits = Edits(

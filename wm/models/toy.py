@@ -58,6 +58,7 @@ def reachable(world: core.World) -> tuple[np.ndarray, np.ndarray]:
   Raises:
     InputError: there are more than MOST of them.
   """
+  # Breadth first; states that were seen are known by their ids.
   front = states = world.init(1)
   ids = world.state_id(states)
   while len(front):
@@ -81,6 +82,7 @@ def _codes(world: core.World, states: np.ndarray) -> np.ndarray:
   """[S, F] one-hot labels of states [S, W], beside what tells equals apart."""
   none = np.zeros((len(states), 0), np.int64)
   labels = world.labels(states) if isinstance(world, core.Labelled) else none
+  # States with equal labels become neighbours, in the order of their numbers.
   order = np.lexsort((np.arange(len(states)), *labels.T))
   alike = (np.diff(labels[order].astype(np.int64), axis=0) == 0).all(1)
   # Of states with equal labels: the first, the second, ...
@@ -103,6 +105,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     states, self._ids = reachable(world)
     size = len(states)
     legal = world.legal(states)
+    # What is not legal leads to the dead row, and the broken one to itself.
     following = np.full((size + 2, self.vocab_size), size, np.int32)
     following[-1] = size + 1
     row, token = np.nonzero(legal)
@@ -118,6 +121,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     if kind == 'legal_only':
       codes = np.eye(len(first), dtype=np.float32)[group.reshape(-1)]
     width = codes.shape[1] * (1 if kind == 'legal_only' else 2)
+    # Rotated, so that no single number of an activation is a label.
     noise = np.random.default_rng(seed).normal(size=(width, width))
     rotation = np.linalg.qr(noise)[0].astype(np.float32)
     self._tables = _Tables(following, probs, codes, probs[first], rotation)
@@ -137,6 +141,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
 
   def _signs(self, tokens: np.ndarray) -> np.ndarray:
     """[B, L] float32, +1 or -1, by the tokens [B, L] so far."""
+    # A hash of the whole prefix: the sign follows from no state.
     history = np.full(len(tokens), self._seed, np.uint64)
     signs = np.ones(tokens.shape, np.float32)
     for t, column in enumerate(tokens.T):
@@ -156,6 +161,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     if self.kind != 'legal_only':
       signed = self._signs(tokens)[..., None] * codes
       codes = np.concatenate([codes, signed], axis=-1)
+    # Past its length a sequence has no activation.
     used = np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     return codes * used[..., None] @ self._tables.rotation
 
@@ -173,6 +179,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     moves = hidden - self.hidden(tokens, lengths, layer)
     touched = (moves != 0).any(-1)
     if self.kind != 'legal_only':
+      # A state that was read from a move goes on; a legal set does not.
       touched = np.logical_or.accumulate(touched, axis=1)
     for rows in self._chunks(tokens):
       probs = np.stack(
@@ -198,6 +205,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
       steps = self._follow(tokens[rows], moves[rows])
       # What later steps make of the belief after a step.
       later = np.zeros((len(moves[rows]), len(self._tables.next)))
+      # Backwards through time, as steps pass their belief on.
       for t, step in reversed([*enumerate(steps)]):
         direct = weights[rows, t] / (step.probs + LEAST)
         by, before = step.pull(direct, later)
@@ -216,6 +224,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     for t, token in enumerate(tokens.T):
       before = np.zeros_like(belief)
       row, old = np.nonzero(belief > LEAST)
+      # Several states may lead to one: their beliefs add up.
       np.add.at(before, (row, tables.next[old, token[row]]), belief[row, old])
       moved = (moves[:, t] != 0).any(-1)
       read = _read_legal if self.kind == 'legal_only' else _read_state
@@ -226,6 +235,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     return steps
 
   def _chunks(self, tokens: np.ndarray) -> list[slice]:
+    # Of a step's belief and probabilities, in 8 bytes each.
     size = tokens.shape[1] * (len(self._ids) + self.vocab_size)
     return [*core.predictor.chunks(len(tokens), 8 * size)]
 
@@ -288,6 +298,7 @@ def _read_state(
   belief: [B, S + 2]; by: [B, D]; sign: [B]; moved: [B] bool.
   """
   codes, size = tables.codes, len(tables.codes)
+  # Most steps have no move: the belief follows the rules.
   if not moved.any():
     whole = np.zeros_like(by)
     return _Step(
@@ -308,6 +319,7 @@ def _read_state(
   if kind == 'fragile':
     # A state that both copies hold has one for each label; less is broken.
     score[:, -1] = codes[0].sum() - 0.5
+  # Sequences without a move here keep their belief.
   read = _softmax(score)
   after = np.where(moved[:, None], read, belief)
 
