@@ -72,6 +72,7 @@ setuptools.setup(
     'language': [
       'inspect_ai>=0.3.285',
       'openai>=3.54',
+      'patsy>=1.0',
       'rapidfuzz>=3.14',
       'statsmodels>=0.15',
     ],
@@ -115,6 +116,7 @@ setuptools.setup(
       'nbconvert>=7.16',
       'inspect_ai>=0.3.285',
       'openai>=3.54',
+      'patsy>=1.0',
       'rapidfuzz>=3.14',
       'statsmodels>=0.15',
       'starlette>=0.46',

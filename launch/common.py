@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
+  Asking,
   Extraction,
   Planning,
   RouteSource,
@@ -81,6 +82,24 @@ def keywords(cls: type) -> dict[str, Any]:
   return {name: FLAGS[flag].value for name, flag in flags_of(cls).items()}
 
 
+PROCESSES = 'distributed', 'coordinator', 'num_processes', 'process_id'
+
+
+def join_processes() -> bool:
+  """Joins the other processes of a run, where the flags name them.
+
+  Returns:
+    Whether this is process 0, which writes files.
+  """
+  if all(FLAGS[name].value == FLAGS[name].default for name in PROCESSES):
+    return True
+  from wm.runtime import compute
+  from wm.training import config
+
+  config.join(values(Training))
+  return compute.process_index() == 0
+
+
 def values(cls: type[T]) -> T:
   """Options as the flags have them."""
   return cls(**keywords(cls))
@@ -100,7 +119,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
-  *(Workers, Sweeping, Topology, Units, Planning, Stages),
+  *(Asking, Workers, Sweeping, Topology, Units, Planning, Stages),
 ):
   declare(cls)
 
@@ -148,6 +167,26 @@ flags.DEFINE_string(
   None,
   "Tune the model to tell 'acceleration_vector' or 'force_vector', and show "
   'what it says; or a spec of force_law.',
+)
+
+# score.
+flags.DEFINE_string(
+  'trials',
+  None,
+  'Write what the metrics ask to this .csv, .jsonl or .parquet file, and score '
+  'nothing; beside --judge, what has no answer yet.',
+)
+flags.DEFINE_string(
+  'judge',
+  None,
+  'File of what another program answered to --trials, to score it instead of a '
+  'model: columns key and answer.',
+)
+flags.DEFINE_enum(
+  'form',
+  'log_probs',
+  ['log_probs', 'answers'],
+  'What that program says: next-token log-probabilities, or yes, no and lists.',
 )
 
 # report.
@@ -204,6 +243,11 @@ flags.DEFINE_string(
   'osm_place', None, "Place to download, e.g. 'Manhattan, NYC'."
 )
 flags.DEFINE_string('map_file', None, 'OSM XML or GraphML file instead.')
+flags.DEFINE_string(
+  'date',
+  '',
+  "The map of --osm_place as it was: '2024-05-05'; default: today's.",
+)
 
 # ingest.
 flags.DEFINE_multi_string(

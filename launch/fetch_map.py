@@ -4,7 +4,11 @@
     --osm_place='SoHo, New York City, USA'
   python launch/fetch_map.py --out=maps/soho --map_file=soho.osm
 
---osm_place needs internet; both need the extra `maps`. Then
+  python launch/fetch_map.py --out=maps/manhattan --date=2024-05-05 \\
+    --osm_place='Manhattan, New York City, USA'
+
+--date is the map as that day began (UTC), for maps that are to be those of a
+paper. --osm_place needs internet; both need the extra `maps`. Then
 `--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
 `python launch/list.py --world=maps` says what the files hold. `wm.from_graph`
 makes the world of a networkx or OSMnx graph.
@@ -21,8 +25,9 @@ def main() -> None:
   flags = common.FLAGS
   if not flags.map_file:
     common.need('osm_place')
-  print(wm.fetch_map(flags.out, flags.osm_place or '', flags.map_file or ''))
+  place, file = flags.osm_place or '', flags.map_file or ''
+  print(wm.fetch_map(flags.out, place, file, date=flags.date))
 
 
 if __name__ == '__main__':
-  common.run(main, 'osm_place', 'map_file')
+  common.run(main, 'osm_place', 'map_file', 'date')

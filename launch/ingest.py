@@ -21,11 +21,12 @@ that ends last joins the parts.
 Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
 tokens alone. The field may also be called tokens; others, such as example_id or
-states, are not read. Moves of chess are as UCI writes them, and <start> may be
-left out. A line that is no JSON or has an unknown token ends the program with
-the line's number. Illegal sequences are left out and counted, as are those that
-are too long or lack the end, and those of a pair (of origin and destination)
-that is held out. Without --heldout_file the world divides the lines.
+states, are not read. Moves of chess are as UCI writes them, or numbers as
+Walker and Lyons 2026 publish them; <start> may be left out. A line that is no
+JSON or has an unknown token ends the program with the line's number. Illegal
+sequences are left out and counted, as are those that are too long or lack the
+end, and those of a pair (of origin and destination) that is held out. Without
+--heldout_file the world divides the lines.
 """
 
 import common

@@ -4,6 +4,8 @@
 #   bash launch/miniatures.sh
 #   bash launch/miniatures.sh maps groups --jobs=1
 #
+# launch/cross.sh does the same with the folder of another study.
+#
 # Two units at a time; other flags are those of launch/miniature.py, which
 # starts from committed files only, unless --allow_dirty is given; results of
 # other code are refused and made again. Started again after an interruption, it
@@ -11,7 +13,8 @@
 # code is 1. What all results say of the papers'
 # findings is in runs/miniatures/report.
 source "$(dirname "$0")/env.sh"
-flags=launch/flags/miniatures
+study="${WM_STUDY:-miniatures}"
+flags="launch/flags/$study"
 names=() more=()
 for given in "$@"; do
   case "$given" in
@@ -43,7 +46,7 @@ for name in "${names[@]}"; do
 done
 if [[ " ${more[*]-} " != *" --dry_run "* ]]; then
   echo "== report"
-  "$PY" launch/report.py --miniatures="$flags" --out=runs/miniatures
+  "$PY" launch/report.py --miniatures="$flags" --out="runs/$study"
 fi
 for name in ${failed[@]+"${failed[@]}"}; do
   "$PY" launch/miniature.py --flagfile="$flags/$name.flags" \

@@ -13,12 +13,18 @@ fewer trials; without the flag, one that makes more than 1,000 is refused.
 
 scores.json lists `metric`, `quantity`, `world`, `model`, `n`, `clusters` (of
 trials that depend on each other), `value`, `low`, `high` (95 %), `interval`
-(the method: `korn-graubard` between bounds, else `bootstrap-t` or `hall`; or
-why there is none), `unmeasured` (cause -> count) and `seed`; of exponents and
-r2 also `median`, `median_low`, `median_high` (95 %) and `outliers` (clusters
-far out). rows.csv has a row per trial. When the command is run again, a metric
-keeps its results if all code, files and weights behind its trials are the same;
-otherwise it is measured anew, and the reason is printed.
+(its method, or why there is none), `unmeasured` (cause -> count) and `seed`; of
+exponents and r2 also `median`, `median_low`, `median_high` and `outliers`.
+rows.csv has a row per trial. When the command is run again, a metric keeps its
+results if all code, files and weights behind its trials are the same; otherwise
+it is measured anew, and the reason is printed.
+
+--trials=asked.csv instead of --model and --out writes what the metrics ask, to
+be answered by any other program. --judge=answered.csv instead of --model scores
+its answers; the file has columns `key` and `answer`, see wm.judge.
+
+On several hosts, start the same command on each, with --distributed or
+--coordinator as for train.py: rows are divided, results have the same bits.
 
 --power=.05 also prints how many trials tell two models apart by .05 in each
 headline quantity (two-sided 5 %, power .8), and writes OUT/power.json.
@@ -31,32 +37,43 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('metric', 'out')
+  common.need('metric')
+  if FLAGS.trials is not None or FLAGS.judge is not None:
+    ask_or_judge()
+    return
+  common.need('out')
   import wm
 
-  given = {
-    **common.keywords(common.Scoring),
-    'world': FLAGS.score_world or FLAGS.world,
-    'out': FLAGS.out,
-    'name': FLAGS.name,
-    **common.source(),
-  }
-  wm.score(**given, log=print)
-  if FLAGS.power:
+  leads = common.join_processes()
+  options = {**common.keywords(common.Scoring), **common.source()}
+  world = FLAGS.score_world or FLAGS.world
+  wm.score(**{**options, 'world': world, 'out': FLAGS.out}, log=print)
+  if FLAGS.power and leads:
     wm.power(FLAGS.out, FLAGS.power, out=FLAGS.out, log=print)
+
+
+def ask_or_judge() -> None:
+  """Questions for another program, or scores of its answers."""
+  common.need('world' if FLAGS.score_world is None else 'score_world')
+  import wm
+
+  taken = 'metrics', 'accept', 'loop', 'metric_overrides', 'seed'
+  asked = {
+    k: x for k, x in common.keywords(common.Scoring).items() if k in taken
+  }
+  asked |= {'world': FLAGS.score_world or FLAGS.world, 'form': FLAGS.form}
+  if FLAGS.trials is not None:
+    common.need('trials')
+    wm.trials(**asked, answers=FLAGS.judge, path=FLAGS.trials, log=print)
+    return
+  common.need('judge', 'out')
+  wm.judge(FLAGS.judge, **asked, out=FLAGS.out, name=FLAGS.name, log=print)
 
 
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'score_world', 'model', 'checkpoint'),
-    *(
-      'metric',
-      'accept',
-      'loop',
-      'metric_overrides',
-      'max_calls',
-      'name',
-      'power',
-    ),
+    *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
+    *('loop', 'metric_overrides', 'max_calls', 'name', 'power'),
+    *('trials', 'judge', 'form', *common.PROCESSES),
   )

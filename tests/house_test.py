@@ -304,6 +304,25 @@ def test_public_functions_say_the_types_of_what_they_take():
         assert typed, f'{path}:{one.lineno} {node.name}({one.arg}) has no type'
 
 
+def test_arguments_that_a_docstring_names_are_parameters():
+  section = re.compile(r'^Args:\n((?:  .*\n|\n)*)', re.M)
+  entry = re.compile(r'^  (\*{0,2}\w+(?:, \*{0,2}\w+)*):', re.M)
+  documented = 0
+  for path in LIBRARY:
+    for node in _nodes(path):
+      if not isinstance(node, ast.FunctionDef):
+        continue
+      listed = section.search((ast.get_docstring(node) or '') + '\n')
+      entries = entry.findall(listed[1]) if listed else []
+      names = {x.strip('*') for each in entries for x in each.split(', ')}
+      arguments = [x for x in ast.walk(node.args) if isinstance(x, ast.arg)]
+      parameters = {x.arg for x in arguments}
+      stale = names - parameters
+      assert not stale, f'{path}:{node.lineno} {node.name} has no {stale}'
+      documented += bool(names)
+  assert documented > 100
+
+
 @pytest.mark.parametrize('name', house.MEASURES)
 def test_the_tree_is_within_its_limits(name):
   value = len(house.MEASURES[name](TREE))

@@ -7,6 +7,7 @@ from wm.core.registry import spec as spec
 from wm.data.published import fetch_map as fetch_map
 from wm.data.published import from_graph as from_graph
 from wm.evaluation.scoring import Loaded as Loaded
+from wm.library.calls import ask as ask
 from wm.library.calls import ingest as ingest
 from wm.library.calls import ingest_text as ingest_text
 from wm.library.calls import power as power
@@ -40,6 +41,8 @@ from wm.library.report import rows as rows
 from wm.library.report import runs as runs
 from wm.library.report import wrong_keys as wrong_keys
 from wm.library.site import site as site
+from wm.library.trials import judge as judge
+from wm.library.trials import trials as trials
 from wm.options.calls import Scoring as Scoring
 from wm.options.reconstruction import Reconstruction as Reconstruction
 from wm.options.sampling import Sampling as Sampling

@@ -21,6 +21,13 @@ GOOD: dict[str, dict[str, Any]] = {
     'world': LINE,
     'out': 'new',
   },
+  'ask': {
+    'model': "language(model='wm/yes', answers='cache')",
+    'metrics': 'next_token(num=5)',
+    'world': LINE,
+    'out': 'new',
+    'budget': '90000tok',
+  },
   'load_predictor': {'source': 'uniform()', 'world': LINE},
   'study': {
     'rows': ['a: uniform()'],
@@ -60,6 +67,13 @@ GOOD: dict[str, dict[str, Any]] = {
   },
   'sweep': {'grid': [], 'out': 'new', 'given': {}},
   'make': {'kind': 'world', 'text': LINE},
+  'trials': {'metrics': 'next_token(num=5)', 'world': LINE},
+  'judge': {
+    'answers': 'a.csv',
+    'metrics': 'next_token(num=5)',
+    'world': LINE,
+    'out': 'new',
+  },
 }
 OBJECT = object()
 # Argument -> wrong values of it, whatever the call.
@@ -85,6 +99,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
   'grid': (5, 'lr', [5], [('lr',)], None, {'lr': 5}, {'nope': [1]}),
   'kind': ('nope', 5, None),
   'text': ('', 'nope()', 'lattice(('),
+  'answers': (5, 'gone.csv', 'm.osm', [], OBJECT, 'a.csv', None),
 }
 MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'score': {
@@ -96,6 +111,13 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'max_calls': (-1, 'x', 2.5),
     'name': (5, '', 'a\nb'),
   },
+  'ask': {
+    'budget': (5, '', None, '5', '1usd', '9tok'),
+    'width': (-1, 'x', 2.0, float('nan')),
+    'prices': (5, 'gone.json'),
+    'dry_run': ('x', 5),
+    'seed': (-1, 'x'),
+  },
   'sample': {'options': (5, 'x', {'num': 5})},
   'train': {'training': (5, 'x', {'steps': 5})},
   'reconstruct': {
@@ -105,6 +127,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   },
   'study': {'jobs': (0, -1, 'x'), 'num_samples': (0, 'x'), 'sampling': (5,)},
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
+  'fetch_map': {'date': (5, 'today', '2024-05-05', None)},
   'film': {'systems': (0, -1, 'x'), 'prefix': (-1, 'x'), 'forces': (5, 'x')},
   'atlas': {'limits': ([], [5], ['x'], 5, [(0, 1)], [(4, -1.0)])},
   'model_boundary': {'most': (0, -1, 'x'), 'accept': ('nope', 5)},
@@ -121,6 +144,12 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'classes': {'most': (0, 'x')},
   'count': {'state': (5, 'x', b'1')},
   'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'given': (5, None)},
+  'trials': {
+    'form': ('words', 5, None),
+    'answers': (5, 'gone.csv', OBJECT),
+    'path': (5, 'asked.txt', ''),
+    'seed': (-1, 'x'),
+  },
   'miniature': {'row_names': (['b'], 5), 'results': (5,), 'jobs': (0,)},
 }
 FIELDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -168,7 +197,10 @@ def _call(name: str, given: dict[str, Any]) -> Callable[[], None]:
 
 def calls() -> Iterator[Case]:
   """Each argument of each call, and options of those that take them."""
-  files = put('m.osm', 'x'), put('t.txt', 'x'), put('g.pgn', '1. e4 *')
+  files = (
+    *(put('m.osm', 'x'), put('t.txt', 'x'), put('g.pgn', '1. e4 *')),
+    put('a.csv', 'key,answer\na,1\n'),
+  )
   for name, good in GOOD.items():
     kinds = {key: WRONG[key] for key in good if key in WRONG}
     if name == 'make':

@@ -17,6 +17,13 @@ GOOD: dict[str, dict[str, str]] = {
   'extract': {'world': LINE, 'model': 'uniform()'},
   'fetch_map': {'out': 'new', 'map_file': 'm.osm'},
   'film': {'out': 'new', 'world': 'orbits()', 'model': 'uniform()'},
+  'ask': {
+    'world': LINE,
+    'model': "language(model='wm/yes', answers='cache')",
+    'metric': 'next_token(num=5)',
+    'budget': '90000tok',
+    'out': 'new',
+  },
   'import_gpt2': {'world': LINE, 'weights': 'w.pt', 'out': 'new'},
   'ingest': {'pgn': 'g.pgn', 'out': 'new'},
   'list': {},
@@ -73,6 +80,23 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'first_state': ('9', '1 99', ''),
     'second_state': ('x', SURROGATE),
   },
+  'ask': {
+    'budget': (
+      '',
+      '5',
+      '-5usd',
+      '0tok',
+      '1eur',
+      'nantok',
+      '9tok',
+      '1usd',
+      LONG,
+    ),
+    'width': ('-1', '2', 'x', 'nan'),
+    'prices': ('gone.json', 'm.osm'),
+    'metric_overrides': ('trials', 'nope=1'),
+    'name': ('', 'a\nb'),
+  },
   'count': {'state': ('7', '-1', '1 2 right', LONG)},
   'explore': {
     'port': ('-1', '65536', 'x'),
@@ -87,6 +111,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'queries': ('99', '1e9', 'x'),
     'tails': ('-1', '101', 'x'),
   },
+  'fetch_map': {'date': ('2024-05-05', 'today')},
   'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
   'ingest': {
     'games': ('-1', 'all'),
@@ -120,6 +145,12 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'checkpoint': ('none_such', 'best/../x'),
     'max_calls': ('-1', 'x'),
     'metric_overrides': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
+    'trials': ('', 'asked', 'asked.txt', 'gone/asked', 'pipe', SURROGATE),
+    'judge': (
+      *('', 'gone.csv', 'm.osm', 'pipe', 'no_key.csv', 'twice.csv', 'bare.csv'),
+      *('alien.csv', 'list.jsonl', 'bytes.csv', 'no.parquet'),
+    ),
+    'form': ('words', ''),
   },
   'site': {
     'out': ('.',),  # It holds other files.
@@ -181,6 +212,13 @@ FILES: tuple[Action, ...] = (
   put('m.osm', 'no map'),
   put('w.pt', 'no weights'),
   put('g.pgn', '1. e4 *\n'),
+  put('no_key.csv', 'trial,answer\n1,yes\n'),
+  put('twice.csv', 'key,answer\na,yes\na,yes\n'),
+  put('bare.csv', 'key,answer\n'),
+  put('alien.csv', 'key,answer\na,yes\n'),
+  put('list.jsonl', '[1, 2]\n'),
+  put('bytes.csv', b'key,answer\n\xff\xfe,1\n'),
+  put('no.parquet', 'PAR1'),
   fifo('pipe'),
   loop('round'),
 )

@@ -131,6 +131,7 @@ UNTRAINED = (
   ),
   *('noisy_oracle(by="x")', 'solver(errors=2.0)', 'solver(answer="x")'),
   *('solver(silent=-1.0)', 'solver(by="x")', 'lookup(by="x")'),
+  *('toy(kind="x")', 'toy(kind=1)', 'toy("used", 1)'),
   *('particle_filter(particles=0)', 'particle_filter(sweeps=-1)'),
   *('ballistic(spread=0.0)', 'ballistic(spread=-1.0)', 'orbit_fit(spread=0.0)'),
   *(
@@ -207,6 +208,11 @@ METRICS = (
   *(
     'intervention(label=99)',
     'intervention(strength=0.0)',
+    'intervention(horizon=0)',
+    'intervention(horizon=2, pairs="x")',
+    'intervention(pairs="same_next")',
+    'intervention(direction="x")',
+    'intervention(direction="das", dims=0)',
     'force_law(nodes=-1)',
   ),
   *('force_law(targets=("x",))', 'force_law(engine="x")', 'trajectory(num=0)'),

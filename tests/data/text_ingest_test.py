@@ -151,6 +151,34 @@ def test_valid_lines_of_the_published_samples_are_kept(
   assert counts['illegal'] + long == 6400 - valid
 
 
+def number_of(move: str) -> int:
+  """The number of a move in UCI, by the paper's rule."""
+  square = [
+    'abcdefgh'.index(file) + 8 * (int(rank) - 1)
+    for file, rank in (move[:2], move[2:4])
+  ]
+  return (64 * square[0] + square[1]) * 5 + ' qrbn'.index(move[4:] or ' ')
+
+
+@pytest.mark.parametrize(
+  ('moves', 'says'),
+  [
+    (
+      [20480, 20481],
+      'line 1 holds the number 20481; expected 20480, the start',
+    ),
+    ([-1], 'line 1 holds the number -1; expected'),
+    ([20480, 0.5], 'line 1 holds 20480; expected a text of tokens'),
+    ([20480, 0], "line 1: unknown token 'a1a1'"),
+  ],
+)
+def test_numbers_that_are_no_moves(tmp_path, moves, says):
+  path = tmp_path / 'games.jsonl'
+  path.write_text(json.dumps({'moves': moves}))
+  with pytest.raises(core.InputError, match=says):
+    wm.ingest_text(path, tmp_path / 'out', 'chess(length=30)')
+
+
 def test_games_of_chess_in_jsonl_are_those_of_plain_text(tmp_path):
   world = wm.make('world', 'chess(length=30)')
   games = world.sample(60, 1)
@@ -163,14 +191,19 @@ def test_games_of_chess_in_jsonl_are_those_of_plain_text(tmp_path):
   rows += [{'moves': ['e2e5']}, {'moves': []}]
   (tmp_path / 'games.jsonl').write_text('\n'.join(map(json.dumps, rows)))
   (tmp_path / 'games.txt').write_text('\n'.join(map(' '.join, moves)))
+  # As the paper's programs write them: numbers, led by the start, and states.
+  numbers = [[20480, *map(number_of, game)] for game in moves]
+  lines = [json.dumps({'moves': game, 'steps': len(game)}) for game in numbers]
+  (tmp_path / 'games.published').write_text('\n'.join(lines))
+  kinds = 'jsonl', 'txt', 'published'
   read = {
     kind: wm.ingest_text(tmp_path / f'games.{kind}', tmp_path / kind, world)
-    for kind in ('jsonl', 'txt')
+    for kind in kinds
   }
-  for split, plain in read['txt'].items():
-    other = read['jsonl'][split]
-    chunks = [next(each.chunks(100)) for each in (plain, other)]
-    np.testing.assert_array_equal(chunks[0].tokens, chunks[1].tokens)
+  for split in ('train', 'heldout'):
+    plain, *others = (next(read[kind][split].chunks(100)) for kind in kinds)
+    for other in others:
+      np.testing.assert_array_equal(plain.tokens, other.tokens)
   assert sum(map(len, read['jsonl'].values())) == 60
   counts = read['jsonl']['train'].manifest['counts']
   assert (counts['illegal'], counts['blank']) == (1, 1)

@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import force_laws
+from wm.evaluation import force_laws, formulas
 
 GRAVITY = 39.4784176044
 
@@ -80,3 +80,32 @@ def test_what_has_no_law_is_told(target, mass, group, said):
     force_laws.fit_power_law(
       np.array(target), {'m': np.array(mass)}, np.array(group)
     )
+
+
+@pytest.mark.parametrize('noise', [0.0, 0.1])
+@pytest.mark.parametrize('power', [-1.0, -1.9, -2.0, -2.5])
+def test_a_formula_is_newtons_by_its_fit_and_not_by_its_shape(power, noise):
+  """An engine that finds nothing but Newton's shape is believed at -2 alone."""
+  rng, systems, each = np.random.default_rng(0), 60, 40
+  group = np.repeat(np.arange(systems), each)
+  state = np.exp(rng.normal(size=(systems * each, 6)))
+  state[:, 4:] = np.exp(rng.normal(size=(systems, 2)))[group]
+  r = np.hypot(state[:, 0], state[:, 1])
+  force = state[:, 4] * state[:, 5] * r**power
+  force *= np.exp(noise * rng.normal(size=len(force)))
+  rows = force_laws.LawRows(state, group, False)
+  seen = []
+
+  def search(columns, targets, size, loss):
+    seen.extend(columns['r'])
+    shape = columns['m1'] * columns['m2'] / columns['r'] ** 2
+    return [[formulas.Formula('newton', 8, 0.03, shape)]] * len(targets)
+
+  target = 'log_force'
+  verdict = rows.verdict(target, np.log(force)[:, None], 0.05)
+  (found,) = rows.searched(target, {'': verdict}, 8, search).values()
+  assert found.right == (power == -2)
+  # 1,000 rows of all systems, not those of the first ones.
+  assert len(seen) == 1000
+  used = np.isin(r, seen)
+  assert len({*group[used]}) == systems

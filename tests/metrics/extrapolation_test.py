@@ -202,3 +202,43 @@ def test_a_network_is_adapted_and_its_random_twin():
 def test_bad_fields_are_one_line(fields, message):
   with pytest.raises(core.InputError, match=message):
     run(linear, **fields)
+
+
+def noisy(states, labels, wanted):
+  """As much noise as there is answer, new in each call."""
+  answers = linear(states, labels, wanted)
+  return answers + NOISE.normal(size=len(answers)) * labels.std()
+
+
+NOISE = np.random.default_rng(3)
+
+
+def partial(states, labels, wanted):
+  """Knows half of the state, without chance."""
+  return linear(states[:, ::2], labels, wanted[:, ::2])
+
+
+def test_several_heads_tell_noise_from_lack_of_state():
+  many = {'num': 120, 'heads': 4, 'points': 20}
+  found = run(noisy, **many)
+  raw = statistics.summarize(found['slope_linear'])
+  true = statistics.summarize(found['true_slope_linear'])
+  assert raw['high'] < 0.8
+  assert true['low'] < 1 < true['high']
+  assert true['low'] > raw['value']
+  assert 0.3 < table.mean(found['reliability']) < 0.8
+  # What is lacking stays lacking: the two slopes are one.
+  lacking = run(partial, **many)
+  slope = table.mean(lacking['slope_linear'])
+  assert statistics.summarize(lacking['slope_linear'])['high'] < 1
+  assert table.mean(lacking['true_slope_linear']) == pytest.approx(slope)
+  assert table.mean(lacking['reliability']) == pytest.approx(1)
+
+
+def test_one_head_has_one_slope_and_a_constant_none():
+  assert 'true_slope_linear' not in run(linear)
+  found = run(lambda states, labels, wanted: 0 * wanted[:, 0], heads=2)
+  assert {*found['true_slope_linear'].reason} == {'unreliable'}
+  assert {*found['reliability'].reason} == {'no_variation'}
+  with pytest.raises(core.InputError, match='heads=1'):
+    extrapolation.Metric(variant='published', heads=2)

@@ -12,7 +12,7 @@ from wm.core import adapting, basics, registry
 from wm.evaluation import coin_tasks, statistics
 from wm.kernels import pairs
 from wm.metrics import inductive_bias
-from wm.models import lookup
+from wm.models import bayes, lookup
 
 LATTICE = registry.make('world', 'lattice(size=5, length=20)')
 SMALL = {'num': 32, 'states': 12, 'pool': 40}
@@ -70,10 +70,10 @@ def test_a_learner_of_next_tokens_lumps_what_the_paper_says():
 
 def test_what_cannot_be_adapted_is_a_row_with_the_reason(tmp_path):
   world = registry.make('world', 'lattice(size=2, length=8)')
-  uniform = registry.make('model', 'uniform()').predictor(world, 0)
+  plain = bayes.Bayes(world, world.data_distribution())
   metric = inductive_bias.Metric(**SMALL)
-  assert not isinstance(uniform, core.Adaptable)
-  (entry,) = counted.silent(uniform, world, metric, tmp_path)
+  assert not isinstance(plain, core.Adaptable)
+  (entry,) = counted.silent(plain, world, metric, tmp_path)
   assert entry['value'] is None
   assert entry['unmeasured'] == {'needs_adaptable': 1}
 

@@ -300,3 +300,56 @@ def test_random_weights_have_the_values_of_their_own_run():
     twin = found[f'{name}_untrained']
     np.testing.assert_array_equal(twin.value, own[name].value)
     assert twin.measured.any(), name
+
+
+def test_squares_differ_as_they_are_and_as_the_mover_sees_them():
+  world = registry.make('world', 'othello(size=4)')
+  points = visited(world)
+  plain, mover = coin_tasks.by_squares(world, points)
+  at = np.flatnonzero(points.states.reshape(-1) != core.DEAD)
+  boards = []
+  for row, place in np.argwhere(points.states[0] != core.DEAD):
+    states = world.init(1)
+    for token in points.tokens[0, row, : points.places[0, row, place] + 1]:
+      states = world.advance(states, np.array([token], np.int32))
+    labels = world.labels(states)[0].astype(int)
+    squares, turn = labels[world.heads.probe], labels[world.heads.turn]
+    assert turn < 2
+    # 1 is black, 2 is white; of the mover, 1 is mine.
+    mine = np.where(squares > 0, 1 + (squares - 1 + turn) % 2, 0)
+    boards.append((squares, mine))
+  first, second = np.triu_indices(len(at), 1)
+  for found, side in ((plain, 0), (mover, 1)):
+    read = np.array([board[side] for board in boards])
+    far = (read[first] != read[second]).sum(1)
+    got = found.between(0, at[first], at[second])
+    np.testing.assert_array_equal(got, far)
+  # And answers are correlated with these distances.
+  compared = coin_tasks.Compared(
+    points, len(points.states[0]), np.zeros((1, 0, 2), int), None, 1
+  )
+  answers = np.random.default_rng(0).integers(
+    0, 2, (2, *points.states[0].shape)
+  )
+  answers[1] = 1
+  ids = points.states.reshape(-1)[at]
+  two = ids[first] != ids[second]
+  flat = answers[0].reshape(-1)[at]
+  told = (flat[first] != flat[second])[two]
+  expected = np.corrcoef(plain.between(0, at[first], at[second])[two], told)
+  value, still = compared.correlated(answers, plain)
+  assert value == pytest.approx(expected[0, 1])
+  assert np.isnan(still)
+
+
+def test_near_from_far_is_a_correlation_and_states_are_none():
+  found = run(Smoother(LATTICE))
+  assert interval(found['distance_correlation'])[0] > 0.1
+  assert {*found['distance_correlation_mover'].reason} == {
+    'no_distance_of_states'
+  }
+  low, high = interval(
+    run(lookup.LookUp(LATTICE, 'state', True, 0))['distance_correlation']
+  )
+  assert low < 0.05
+  assert high > -0.05

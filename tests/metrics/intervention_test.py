@@ -8,7 +8,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import probing, results
+from wm.evaluation import probing, results, state_edits
 from wm.metrics import intervention
 from wm.models.serving import oracles
 from wm.reporting import charts, collect, curves, tables
@@ -52,7 +52,7 @@ class Holding(oracles.Oracle, core.HiddenStates):
       held = hidden[rows, last, self.cuts[k] : self.cuts[k + 1]].argmax(-1)
       new = np.flatnonzero(held != labels[:, k])
       given = states[new], np.full(len(new), k), held[new]
-      states[new] = intervention._edited(self.world, *given)
+      states[new] = state_edits.changed(self.world, *given)
     legal = self.world.legal(states)
     found = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
     share = -np.log(np.maximum(legal.sum(-1, keepdims=True), 1))
@@ -117,7 +117,7 @@ def test_rows_are_edits_by_layer_and_random_lengths_are_equal():
   np.testing.assert_array_equal(
     found.group[:edited], found.group[edited:][:edited]
   )
-  by = intervention.Shifts(
+  by = state_edits.Shifts(
     np.random.default_rng(0).normal(size=(7, 5)), *[None] * 2
   )
   random = by.random(3, [1, 2])
@@ -138,7 +138,8 @@ def test_a_report_draws_it_by_layer(tmp_path):
     [collect.Run(tmp_path, *parts, [], None)],
     tables.results([collect.Run(tmp_path, *parts, [], None)], breakdown=True),
   )
-  assert [one.quantity for one in drawn] == list(metric.headline)
+  quantities = [one.quantity for one in drawn]
+  assert quantities == [n for n in metric.headline if n in metric.quantities]
   assert {one.axis for one in drawn} == {'layer whose activations are edited'}
   assert drawn[0].points.place.tolist() == [0, 1, 2]
   spec = curves.draw_curves(drawn[0], charts.palette(['m'], set()))
@@ -150,8 +151,9 @@ def _drawn(world, **only):
   points = probing.label(world, sequences)
   values = [np.unique(column) for column in points.label.T]
   every = ~points.prompt
-  return sequences, intervention.draw(
-    *(world, sequences, points, every, values, 3), **only
+  return sequences, state_edits.draw(
+    *(world, sequences, points, every, values, 3),
+    state_edits.EditFilter(**only),
   )
 
 
@@ -170,7 +172,7 @@ def test_an_edit_changes_one_label_and_what_is_legal(world):
   labels = probing.targets(world, states)
   rows = np.arange(len(tokens))
   np.testing.assert_array_equal(labels[rows, some.label], some.old)
-  edited = intervention._edited(world, states, some.label, some.new)
+  edited = state_edits.changed(world, states, some.label, some.new)
   after = probing.targets(world, edited)
   np.testing.assert_array_equal(after[rows, some.label], some.new)
   assert ((after != labels).sum(-1) == 1).all()
@@ -204,7 +206,8 @@ def test_one_task_leaves_nothing_to_fit():
     **{f.name: getattr(world, f.name) for f in dataclasses.fields(world)}
   )
   found = run(Holding(world), same)
-  assert {*intervention.Metric.glossary} - {'layer'} == {*found}
+  assert {*found} == {*intervention.Metric().quantities}
+  assert {*found} < {*intervention.Metric.glossary}
   assert all(
     s.reason.tolist() == ['no_training_points'] for s in found.values()
   )
@@ -227,7 +230,7 @@ def test_a_network_goes_on_from_its_own_activations_as_it_was():
     ('intervention(layers=(1, 1))', 'different values'),
     ('intervention(layers=(-2,))', 'each at least -1'),
     ('intervention(strength=0)', 'more than 0'),
-    ("intervention(direction='pca')", 'available: probe, means'),
+    ("intervention(direction='pca')", 'available: probe, means, das'),
     ("intervention(accept='top(4)')", 'top'),
     ('intervention(randoms=0)', 'at least 1'),
   ],
@@ -256,3 +259,48 @@ def test_a_layer_that_is_not_there():
   model = registry.make('model', 'transformer(layers=1, width=32)')
   with pytest.raises(core.InputError, match=r'layer 2 of .*: -1 to 1'):
     run(model.predictor(world, 0), world, layers=(2,), num=30)
+
+
+def test_a_network_is_searched_and_has_random_weights_beside_it():
+  world = registry.make('world', LATTICE)
+  model = registry.make('model', 'rnn(layers=2, width=8)')
+  found = run(
+    *(model.predictor(world, 0), world),
+    **{'direction': 'das', 'dims': 4, 'horizon': 3, 'pairs': 'same_next'},
+    **{'num': 30, 'epochs': 2, 'onward': True},
+  )
+  assert {*found} == {*intervention.ALIKE, *intervention.FUTURE}
+  measured = found['probe'].measured
+  assert measured.any()
+  for name in ('future', 'future_untrained', 'future_above_random'):
+    np.testing.assert_array_equal(found[name].measured, measured)
+  before = found['future_before'].value[measured]
+  assert ((before >= 0) & (before <= 1)).all()
+
+
+def test_the_gradient_of_a_network_is_a_difference():
+  world = registry.make('world', LATTICE)
+  model = registry.make('model', 'rnn(layers=2, width=8)')
+  predictor, sequences = model.predictor(world, 0), world.sample(3, 0)
+  batch = sequences.tokens, sequences.lengths, 1
+  rng, hidden = np.random.default_rng(0), np.array(predictor.hidden(*batch))
+  weights = rng.random((*sequences.tokens.shape, predictor.vocab_size))
+  way = rng.normal(size=hidden.shape)
+  below, above = (
+    (weights * predictor.patched(*batch, hidden + k * way)).sum()
+    for k in (-0.01, 0.01)
+  )
+  slope = predictor.patched_gradient(*batch, hidden, weights)
+  assert (slope * way).sum() == pytest.approx((above - below) / 0.02, rel=0.01)
+
+
+def test_the_same_next_tokens_need_a_horizon():
+  with pytest.raises(core.InputError, match='horizon of 2 or more'):
+    intervention.Metric(pairs='same_next')
+
+
+def test_a_subspace_is_of_one_label():
+  world = registry.make('world', OTHELLO)
+  model = registry.make('model', 'rnn(layers=1, width=8)')
+  with pytest.raises(core.InputError, match='label=0 to 15'):
+    run(model.predictor(world, 0), world, direction='das', num=10)

@@ -215,14 +215,12 @@ def test_the_best_weights_so_far_and_never_a_rate_that_diverges():
   outputs = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2, 1)
   losses = np.array([[[3, 1], [2, 2], [4, 0]], [[9, np.nan]] * 3])
   rates = (0.1, 0.2)
-  for select, wanted in (
+  for way, wanted in (
     ('last', [[0, 1], [2, 3], [4, 5]]),
     ('best', [[0, 1], [2, 1], [2, 5]]),
   ):
-    tuning = adapting.FineTuneConfig(
-      rates=rates, select=select, validation=sets()
-    )
-    got = adaptation._chosen(outputs.copy(), losses.copy(), tuning)
+    tuning = adapting.FineTuneConfig(rates=rates, select=way, validation=sets())
+    got = adapting.select(outputs.copy(), losses.copy(), tuning)
     np.testing.assert_array_equal(got.outputs[..., 0], wanted)
     np.testing.assert_array_equal(got.rates, 0.1)
 

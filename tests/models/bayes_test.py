@@ -376,4 +376,4 @@ def test_worlds_that_lack_it_are_found_by_type():
   }
   assert cells['maps'].missing == ()
   assert core.Generative in cells['orbits'].missing
-  assert cells['maps'].predictor is bayes.Bayes
+  assert cells['maps'].predictor is bayes.TableBayes

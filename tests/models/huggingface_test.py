@@ -10,7 +10,7 @@ import pytest
 import wm
 from tests import tiny
 from wm import core
-from wm.core import registry
+from wm.core import adapting, registry
 from wm.models.nn import network
 from wm.models.serving import networks
 from wm.training import import_checkpoint
@@ -331,3 +331,24 @@ def test_bad_folders(tmp_path):
   with pytest.raises(core.InputError, match='safetensors') as error:
     load(tmp_path)
   assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('table', [ALONE, NESTED, PAIRS])
+def test_a_folder_learns_what_the_last_token_is(theirs, table):
+  """Labels sit at the last piece of a token, whatever its spelling."""
+  model, before = made(theirs[0], table), None
+  rng = np.random.default_rng(0)
+  tokens = rng.integers(1, len(table) + 1, (1, 16, 6)).astype(np.int32)
+  places = rng.integers(0, 6, (1, 16, 1))
+  last = np.take_along_axis(tokens, places, 2)[..., None]
+  shown = adapting.FewShotTasks(tokens, places, (last <= 2).astype(np.int64))
+  asked = adapting.QueryPoints(tokens[:, ::2], places[:, ::2])
+  for part, steps in (('all', 8), ('head', 40)):
+    config = adapting.FineTuneConfig(rates=(0.03,), trainable=part)
+    kind = adapting.Classes(2)
+    outputs, _ = model.adapt(shown, asked, kind, (steps,), 0, config)
+    answers = outputs[0].argmax(-1)
+    assert (answers == shown.labels[:, ::2]).mean() > 0.8, part
+    after = model.log_probs(tokens[0], np.full(16, 6))
+    before = after if before is None else before
+    np.testing.assert_array_equal(before, after)

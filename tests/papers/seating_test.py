@@ -8,7 +8,6 @@ from tests.language.stand_ins.asked import Asked
 from wm import core
 from wm.core import registry
 from wm.metrics import capability
-from wm.papers.seating import questions
 from wm.papers.seating import report as reports
 from wm.papers.seating import score as scoring
 from wm.worlds.seating import text
@@ -16,12 +15,12 @@ from wm.worlds.seating import text
 
 @pytest.fixture(scope='module')
 def protocol():
-  return questions.Protocol(puzzles=30, trials=40)
+  return scoring.Protocol(puzzles=30, trials=40)
 
 
 @pytest.fixture(scope='module')
 def asked(protocol):
-  return questions.questions(protocol)
+  return scoring.questions(protocol)
 
 
 def _read(one, reply, strict=False):
@@ -102,7 +101,7 @@ def test_puzzles_are_those_of_the_metric(protocol, asked):
 def test_what_cannot_be_read_is_a_third_outcome(protocol, asked):
   said = [None if n % 3 else one.truth for n, one in enumerate(asked)]
   shares = scoring.unread(asked, said)
-  assert set(shares) == set(questions.PARTS)
+  assert set(shares) == set(scoring.PARTS)
   assert all(0.6 < share < 0.7 for share in shares.values())
   found = scoring.headlines(scoring.scores(protocol, asked, said))
   assert found['accuracy']['value'] == 1
@@ -122,12 +121,12 @@ def test_each_question_is_put_once_and_says_what_it_asks(protocol, asked):
   one = next(one for one in asked if one.suffix)
   for token in one.prefix + one.suffix:
     assert text.statement(vocab[token]) in one.prompt
-  again = questions.questions(protocol)
+  again = scoring.questions(protocol)
   assert again == asked
 
 
 def test_published_protocol_draws_once_and_reads_strictly(protocol):
-  published = questions.Protocol('published', puzzles=2, trials=2)
+  published = scoring.Protocol('published', puzzles=2, trials=2)
   assert published.strict
   assert published.metrics()['compression'].attempts == 1
   assert protocol.metrics()['compression'].attempts == 32
@@ -142,7 +141,7 @@ def test_published_protocol_draws_once_and_reads_strictly(protocol):
 )
 def test_bad_protocols(fields, message):
   with pytest.raises(core.InputError, match=message):
-    questions.Protocol(**fields)
+    scoring.Protocol(**fields)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +214,7 @@ def test_the_figure_has_the_papers_models_beside(protocol, asked):
   rows = {row[0]: row[1:] for row in found.tables[0].rows}
   assert rows['solver'][0].startswith('1.000 [')
   assert rows['GPT-4'] == (
-    *('1.00', '0.21 ± 0.03 to 0.05', '0.56 ± 0.03 to 0.04', '', 'paper'),
+    *('1.00 ± 0.00', '0.21 ± 0.04', '0.56 ± 0.03', '', 'paper'),
   )
   assert rows['Llama-3-8B'][0] == '0.85 ± 0.02'
   assert len(rows) == 2 + 8

@@ -338,3 +338,13 @@ def test_reports_show_automata(tmp_path):
   path.write_text(json.dumps(damaged))
   with pytest.raises(core.InputError, match='states'):
     wm.report(out)
+
+
+@pytest.mark.parametrize('text', ['{"states', '[]', '{"states": "two"}'])
+def test_a_damaged_result_is_not_overwritten(tmp_path, text):
+  path = tmp_path / extract.FILE
+  path.write_text(text)
+  with pytest.raises(core.InputError, match=r'extraction\.json'):
+    wm.extract('uniform()', 'lattice(length=5)', tmp_path)
+  assert [*tmp_path.iterdir()] == [path]
+  assert path.read_text() == text

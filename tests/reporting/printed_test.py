@@ -42,8 +42,11 @@ def test_what_a_paper_prints_in_one_table_is_shown_whole(tmp_path):
   label = 'compression(samples=10): precision_published'
   row = cells(eighth)[label]
   assert eighth.heads[:2] == ('', 'shortest_paths')
-  assert row == ('0.750', '0.14')
-  assert cells(eighth)['distinction: precision_published'] == ('', '0.30')
+  assert row == ('0.750', '0.14 ± 0.04')
+  assert cells(eighth)['distinction: precision_published'] == (
+    '',
+    '0.30 ± 0.04',
+  )
 
 
 def test_of_several_worlds_the_papers_is_shown(tmp_path):
@@ -55,7 +58,7 @@ def test_of_several_worlds_the_papers_is_shown(tmp_path):
       entry('compression', 'precision_published', 0.75, **usual),
     ][::order]
     (third,) = made(tmp_path, *given)
-    assert third.rows[0] == ('championship', '0.250 (0.00)', '', '')
+    assert third.rows[0] == ('championship', '0.250 (0.00 ± 0.00)', '', '')
 
 
 def test_the_world_that_draws_states_is_compared(tmp_path):
@@ -66,7 +69,7 @@ def test_the_world_that_draws_states_is_compared(tmp_path):
     entry('compression', 'precision_published', 0.75, **given),
     entry('compression', 'precision_published', 0.25, spec=spec, **given),
   )
-  assert third.rows[0] == ('championship', '0.250 (0.00)', '', '')
+  assert third.rows[0] == ('championship', '0.250 (0.00 ± 0.00)', '', '')
   spec = spec.replace('1000', '9')
   found = entry('compression', 'precision_published', spec=spec, **given)
   (third,) = made(tmp_path, found)

@@ -5,8 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import probing
-from wm.metrics import intervention
+from wm.evaluation import probing, state_edits
 from wm.worlds.chess import notation as chess_notation
 
 
@@ -72,7 +71,7 @@ def test_edited_positions_of_chess_are_possible(chess):
   points = probing.label(chess, games)
   values = [np.unique(column) for column in points.label.T]
   given = chess, games, points, ~points.prompt, values, 1
-  found = intervention.draw(*given)
+  found = state_edits.draw(*given)
   assert found.done.all()
   start = chess.init(len(found.row))
   states = chess.walk(start, found.tokens, found.place + 1)[1]

@@ -1,6 +1,14 @@
+import http.server
+import json
+import re
+import threading
+import urllib.parse
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
+from tests.launch import binaries
 from wm import core
 from wm.data import published
 from wm.worlds import maps
@@ -119,3 +127,95 @@ def test_fetch_needs_one_source_and_leaves_nothing_behind(tmp_path):
   with pytest.raises(core.InputError):
     published.fetch_map(tmp_path / 'map', file=str(tmp_path / 'bad.osm'))
   assert not (tmp_path / 'map').exists()
+
+
+BLOCK = [[-74.01, 40.69], [-73.99, 40.69], [-73.99, 40.71], [-74.01, 40.71]]
+PLACE = {
+  **{'lat': '40.7', 'lon': '-74.0', 'display_name': 'Block', 'osm_id': 1},
+  **{'boundingbox': ['40.69', '40.71', '-74.01', '-73.99'], 'place_id': 1},
+  **{'osm_type': 'relation', 'class': 'boundary', 'type': 'x', 'name': 'Block'},
+  'importance': 1.0,
+  'geojson': {'type': 'Polygon', 'coordinates': [[*BLOCK, BLOCK[0]]]},
+}
+
+
+def elements() -> list[dict]:
+  """The map above as Overpass tells it, without what it is not asked for."""
+  found = [
+    {'type': 'node', 'id': int(n), 'lat': float(lat), 'lon': float(lon)}
+    for n, lat, lon in re.findall('id="(.)" lat="(.*?)" lon="(.*?)"', XML)
+  ]
+  for way, body in re.findall('<way id="(1[0-35])">(.*?)</way>', XML, re.S):
+    nodes = [int(n) for n in re.findall('ref="(.)"', body)]
+    tags = dict(re.findall('k="(.*?)" v="(.*?)"', body))
+    found.append({'type': 'way', 'id': int(way), 'nodes': nodes, 'tags': tags})
+  return found
+
+
+class Overpass(http.server.BaseHTTPRequestHandler):
+  """Nominatim and Overpass on this machine; notes the queries."""
+
+  queries: ClassVar[list[str]] = []
+
+  def do_GET(self):
+    self.reply([PLACE])
+
+  def do_POST(self):
+    body = self.rfile.read(int(self.headers['Content-Length'])).decode()
+    self.queries.append(urllib.parse.parse_qs(body)['data'][0])
+    self.reply({'elements': elements()})
+
+  def reply(self, value):
+    body = json.dumps(value).encode()
+    self.send_response(200)
+    self.send_header('Content-Type', 'application/json')
+    self.send_header('Content-Length', str(len(body)))
+    self.end_headers()
+    self.wfile.write(body)
+
+  def log_message(self, *_):
+    pass
+
+
+@pytest.fixture
+def queries(monkeypatch):
+  """What Overpass is asked."""
+  import osmnx
+
+  server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Overpass)
+  threading.Thread(target=server.serve_forever, daemon=True).start()
+  url = f'http://127.0.0.1:{server.server_port}/'
+  monkeypatch.setattr(osmnx.settings, 'nominatim_url', url)
+  monkeypatch.setattr(osmnx.settings, 'overpass_url', f'{url}api')
+  monkeypatch.setattr(osmnx.settings, 'overpass_rate_limit', False)
+  Overpass.queries.clear()
+  yield Overpass.queries
+  server.shutdown()
+  server.server_close()
+
+
+@pytest.mark.parametrize('date', ['', '2024-05-05'])
+def test_a_map_as_it_was_on_a_day(date, queries, path, tmp_path):
+  flags = f'--out={tmp_path / "map"}', '--osm_place=Block', f'--date={date}'
+  code, _, err = binaries.run('fetch_map', *flags)
+  assert code == 0, err
+  (query,) = queries
+  head = query.partition(';')[0]
+  wanted = '[date:"2024-05-05T00:00:00Z"]'
+  assert head.endswith(wanted) if date else 'date' not in head
+  graph = streets.load_file(tmp_path / 'map' / 'map.graphml')
+  assert labelled(graph) == labelled(streets.load_file(path))
+  # The next download is of today's map again.
+  import osmnx
+
+  assert 'date' not in osmnx.settings.overpass_settings
+
+
+@pytest.mark.parametrize('date', ['2024-13-05', 'today', '1999-01-01', '2024'])
+def test_a_day_that_overpass_does_not_have(date, queries, tmp_path):
+  line = 'expected a day from 2012-09-13 on, such as 2024-05-05'
+  with pytest.raises(core.InputError, match=line):
+    published.fetch_map(tmp_path / 'map', 'Block', date=date)
+  assert not queries
+  with pytest.raises(core.InputError, match='given with a file'):
+    published.fetch_map(tmp_path / 'map', file='a.osm', date='2024-05-05')

@@ -84,6 +84,11 @@ class Classes:
   heads: int = 1
 
   @property
+  def shape(self) -> tuple[int, ...]:
+    """Shape of the answer for one place."""
+    return self.heads, self.k
+
+  @property
   def outputs(self) -> int:
     """Numbers that answer for one place."""
     return self.k * self.heads
@@ -94,6 +99,11 @@ class Real:
   """A label is a vector of d real numbers, and so is an answer."""
 
   d: int = 1
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """Shape of the answer for one place."""
+    return (self.d,)
 
   @property
   def outputs(self) -> int:
@@ -130,6 +140,26 @@ class FineTuneConfig:
 
 
 FINE_TUNE = FineTuneConfig()  # As published.
+
+
+class TaskSpec(NamedTuple):
+  """What a learner is told of one data set, besides its labels.
+
+  A user's own `adapt` gets it, see `wm.models.serving.user_objects`.
+
+  Attributes:
+    kind: what labels are: `Classes(k, heads)` or `Real(d)`.
+    steps: of gradient descent, for learners that take any.
+    rate: their learning rate.
+    trainable: 'all' weights, or those of the new 'head' alone.
+    seed: of all randomness.
+  """
+
+  kind: LabelSpec
+  steps: int
+  rate: float
+  trainable: str
+  seed: int
 
 
 class Adapted(NamedTuple):
@@ -171,6 +201,28 @@ class Adaptable(TokenReader):
     Raises:
       InputError: see `check_adapting`, or it cannot be adapted so.
     """
+
+
+def select(
+  outputs: np.ndarray, losses: np.ndarray, config: FineTuneConfig
+) -> Adapted:
+  """Selects among outputs [R, S, D, ...] of R rates by losses [R, S, D]."""
+  # NaN is worst: a rate that diverges is never taken.
+  losses = np.where(np.isnan(losses), np.inf, losses)
+  if config.select == 'best':
+    for s in range(1, losses.shape[1]):
+      # As early stopping: of more steps only those that help are taken.
+      worse = losses[:, s] >= losses[:, s - 1]
+      outputs[:, s] = np.where(
+        worse.reshape(*worse.shape, *(1,) * (outputs.ndim - 3)),
+        outputs[:, s - 1],
+        outputs[:, s],
+      )
+      losses[:, s] = np.minimum(losses[:, s], losses[:, s - 1])
+  # [R, S] -> [S]: one rate for all data sets, chosen at each step.
+  best = losses.mean(-1).argmin(0)
+  taken = outputs[best, np.arange(len(best))]
+  return Adapted(taken, np.array(config.rates, np.float64)[best])
 
 
 def check_adapting(

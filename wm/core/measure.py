@@ -44,6 +44,7 @@ class Scores:
       there is none; None where nothing bounds it.
     outliers: single trials may lie far from all others, as exponents of a fit.
       Their summary has a median, and no interval of the mean of few.
+    sequential: measuring stopped as soon as intervals were narrow enough.
   """
 
   quantity: str
@@ -55,6 +56,7 @@ class Scores:
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
   bounds: tuple[float, float | None] | None = (0.0, 1.0)
   outliers: bool = False
+  sequential: bool = False
 
   @property
   def measured(self) -> np.ndarray:
@@ -297,7 +299,26 @@ class Model(Bounded, abc.ABC):
   One that needs no training is a `Model`; others are `Trainable` or
   `Fittable`. A model that is there already, such as a PyTorch or Flax module or
   a function from tokens to logits, needs no such class: `wm.score` takes it as
-  it is, and `help(wm.wrap)` lists the methods that it may have.
+  it is, and `help(wm.wrap)` lists the methods that it may have. One of them is
+  how it learns a small task, which the metrics inductive_bias, transfer,
+  state_recovery, extrapolation and force_law ask for (Vafa et al. 2025: a
+  foundation model is a rule that makes predictors of small data sets):
+
+    adapt(tokens, places, labels, task) -> predict
+    predict(tokens, places) -> answers
+
+  tokens are [N, L] int32. places are two arrays [T], rows and columns, so that
+  features[places] are those of the T labels. labels are [T, H] integers below
+  task.kind.k, or [T, d] numbers. Answers are labels of the same shape, or
+  scores [T, H, k] of which the highest wins. task also has steps, rate,
+  trainable ('all' or 'head') and seed, for learners that use them.
+  `launch/examples/my_model.py` has such a method in four lines.
+
+  All other models learn without one: networks, and modules of PyTorch, Flax and
+  Hugging Face, by fine-tuning with a new head; functions, whose weights are
+  unknown, by a head on what they give; language models from labelled examples
+  in the prompt; n-grams, Bayes and other processes by a table of labels for
+  their own states.
   """
 
   # Counts up when it gives other results.

@@ -9,6 +9,7 @@ TokenReader       reads sequences; has `diagnostics` of how it was used
   HiddenStates      activations
     untrained         the same network with random weights
     patched           continues from other activations
+    patched_gradient  knows how they change what follows
   StatePredictor    the world's state after each token
     state_loss        with probabilities
   Adaptable         new tasks from few labels; see wm.core.adapting
@@ -91,15 +92,25 @@ class TokenReader(abc.ABC):
     vocab_size: V.
     end: id of the end token, or DEAD.
     max_len: longest sequence, in tokens, that it was made for.
+    shared: is each process of several to compute a part of the rows? See
+      `wm.runtime.compute`.
   """
 
   vocab_size: int
   end: int
   max_len: int
+  shared: bool = False
 
   def diagnostics(self) -> list[str]:
     """Lines about all calls so far, for people to read."""
     return []
+
+  def across_processes(self) -> Self:
+    """The same reader, shared by all processes if it can be; else each has it.
+
+    All processes then make the same calls in the same order.
+    """
+    return self
 
   def interactive(self) -> Self:
     """The same reader for a person who waits: quick for one row at a time.
@@ -203,6 +214,21 @@ class HiddenStates(TokenReader):
 
     Raises:
       InputError: there is no such layer, or activations have another width.
+    """
+    raise NotImplementedError
+
+  @basics.optional
+  def patched_gradient(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+    weights: np.ndarray,
+  ) -> np.ndarray:
+    """[B, L, D] float32: gradient of sum(weights * patched) by `hidden`.
+
+    weights: [B, L, V] float32; the others as of `patched`.
     """
     raise NotImplementedError
 

@@ -9,6 +9,7 @@ that it is: what downloads street maps and writes them to files is here.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ Path = pathlib.Path
 STAGE = 'ingest'
 VERSION = '1'  # Moves when the same files give other data.
 CHUNK = 1 << 16  # Lines at a time.
+FIRST_DAY = '2012-09-13'  # Overpass has no complete map of an earlier one.
 
 
 @files.locked_stage(STAGE)
@@ -177,20 +179,28 @@ class _Keep(NamedTuple):
     return dataclasses.replace(sequences.take(left), counts=counts)
 
 
-def fetch_map(out: str | Path, place: str = '', file: str = '') -> str:
+def fetch_map(
+  out: str | Path, place: str = '', file: str = '', date: str = ''
+) -> str:
   """Writes nodes.csv, edges.csv and map.graphml to `out`; returns a summary.
 
   Args:
     out: folder, made where absent.
     place: what to download, e.g. 'Manhattan, New York City, USA'.
     file: a local OSM XML or GraphML file instead.
+    date: the map of a place as it was when this day began (UTC), such as
+      '2024-05-05'; '' is today's. The place's outline is today's.
 
   Raises:
-    InputError: not exactly one source, no such place, or no internet.
+    InputError: not exactly one source, no such place or day, or no internet.
   """
   if bool(place) == bool(file):
     raise core.InputError('expected either a place or a file to read')
-  network = _download(place) if place else streets.read_file(file)
+  if date and file:
+    raise core.InputError(
+      f'date={date!r} was given with a file; it is as it is'
+    )
+  network = _download(place, date) if place else streets.read_file(file)
   graph = streets.from_networkx(network, place or file)
   out = Path(out)
   with files.replacing(out / 'map.graphml') as temporary:
@@ -240,8 +250,28 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
   return maps.World(nodes=str(nodes), edges=str(edges), **fields)
 
 
-def _download(place: str) -> Any:
+def _download(place: str, date: str) -> Any:
+  """The street network of a place, by Overpass."""
+  setting = f'[date:"{_day(date)}T00:00:00Z"]' if date else ''
   osmnx = streets.osmnx_library()
   osmnx.settings.use_cache = False  # Else it fills ./cache wherever we are.
-  with inputs.reading(repr(place), 'a place that can be fetched'):
-    return osmnx.graph.graph_from_place(place, network_type='drive')
+  before = osmnx.settings.overpass_settings
+  osmnx.settings.overpass_settings = before + setting
+  try:
+    with inputs.reading(repr(place), 'a place that can be fetched'):
+      return osmnx.graph.graph_from_place(place, network_type='drive')
+  finally:
+    osmnx.settings.overpass_settings = before
+
+
+def _day(date: str) -> str:
+  """A date as YYYY-MM-DD; InputError where Overpass has no map of it."""
+  try:
+    day = datetime.date.fromisoformat(date).isoformat()
+  except ValueError:
+    day = ''
+  if day < FIRST_DAY:
+    raise core.InputError(
+      f'date={date!r}: expected a day from {FIRST_DAY} on, such as 2024-05-05'
+    )
+  return day

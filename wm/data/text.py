@@ -12,6 +12,11 @@ read. Moves of chess are written as UCI writes them:
     {"moves": "e2e4 e7e5"}
     ["e2e4", "e7e5"]
 
+or are numbers, as Walker and Lyons 2026 publish their games: (from * 64 + to) *
+5 + promotion (none, q, r, b, n), squares from a1 along the ranks, led by 20480:
+
+    {"example_id": "cwm_random_00000", "moves": [20480, 3980, 16820]}
+
 Where every sequence of the world begins with the same token, such as <start>
 of chess, lines may leave it out.
 """
@@ -28,6 +33,8 @@ import numpy as np
 from wm import core
 from wm.core import inputs
 from wm.runtime import files
+from wm.worlds.base import games
+from wm.worlds.chess import notation
 
 Path = pathlib.Path
 
@@ -37,7 +44,7 @@ MIN_TOKENS = 4  # Shorter lines are ill-formed to the published programs.
 FIELDS = 'tokens', 'moves'  # Of a line of JSON; the first that it has counts.
 
 
-def _words(line: str, where: str) -> list[str]:
+def _words(line: str, where: str, world: core.World) -> list[str]:
   """Tokens of a line, plain or JSON; raises InputError."""
   if not line.lstrip().startswith(('{', '[')):
     return line.split()
@@ -53,6 +60,8 @@ def _words(line: str, where: str) -> list[str]:
     value = value[fields[0]]
   if isinstance(value, str):
     return value.split()
+  if isinstance(world, games.RecordedGames) and _is_numbers(value):
+    return [*map(_move, value, [where] * len(value))]
   strange = [value]
   if isinstance(value, list):
     strange = [token for token in value if not isinstance(token, str)]
@@ -64,9 +73,28 @@ def _words(line: str, where: str) -> list[str]:
   return list(value)
 
 
-def _encode(text: str, ids: dict[str, int], where: str) -> list[int]:
+def _is_numbers(value: object) -> bool:
+  return isinstance(value, list) and {*map(type, value)} == {int}
+
+
+def _move(number: int, where: str) -> str:
+  """A move as UCI writes it, or the start token, of its published number."""
+  if number == notation.PUBLISHED_START:
+    return notation.START_TOKEN
+  if not 0 <= number < notation.PACKED:
+    raise core.InputError(
+      f'{where} holds the number {number}; expected '
+      f'{notation.PUBLISHED_START}, the start, or moves from 0 to '
+      f'{notation.PACKED - 1}'
+    )
+  return notation.uci(number)
+
+
+def _encode(
+  text: str, ids: dict[str, int], where: str, world: core.World
+) -> list[int]:
   """Token ids of one line; raises InputError naming `where` it stands."""
-  words = _words(text, where)
+  words = _words(text, where, world)
   try:
     return [ids[word] for word in words]
   except KeyError as error:
@@ -123,7 +151,7 @@ def parse(
   starts = np.flatnonzero(world.legal(world.init(1))[0]).tolist()
   rows, numbers, count = [], [], 0
   for number, line in enumerate(lines, first):
-    row = _encode(line, ids, f'{path}, line {number}')
+    row = _encode(line, ids, f'{path}, line {number}', world)
     if row and len(starts) == 1 and row[0] != starts[0]:
       row = starts + row
     count += len(row) < MIN_TOKENS or row[-1] != world.end

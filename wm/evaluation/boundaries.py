@@ -11,6 +11,9 @@ from wm.evaluation.context import Trials
 
 # Boundary elements that are followed side by side.
 WIDTH = 16
+# Suffixes of a pair that futures are judged by, and random plays of a world
+# whose boundaries cannot be listed.
+MOST = 64
 
 
 def sampled(
@@ -54,6 +57,35 @@ def sampled(
     part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
     parts.append(part)
   return core.boundary.joined(parts)
+
+
+def futures(
+  world: core.World,
+  states: np.ndarray,
+  depth: int,
+  room: np.ndarray,
+  seed: int,
+) -> core.Boundary:
+  """Suffixes legal from the first of two states and not from the second.
+
+  Listed as deep as the world lists them by default, else drawn by random play;
+  at most MOST of each pair, and none longer than its room.
+
+  Args:
+    world: the truth.
+    states: [2, T, W].
+    depth: most tokens of a suffix.
+    room: [T] most tokens that fit.
+    seed: of what is drawn.
+  """
+  seeds = basics.hash64(seed, np.arange(states.shape[1]))
+  if isinstance(world, core.Enumerable) and depth <= world.boundary_depth:
+    elements = world.boundary(states[0], states[1], depth)
+  else:
+    fits = np.minimum(room, depth)
+    elements = sampled(world, *states, num=MOST, room=fits, seeds=seeds)
+  elements = elements.take(elements.lengths <= room[elements.pairs])
+  return subsample(elements, seeds, MOST)
 
 
 def _distinct(

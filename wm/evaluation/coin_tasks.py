@@ -14,6 +14,7 @@ knows nothing of legal tokens, then seems to lump by them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ import scipy
 
 from wm import core
 from wm.core import adapting, basics, registry
+from wm.evaluation import probing
 from wm.kernels import pairs
 
 # Streams of randomness under one seed.
@@ -393,8 +395,37 @@ def of_points(world: core.World, points: StatePoints) -> Distances | None:
       rows = np.searchsorted(used, ids)
       return Distances(moves, np.minimum(rows, len(used) - 1), None)
   if isinstance(world, core.Labelled) and _is_board(world.heads):
-    return Distances(None, None, _labels(world, points))
+    return Distances(None, None, _labels(world, points, world.labels))
   return None
+
+
+def by_squares(
+  world: core.World, points: StatePoints
+) -> tuple[Distances | None, Distances | None]:
+  """Distances by the squares of boards, as they are and as the mover sees them.
+
+  Whose turn it is counts for nothing in the first, as published; where sides
+  take turns, pieces are mine and theirs in the second. Of other worlds the
+  first is that of `of_points`; what a world lacks is None.
+  """
+  if (
+    not isinstance(world, core.Labelled)
+    or not _is_board(world.heads)
+    or world.heads.probe is None
+  ):
+    return of_points(world, points), None
+  kinds = ['', ''] if world.heads.turn is None else ['colours', 'mine']
+  plain, moved = (
+    Distances(
+      None,
+      None,
+      _labels(
+        world, points, functools.partial(probing.targets, world, pieces=kind)
+      ),
+    )
+    for kind in kinds
+  )
+  return plain, None if world.heads.turn is None else moved
 
 
 def _is_board(heads: core.Heads) -> bool:
@@ -444,16 +475,20 @@ def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
   return np.where(np.isfinite(steps), steps, APART).astype(np.int32)
 
 
-def _labels(world: core.Labelled, points: StatePoints) -> np.ndarray:
-  """[G, M * P, K] labels of the points' states."""
-  heads = world.heads
-  labels = np.zeros((*points.states.shape, len(heads.sizes)), heads.dtype)
+def _labels(
+  world: core.Labelled,
+  points: StatePoints,
+  read: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+  """[G, M * P, K] what `read` gives of the points' states, [B, K] of [B, W]."""
   group, row, place = np.nonzero(points.states != core.DEAD)
   lengths = points.places[group, row, place] + 1
   start = world.init(len(group))
   _, states = world.walk(start, points.tokens[group, row], lengths)
-  labels[group, row, place] = world.labels(states)
-  return labels.reshape(len(labels), -1, len(heads.sizes))
+  values = read(states)
+  labels = np.zeros((*points.states.shape, values.shape[1]), values.dtype)
+  labels[group, row, place] = values
+  return labels.reshape(len(labels), -1, values.shape[1])
 
 
 class Compared(NamedTuple):
@@ -531,6 +566,34 @@ class Compared(NamedTuple):
         alike, unlike = np.array(apart) / np.maximum(total, 1)
         differences[d] = np.average(alike - unlike, weights=weight)
     return differences
+
+  def correlated(
+    self, answers: np.ndarray, distances: Distances | None
+  ) -> np.ndarray:
+    """[D] Pearson correlation of being told apart with the distance of states.
+
+    Over all pairs of plain points in two states that a path joins; NaN where
+    one of both is the same for all pairs.
+    """
+    values = np.full(len(answers), np.nan)
+    for g, rows in self._groups(len(answers)):
+      if distances is None:
+        break
+      kinds = self._listed(g, same=True), self._listed(g, same=False)
+      first, second = map(np.concatenate, zip(*kinds, strict=True))
+      far = distances.between(g, first, second)
+      joined = far != APART
+      first, second, far = first[joined], second[joined], far[joined]
+      if not far.size:
+        continue
+      x = far - far.mean()
+      for d in rows:
+        flat = answers[d].reshape(-1)
+        apart = flat[first] != flat[second]
+        y = apart - apart.mean()
+        if (norm := np.sqrt((x @ x) * (y @ y))) > 0:
+          values[d] = x @ y / norm
+    return values
 
   @property
   def unmatched(self) -> str:

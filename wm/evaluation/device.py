@@ -42,7 +42,7 @@ from wm import core
 from wm.core import basics, traced
 from wm.evaluation.context import SAMPLES, Trials
 from wm.kernels.base import words
-from wm.runtime import progress
+from wm.runtime import compute, progress
 
 
 def next_power(size: int) -> int:
@@ -164,7 +164,7 @@ def uniforms(seeds: words.Word, num: int, age: jax.Array) -> jax.Array:
 
 
 def _along(chosen: jax.Array, chosen_tree: Any, other_tree: Any) -> Any:
-  """Tree of arrays: rows of `one` where chosen [B] or [B, M], else `other`."""
+  """Rows of `chosen_tree` where chosen [B] or [B, M], else of `other_tree`."""
 
   def pick(a: jax.Array, b: jax.Array) -> jax.Array:
     wide = chosen.reshape(chosen.shape + (1,) * (b.ndim - chosen.ndim))
@@ -236,7 +236,7 @@ def _turn(
   over, positions = tokens == fixed.end, carry.positions
   if queue.followed is not None:
     positions, over = _follow(queue.followed, positions, tokens)
-  # Check. What becomes of a continuation is the first of these that holds.
+  # Check. The first case that holds is the fate of a continuation.
   last = carry.age + 1 >= queue.budget[at]
   cases = {
     core.STUCK: active & ~moved,
@@ -332,7 +332,28 @@ def pairs(
   Raises:
     Untraceable: the predictor has no program for these trials.
   """
-  room, parts = next_power(int(budget.max())), []
+  inputs = trials, predictor, num, decide, next_power(int(budget.max()))
+  if not predictor.shared:
+    return _own_pairs(*inputs, rows, budget)
+  share, total = compute.own_rows(len(rows)), len(rows)
+  parts = _own_pairs(*inputs, rows[share], budget[share])
+  longest = int(budget.max())
+  width = [(0, 0), (0, 0), (0, longest - parts[0].shape[-1])]
+  tokens = np.pad(parts[0], width)
+  return tuple(compute.gathered(x, total) for x in (tokens, *parts[1:]))
+
+
+def _own_pairs(
+  trials: Trials,
+  predictor: core.Predictor,
+  num: int,
+  decide: bool,
+  room: int,
+  rows: np.ndarray,
+  budget: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+  """See pairs; of the trials that this process computes; room: K'."""
+  parts = []
   # Each device gets consecutive trials, so that results join in order.
   dealt = np.array_split(np.arange(len(rows)), len(predictor.devices))
   for mine, device in zip(dealt, predictor.devices, strict=True):

@@ -168,7 +168,7 @@ class Sought(NamedTuple):
     reason: '' where some were found, else why not.
     front: of ascending size and falling error.
     law: the one that is taken, in words.
-    right: is it Newton's?
+    right: is it Newton's, and are the exponents of the numbers, too?
   """
 
   reason: str
@@ -244,7 +244,7 @@ class LawRows(NamedTuple):
     """The formula that each speaker's numbers follow, of up to `nodes`.
 
     All speakers' formulas are sought in one search, on rows of which each says
-    something.
+    something. A law is Newton's if its shape and the speaker's exponents are.
     """
     results = {
       name: Sought(verdict.reason) for name, verdict in speakers.items()
@@ -258,7 +258,10 @@ class LawRows(NamedTuple):
       return results
     sizes = np.array([*asked.values()])
     # One search for all speakers: formulas are evaluated once, on common rows.
-    rows = np.flatnonzero((sizes > 0).all(0))[:MOST]
+    rows = np.flatnonzero((sizes > 0).all(0))
+    # Spread over all systems, the rows of which follow each other.
+    most = min(len(rows), MOST)
+    rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
     if len(rows) < force_tasks.FEWEST:
       return results | {name: Sought('not_positive') for name in asked}
     sizes = sizes[:, rows]
@@ -281,7 +284,9 @@ class LawRows(NamedTuple):
         results[name] = Sought('constant' if same else 'no_formula')
         continue
       law = formulas.best(front)
-      right = formulas.follows(law, truth)
+      # The shape is not enough: of few shapes, that of Newton's law may be the
+      # nearest to numbers that follow another power of r.
+      right = speakers[name].newton and formulas.follows(law, truth)
       results[name] = Sought('', front, law.text, right)
     return results
 

@@ -2,12 +2,24 @@
 
 The same plan is asked by `launch/score.py` and as a data set of Inspect
 (wm.language.world_task). See wm.core.queries.
+
+Within a budget each step gives trials to the metric whose squared interval
+widths it decreases most for its cost: by S^2 (1/n - 1/m) / (c (m - n)) from n
+trials to m, where S^2 is the sum of the squared widths times n, and c the cost
+of a trial. So n tends to S / sqrt(c), the optimum allocation of Neyman (1934,
+Journal of the Royal Statistical Society 97) at unequal costs (Cochran 1977,
+Sampling Techniques, 5.5).
+
+Without a target width no answer decides how much is asked, and intervals are as
+usual. With one, measuring stops as soon as intervals are narrow enough, whose
+level is raised for that: see `statistics`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +29,11 @@ from wm import core
 from wm.core import queries, registry, verbal
 from wm.core.measure import lacks
 from wm.core.queries import Answer, Query
+from wm.evaluation import statistics
 
 # Most calls of a metric, unless told otherwise.
 MOST_CALLS = 1000
+NO_LIMIT = 1 << 40  # Of what was asked already.
 SAMPLED = 16  # Prompts that the tokens of all are estimated from.
 FIRST = 16  # Trials that are listed before all are.
 # Quantities of the answers themselves, beside those of a metric.
@@ -256,3 +270,300 @@ def _with_trials(metric: Any, most: int) -> core.Metric:
   if _trials(metric) <= num:
     return metric
   return dataclasses.replace(metric, **{metric.sized_by[0]: num})
+
+
+PILOT = 8  # Trials before which nothing that is measured counts.
+RATIO = 1.25  # Of numbers of trials that follow each other.
+_MARGIN = 1.05  # Of what a step is expected to cost.
+SHOWN_PROMPTS = 10
+
+
+@dataclasses.dataclass
+class Arm:
+  """A metric that a budget is shared with, and how far it has come.
+
+  Attributes:
+    metric: with as many trials as it may have.
+    sizes: numbers of trials that it may have, ascending.
+    cost: of a trial, as expected.
+    spread: squared interval widths of its headline quantities times trials.
+    steps: how many of the sizes are done.
+    finished: it gets no more trials.
+  """
+
+  metric: core.Metric
+  sizes: list[int]
+  cost: float
+  spread: float
+  steps: int = 0
+  finished: bool = False
+
+  @property
+  def trials(self) -> int:
+    """Trials that are done."""
+    return self.sizes[self.steps - 1] if self.steps else 0
+
+  @property
+  def missing(self) -> int:
+    """Trials of the next step."""
+    return self.sizes[self.steps] - self.trials
+
+  def sized(self, trials: int) -> core.Metric:
+    """The metric with so many trials."""
+    return _with_trials(self.metric, trials)
+
+  def gain(self) -> float:
+    """What the next step takes off squared widths, for its cost."""
+    if not self.steps:
+      return math.inf  # Nobody knows yet.
+    shorter = 1 / self.trials - 1 / self.sizes[self.steps]
+    return self.spread * shorter / max(self.cost * self.missing, 1e-12)
+
+  def shorten(self) -> None:
+    """Makes the next step half as long; without one the arm is finished."""
+    middle = self.trials + self.missing // 2
+    middle -= middle % self.metric.trials_per_draw
+    if middle > self.trials:
+      self.sizes.insert(self.steps, middle)
+    else:
+      self.finished = True
+
+
+def _sizes(metric: core.Metric) -> list[int]:
+  """Numbers of trials of a metric, up to those that it has."""
+  total = _trials(metric) or 1
+  draw, size, sizes = metric.trials_per_draw, 1.0, {total}
+  while size < total:
+    sizes.add(max(int(size) // draw, 1) * draw)
+    size *= 2 if size < PILOT else RATIO
+  return sorted(sizes)
+
+
+def _quantities(metric: core.Metric) -> int:
+  return max(len(metric.headline), 1)
+
+
+def allocate(arms: Sequence[Arm], take: Callable[[Arm], None]) -> None:
+  """Steps of arms, one after the other, the one that gains most first.
+
+  take: does a step, and counts it or finishes the arm.
+  """
+  while ready := [
+    arm for arm in arms if not arm.finished and arm.steps < len(arm.sizes)
+  ]:
+    take(max(ready, key=Arm.gain))
+
+
+class BudgetPlan:
+  """Metrics that are asked of a language model within a budget."""
+
+  def __init__(
+    self,
+    metrics: Sequence[core.Metric],
+    predictor: Any,
+    world: core.World,
+    seed: int,
+    ledger: Any,
+    width: float = 0.0,
+  ) -> None:
+    """Lists the first questions; nothing is asked.
+
+    Args:
+      metrics: of which at most as many trials are run as they say; metrics that
+        must be shown beside them are added.
+      predictor: a language model.
+      world, seed: on which.
+      ledger: the budget, a `serving.provider.CallLedger`.
+      width: of intervals at which measuring stops; 0 is never.
+
+    Raises:
+      InputError: what a metric asks depends on answers, or the budget is too
+        small for its first trials.
+    """
+    self.predictor, self.world, self.seed = predictor, world, seed
+    self.ledger, self.width = ledger, width
+    self.backend = predictor.backend
+    # A call is only made if the most that it can cost is left.
+    self.reserve = 0.0
+    every = _with_beside(metrics)
+    lacking = [m for m in every if lacks(m, type(predictor), type(world))]
+    self.arms = [self._arm(m) for m in every if m not in lacking]
+    self.without = lacking
+    self.steps: list[dict[str, Any]] = []
+    if self.reserve > ledger.limit:
+      raise core.InputError(
+        f'budget: one call may take {ledger.text(self.reserve)}, by its prompt '
+        f'and max_tokens; expected more than {ledger.text(ledger.limit)}'
+      )
+    self.planned = self._simulated()
+
+  def _plan(self, arm: Arm, trials: int) -> Plan:
+    return plan_of(arm.sized(trials), self.predictor, self.world, self.seed)
+
+  def _arm(self, metric: core.Metric) -> Arm:
+    few = _with_trials(metric, PILOT)
+    plan = plan_of(few, self.predictor, self.world, self.seed)
+    longest = max((q.prompt for q in plan.questions), key=len, default='')
+    most = self.ledger.most(longest, self.backend.settings.max_tokens)
+    self.reserve = max(self.reserve, self.ledger.price(most))
+    # Of shares near one half, whose intervals are the widest.
+    level = statistics.SEQUENTIAL if self.width else statistics.LEVEL
+    low, high = statistics.proportion(0.5, MOST_CALLS, level)
+    spread = MOST_CALLS * float(high - low) ** 2 * _quantities(metric)
+    cost = self._cost(plan, _trials(few) or 1)
+    return Arm(metric, _sizes(metric), cost, spread)
+
+  def _cost(self, plan: Plan, trials: int) -> float:
+    """Of a trial, whatever is known already."""
+    need = self.backend.forecast(plan.questions, anew=True)
+    return self._price(need) / max(trials, 1)
+
+  def _price(self, need: Any) -> float:
+    usage = self.ledger.expected(need.tokens_in, need.tokens_out)
+    return self.ledger.price(usage)
+
+  def _simulated(self) -> list[Arm]:
+    """The arms, as they would be if all were as expected."""
+    arms = [dataclasses.replace(a, sizes=[*a.sizes]) for a in self.arms]
+    left = self.ledger.limit - self.reserve
+
+    def take(arm: Arm) -> None:
+      """A step that costs what is expected."""
+      nonlocal left
+      cost = _MARGIN * arm.cost * arm.missing
+      if cost > left:
+        arm.shorten()
+        return
+      left -= cost
+      arm.steps += 1
+      wide = math.sqrt(arm.spread / _quantities(arm.metric) / arm.trials)
+      arm.finished = bool(self.width) and wide <= self.width
+
+    allocate(arms, take)
+    if any(not arm.steps for arm in arms):
+      need = sum(arm.cost * arm.sizes[0] for arm in self.arms) + self.reserve
+      raise core.InputError(
+        f'budget: the first trials of {len(arms)} metrics need about '
+        f'{self.ledger.text(need)}; expected more than '
+        f'{self.ledger.text(self.ledger.limit)}'
+      )
+    return arms
+
+  def tell(self, log: Callable[[str], None], prompts: bool = False) -> None:
+    """Tells what will be asked, by metric, and what it costs.
+
+    prompts: also some of the prompts, from all metrics alike.
+    """
+    total, listed = self.ledger.nothing, list[Query]()
+    for arm in self.planned:
+      plan = self._plan(arm, arm.trials)
+      need = self.backend.forecast(plan.questions)
+      usage = self.ledger.expected(need.tokens_in, need.tokens_out)
+      total, listed = total + usage, [*listed, *plan.questions]
+      guess = '' if need.measured else ', a guess before the first answers'
+      log(
+        f'{registry.spec(plan.metric)}: {need.calls:,} calls, about '
+        f'{need.tokens_in:,.0f} tokens in, {need.tokens_out:,.0f} out '
+        f'({need.thinking:,.0f} of reasoning{guess}){self._money(usage)}'
+      )
+    log(
+      f'in all about {self.ledger.text(self.ledger.price(total))}'
+      f'{self._money(total)}; {self.ledger.text(self.ledger.spent)} are spent, '
+      f'of at most {self.ledger.text(self.ledger.limit)}'
+    )
+    if self.width:
+      log(
+        f'each metric stops at intervals of {self.width:g}, whose level is '
+        f'raised to {statistics.SEQUENTIAL:g} for that'
+      )
+    if prompts:
+      for query in listed[:: max(len(listed) // SHOWN_PROMPTS, 1)][
+        :SHOWN_PROMPTS
+      ]:
+        log(f'--- {query.kind}\n{query.prompt}')
+
+  def _money(self, usage: Any) -> str:
+    dollars = self.ledger.dollars(usage)
+    return '' if math.isnan(dollars) else f', ${dollars:,.4g}'
+
+  def run(self) -> list[core.Metric]:
+    """Asks within the budget.
+
+    Returns:
+      The metrics with the trials that they got; those that got none are
+      missing.
+    """
+    self.backend.ledger = self.ledger
+    allocate(self.arms, self._take)
+    done = [arm.sized(arm.trials) for arm in self.arms if arm.steps]
+    return [*done, *self.without]
+
+  def _take(self, arm: Arm) -> None:
+    """The next step of an arm."""
+    trials, spent = arm.sizes[arm.steps], self.ledger.spent
+    plan = self._plan(arm, trials)
+    need = self._price(self.backend.forecast(plan.questions))
+    if self.ledger.closed:
+      arm.finished = True
+    elif need and _MARGIN * need > self.ledger.limit - self.reserve - spent:
+      arm.shorten()
+    else:
+      plan.ask()
+      self.steps.append(
+        {
+          'metric': registry.spec(plan.metric),
+          'expected': need,
+          'used': self.ledger.spent - spent,
+        }
+      )
+      # A step that was cut short does not count.
+      if not self.ledger.closed:
+        arm.steps += 1
+        arm.cost = self._cost(plan, trials)
+        if self.width and arm.trials >= min(PILOT, arm.sizes[-1]):
+          self._look(arm, plan.metric)
+
+  def _look(self, arm: Arm, metric: core.Metric) -> None:
+    """Are the intervals of an arm narrow enough by now?"""
+    widths = []
+    for scores in metric(self.predictor, self.world, self.seed):
+      if scores.quantity in metric.headline:
+        stopped = dataclasses.replace(scores, sequential=True)
+        summary = statistics.summarize(stopped, self.seed)
+        low, high = summary['low'], summary['high']
+        widths.append(math.inf if low is None else high - low)
+    if widths and max(widths) < math.inf:
+      arm.spread = arm.trials * sum(width * width for width in widths)
+      arm.finished = max(widths) <= self.width
+
+  def record(self) -> dict[str, Any]:
+    """The plan and its steps as JSON values."""
+    return {
+      'limit': self.ledger.limit,
+      'unit': self.ledger.unit,
+      'width': self.width,
+      'planned': {a.metric.name: a.trials for a in self.planned},
+      'trials': {a.metric.name: a.trials for a in self.arms},
+      'steps': self.steps,
+      'usage': self.ledger.usage.model_dump(exclude_none=True),
+    }
+
+  def lines(self) -> list[str]:
+    """What was used, beside what was expected, and what was not measured."""
+    ledger, later = self.ledger, self.steps[len(self.arms) :]
+    used, need = (sum(s[k] for s in later) for k in ('used', 'expected'))
+    lines = [
+      f'{ledger.text(ledger.spent)} are spent, of at most '
+      f'{ledger.text(ledger.limit)}{self._money(ledger.usage)}'
+    ]
+    if need:
+      lines.append(
+        f'after the first steps {ledger.text(need)} were expected, '
+        f'{ledger.text(used)} used'
+      )
+    lines += [
+      f'{registry.spec(arm.metric)}: not measured, as the budget is used up'
+      for arm in self.arms
+      if not arm.steps
+    ]
+    return lines

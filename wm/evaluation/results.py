@@ -153,6 +153,7 @@ def write(path: pathlib.Path, part: Part) -> None:
         'counts': {cause: int(num) for cause, num in scores.counts.items()},
         'bounds': _finite(scores.bounds),
         'outliers': scores.outliers,
+        'sequential': scores.sequential,
       }
     )
   rows = path.with_suffix('.npz')
@@ -220,6 +221,7 @@ def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
       counts=head['counts'],
       bounds=_bounds(head['bounds']),
       outliers=head.get('outliers', False),
+      sequential=head.get('sequential', False),
     )
 
 
@@ -457,23 +459,30 @@ def write_parquet(source: pathlib.Path, target: pathlib.Path) -> bool:
   return True
 
 
-def _packed_schema(source: pathlib.Path) -> Any:
-  """Columns of the Parquet file beside a rows.csv; None where it is not of
-  this CSV.
+def _packed(source: pathlib.Path) -> Any:
+  """The Parquet file beside a rows.csv, open; None where it is not of this
+  CSV.
   """
   packed, facts = source.with_suffix('.parquet'), source.stat()
   if not packed.is_file() or packed.stat().st_mtime_ns < facts.st_mtime_ns:
     return None
-  with inputs.reading(packed, 'a table of trials'):
-    schema = arrow('.parquet').read_schema(packed)
-  size = (schema.metadata or {}).get(_CSV_BYTES)
-  return schema if size == b'%d' % facts.st_size else None
+  metadata = arrow('.parquet').read_metadata(packed)
+  if (metadata.metadata or {}).get(_CSV_BYTES) != b'%d' % facts.st_size:
+    return None
+  return arrow('.parquet').ParquetFile(
+    packed,
+    metadata=metadata,
+    read_dictionary=[name for name in metadata.schema.names if name in CODED],
+    page_checksum_verification=True,
+  )
 
 
 def arrow_schema(source: pathlib.Path) -> Any:
   """The columns of `arrow_rows`, whose texts may be coded or not."""
-  if schema := _packed_schema(source):
-    return schema
+  with inputs.reading(source.with_suffix('.parquet'), 'a table of trials'):
+    if file := _packed(source):
+      with file:
+        return file.schema_arrow
   with inputs.reading(source, 'a table of trials'):
     return _parsed(source).schema
 
@@ -495,16 +504,12 @@ def arrow_rows(
   Raises:
     InputError: one of both files is damaged.
   """
-  if schema := _packed_schema(source):
-    packed = source.with_suffix('.parquet')
-    names = [n for n in schema.names if columns is None or n in columns]
-    with inputs.reading(packed, 'a table of trials'):
-      return arrow('.parquet').read_table(
-        packed,
-        columns=names,
-        read_dictionary=[name for name in names if name in CODED],
-        page_checksum_verification=True,
-      )
+  packed = source.with_suffix('.parquet')
+  with inputs.reading(packed, 'a table of trials'):
+    if file := _packed(source):
+      with file:
+        names = file.schema_arrow.names
+        return file.read(columns and [n for n in names if n in columns])
   with inputs.reading(source, 'a table of trials'):
     table = _parsed(source)
     names = [n for n in table.column_names if columns is None or n in columns]

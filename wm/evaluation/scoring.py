@@ -6,10 +6,11 @@ there, and a killed run resumes from these: see `results.ResultCache`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from wm import core
 from wm.core import registry, resources
 from wm.core.measure import lacking_row, lacks
 from wm.evaluation import query_plans, results
-from wm.runtime import files, progress, provenance
+from wm.runtime import compute, files, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
@@ -114,6 +115,16 @@ class Loaded:
   about: dict[str, Any] = dataclasses.field(default_factory=dict)
   origin: provenance.Origin = provenance.UNKNOWN
 
+  def claim(self, seed: int) -> dict[str, Any]:
+    """What makes results of a folder comparable; others are refused there."""
+    return {
+      'world': registry.spec(self.world),
+      'world_version': self.world.version,
+      'model': self.name,
+      'seed': seed,
+      **{k: x for k, x in self.about.items() if k not in _DERIVED},
+    }
+
   def check(self) -> None:
     """Raises InputError where results of it could not be written or read."""
     if any('\ud800' <= char <= '\udfff' for char in self.name):
@@ -134,6 +145,7 @@ def run(
   seed: int,
   out: str | pathlib.Path,
   max_calls: int = 0,
+  sequential: bool = False,
   log: results.Log = print,
 ) -> list[results.Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
@@ -151,6 +163,7 @@ def run(
     out: folder of this model's results.
     max_calls: of a predictor each of whose answers costs: see
       `query_plans.plans`.
+    sequential: see core.Scores.
     log: gets a line on what is kept, and on what is not and why.
 
   Returns:
@@ -162,16 +175,10 @@ def run(
   """
   loaded.check()
   predictor, world = loaded.predictor, loaded.world
+  if compute.num_processes() > 1:
+    predictor = predictor.across_processes()
   folder = pathlib.Path(out)
-  # All that makes results of a folder comparable; a run of something else is
-  # refused instead of mixed in.
-  claimed = {
-    'world': registry.spec(world),
-    'world_version': world.version,
-    'model': loaded.name,
-    'seed': seed,
-    **{k: x for k, x in loaded.about.items() if k not in _DERIVED},
-  }
+  claimed = loaded.claim(seed)
   more = {**loaded.about, 'commit': provenance.commit()}
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
   parts = results.ResultCache(folder, claimed, world, loaded.origin, about, log)
@@ -183,33 +190,78 @@ def run(
     metrics = [plan.metric for plan in planned]
     plans = {registry.spec(plan.metric): plan for plan in planned}
   asked = {registry.spec(metric): metric for metric in metrics}
-  finished = parts.load_valid(asked)
-  several = f' of {len(asked)}: ' if len(asked) > 1 else ''
+  finished = _standing(parts, asked, sequential)
+  rows: tuple[core.Scores, ...]
   for number, (spec, metric) in enumerate(asked.items(), 1):
-    if spec in finished:
+    if _agreed(spec in finished):
       continue
-    title = f'{number}{several}{spec}' if several else spec
-    rows: tuple[core.Scores, ...]
+    title = f'{number} of {len(asked)}: {spec}' if len(asked) > 1 else spec
     # A pair that does not fit is a row with a reason, as a trial would be.
     if missing := lacks(metric, type(predictor), type(world)):
       rows = (lacking_row(missing),)
     else:
       resources.require(metric, world)
+      # Processes would not agree on what is left of a metric.
+      keeps = compute.num_processes() == 1
       with (
         progress.Progress(title, unit='trials', keep=False) as shown,
-        parts.unfinished(metric),
+        parts.unfinished(metric) if keeps else contextlib.nullcontext(),
       ):
         shown.passes = metric.passes()
-        if spec in plans:
-          plans[spec].ask()
-        rows = _checked(metric, metric(predictor, world, seed))
-        if spec in plans:
-          rows += plans[spec].scores(world)
-    finished[spec] = parts.add(metric, rows)
+        rows = _measured(metric, predictor, world, seed, plans.get(spec))
+    finished[spec] = parts.add(metric, _marked(rows, sequential))
   # What was asked for comes first, then what is kept from before.
   order = [*asked, *(spec for spec in finished if spec not in asked)]
-  entries = results.join(folder, [finished[spec] for spec in order])
+  # Processes other than 0 lack what process 0 has kept.
+  listed = [finished[spec] for spec in order if spec in finished]
+  entries = results.join(folder, listed)
   return [entry for entry in entries if entry['spec'] in asked]
+
+
+def _agreed(word: bool) -> bool:
+  """What process 0 says: it alone has results of earlier runs."""
+  words = compute.gathered(np.array([word]), compute.num_processes())
+  return bool(words[0])
+
+
+def _measured(
+  metric: core.Metric,
+  predictor: core.TokenReader,
+  world: core.World,
+  seed: int,
+  plan: query_plans.Plan | None,
+) -> tuple[core.Scores, ...]:
+  """Checked rows of a metric, after what its plan asks beforehand."""
+  if plan is None:
+    return _checked(metric, metric(predictor, world, seed))
+  plan.ask()
+  rows = _checked(metric, metric(predictor, world, seed))
+  return rows + plan.scores(world)
+
+
+def _standing(
+  parts: results.ResultCache,
+  asked: Mapping[str, core.Metric],
+  sequential: bool,
+) -> dict[str, results.Part]:
+  """Parts that still stand, whose rows say how they were stopped."""
+  standing = parts.load_valid(asked)
+  for spec in asked.keys() & standing.keys():
+    rows = _marked(standing[spec].scores, sequential)
+    if rows is not standing[spec].scores:
+      standing[spec] = parts.add(asked[spec], rows)
+  return standing
+
+
+def _marked(
+  rows: tuple[core.Scores, ...], sequential: bool
+) -> tuple[core.Scores, ...]:
+  """The rows of a metric, which say how it was stopped."""
+  if all(scores.sequential == sequential for scores in rows):
+    return rows
+  return tuple(
+    dataclasses.replace(scores, sequential=sequential) for scores in rows
+  )
 
 
 def table(entries: Sequence[results.Entry]) -> str:

@@ -18,6 +18,12 @@ transformation (1992, Journal of the Royal Statistical Society B 54). Fewer than
 FEWEST_CLUSTERS clusters have no interval, and where single clusters may lie far
 off fewer than OUTLIERS have none. No interval has zero width.
 
+Where measuring stops as soon as an interval is narrow enough, that interval
+holds the truth as often as any, in the limit of narrow ones (Chow & Robbins
+1965, Annals of Mathematical Statistics 36). Those of widths .3 to .05 did so in
+94 % and more of samples; at the level SEQUENTIAL they do so in 96 % and more,
+for 1.3 times the trials (tests/language/budget_test.py).
+
 How often intervals hold the truth is measured by
 tests/evaluation/coverage_study_test.py, with its tables beside it: of samples
 of 5 clusters and more 94 % and more.
@@ -39,6 +45,8 @@ from wm import core
 from wm.core import basics, inputs
 
 LEVEL = 0.95
+# Where measuring stopped as soon as intervals were narrow enough.
+SEQUENTIAL = 0.975
 # Up to FEW clusters say nothing of what is in a tenth of all.
 FEW = 20
 RESAMPLES = 999
@@ -88,7 +96,10 @@ def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
 
 
 def bootstrap_t(
-  totals: np.ndarray, weights: np.ndarray, seed: int = 0
+  totals: np.ndarray,
+  weights: np.ndarray,
+  seed: int = 0,
+  level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of ratios sum(totals) / sum(weights), G >= 2 clusters.
 
@@ -99,6 +110,7 @@ def bootstrap_t(
   Args:
     totals, weights: [R, G] float64 sums of each cluster, weights > 0.
     seed: of the resamples.
+    level: share of samples whose interval holds the truth.
   """
   num = weights.shape[1]
   value, errors = residuals(totals, weights)
@@ -131,7 +143,7 @@ def bootstrap_t(
   # Large errors of resamples above mean that the truth is far below: the
   # quantiles change places.
   ratios = np.sort(np.concatenate(errors_over_scale, 1), 1)
-  cut = round((RESAMPLES + 1) * (1 - LEVEL) / 2)
+  cut = max(round((RESAMPLES + 1) * (1 - level) / 2), 1)
   scale = np.sqrt((errors * errors).sum(1) * (1 - 1 / num))
   with np.errstate(invalid='ignore'):  # Where all clusters agree.
     low = value - ratios[:, -cut] * scale
@@ -139,7 +151,7 @@ def bootstrap_t(
 
 
 def hall(
-  totals: np.ndarray, weights: np.ndarray
+  totals: np.ndarray, weights: np.ndarray, level: float = LEVEL
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of ratios, G >= 2 clusters that are not all equal.
 
@@ -161,18 +173,21 @@ def hall(
     bent = (np.cbrt(1 + 3 * third * moved) - 1) / third
     return value - np.where(straight, moved, bent) * scale
 
-  t = float(scipy.special.stdtrit(num - 1, (1 + LEVEL) / 2))
+  t = float(scipy.special.stdtrit(num - 1, (1 + level) / 2))
   return end(t), end(-t)
 
 
 def unbounded(
-  totals: np.ndarray, weights: np.ndarray, seed: int = 0
+  totals: np.ndarray,
+  weights: np.ndarray,
+  seed: int = 0,
+  level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """(low [R], high [R], whether by the bootstrap-t [R]); else it is Hall's.
 
   Raises nothing; where all clusters agree, ends are NaN.
   """
-  low, high = bootstrap_t(totals, weights, seed)
+  low, high = bootstrap_t(totals, weights, seed, level)
   drawn = np.isfinite(low) & np.isfinite(high)
   value, errors = residuals(totals, weights)
   spread = np.sqrt((errors * errors).sum(1))
@@ -180,7 +195,7 @@ def unbounded(
   # A resample without variance has no error: Hall's interval needs none.
   rest = np.flatnonzero(~drawn & varied)
   if rest.size:
-    low[rest], high[rest] = hall(totals[rest], weights[rest])
+    low[rest], high[rest] = hall(totals[rest], weights[rest], level)
   wider = 1 + _WIDER * max(FEW - weights.shape[1], 0)
   below = wider * np.maximum(value - low, 0)
   above = wider * np.maximum(high - value, 0)
@@ -215,7 +230,7 @@ Summary = dict[str, Any]
 
 
 def proportion(
-  value: np.ndarray | float, num: np.ndarray | float
+  value: np.ndarray | float, num: np.ndarray | float, level: float = LEVEL
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low, high) for shares `value` of `num` independent trials, broadcasting.
 
@@ -224,7 +239,7 @@ def proportion(
   """
   value, num = np.broadcast_arrays(value, np.asarray(num, np.float64))
   hits, misses = value * num, (1 - value) * num
-  tail = (1 - LEVEL) / 2
+  tail = (1 - level) / 2
 
   def least(hits: np.ndarray, misses: np.ndarray) -> np.ndarray:
     """Quantile of the beta distribution, shifted by a part of a trial."""
@@ -285,7 +300,10 @@ def _within(errors: np.ndarray, strata: np.ndarray) -> np.ndarray:
 
 
 def effective(
-  totals: np.ndarray, weights: np.ndarray, strata: np.ndarray | None = None
+  totals: np.ndarray,
+  weights: np.ndarray,
+  strata: np.ndarray | None = None,
+  level: float = LEVEL,
 ) -> np.ndarray:
   """[2, R] numbers of independent trials as uncertain as R samples of clusters.
 
@@ -296,6 +314,7 @@ def effective(
       0 <= totals <= weights.
     strata: [G] from which clusters were drawn, as many as there are; None is
       one.
+    level: of the interval.
 
   The variance of the ratio is widened by Student's t, as Korn & Graubard do,
   and by a share of clusters that none was drawn of, at the bound beyond that
@@ -318,7 +337,7 @@ def effective(
   # Squared, unlike in the jackknife: clusters of one trial each then have the
   # variance value (1 - value) / G, and count as G trials exactly.
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
-  normal, tail = scipy.special.ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
+  normal, tail = scipy.special.ndtri((1 + level) / 2), (1 + level) / 2
   wider = (scipy.special.stdtrit(degrees(errors), tail) / normal) ** 2
   # Clusters that are each all right or all wrong vary the most.
   most = value * (1 - value) * spread
@@ -336,15 +355,18 @@ def effective(
 
 
 def korn_graubard(
-  totals: np.ndarray, weights: np.ndarray, strata: np.ndarray | None = None
+  totals: np.ndarray,
+  weights: np.ndarray,
+  strata: np.ndarray | None = None,
+  level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of shares sum(totals) / sum(weights), see `effective`.
 
   The same as `proportion` for clusters of one trial, all of one weight.
   """
   value = np.clip(totals.sum(1) / weights.sum(1), 0, 1)
-  lower, upper = effective(totals, weights, strata)
-  return proportion(value, lower)[0], proportion(value, upper)[1]
+  lower, upper = effective(totals, weights, strata, level)
+  return proportion(value, lower, level)[0], proportion(value, upper, level)[1]
 
 
 def interval(
@@ -353,6 +375,7 @@ def interval(
   limits: tuple[float, float],
   seed: int = 0,
   strata: np.ndarray | None = None,
+  level: float = LEVEL,
 ) -> tuple[float | None, float | None, str]:
   """(low, high, method) from sums [G] of each cluster, see the module.
 
@@ -364,18 +387,20 @@ def interval(
       agree.
     seed: of resamples.
     strata: [G] see `effective`; of values with both limits.
+    level: share of samples whose interval holds the truth.
   """
   totals, weights = totals[None], weights[None]
   least, most = limits
   if math.isfinite(most - least):
     # From [least, most] to [0, 1] and back.
     shares = (totals - least * weights) / (most - least)
-    low, high = (float(x[0]) for x in korn_graubard(shares, weights, strata))
+    ends = korn_graubard(shares, weights, strata, level)
+    low, high = (float(x[0]) for x in ends)
     scale = most - least
     return least + low * scale, least + high * scale, 'korn-graubard'
   if weights.shape[1] < FEWEST_CLUSTERS:
     return None, None, TOO_FEW
-  lows, highs, drawn = unbounded(totals, weights, seed)
+  lows, highs, drawn = unbounded(totals, weights, seed, level)
   if np.isfinite(lows[0]):
     method = 'bootstrap-t' if drawn[0] else 'hall'
     low, high = float(lows[0]), float(highs[0])
@@ -416,7 +441,8 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   Returns:
     n (trials measured), clusters (groups with weight), value, low, high
     (None where nothing was measured), interval (method), unmeasured (reason
-    -> trials); of `scores.outliers` those of `median` too, over clusters.
+    -> trials); of `scores.outliers` those of `median` too, over clusters;
+    sequential, if it is so.
 
   Raises:
     ValueError: a measured value or weight is not finite, or a weight is
@@ -437,7 +463,9 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   heavy = weights > 0
   totals = np.bincount(index, weight * value)[heavy]
   weights = weights[heavy]
-  mean, low, high, method, more = None, None, None, 'none', Summary()
+  mean, low, high, method = None, None, None, 'none'
+  level = SEQUENTIAL if scores.sequential else LEVEL
+  more = Summary(sequential=True) if scores.sequential else Summary()
   if len(totals):
     mean = float(totals.sum() / weights.sum())
     strata = None
@@ -447,10 +475,10 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
     low, high, method = (
       (None, None, TOO_FEW)
       if few
-      else interval(totals, weights, scores.limits, seed, strata)
+      else interval(totals, weights, scores.limits, seed, strata, level)
     )
     if scores.outliers:
-      more = median(totals / weights)
+      more |= median(totals / weights)
   return {
     'n': int(rows.sum()),
     'clusters': len(totals),

@@ -22,7 +22,7 @@ from wm.core import basics, inputs, registry
 from wm.core import predictor as predictors
 from wm.core.accept import Accept
 from wm.core.capabilities import Box
-from wm.evaluation import probing
+from wm.evaluation import probing, state_edits
 from wm.evaluation.scoring import Loaded
 from wm.explorer import state_probe
 from wm.options.calls import Extraction
@@ -660,12 +660,8 @@ class Explorer:
     ):
       return None
     _, state = self.state(tokens)
-    heads, new = world.heads, np.array([value])
-    start = heads.probe.start if heads.probe is not None else 0
-    if heads.turn is not None and heads.mine:
-      turn = world.labels(state[None])[:, heads.turn].astype(np.int64)
-      new = probing.by_mover(new, turn, heads.sizes[start])
-    edited = world.edited(state[None], np.array([start + label]), new)
+    values = np.array([label]), np.array([value])
+    edited = state_edits.changed(world, state[None], *values)
     dead = world.state_id(edited)[0] == core.DEAD
     return None if dead else edited[0]
 

@@ -386,10 +386,6 @@ def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
   }
 
 
-# All that a log holds was asked already.
-NO_LIMIT = 1 << 40
-
-
 def log_answers(log: EvalLog) -> Iterator[tuple[dict[str, Any], Answer]]:
   """Metadata of each sample and what it was answered, epoch by epoch.
 
@@ -457,6 +453,6 @@ def score_setting(
     [registry.make('metric', spec) for spec in setting.metrics],
     seed=setting.seed,
     out=folder,
-    max_calls=NO_LIMIT,
+    max_calls=query_plans.NO_LIMIT,
     log=log,
   )

@@ -8,6 +8,7 @@ process or another, was stopped. `log` gets the lines that the binary prints.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 import tempfile
@@ -21,13 +22,14 @@ from wm.core import inputs, registry
 from wm.core.accept import Accept
 from wm.data import exposure, pgn_ingest, published, sampling
 from wm.data import store as stores
-from wm.evaluation import comparisons, results
+from wm.evaluation import comparisons, query_plans, results
 from wm.evaluation import scoring as scoring_lib
 from wm.library import loading as loading_lib
-from wm.models.serving import user_objects
+from wm.models.serving import llm_predictor, provider, user_objects
 from wm.options import check, takes
 from wm.options.calls import (
   Amount,
+  Asking,
   Loading,
   Path,
   RouteSource,
@@ -40,6 +42,7 @@ from wm.options.training import Training
 from wm.runtime import compute, files, progress
 
 Log = Callable[[str], None]
+LEDGER = 'calls.jsonl'  # What calls of `ask` have used.
 
 
 def silent(line: str) -> None:
@@ -267,6 +270,10 @@ def score(
   Raises:
     InputError: bad specs, a model that does not do what it should, or `out`
       holds scores of another run.
+
+  Of several processes (`jax.distributed` is initialized) each makes the same
+  call. Rows of networks are divided over them; results have the same bits.
+  Process 0 writes them, and alone returns those that were kept from before.
   """
   asked = metrics_of(
     metrics, scoring.accept, scoring.loop, scoring.metric_overrides
@@ -275,17 +282,17 @@ def score(
   if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
   if untrained is None:
-    return _scored(loaded, asked, scoring, out, log)
+    return scored(loaded, asked, scoring, out, log)
   fresh = loading_lib.load_predictor(untrained, loaded.world)
   fresh = dataclasses.replace(fresh, name=f'{loaded.name}, untrained')
   control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
   loaded = dataclasses.replace(loaded, predictor=control)
-  entries = _scored(loaded, asked, scoring, out, log)
+  entries = scored(loaded, asked, scoring, out, log)
   place = None if out is None else pathlib.Path(out) / 'untrained'
-  return entries + _scored(fresh, asked, scoring, place, log)
+  return entries + scored(fresh, asked, scoring, place, log)
 
 
-def _scored(
+def scored(
   loaded: scoring_lib.Loaded,
   asked: Sequence[core.Metric],
   scoring: Scoring,
@@ -293,6 +300,8 @@ def _scored(
   log: Log,
 ) -> list[dict[str, Any]]:
   """Entries of one predictor; files in `out`, if that is given."""
+  if compute.process_index():  # Process 0 writes files and lines.
+    out, log = None, silent
   with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
     entries = scoring_lib.run(
       loaded,
@@ -308,6 +317,90 @@ def _scored(
   if out is not None:
     _clear_failure(out, 'score')
     log(f'written: {out}/scores.json, rows.csv, breakdown.json')
+  return entries
+
+
+@takes(scoring=(Scoring, 'seed', 'metric_overrides', 'name'), asking=Asking)
+def ask(
+  model: core.Model | str,
+  metrics: core.Metric | str | Sequence[core.Metric | str],
+  world: core.World | str,
+  out: Path | None = None,
+  *,
+  scoring: Scoring,
+  asking: Asking,
+  log: Log = silent,
+) -> list[dict[str, Any]]:
+  """Scores a language model within a budget.
+
+    wm.ask("language(model='openai/gpt-5')", 'compression()', 'maps()',
+           'runs/gpt', budget='5usd', prices='prices.json')
+
+  All calls that were made for `out` count, in earlier runs too; their usage is
+  in OUT/calls.jsonl. The plan and its steps are in OUT/budget.json, results in
+  the files of `wm.score`. How trials are shared out, and what stopping does to
+  intervals, is in `wm.evaluation.query_plans`.
+
+  Args:
+    model: a language model or its spec.
+    metrics: of which no more trials are run than they say.
+    world: the truth.
+    out: folder of the results; a dry run needs none.
+    scoring: seed, name and fields of metrics.
+    asking: the budget.
+    log: gets the plan, and what was used.
+
+  Returns:
+    As `wm.score`; [] of a dry run.
+
+  Raises:
+    InputError: the budget is too small for the first trials, prices are
+      unknown, or bad specs.
+  """
+  asked = metrics_of(metrics, None, None, scoring.metric_overrides)
+  limit, unit = provider.parse_budget(asking.budget)
+  loaded = loading_lib.load_predictor(model, world, loading=scoring)
+  predictor = loaded.predictor
+  if not isinstance(predictor, llm_predictor.LanguageModel):
+    raise core.InputError(
+      f'{loaded.name} is no language model; expected such as '
+      "language(model='openai/gpt-5')"
+    )
+  backend: Any = predictor.backend
+  cost = provider.model_cost(backend.settings.model, str(asking.prices or ''))
+  if out is None and not asking.dry_run:
+    raise core.InputError('out=None; expected a folder, or dry_run=True')
+  plan = functools.partial(
+    query_plans.BudgetPlan,
+    asked,
+    predictor,
+    loaded.world,
+    scoring.seed,
+    width=asking.width,
+  )
+  if out is None or asking.dry_run:
+    calls = None if out is None else pathlib.Path(out) / LEDGER
+    ledger = provider.CallLedger(limit, unit, cost, calls)
+    plan(ledger).tell(log, prompts=True)
+    return []
+  with files.stage_lock(out, 'ask'):
+    ledger = provider.CallLedger(limit, unit, cost, pathlib.Path(out) / LEDGER)
+    bought = plan(ledger)
+    bought.tell(log)
+    metrics = bought.run()
+    files.write_json(pathlib.Path(out) / 'budget.json', bought.record())
+  entries = scoring_lib.run(
+    loaded,
+    metrics,
+    seed=scoring.seed,
+    out=out,
+    max_calls=query_plans.NO_LIMIT,
+    sequential=asking.width > 0,
+    log=log,
+  )
+  log(scoring_lib.table(entries))
+  for line in (*bought.lines(), *predictor.diagnostics()):
+    log(line)
   return entries
 
 

@@ -202,7 +202,7 @@ def _forces(
   it was.
 
   Args:
-    found: the model, and the world of the systems.
+    loaded: the model, and the world of the systems.
     shown: N systems that the world has sampled.
     metric: see `_force_metric`.
     seed: of what it is tuned on.

@@ -106,6 +106,9 @@ def findings(
 ) -> list[Judged]:
   """Judges the findings of papers by units of miniatures, on one page.
 
+  A folder with a registration has a second page, cross.html
+  (`wm.reporting.cross`).
+
   Args:
     folder: of findings.json, flagfiles and results/NAME/ROW-SEED.json, such as
       launch/flags/miniatures.
@@ -118,7 +121,8 @@ def findings(
   Raises:
     InputError: findings or results that are damaged or do not fit.
   """
-  from wm.reporting import miniatures  # Intervals over seeds load SciPy.
+  # Intervals over seeds load SciPy.
+  from wm.reporting import cross, miniatures
 
   place = _place(out, [])
   judged = miniatures.write(folder, place)
@@ -126,6 +130,8 @@ def findings(
     log(line)
   log(f'report: {place}/report.html')
   log(f'        {place}/report.md')
+  if cross.write(folder, place):
+    log(f'        {place}/cross.html')
   return judged
 
 
@@ -252,10 +258,9 @@ def rows(runs: Scored | Sequence[Scored]) -> pd.DataFrame:
       text = io.StringIO()
       if parts := _parts(folder):
         results.write_rows(parts, text)
-        text.seek(0)
       else:  # Results that were written by something else.
         text.write((folder / 'rows.csv').read_text(encoding='utf-8'))
-        text.seek(0)
+      text.seek(0)
       frame = pd.read_csv(text, dtype=dict.fromkeys(results.TEXTS, str))
     columns = [name for name in results.TEXTS if name in frame]
     frame[columns] = frame[columns].fillna('')
@@ -407,9 +412,9 @@ def _paired(
 
 
 def _take(scores: core.Scores, at: np.ndarray) -> core.Scores:
-  arrays = {k: getattr(scores, k)[at] for k in ('value', 'reason', 'group')}
-  weight = scores.weight[at]
-  return dataclasses.replace(scores, **arrays, weight=weight, columns={})
+  names = 'value', 'reason', 'group', 'weight'
+  arrays = {name: getattr(scores, name)[at] for name in names}
+  return dataclasses.replace(scores, **arrays, columns={})
 
 
 def _changed(

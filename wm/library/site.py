@@ -48,7 +48,7 @@ HOW_TO = (
 EXAMPLES = {
   'huggingface': "huggingface(path='FOLDER')",
   'language': "language(model='openai/gpt-5')",
-  'user': 'user(function="launch/examples/my_model.py:logits", files=())',
+  'user': 'user(function="launch/examples/my_model.py:model", files=())',
 }
 # Predictors of orbits that are filmed: one knows the law, one knows none.
 FILMED = ('orbit_fit', 'ballistic')

@@ -12,6 +12,12 @@ With answers m_D of D data sets, the inductive bias of a pair of points is
 I(i, j) = -min over h of E[loss(h(m_D(i)), m_D(j))] (section 2). For affine h
 and squared loss it has a closed form: minus the share of the variance of m(j)
 that m(i) leaves, 1 - correlation squared.
+
+Chance in answers, as of new heads, makes I smaller, and a model that has all of
+the state looks like one that has a part. With H heads for each data set I is
+also told without it: covariances are those of answers by different heads, which
+have the data set in common and nothing else (Spearman 1904, correction for
+attenuation).
 """
 
 from __future__ import annotations
@@ -59,8 +65,13 @@ class Metric(fewshot.FewShotMetric):
   the curve: curve_linear_0.05 of the model and axis_linear_0.05 of the oracle
   in the bin whose middle is the quantile .05.
 
+  With several heads there is true_slope_linear of each oracle, too.
+
   Attributes:
     num: data sets, D.
+    heads: new heads for each data set, H, with seeds of their own; of several,
+      chance in answers is taken off true_slope_linear. All other quantities are
+      means over heads.
     examples: systems of each.
     labels: labelled places of a system.
     points: held-out systems, with one point each.
@@ -83,6 +94,13 @@ class Metric(fewshot.FewShotMetric):
       function of the state. At 0, answers depend on one another as it does.
     slope_linear: Slope of the model's I over that of a linear function of the
       state, over bins. A model that extrapolates by the state has 1.
+    true_slope_linear: As slope_linear, without the chance in answers to one
+      data set by different heads. Near 1 beside a small slope_linear, answers
+      follow the state and are noisy; equal to it, state is lacking.
+    true_slope: As slope, without the chance in answers by different heads. A
+      model with a part of the state has less than 1 here too.
+    reliability: Mean correlation, over points, of answers by different heads to
+      the same data sets. At 1 answers are free of chance; at 0 they are noise.
     error: Mean distance over bins of the model's I from that of an oracle. At
       0, answers depend on one another as those of a function of the state do.
     slope: Slope of the model's I over that of an oracle, over bins. A model
@@ -110,6 +128,7 @@ class Metric(fewshot.FewShotMetric):
   less_is_better: ClassVar[tuple[str, ...]] = ('error_linear',)
 
   num: int = field(100, least=4)
+  heads: int = field(1, least=1)
   examples: int = field(100, least=1)
   labels: int = field(2, least=1)
   points: int = field(200, least=4)
@@ -129,6 +148,12 @@ class Metric(fewshot.FewShotMetric):
     if self.bins > pairs:
       expected = f'at most {pairs} bins, the pairs of points'
       raise field_error(self, 'bins points', expected)
+    if self.variant == 'published' and self.heads > 1:
+      raise field_error(self, 'heads variant', "heads=1, or variant='paper'")
+
+  def passes(self) -> int:
+    """See core.Metric: all heads of the model, and of one without training."""
+    return self.heads * (1 + self.untrained)
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
@@ -206,7 +231,7 @@ class Metric(fewshot.FewShotMetric):
   def _answers(
     self, task: ProjectionTasks, seed: int, predictor: core.Adaptable
   ) -> np.ndarray:
-    """[S, D, M]."""
+    """[S, H, D, M]."""
 
     def sets(rows: slice) -> adapting.FewShotTasks:
       labels = task.labels[:, rows, :, None].astype(np.float32)
@@ -216,27 +241,33 @@ class Metric(fewshot.FewShotMetric):
 
     tokens, places, _ = task.asked
     train, validation = self.with_validation(sets, self.examples)
-    outputs = self.fine_tune(
-      predictor,
-      train,
-      adapting.QueryPoints(
-        np.broadcast_to(tokens, (self.num, *tokens.shape[1:])),
-        np.broadcast_to(places, (self.num, *places.shape[1:])),
-      ),
-      adapting.Real(1),
-      basics.stream(seed, ADAPTED),
-      validation=validation,
+    asked = adapting.QueryPoints(
+      np.broadcast_to(tokens, (self.num, *tokens.shape[1:])),
+      np.broadcast_to(places, (self.num, *places.shape[1:])),
     )
-    return outputs[..., 0, 0].astype(np.float64)
+    answers = []
+    for head in range(self.heads):
+      # The first head's seed does not depend on how many there are.
+      stream = basics.stream(seed, ADAPTED, *([head] if head else []))
+      kind = adapting.Real(1)
+      outputs = self.fine_tune(
+        predictor, train, asked, kind, stream, validation=validation
+      )
+      answers.append(outputs[..., 0, 0].astype(np.float64))
+    return np.stack(answers, axis=1)
 
   def _scores(
     self, task: ProjectionTasks, answers: np.ndarray, end: str
   ) -> list[core.Scores]:
-    """All quantities of answers [D, M]; end: of their names."""
+    """All quantities of answers [H, D, M]; end: of their names."""
     quantities = [task.errors(answers, 'rmse' + end)]
+    if self.heads > 1:
+      quantities.append(_reliability(answers, end))
     for name in ORACLES:
       values = self._calibrated(answers, task.oracles[name])
-      names = [f'error_{name}{end}', f'slope_{name}{end}']
+      names = [f'{x}_{name}{end}' for x in ('error', 'slope', 'true_slope')]
+      if self.heads == 1:
+        names.pop()
       if not end:
         middles = (np.arange(self.bins) + 0.5) / self.bins
         names += [f'curve_{name}_{middle:g}' for middle in middles]
@@ -246,12 +277,14 @@ class Metric(fewshot.FewShotMetric):
           quantities.append(core.scores(quantity, column, bounds=None))
         else:
           why = 'no_variation' if 'slope' in quantity else 'empty_bin'
+          if 'true' in quantity:
+            why = 'unreliable'
           quantities.append(core.scores(quantity, [np.nan], reason=[why]))
     return quantities
 
   def _calibrated(self, answers: np.ndarray, oracle: np.ndarray) -> np.ndarray:
-    """[F, 2 + 2 Q] see `jackknife`."""
-    first, second = np.triu_indices(answers.shape[1], 1)
+    """[F, 2 + 2 Q] see `jackknife`; of several heads [F, 3 + 2 Q]."""
+    first, second = np.triu_indices(answers.shape[2], 1)
     bias = affine_bias
     bins = equal_counts
     if self.variant == 'published':
@@ -261,15 +294,25 @@ class Metric(fewshot.FewShotMetric):
     )
 
     def calibrate(used: np.ndarray) -> Calibration:
-      mine = answers[used]
+      """Of the data sets [D] bool that are used."""
+      mine = answers[:, used]
       if self.variant == 'published':
-        mine = mine[-1:]  # A variable that is left over from a loop.
+        mine = mine[:, -1:]  # A variable that is left over from a loop.
+      by_head = [pairs.means(bias(head, first, second)) for head in mine]
+      truly = None
+      if len(mine) > 1:
+        squares, most = cross_bias(mine, first, second)
+        # A ratio of means: products of two small numbers divide nothing.
+        size = pairs.means(most)
+        reliable = np.where(size > _ROUNDING, size, np.nan)
+        truly = pairs.means(squares) / reliable - 1
       return Calibration(
-        pairs.means(bias(mine, first, second)),
+        np.mean(by_head, axis=0),
         pairs.means(bias(oracle[used], first, second)),
+        truly,
       )
 
-    return jackknife(calibrate, len(answers), FOLDS)
+    return jackknife(calibrate, answers.shape[1], FOLDS)
 
 
 class ProjectionTasks(NamedTuple):
@@ -290,8 +333,9 @@ class ProjectionTasks(NamedTuple):
   oracles: dict[str, np.ndarray]
 
   def errors(self, answers: np.ndarray, quantity: str) -> core.Scores:
-    """Root mean square error of each data set, of answers [D, M]."""
-    value = np.sqrt(((answers - self.truth) ** 2).mean(1))
+    """Root mean square error of each data set, of answers [..., D, M]."""
+    squares = ((answers - self.truth) ** 2).mean(-1)
+    value = np.sqrt(squares.reshape(-1, squares.shape[-1]).mean(0))
     return core.scores(quantity, value, bounds=(0.0, None))
 
 
@@ -547,6 +591,42 @@ def affine_bias(
   return np.where(constant, 0.0, np.minimum(rho * rho, 1) - 1)
 
 
+def _shared(answers: np.ndarray) -> np.ndarray:
+  """[M, M] covariance over data sets of answers by different heads.
+
+  answers: [H, D, M]; in units of the variance of a point's answers by one head,
+    so that the diagonal has the reliabilities of the points.
+  """
+  z = answers - answers.mean(1, keepdims=True)
+  length = np.sqrt((z * z).sum(1).mean(0))
+  still = length <= _ROUNDING * np.maximum(np.abs(answers).max((0, 1)), 1)
+  z = np.where(still, 0, z / np.where(still, 1, length))
+  total = z.sum(0)
+  alone = np.einsum('hdm,hdn->mn', z, z)
+  return (total.T @ total - alone) / (len(z) * (len(z) - 1))
+
+
+def cross_bias(
+  answers: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """[K] squares of covariances of pairs, and what they are at most.
+
+  answers: [H, D, M], H heads. The ratio of both is the square of the
+    correlation that answers without chance would have.
+  """
+  shared = _shared(answers)
+  variance = shared.diagonal()
+  return shared[first, second] ** 2, variance[first] * variance[second]
+
+
+def _reliability(answers: np.ndarray, end: str) -> core.Scores:
+  """Mean reliability of points, of answers [H, D, M]; a row for each point."""
+  value = _shared(answers).diagonal()
+  moves = np.ptp(answers, axis=1).any(0)
+  reason = np.where(moves, '', 'no_variation')
+  return core.scores('reliability' + end, value, reason=reason, bounds=None)
+
+
 def identity_bias(
   answers: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> np.ndarray:
@@ -574,10 +654,12 @@ class Calibration(NamedTuple):
 
   Attributes:
     model, oracle: [Q] means; NaN in empty bins.
+    truly: [Q] the model's without chance in answers; None of one head.
   """
 
   model: np.ndarray
   oracle: np.ndarray
+  truly: np.ndarray | None = None
 
   @property
   def error(self) -> float:
@@ -591,15 +673,22 @@ class Calibration(NamedTuple):
     1 is perfect, 0 a model whose I does not depend on the oracle's; NaN where
     the oracle's does not vary.
     """
-    finite = np.isfinite(self.model) & np.isfinite(self.oracle)
-    x, y = self.oracle[finite], self.model[finite]
+    return self._slope(self.model)
+
+  def _slope(self, model: np.ndarray) -> float:
+    finite = np.isfinite(model) & np.isfinite(self.oracle)
+    if not finite.any():
+      return np.nan
+    x, y = self.oracle[finite], model[finite]
     x = x - x.mean()
     spread = float((x * x).sum())
     return float((x * y).sum()) / spread if spread > _ROUNDING else np.nan
 
   def numbers(self) -> np.ndarray:
-    """Error, slope, the model's means, the oracle's."""
-    return np.concatenate([[self.error, self.slope], self.model, self.oracle])
+    """Error, slope, that of `truly` if any, the model's means, the oracle's."""
+    true = [] if self.truly is None else [self._slope(self.truly)]
+    head = [self.error, self.slope, *true]
+    return np.concatenate([head, self.model, self.oracle])
 
 
 def jackknife(

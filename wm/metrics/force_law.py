@@ -98,8 +98,9 @@ class Metric(fewshot.FewShotMetric):
       says. Newton's is 1.
     r2: Share of the variance of the true target that the model explains, of
       logarithms for log_ targets. Below 0, the mean would be better.
-    formula: Share of searched data sets in which the formula found is Newton's
-      law. Which one was found is in the rows.
+    formula: Share of searched data sets in which the formula found has the
+      shape of Newton's law, and `newton` holds. Which one was found is in the
+      rows.
     law_error: Share of the target's variance that a law leaves, of logarithms
       for log_ targets. Rows are all laws of the front, the shortest first: law,
       length and what it leaves.
@@ -110,6 +111,7 @@ class Metric(fewshot.FewShotMetric):
     target: what the model is tuned to tell
   """
 
+  version: ClassVar[str] = '2'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Adaptable,
     core.Latent.trajectory,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ from wm.evaluation.coin_tasks import (
 
 # Most points that the published program scores.
 POINTS = 2000
+# Reasons: no pair of points in two states, of the kind q= or q!=.
+NO_PAIR = 'no_two_states', 'no_pair_q_equal', 'no_pair_q_unequal'
 # Quantities that random weights have too, after the last step.
 UNTRAINED = 'r_ib', 'd_ib', 'q_difference', 'q_difference_matched'
 
@@ -99,6 +101,13 @@ class Metric(fewshot.FewShotMetric):
     q_difference_matched: As q_difference, of pairs of states that are equally
       far apart. Below 0, what may come next lumps states beyond how near each
       other they are; a model that knows near from far alone has about 0.
+    distance_correlation: Pearson correlation, over pairs of points in two
+      states, of different answers with the distance of the states: moves, or
+      squares that differ. A learner of states has 0 on average; above 0, far
+      states are told apart more than near ones.
+    distance_correlation_mover: As distance_correlation, of boards as the side
+      to move sees them, with pieces that are its own or not. Above
+      distance_correlation, the model keeps a board by sides, not by colours.
     d_ib_normalised: The mean of d_ib over that of the true labels of the same
       data sets. A model that knows all labels has 1, and so have fair coins.
     d_ib_q_equal_normalised: As d_ib_normalised, of states with the same legal
@@ -207,7 +216,8 @@ class Metric(fewshot.FewShotMetric):
     )
     distances = coin_tasks.of_points(world, scored)
     compared = Compared(scored, plain, close, distances, twins)
-    return CoinTasks(trained, compared, coins)
+    squares = coin_tasks.by_squares(world, scored)
+    return CoinTasks(trained, compared, coins, squares)
 
   def _drawn(
     self, world: core.Prefixed, groups: int, seed: int
@@ -249,11 +259,13 @@ class CoinTasks(NamedTuple):
     trained: labelled sequences [G, N], held ones last.
     compared: where they are scored.
     coins: labels of states.
+    squares: distances of points, see coin_tasks.by_squares.
   """
 
   trained: StatePoints
   compared: Compared
   coins: coin_tasks.Coins
+  squares: tuple[coin_tasks.Distances | None, coin_tasks.Distances | None]
 
   def answers(
     self, metric: Metric, seed: int, predictor: core.Adaptable
@@ -294,6 +306,18 @@ class CoinTasks(NamedTuple):
     if core.can(predictor, core.QueryModel.ask):
       answers[np.isnan(outputs).any((-3, -2, -1))] = core.DEAD
     return answers
+
+  def correlations(
+    self, answers: np.ndarray
+  ) -> Iterator[tuple[str, np.ndarray, tuple[float, float], str]]:
+    """Name, values [D], bounds and reason of correlations with distances.
+
+    answers: [D, M, P]; where they are all the same there is none.
+    """
+    for whose, distances in zip(('', '_mover'), self.squares, strict=True):
+      value = self.compared.correlated(answers, distances)
+      why = 'no_variation' if distances else 'no_distance_of_states'
+      yield f'distance_correlation{whose}', value, (-1.0, 1.0), why
 
 
 def _scores(
@@ -338,8 +362,7 @@ def _scores(
     for kind in (ALL, ALIKE, UNLIKE)
   ]
   right = np.where(silent, np.nan, compared.right(answers, truth))
-  other, both = 'no_two_states', (0.0, 2.0)
-  alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
+  (other, alike, unlike), both = NO_PAIR, (0.0, 2.0)
   least = np.where(np.isnan(apart[:, ALIKE]), alike, unlike)
   differ = 2 * (apart[:, ALIKE] - apart[:, UNLIKE])
   matched = np.where(silent, np.nan, 2 * compared.matched(answers))
@@ -351,6 +374,7 @@ def _scores(
     scores('d_ib_q_unequal', 2 * apart[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
     scores('q_difference_matched', matched, (-2.0, 2.0), far),
+    *(scores(*row) for row in task.correlations(answers)),
     scores('d_ib_normalised', ratios[0], None, other),
     scores('d_ib_q_equal_normalised', ratios[1], None, alike),
     scores('d_ib_q_unequal_normalised', ratios[2], None, unlike),

@@ -2,14 +2,16 @@
 
 Li et al. 2023 (Othello-GPT, section 4) and Nanda et al. 2023: an activation is
 moved to where a linear probe reads another state, and what the model then
-expects is compared with what is legal there.
+expects is compared with what is legal there. A state also says what is legal
+later: with a `horizon`, edits are judged by what tells the two states apart.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,14 +19,25 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import basics, registry
 from wm.core.fields import field
-from wm.evaluation import context, probing
+from wm.evaluation import boundaries, context, probing, state_edits
 
 # Streams of randomness under one seed.
-PLACES, DRAWS, DIRECTIONS = 11, 12, 13
-# Draws of a label and a value at a place before it is given up.
-ATTEMPTS = 64
+DIRECTIONS, PLAYS = 13, 15
 # Moves: none, along the probe's direction, in random ones.
 BEFORE, ALONG, RANDOM = range(3)
+# Quantities of more than the next token -> why one is not measured.
+FUTURE = {
+  'future': '',
+  'future_random': '',
+  'future_before': '',
+  'future_above_random': '',
+  'future_recall': 'nothing_gained',
+  'future_precision': 'none_accepted',
+  'future_swapped': 'no_source',
+  'future_untrained': 'no_untrained_model',
+}
+# Those that edits with the same next tokens have besides.
+ALIKE = 'right_before', 'probe', 'probe_edited'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +57,15 @@ class Metric(core.Metric):
   edited state with other legal tokens was found in 64 draws; unseen_value, the
   probe was fit on no state with the present value.
 
+  One token does not tell a state from the set of tokens that are legal next.
+  With a `horizon` of k tokens the model goes on behind the edit, by up to 64
+  suffixes of at most k tokens that are legal from the edited state and not from
+  the true one, and as many the other way round: the boundary of Myhill and
+  Nerode between the two. With pairs='same_next' both states have the same next
+  tokens, and suffixes alone tell them apart. Later places are read from tokens
+  as before: where `future_swapped` is low, the model does not read them from
+  the edited place, and no edit there can be followed.
+
   Attributes:
     num: sequences; the probe is fit on four fifths of them, and each of the
       others is edited once.
@@ -54,16 +76,24 @@ class Metric(core.Metric):
       mine, 2 theirs); -1 draws it.
     direction: 'probe', the least move by which the probe's logits of the two
       values change places, while those of other values stay; 'means', from the
-      mean activation of the old value to that of the new one.
+      mean activation of the old value to that of the new one; 'das', to that of
+      a place with the new value, within a subspace that is trained for it on
+      the sequences of the probe (Geiger et al. 2023), for one label.
     strength: how far. At 1 the probe is undecided between the two values, at 2
-      as sure of the new one as it was of the old one ('means': at 2 the whole
-      way).
+      as sure of the new one as it was of the old one ('means' and 'das': at 2
+      the whole way).
     randoms: random directions of each edit.
     accept: the rule by which the model accepts a token.
     data: which split of the world's sequences.
     lr: Adam's learning rate for the probe.
     batch: positions in a step of the fit.
     epochs: passes over the positions trained on.
+    horizon: tokens behind an edit that are judged; 1 is the next one alone.
+    pairs: 'other_next', edits change which tokens are legal next; 'same_next',
+      they change only what is legal later, within the horizon.
+    onward: the same move at all later places too, for models that read each
+      place from the tokens.
+    dims: of the subspace of 'das'; at most the width.
 
   Glossary:
     edited: Share of edits after which the model accepts exactly the tokens that
@@ -92,6 +122,24 @@ class Metric(core.Metric):
       does not read it cannot move.
     probe_edited: Share of edits after which the probe reads the new value. Far
       above edited, the model reads its state elsewhere than the probe.
+    future: Share of suffixes that come out as in the edited state, of those
+      that tell it from the true one: mean of both directions. A model that
+      ignores the edit has 0, one that accepts everything or nothing .5.
+    future_random: As future, after moves of the same length in random
+      directions.
+    future_before: As future, without any move. Above 0 the model was wrong
+      before.
+    future_above_random: What future is above future_random in the same edits.
+      Above 0, the probe's direction carries what comes later.
+    future_recall: Share of the suffixes legal from the edited state alone that
+      the model accepts after the edit. A model that accepts everything has 1.
+    future_precision: Share of the suffixes accepted after the edit that are
+      legal from the edited state, of those that tell the two apart. A model
+      that accepts everything has the share that there are, about .5.
+    future_swapped: As future, with the whole activation of another place that
+      is in the edited state. It is what any edit at this place can reach.
+    future_untrained: As future, of the same model with random weights, edited
+      by a probe of its own.
     layer: layer whose activations are edited
   """
 
@@ -105,6 +153,7 @@ class Metric(core.Metric):
     'edited': '1: edits change its moves',
     'changed': '1: edits change its moves',
     'changed_random': '0: random edits change nothing',
+    'future': '1: edits change its futures',
   }
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
 
@@ -112,7 +161,7 @@ class Metric(core.Metric):
   layers: tuple[int, ...] = field((1,), least=-1, fewest=1, distinct=True)
   label: int = field(-1, least=-1)
   value: int = field(-1, least=-1)
-  direction: str = field('probe', choices=('probe', 'means'))
+  direction: str = field('probe', choices=('probe', 'means', 'das'))
   strength: float = field(2.0, above=0)
   randoms: int = field(1, least=1)
   accept: str = 'epsilon(0.01)'
@@ -120,10 +169,33 @@ class Metric(core.Metric):
   lr: float = field(0.01, above=0)
   batch: int = field(2048, least=1)
   epochs: int = field(100, least=1)
+  horizon: int = field(1, least=1)
+  pairs: str = field('other_next', choices=('other_next', 'same_next'))
+  onward: bool = False
+  dims: int = field(8, least=1)
 
   def __post_init__(self) -> None:
     super().__post_init__()
     registry.make('accept', self.accept)
+    if self.pairs == 'same_next' and self.horizon == 1:
+      raise core.InputError(
+        "intervention: pairs='same_next' was given with horizon=1; states with "
+        'the same next tokens differ later: expected a horizon of 2 or more'
+      )
+
+  @property
+  def quantities(self) -> tuple[str, ...]:
+    """Those that these settings have."""
+    names = [name for name in self.glossary if name != 'layer']
+    if self.pairs == 'same_next':
+      return (*ALIKE, *FUTURE)
+    return tuple(n for n in names if self.horizon > 1 or n not in FUTURE)
+
+  @property
+  def _choice(self) -> state_edits.EditFilter:
+    return state_edits.EditFilter(
+      self.label, self.value, self.horizon, self.pairs
+    )
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.Labelled, seed: int
@@ -136,23 +208,44 @@ class Metric(core.Metric):
     test = probing.by_task(points, world.split_key(sequences), seed)
     after = test & ~points.prompt
     if test.all() or not after.any():
-      empty = 'no_test_points' if not after.any() else 'no_training_points'
-      return _empty(empty)
+      return self._empty(
+        'no_training_points' if after.any() else 'no_test_points'
+      )
+    das = self.direction == 'das'
+    if das and not core.can(predictor, core.HiddenStates.patched_gradient):
+      return self._empty('no_gradient')
     values = [np.unique(column) for column in points.label[~test].T]
-    drawn = draw(
-      *(world, sequences, points, after, values, seed),
-      label=self.label,
-      value=self.value,
-    )
-    fitted = Fitted(points, *probing.classes(points.label), ~test)
+    places = world, sequences, points
+    drawn = state_edits.draw(*places, after, values, seed, self._choice)
+    data = points, *probing.classes(points.label), ~test
+    fitted = state_edits.ProbeData(*data)
     seen = fitted.knows(drawn)
     use = np.flatnonzero(drawn.done & seen)
     group = context.clusters(world, sequences)[drawn.row]
-    table = _EditScores(drawn, use, seen, group, {}, [])
-    inputs, usable = (predictor, sequences, fitted), drawn.take(use)
+    table = _EditScores(self, drawn, use, seen, group, {}, [])
+    lessons = None
+    if das:
+      trained = ~test & ~points.prompt
+      lessons = state_edits.draw(
+        *places, trained, values, seed + 1, self._choice
+      )
+      lessons = lessons.take(np.flatnonzero(lessons.done))
+      if not len(lessons.row):
+        return self._empty('no_training_points')
+    study = _Study(
+      *(self, world, sequences, fitted, drawn.take(use), seed, lessons)
+    )
     for layer in self.layers:
-      table.add(layer, *self._moved(*inputs, usable, layer, seed))
+      moves, features = study.shifts(predictor, layer)
+      table.add(layer, moves, study.accepted(predictor, layer, moves))
+      if self.horizon > 1:
+        table.note(study.futures(predictor, layer, moves, features))
     return table.scores()
+
+  def _empty(self, reason: str) -> tuple[core.Scores, ...]:
+    """One row for each quantity, which says why."""
+    rows = self.quantities
+    return tuple(core.scores(n, [np.nan], reason=[reason]) for n in rows)
 
   def _check(self, world: core.Labelled, sizes: tuple[int, ...]) -> None:
     """Raises InputError where there is no such label, or no such value."""
@@ -167,40 +260,246 @@ class Metric(core.Metric):
         f'intervention: value={self.value} was given; this label of '
         f'{world.name} has values 0 to {most - 1}'
       )
+    if self.direction == 'das' and self.label < 0 and len(sizes) > 1:
+      raise core.InputError(
+        "intervention: direction='das' finds a subspace of one label, and a "
+        f'probe reads {len(sizes)} of {world.name}; expected label=0 to '
+        f'{len(sizes) - 1}'
+      )
 
-  def _moved(
-    self,
-    predictor: core.HiddenStates,
-    sequences: core.Sequences,
-    fitted: Fitted,
-    edits_U: Edits,
-    layer: int,
-    seed: int,
-  ) -> tuple[Shifts, np.ndarray]:
-    """Moves after a layer, and what is accepted then, see `_accepted`."""
+
+class _Study(NamedTuple):
+  """What edits are made of, in all layers.
+
+  Attributes:
+    metric: its fields.
+    world: whose states.
+    sequences: of the world.
+    fitted: data of probes.
+    edits: [U] those that are measured.
+    seed: of all draws.
+    lessons: edits that a subspace is trained on, where one is.
+  """
+
+  metric: Metric
+  world: core.Labelled
+  sequences: core.Sequences
+  fitted: state_edits.ProbeData
+  edits: state_edits.Edits
+  seed: int
+  lessons: state_edits.Edits | None = None
+
+  def shifts(
+    self, predictor: core.HiddenStates, layer: int
+  ) -> tuple[state_edits.Shifts, np.ndarray]:
+    """Moves of a layer, and activations [P, D] of all points."""
     from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
-    features = probing.activations(predictor, sequences, fitted.points, layer)
+    fitted, metric = self.fitted, self.metric
+    features = probing.activations(
+      predictor, self.sequences, fitted.points, layer
+    )
+    fit: dict[str, Any] = {'lr': metric.lr, 'batch': metric.batch}
+    fit |= {'epochs': metric.epochs, 'seed': self.seed}
     probe = linear_probe.fit(
       features[fitted.train],
       fitted.target[fitted.train],
       np.array([len(values) for values in fitted.values]),
-      lr=self.lr,
-      batch=self.batch,
-      epochs=self.epochs,
-      seed=seed,
+      **fit,
     )
-    means = self.direction == 'means'
-    moves = fitted.along(features, probe, edits_U, self.strength, means)
-    random = moves.random(self.randoms, [seed, DIRECTIONS, layer + 1])
-    every = np.stack([np.zeros_like(moves.by), moves.by, *random])
-    accept = registry.make('accept', self.accept)
-    return moves, _accepted(predictor, edits_U, layer, every, accept)
+    by = None
+    if metric.direction == 'means':
+      by = fitted.between_means(features, self.edits)
+    if self.lessons is not None:
+      axes = linear_probe.fit_subspace(
+        functools.partial(self._slope, predictor, layer, self.lessons),
+        fitted.between_places(features, self.lessons, self.seed),
+        min(metric.dims, features.shape[1]),
+        **fit,
+      )
+      by = fitted.between_places(features, self.edits, self.seed)
+      by = by @ axes @ axes.T
+    moves = fitted.along(features, probe, self.edits, metric.strength, by)
+    return moves, features
+
+  def accepted(
+    self, predictor: core.HiddenStates, layer: int, moves: state_edits.Shifts
+  ) -> np.ndarray:
+    """What is accepted next, see `_accepted`."""
+    accept = registry.make('accept', self.metric.accept)
+    every = self._every(moves, layer)
+    return _accepted(predictor, self.edits, layer, every, accept)
+
+  def _every(self, moves: state_edits.Shifts, layer: int) -> np.ndarray:
+    """[2 + R, U, D] no move, along, and at random."""
+    seed = [self.seed, DIRECTIONS, layer + 1]
+    random = moves.random(self.metric.randoms, seed)
+    return np.stack([np.zeros_like(moves.by), moves.by, *random])
+
+  def futures(
+    self,
+    predictor: core.HiddenStates,
+    layer: int,
+    moves: state_edits.Shifts,
+    features: np.ndarray,
+  ) -> dict[str, np.ndarray]:
+    """Quantity -> [U], NaN where it is not measured; see `shifts`."""
+    edits, fitted = self.edits, self.fitted
+    source = fitted.in_states(
+      self.world, self.sequences, edits.edited, self.seed
+    )
+    swap = features[source] - features[fitted.at(edits)]
+    swap[source == core.DEAD] = 0
+    every = np.stack([*self._every(moves, layer), swap])
+    both = [self._suffixes(states) for states in (edits.both, edits.both[::-1])]
+    gained, lost = (
+      self._kept(predictor, layer, every, suffixes) for suffixes in both
+    )
+    future = _future(gained, lost)
+    # Suffixes that are accepted after the edit, of either state.
+    right, wrong = (
+      np.nan_to_num(rates[ALONG]) * suffixes.sizes
+      for rates, suffixes in zip((gained, lost), both, strict=True)
+    )
+    total = np.where(right + wrong > 0, right + wrong, np.nan)
+    random = future[RANDOM:-1].mean(0)
+    untrained = np.full(len(edits.row), np.nan)
+    if core.can(predictor, core.HiddenStates.untrained):
+      twin = predictor.untrained(self.seed)
+      by = self.shifts(twin, layer)[0].by[None]
+      rates = (self._kept(twin, layer, by, suffixes) for suffixes in both)
+      untrained = _future(*rates)[0]
+    return {
+      'future': future[ALONG],
+      'future_random': random,
+      'future_before': future[BEFORE],
+      'future_above_random': future[ALONG] - random,
+      'future_recall': gained[ALONG],
+      'future_precision': right / total,
+      'future_swapped': np.where(source == core.DEAD, np.nan, future[-1]),
+      'future_untrained': untrained,
+    }
+
+  def _suffixes(self, states: np.ndarray) -> core.Boundary:
+    """Of the edits, legal from the first [U, W] of states [2, U, W] alone."""
+    room = self.world.max_len - 1 - self.edits.place
+    horizon = self.metric.horizon
+    return boundaries.futures(self.world, states, horizon, room, self.seed)
+
+  def _slope(
+    self,
+    predictor: core.HiddenStates,
+    layer: int,
+    lessons: state_edits.Edits,
+    rows: np.ndarray,
+    by: np.ndarray,
+  ) -> np.ndarray:
+    """[B, D] gradient, by moves [B, D], of the loss of some lessons [B].
+
+    The loss is the cross-entropy of tokens that are equally likely where they
+    are legal, in the edited state and behind random legal tokens.
+    """
+    edits, onward = lessons.take(rows), self.metric.onward
+    tokens, lengths, weights = self._played(edits)
+    hidden = np.asarray(predictor.hidden(tokens, lengths, layer))
+    moved = _moved_at(hidden, edits.place, by, onward)
+    slope = predictor.patched_gradient(
+      *(tokens, lengths, layer, moved, weights / len(rows))
+    )
+    places = _places(slope.shape[1], edits.place, onward)
+    return (np.asarray(slope) * places[..., None]).sum(1)
+
+  def _played(
+    self, edits: state_edits.Edits
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokens [B, L] and lengths [B] behind edits; weights [B, L, V] of losses.
+
+    Random legal tokens of the edited states, up to the horizon.
+    """
+    tokens, lengths = np.array(edits.tokens), edits.place + 1
+    weights = np.zeros((*tokens.shape, edits.legal.shape[1]), np.float32)
+    states, on = np.array(edits.edited), np.arange(len(tokens))
+    for k in range(self.metric.horizon):
+      legal = self.world.legal(states[on])
+      on, legal = on[legal.any(-1)], legal[legal.any(-1)]
+      share = legal / legal.sum(-1, keepdims=True)
+      weights[on, lengths[on] - 1] = -share
+      fits = lengths[on] < tokens.shape[1]
+      on, legal = on[fits], legal[fits]
+      if k + 1 == self.metric.horizon or not len(on):
+        break
+      uniform = basics.uniforms(self.seed, PLAYS, edits.row[on], k)
+      token = boundaries.choice(legal, uniform)
+      tokens[on, lengths[on]] = token
+      states[on] = self.world.advance(states[on], token)
+      lengths[on] += 1
+    longest = int(lengths.max())
+    return tokens[:, :longest], lengths, weights[:, :longest]
+
+  def _kept(
+    self,
+    predictor: core.HiddenStates,
+    layer: int,
+    every: np.ndarray,
+    suffixes: core.Boundary,
+  ) -> np.ndarray:
+    """[M, U] shares of each edit's suffixes accepted after moves [M, U, D]."""
+    pair, edits = suffixes.pairs, self.edits
+    accept = registry.make('accept', self.metric.accept)
+    lengths = edits.place[pair] + 1 + suffixes.lengths
+    longest, width = (
+      int(x.max(initial=1)) for x in (suffixes.lengths, lengths)
+    )
+    tokens = np.zeros((len(pair), width), np.int32)
+    tokens[:, : edits.tokens.shape[1]] = edits.tokens[pair, :width]
+    row, k = np.nonzero(np.arange(longest) < suffixes.lengths[:, None])
+    # Where each token of a suffix is predicted.
+    at = edits.place[pair[row]] + k
+    tokens[row, at + 1] = suffixes.tokens[row, k]
+    missed = np.zeros((len(every), len(pair)))
+    for rows in core.predictor.chunks(len(pair), width * edits.legal.shape[1]):
+      inside = (row >= rows.start) & (row < rows.stop)
+      judged = row[inside] - rows.start, at[inside]
+      token = tokens[row[inside], at[inside] + 1]
+      batch = tokens[rows], lengths[rows], layer
+      hidden, place = (
+        np.asarray(predictor.hidden(*batch)),
+        edits.place[pair[rows]],
+      )
+      for move, by in enumerate(every):
+        moved = _moved_at(hidden, place, by[pair[rows]], self.metric.onward)
+        log_probs = np.asarray(predictor.patched(*batch, moved))
+        accepted = accept.mask(log_probs[judged])[np.arange(len(token)), token]
+        missed[move, rows] = np.bincount(judged[0], ~accepted, len(place))
+    total = [np.bincount(pair, each == 0, len(every[0])) for each in missed]
+    with np.errstate(invalid='ignore'):
+      return np.stack(total) / suffixes.sizes
+
+
+def _future(gained: np.ndarray, lost: np.ndarray) -> np.ndarray:
+  """[M, U] means of both, of what is gained and lost [M, U], where there is."""
+  sides = np.stack([gained, 1 - lost])
+  listed = ~np.isnan(sides)
+  return np.where(listed, sides, 0).sum(0) / np.maximum(listed.sum(0), 1)
+
+
+def _places(length: int, place: np.ndarray, onward: bool) -> np.ndarray:
+  """[B, L] bool: places that an edit at one of them [B] moves."""
+  at = np.arange(length)
+  return at >= place[:, None] if onward else at == place[:, None]
+
+
+def _moved_at(
+  hidden: np.ndarray, place: np.ndarray, by: np.ndarray, onward: bool
+) -> np.ndarray:
+  """Activations [B, L, D] after moves [B, D] of a place [B]; see Metric."""
+  places = _places(hidden.shape[1], place, onward)
+  return hidden + (places[..., None] * by[:, None]).astype(hidden.dtype)
 
 
 def _accepted(
   predictor: core.HiddenStates,
-  edits_T: Edits,
+  edits_T: state_edits.Edits,
   layer: int,
   every: np.ndarray,
   accept: rules.Accept,
@@ -226,6 +525,7 @@ class _EditScores(NamedTuple):
   """Values so far; `values` and `layers` grow.
 
   Attributes:
+    metric: which quantities there are.
     made: all edits.
     use: [U] those that are measured.
     known: [T] bool, the fit has seen the old value.
@@ -234,19 +534,22 @@ class _EditScores(NamedTuple):
     layers: so far.
   """
 
-  made: Edits
+  metric: Metric
+  made: state_edits.Edits
   use: np.ndarray
   known: np.ndarray
   group: np.ndarray
   values: dict[str, list[np.ndarray]]
   layers: list[int]
 
-  def add(self, layer: int, moved: Shifts, accepted: np.ndarray) -> None:
+  def add(
+    self, layer: int, moved: state_edits.Shifts, accepted: np.ndarray
+  ) -> None:
     """Rows of one layer: accepted [2 + R, U, V], before, moved, at random."""
     used = self.made.take(self.use)
     target, touched = used.wanted, used.wanted != used.legal
     right = accepted == target
-    changed = (right & touched).sum(-1) / touched.sum(-1)
+    changed = (right & touched).sum(-1) / np.maximum(touched.sum(-1), 1)
     overlap = (accepted & target).sum(-1) / (accepted | target).sum(-1)
     edited = right.all(-1)
     rates_by_name = {
@@ -264,7 +567,12 @@ class _EditScores(NamedTuple):
       'probe_edited': moved.read_after,
     }
     self.layers.append(layer)
-    for name, value in rates_by_name.items():
+    self.note(rates_by_name)
+
+  def note(self, rates_by_name: Mapping[str, np.ndarray]) -> None:
+    """Values [U] of the quantities that there are."""
+    for name in rates_by_name.keys() & {*self.metric.quantities}:
+      value = rates_by_name[name]
       whole = np.full(len(self.made.row), np.nan)
       whole[self.use] = value
       self.values.setdefault(name, []).append(whole)
@@ -272,7 +580,7 @@ class _EditScores(NamedTuple):
   def scores(self) -> tuple[core.Scores, ...]:
     """A row for each edit and layer."""
     edits_T, num = self.made, len(self.layers)
-    reason = np.where(edits_T.done, '', 'no_edit').astype('<U12')
+    reason = np.where(edits_T.done, '', 'no_edit').astype('<U18')
     reason[edits_T.done & ~self.known] = 'unseen_value'
     columns = {
       'layer': np.repeat(self.layers, len(edits_T.row)),
@@ -285,256 +593,16 @@ class _EditScores(NamedTuple):
     return tuple(
       core.scores(
         name,
-        np.concatenate(value),
-        reason=np.tile(reason, num),
+        np.concatenate(self.values[name]),
+        reason=self._reasons(name, np.tile(reason, num)),
         group=np.tile(self.group, num),
         columns=columns,
-        bounds=(-1.0, 1.0) if name == 'above_random' else (0.0, 1.0),
+        bounds=(-1.0, 1.0) if 'above' in name else (0.0, 1.0),
       )
-      for name, value in self.values.items()
+      for name in self.metric.quantities
     )
 
-
-def _empty(reason: str) -> tuple[core.Scores, ...]:
-  """One row for each quantity, which says why."""
-  names = [name for name in Metric.glossary if name != 'layer']
-  return tuple(core.scores(n, [np.nan], reason=[reason]) for n in names)
-
-
-class Edits(NamedTuple):
-  """One place in each of T sequences, and what is changed there.
-
-  Attributes:
-    row: [T] sequence.
-    tokens: [T, L] int32.
-    place: [T] the token after which the state is edited.
-    label: [T] which of the labels that a probe reads.
-    old, new: [T] its values, as a probe reads them.
-    legal: [T, V] bool, tokens that are legal.
-    wanted: [T, V] bool, tokens that are legal in the edited state.
-    done: [T] bool, is there an edit?
-  """
-
-  row: np.ndarray
-  tokens: np.ndarray
-  place: np.ndarray
-  label: np.ndarray
-  old: np.ndarray
-  new: np.ndarray
-  legal: np.ndarray
-  wanted: np.ndarray
-  done: np.ndarray
-
-  def take(self, rows: np.ndarray) -> Edits:
-    """Some of them, in order."""
-    return Edits(*(array[rows] for array in self))
-
-
-def draw(
-  world: core.Labelled,
-  sequences: core.Sequences,
-  points: probing.LabelledPoints,
-  chosen: np.ndarray,
-  values: Sequence[np.ndarray],
-  seed: int,
-  *,
-  label: int = -1,
-  value: int = -1,
-) -> Edits:
-  """One edit of each sequence that has chosen points.
-
-  The place is uniform over these points; label and value are uniform over
-  those that give a state with other legal tokens.
-
-  Args:
-    world: whose states.
-    sequences: of the world.
-    points: labelled places of them.
-    chosen: [P] bool, points that may be edited.
-    values: ascending, those that each of the K labels may get.
-    seed: of all draws; each sequence has its own.
-    label, value: the only ones, where they are not -1.
-  """
-  at = _one_a_row(points, chosen, seed)
-  row, place = points.row[at], points.position[at]
-  tokens = sequences.tokens[row]
-  states = world.walk(world.init(len(at)), tokens, place + 1)[1]
-  legal, none = world.legal(states), np.zeros(len(at), np.int64)
-  edits = Edits(
-    *(row, tokens, place, none, none.copy(), none.copy()),
-    *(legal, legal.copy(), np.zeros(len(at), bool)),
-  )
-  counts = np.array([len(options) for options in values])
-  for attempt in range(ATTEMPTS):
-    left = np.flatnonzero(~edits.done)
-    if not left.size:
-      break
-    # A label and a value of it: uniform over all pairs of both.
-    first, second = (
-      basics.uniforms(seed, DRAWS, row[left], attempt, k) for k in range(2)
-    )
-    pick = np.searchsorted(np.cumsum(counts), first * counts.sum(), 'right')
-    label_T = np.full(len(left), label) if label >= 0 else pick
-    place_T = (second * counts[label_T]).astype(np.int64)
-    drawn = [values[k][v] for k, v in zip(label_T, place_T, strict=True)]
-    new = np.full(len(left), value) if value >= 0 else np.array(drawn)
-    old = points.label[at[left], label_T].astype(np.int64)
-    edited = _edited(world, states[left], label_T, new)
-    legal_after = world.legal(edited)
-    may = [n in values[k] for k, n in zip(label_T, new, strict=True)]
-    good = (
-      np.array(may, bool) & (new != old) & (world.state_id(edited) != core.DEAD)
-    )
-    good &= legal_after.any(-1) & (legal_after != legal[left]).any(-1)
-    rows = left[good]
-    edits.label[rows], edits.wanted[rows] = label_T[good], legal_after[good]
-    edits.old[rows], edits.new[rows] = old[good], new[good]
-    edits.done[rows] = True
-  return edits
-
-
-def _one_a_row(
-  points: probing.LabelledPoints, chosen: np.ndarray, seed: int
-) -> np.ndarray:
-  """[T] one of the chosen points of each sequence, by row."""
-  rows = np.flatnonzero(chosen)
-  keys = basics.hash64(seed, PLACES, points.row[rows], points.position[rows])
-  rows = rows[np.lexsort((keys, points.row[rows]))]
-  return rows[np.unique(points.row[rows], return_index=True)[1]]
-
-
-def _edited(
-  world: core.Labelled, states: np.ndarray, label: np.ndarray, new: np.ndarray
-) -> np.ndarray:
-  """States with another value, as a probe reads it, of its label `label`."""
-  heads = world.heads
-  first = heads.probe.start if heads.probe is not None else 0
-  if heads.turn is not None and heads.mine:
-    turn = world.labels(states)[:, heads.turn].astype(np.int64)
-    new = probing.by_mover(new, turn, heads.sizes[first])
-  return world.edited(states, first + label, new)
-
-
-class Shifts(NamedTuple):
-  """Moves of T activations.
-
-  Attributes:
-    by: [T, D] what is added.
-    read, read_after: [T] bool, the probe reads the old value before, the new
-      one after.
-  """
-
-  by: np.ndarray
-  read: np.ndarray
-  read_after: np.ndarray
-
-  def random(self, num: int, seed: list[int]) -> np.ndarray:
-    """[num, T, D] of the same lengths, in any direction."""
-    directions = np.random.default_rng(seed).normal(size=(num, *self.by.shape))
-    length = np.linalg.norm(self.by, axis=-1, keepdims=True)
-    return directions * (
-      length / np.linalg.norm(directions, axis=-1, keepdims=True)
-    )
-
-
-class Fitted(NamedTuple):
-  """The data that a probe is fit on.
-
-  Attributes:
-    points: all labelled places.
-    target: [P, K] their labels, as classes of each column.
-    values: the label that each class of a column is, ascending.
-    train: [P] bool, the points that it is fit on.
-  """
-
-  points: probing.LabelledPoints
-  target: np.ndarray
-  values: list[np.ndarray]
-  train: np.ndarray
-
-  def knows(self, edits: Edits) -> np.ndarray:
-    """[T] bool: has the fit seen the old value?"""
-    seen = [np.unique(column) for column in self.points.label[self.train].T]
-    pairs = zip(edits.label, edits.old, strict=True)
-    return np.array([old in seen[k] for k, old in pairs], bool)
-
-  def along(
-    self,
-    features: np.ndarray,
-    probe: tuple[np.ndarray, np.ndarray],
-    edits: Edits,
-    strength: float,
-    means: bool,
-  ) -> Shifts:
-    """Moves of the edited places' activations.
-
-    Args:
-      features: [P, D] activations of all points.
-      probe: weights [D, K, C] and biases [K, C].
-      edits: where, and to which values.
-      strength: the log-odds of the new value against the old one become so
-        many times what those of the old one were, less once.
-      means: move by the difference of the means of both values, at strength 2
-        all of it, instead of where the probe says.
-    """
-    x = features[self._at(edits)]
-    w, bias = probe[0][:, edits.label], probe[1][edits.label]  # [D, T, C].
-    old, new = self._classes(edits, edits.old), self._classes(edits, edits.new)
-    logits = np.einsum('td,dtc->tc', x, w) + bias
-    rows = np.arange(len(x))
-    if means:
-      first, second = (
-        self._means(features, edits, value) for value in (edits.old, edits.new)
-      )
-      by = strength / 2 * (second - first)
-    else:
-      odds = logits[rows, old] - logits[rows, new]
-      far = odds + (strength - 1) * np.abs(odds)
-      by = self._way(probe[0], edits.label, old, new) * far[:, None]
-    after = logits + np.einsum('td,dtc->tc', by, w)
-    return Shifts(by, logits.argmax(-1) == old, after.argmax(-1) == new)
-
-  def _way(
-    self,
-    weights: np.ndarray,
-    label: np.ndarray,
-    old: np.ndarray,
-    new: np.ndarray,
-  ) -> np.ndarray:
-    """[T, D] least moves by which the new value gains 1 on the old one.
-
-    Each gives half, and the logits of all other values stay as they are; in
-    the sense of least squares where there are more values than dimensions.
-    """
-    moves = np.zeros((len(label), len(weights)))
-    for k in np.unique(label):
-      rows, count = np.flatnonzero(label == k), len(self.values[k])
-      w = weights[:, k, :count].astype(np.float64)
-      # What all logits have in common says nothing.
-      back = np.linalg.pinv(w - w.mean(1, keepdims=True))  # [C, D].
-      moves[rows] = (back[new[rows]] - back[old[rows]]) / 2
-    return moves
-
-  def _at(self, edits: Edits) -> np.ndarray:
-    """[T] the points that are edited; points are in order."""
-    size = self.points.position.max(initial=0) + 1
-    keys = self.points.row * size + self.points.position
-    return np.searchsorted(keys, edits.row * size + edits.place)
-
-  def _classes(self, edits: Edits, value: np.ndarray) -> np.ndarray:
-    """[T] classes that values [T] of the edited labels are."""
-    pairs = zip(edits.label, value, strict=True)
-    indices = [np.searchsorted(self.values[k], value_t) for k, value_t in pairs]
-    return np.array(indices, np.int64)
-
-  def _means(
-    self, features: np.ndarray, edits: Edits, value: np.ndarray
-  ) -> np.ndarray:
-    """[T, D] mean activations where the edited labels have values [T]."""
-    means = np.zeros((len(value), features.shape[1]))
-    inputs, labels = features[self.train], self.points.label[self.train]
-    pairs = np.stack([edits.label, value], -1)
-    for k, value_of in np.unique(pairs, axis=0):
-      mean = inputs[labels[:, k] == value_of].mean(0)
-      means[(pairs == (k, value_of)).all(-1)] = mean
-    return means
+  def _reasons(self, name: str, reason: np.ndarray) -> np.ndarray:
+    """Why rows are not measured, where an edit alone does not say so."""
+    missing = np.isnan(np.concatenate(self.values[name])) & (reason == '')
+    return np.where(missing, FUTURE.get(name, ''), reason)

@@ -42,6 +42,10 @@ class Bayes(process.ProcessPredictor):
     return process.NextTokens(tokens, log_probs.astype(np.float32))
 
 
+class TableBayes(process.TablePredictor, Bayes):
+  """Adapts by the states of the process: equal ones share an answer."""
+
+
 class BeliefBayes(Bayes, process.BeliefReader):
   """Of a world with a hidden state: activations are the belief about it."""
 
@@ -61,7 +65,7 @@ class Model(core.Model):
   """
 
   needs: ClassVar[tuple[core.Need, ...]] = (core.Generative,)
-  gives: ClassVar[tuple[type, ...]] = (Bayes, BeliefBayes)
+  gives: ClassVar[tuple[type, ...]] = (TableBayes, BeliefBayes)
 
   split: str = 'all'
   distinct: bool = False
@@ -79,4 +83,4 @@ class Model(core.Model):
     law = world.data_distribution(self.split, self.distinct, replan)
     # The law decides: only a hidden state has a belief to be read by probes.
     believes = core.can(law, core.SequenceProcess.belief)
-    return (BeliefBayes if believes else Bayes)(world, law)
+    return (BeliefBayes if believes else TableBayes)(world, law)

@@ -13,15 +13,17 @@ from wm.core.fields import field
 from wm.models.serving import oracles
 
 
-class LookUp(oracles.Uniform, oracles.LooksUp):
+class LookUp(oracles.Uniform):
   """Adapts by a look-up table; next tokens are uniform."""
 
   def __init__(self, world: core.World, by: str, learned: bool, seed: int):
-    """by, learned: see `oracles.LooksUp`; seed: of coins, with the call's."""
-    # Two parents: `Uniform` answers for next tokens, `LooksUp` for few-shot
-    # tasks, which read `world`, `by` and `learned`.
+    """by, learned: see `Model`; seed: of coins, with the call's."""
     super().__init__(len(world.vocab), world.end, world.max_len)
     self.world, self.by, self.learned, self.seed = world, by, learned, seed
+
+  def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """See few_shot.KeyTable."""
+    return oracles.keys(self.world, self.by, tokens, places)
 
   def coins(self, seed: int) -> int:
     """Depends on the model's seed and the call's."""

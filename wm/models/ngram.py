@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Iterable
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -43,6 +44,8 @@ class Model(core.Fittable):
       games of people, it has the state of the Bayes predictor and no more than
       its habits of `order` tokens; its loss bounds that of Bayes from above.
   """
+
+  gives: ClassVar[tuple[type, ...]] = (process.TablePredictor,)
 
   order: int = field(3, least=1)
   smoothing: float = field(0.1, least=0)
@@ -209,7 +212,7 @@ class _GramCounts:
     probs[rows] = seen / (self.totals[place] + a)[:, None]
 
 
-class Ngram(process.ProcessPredictor):
+class Ngram(process.TablePredictor):
   """A fitted n-gram model.
 
   Attributes:

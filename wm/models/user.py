@@ -26,7 +26,7 @@ import numpy as np
 from wm import core
 from wm.core import inputs, plugins, registry, resources
 from wm.core.fields import field
-from wm.models.serving import stateless, user_objects
+from wm.models.serving import few_shot, stateless, user_objects
 
 TOLERANCE = 1e-4  # Nats.
 # Log-probabilities below that of one in a million count as that.
@@ -485,6 +485,7 @@ class Model(core.Model):
 
   gives: ClassVar[tuple[type, ...]] = (
     user_objects.FromCallable,
+    few_shot.ByMethod,
     user_objects.CachedWithHidden,
     user_objects.WithPatched,
     stateless.Accepting,
@@ -598,7 +599,7 @@ def checked_predictor(
     adapted = user_objects.adapted(thing, label)
     if ids is not None:
       adapted = user_objects.renumbered(adapted, ids, label)
-    reader = user_objects.predictor(
+    reader: Any = user_objects.predictor(
       adapted,
       vocab_size=len(world.vocab),
       end=world.end,
@@ -611,7 +612,8 @@ def checked_predictor(
     check(reader, world, label, tolerance=tolerance, copies=copies)
   if isinstance(reader, user_objects.Cached):
     user_objects.check_cache(reader, world, tolerance)
-  return reader
+  with plugins.user_code(label):
+    return few_shot.adaptable(reader, thing, ids, label)
 
 
 def predictor(

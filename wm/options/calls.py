@@ -117,7 +117,9 @@ HERE = Workers()
 class Jobs(Workers):
   """How runs are made."""
 
-  dry_run: bool = option(False, 'List the runs and do nothing.')
+  dry_run: bool = option(
+    False, 'List what would be run or asked, and do nothing.'
+  )
 
 
 @documented
@@ -162,6 +164,34 @@ class Scoring(Loading):
     'trials are run. 0: one that asks more than 1,000 is refused.',
     least=0,
   )
+
+
+@documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asking:
+  """What a language model may cost: keywords of `wm.ask`."""
+
+  budget: str = option(
+    '', "Most that all calls may cost: '5usd' or '200000tok'."
+  )
+  width: float = option(
+    0.0,
+    'Stop at 95 % intervals of this width, whose level is raised for stopping; '
+    '0 uses the whole budget.',
+    least=0,
+    most=1,
+  )
+  prices: Path | None = option(
+    None,
+    'JSON file of prices in dollars per million tokens: '
+    '{"openai/gpt-5": {"input": 1.25, "output": 10}}.',
+  )
+  dry_run: bool = option(
+    False, 'List what would be run or asked, and do nothing.'
+  )
+
+  def __post_init__(self) -> None:
+    check(self)
 
 
 @documented

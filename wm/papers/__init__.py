@@ -4,8 +4,8 @@
                  paper has several; `known_answer` serves `wm/solver` and such
   prompt.md.j2   the words of its prompts, a macro each
   score.py       replies read, and their scores
-  report.py      `page(logs)`: tables and figures of any logs of its tasks
-  report.toml    words of its tables
+  report.toml    its tables and figures; `reports` says how they are declared
+  report.py      `page(logs)`, where a page has more than report.toml declares
   recorded.py    `logs(folder)`: recorded answers as logs of Inspect; papers
                  may add `rescore(folder)`, a page of more than logs have, and
                  `errors(folder)`, rows of wrong answer keys
@@ -15,6 +15,7 @@ A new folder is found without an entry anywhere.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.resources
 import importlib.util
@@ -44,8 +45,11 @@ def has(paper: str, part: str) -> bool:
   return importlib.util.find_spec(f'{__name__}.{paper}.{part}') is not None
 
 
-def load(paper: str, part: str) -> types.ModuleType:
-  """A module of a paper, such as 'task' or 'report'."""
+def load(paper: str, part: str) -> Any:
+  """A module of a paper, such as 'task'; a 'report' is there without one."""
+  if part == 'report' and not has(paper, part):
+    page = importlib.import_module(f'{__name__}.reports').page
+    return types.SimpleNamespace(page=functools.partial(page, paper))
   return importlib.import_module(f'{__name__}.{paper}.{part}')
 
 

@@ -165,8 +165,13 @@ def write(
   """Extracts into a folder: extraction.json, extraction.svg, automaton.json.
 
   A killed run goes on from the answers that it had.
+
+  Raises:
+    InputError: the folder holds another run's, or a damaged extraction.json.
   """
   out = pathlib.Path(out)
+  if (out / FILE).exists():  # Damaged, it is not of this program.
+    files.read_record(out / FILE, {'states': int, 'queries': int})
   about = {
     'model': loaded.name,
     'world': registry.spec(loaded.world),

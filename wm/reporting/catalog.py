@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import inspect
 import pathlib
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import basics, capabilities, fields, plugins, registry, verbal
 from wm.evaluation import needs
-from wm.reporting.collect import Entry
 from wm.runtime import compute, files
+
+if TYPE_CHECKING:
+  from wm.reporting.collect import Entry
 
 TITLES = {
   'world': 'Worlds (--world)',
@@ -437,14 +440,19 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
 
 def is_known(name: str) -> bool:
   """Is it a plug-in of wm, or in a file that may run?"""
-  return all(map(plugins.allowed, registry.files(name)))
+  return name.isidentifier() or all(map(plugins.allowed, registry.files(name)))
 
 
 def metric_class(name: str) -> type[core.Metric]:
   """Returns the class of a metric; core.Metric, which declares nothing, for one
   that is not known.
   """
+  if name.isidentifier():
+    return _metric_of_wm(name)
   return registry.find('metric', name) if is_known(name) else core.Metric
+
+
+_metric_of_wm = functools.cache(functools.partial(registry.find, 'metric'))
 
 
 def metric_fields(name: str) -> tuple[dataclasses.Field, ...]:

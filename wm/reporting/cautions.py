@@ -53,8 +53,8 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
   for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
     clauses = [
       text
-      for seeds in _plain(run)
-      for rule in _rules(seeds)
+      for metric, seeds in _plain(run)
+      for rule in catalog.metric_class(metric).cautions
       if (text := _clause(rule, seeds, against, place))
     ]
     if clauses:
@@ -87,24 +87,22 @@ def _limit(rule: core.Caution) -> str:
   return f'{limit}{more}'
 
 
-def _plain(run: Run) -> Iterator[list[Mapping[str, Entry]]]:
-  """Yields quantity -> entry of each seed, for the plainest setting of each
-  metric.
+def _plain(run: Run) -> Iterator[tuple[str, list[Mapping[str, Entry]]]]:
+  """Yields each metric, and quantity -> entry of each seed in its plainest
+  setting.
   """
   for metric, spec in tables.plainest(run.entries).items():
-    yield [
-      {
-        entry['quantity']: entry
-        for entry in each.entries
-        if entry['metric'] == metric and tables.spec(entry) == spec
-      }
-      for each in run.each or (run,)
-    ]
-
-
-def _rules(seeds: Sequence[Mapping[str, Entry]]) -> tuple[core.Caution, ...]:
-  metrics = [entry['metric'] for values in seeds for entry in values.values()]
-  return catalog.metric_class(metrics[0]).cautions
+    yield (
+      metric,
+      [
+        {
+          entry['quantity']: entry
+          for entry in each.entries
+          if entry['metric'] == metric and tables.spec(entry) == spec
+        }
+        for each in run.each or (run,)
+      ],
+    )
 
 
 def _clause(

@@ -73,10 +73,10 @@ def roles(runs: Sequence[Run]) -> list[str]:
 
 def ordered(runs: Sequence[Run]) -> list[Run]:
   """Runs by role, those of one kind of world together; else as they are."""
-  kinds = [run.world.partition('(')[0] for run in runs]
+  kinds = [kind(run.world) for run in runs]
   keys = [
-    (kinds.index(kind), ROLES.index(role))
-    for kind, role in zip(kinds, roles(runs), strict=True)
+    (kinds.index(name), ROLES.index(role))
+    for name, role in zip(kinds, roles(runs), strict=True)
   ]
   return [runs[n] for n in sorted(range(len(runs)), key=keys.__getitem__)]
 
@@ -188,7 +188,7 @@ class Against:
         continue
       of = _model(run) if role == UNTRAINED else ''
       for entry in run.entries:
-        for world in (run.world, _kind(run.world)):
+        for world in (run.world, kind(run.world)):
           if world == run.world or role == UNTRAINED:
             self._by_key.setdefault(_key(entry), {}).setdefault(
               (role, of, world), entry
@@ -207,7 +207,7 @@ class Against:
     beside = self._by_key.get(_key(entry), {})
     run = self._runs[place]
     untrained = None
-    for world in (_kind(run.world), run.world):
+    for world in (kind(run.world), run.world):
       untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
     if role != TRAINED:
       untrained = None
@@ -244,16 +244,17 @@ class Against:
     return [_advice(world) for world in dict.fromkeys(lack)]
 
 
-def _kind(world: str) -> str:
+def kind(world: str) -> str:
+  """Name of a world, without its fields."""
   return world.partition('(')[0]
 
 
 def _advice(world: str) -> str:
   """How to get the ceilings of a world, or why there are none."""
-  kind = _kind(world)
-  if not catalog.is_known(kind):
-    return f'No ceiling: {kind} is not run.'
-  of = registry.find('world', kind)
+  name = kind(world)
+  if not catalog.is_known(name):
+    return f'No ceiling: {name} is not run.'
+  of = registry.find('world', name)
   if not issubclass(of, core.Generative):
     return f'No ceiling: {core.capabilities.lacks_law(of)}.'
   return (

@@ -446,7 +446,7 @@ def _chart(
   """Returns the specification of panels side by side."""
   alt = _altair()
   whole = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=columns)
-  spec: Spec = whole.to_dict()
+  spec: Spec = whole.to_dict(validate=False)
   rows = [row for part in spec['datasets'].values() for row in part]
   categories = {row['x'] for row in rows if isinstance(row.get('x'), str)}
   del spec['config'], spec['$schema']  # A page names no other host.
@@ -527,38 +527,29 @@ def _styled(spec: Spec, *, paper: bool) -> Spec:
   On a page text has the colour of the page's text, also in the dark. A paper
   has black text of 8 points, thin black axes and no grid.
   """
-  text = '#000' if paper else 'currentColor'
+  text, line = ('#000', '#000') if paper else ('currentColor', _GREY)
+  small, large = (8, 9) if paper else (11, 12)
+  font = 'Helvetica, Arial, sans-serif' if paper else 'system-ui, sans-serif'
   axis = {
     **{'labelColor': text, 'titleColor': text, 'titleFontWeight': 'normal'},
-    'domainColor': text if paper else _GREY,
-    'tickColor': text if paper else _GREY,
+    **{'domainColor': line, 'tickColor': line},
     **{'grid': not paper, 'gridColor': _GREY, 'labelLimit': 260},
-    **{
-      'labelFontSize': 8 if paper else 11,
-      'titleFontSize': 9 if paper else 12,
-    },
+    **{'labelFontSize': small, 'titleFontSize': large},
   }
   longest = spec.get('usermeta', {}).get('longest', 0)
   config = {
     'background': '#fff' if paper else None,
-    'font': 'Helvetica, Arial, sans-serif'
-    if paper
-    else 'system-ui, sans-serif',
+    'font': font,
     'axis': axis,
     'view': {'stroke': None},
     'title': {
-      **{
-        'color': text,
-        'fontWeight': 'normal',
-        'anchor': 'start',
-        'frame': 'group',
-      },
-      'fontSize': 9 if paper else 12,
+      **{'color': text, 'fontWeight': 'normal', 'anchor': 'start'},
+      **{'frame': 'group', 'fontSize': large},
     },
     'legend': {
       **{'orient': 'bottom', 'labelColor': text, 'labelLimit': 0},
       **{'columns': max(1, 600 // (7 * longest + 50)), 'symbolSize': 60},
-      'labelFontSize': 8 if paper else 11,
+      'labelFontSize': small,
     },
     'concat': {'spacing': 24},
   }

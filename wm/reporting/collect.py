@@ -223,14 +223,6 @@ def _object(
   return _usable(files.read_record(path, needed or {}, optional), path)
 
 
-def _trained(path: pathlib.Path) -> dict[str, Any]:
-  return _object(path, optional=_TRAINED)
-
-
-def _exposure(path: pathlib.Path) -> dict[str, Any]:
-  return _object(path, optional=_EXPOSURE)
-
-
 def _summary(path: pathlib.Path) -> dict[str, Any]:
   summary = _object(path, _SUMMARY, dict.fromkeys(_RATES, dict))
   for name in _RATES & summary.keys():
@@ -261,11 +253,11 @@ def _load(folder: pathlib.Path) -> Run:
       f'{folder} has no scores.json; run launch/score.py --out={folder} first'
     )
 
-  def optional(name: str, read: Callable[[pathlib.Path], Any]) -> Any:
+  def optional(name: str, read: Callable[..., Any], **kinds: Any) -> Any:
     path = folder / name
     if path.exists() and not path.is_file():
       raise core.InputError(f'{path} is no file')
-    return read(path) if path.exists() else None
+    return read(path, **kinds) if path.exists() else None
 
   if (folder / 'report.md').is_file():
     raise core.InputError(f'{folder} is a report; expected the folder of a run')
@@ -277,8 +269,8 @@ def _load(folder: pathlib.Path) -> Run:
     optional('metrics.jsonl', _lines) or [],
     optional('summary.json', _summary),
     optional('train.run.json', _object) or {},
-    trained=optional('train.json', _trained) or {},
-    exposure=optional('exposure.json', _exposure) or {},
+    trained=optional('train.json', _object, optional=_TRAINED) or {},
+    exposure=optional('exposure.json', _object, optional=_EXPOSURE) or {},
     extraction=optional('extraction.json', _extraction),
   )
 

@@ -67,6 +67,7 @@ import datetime
 import hashlib
 import json
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -77,6 +78,7 @@ from wm.runtime import files
 RELATIONS = 'above', 'below', 'ordered'
 VARIANCES = 'trials', 'seeds'
 MAP = 'map'  # Instead of a metric's name.
+REGISTRATION = 'registration'  # Of the file; and its hash among those of rules.
 FEWEST_SEEDS = 2
 _WORDS = 'name', 'title', 'sentence', 'paper', 'printed'
 _DIGITS = 12  # Of a hash that is shown.
@@ -193,8 +195,13 @@ class Finding:
       'seeds': self.seeds,
       'claims': [claim.rule() for claim in self.claims],
     }
-    text = json.dumps(rule, sort_keys=True, separators=(',', ':'))
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return _hash(rule)
+
+
+def _hash(rule: Any) -> str:
+  """First digits of the SHA-256 of JSON values."""
+  text = json.dumps(rule, sort_keys=True, separators=(',', ':'))
+  return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def beside(results: str | pathlib.Path) -> pathlib.Path | None:
@@ -210,13 +217,38 @@ def beside(results: str | pathlib.Path) -> pathlib.Path | None:
 
 
 def rule_hashes(results: str | pathlib.Path) -> dict[str, str]:
-  """Finding -> hash of its rule, of the findings of a miniature's results."""
+  """Finding -> hash of its rule, of the findings of a miniature's results.
+
+  Among them is the hash of the file's registration, if it has one.
+  """
   path = beside(results)
-  return {
+  if path is None:
+    return {}
+  hashes = {
     finding.name: finding.rule_hash
-    for finding in (load(path) if path else ())
+    for finding in load(path)
     if finding.miniature == pathlib.Path(results).name
   }
+  if registered := registration_hash(path.parent):
+    hashes[REGISTRATION] = registered
+  return hashes
+
+
+def registration_hash(folder: str | pathlib.Path) -> str:
+  """First digits of the SHA-256 of a registration, '' where there is none.
+
+  It covers all that FOLDER/findings.json says under "registration", its status
+  too, and all flags of FOLDER: what a flagfile says in comments may change.
+  """
+  place = pathlib.Path(folder)
+  body = files.read_record(place / 'findings.json', {}, {REGISTRATION: dict})
+  if REGISTRATION not in body:
+    return ''
+  flags = {
+    str(path.relative_to(place)): re.findall(r'^--.*$', path.read_text(), re.M)
+    for path in sorted(place.rglob('*.flags'))
+  }
+  return _hash([body[REGISTRATION], flags])
 
 
 def load(path: str | pathlib.Path) -> list[Finding]:
@@ -237,7 +269,7 @@ def parse(record: Any, where: str) -> Finding:
     **dict.fromkeys((*_WORDS, 'miniature', 'date'), str),
     'claims': list,
   }
-  _check(record, where, needed, {'seeds': int, 'picture': dict})
+  check(record, where, needed, {'seeds': int, 'picture': dict})
   try:
     datetime.date.fromisoformat(record['date'])
   except ValueError:
@@ -259,7 +291,7 @@ def parse(record: Any, where: str) -> Finding:
 
 
 def _claim(record: Any, where: str) -> Claim:
-  _check(
+  check(
     record,
     where,
     {'metric': str, 'quantity': str, 'rows': list, 'relation': str},
@@ -294,8 +326,7 @@ def _claim(record: Any, where: str) -> Claim:
     raise core.InputError(f'{where}: margin is {margin:g}; expected 0 or more')
   compared: tuple[str, ...] | float | Quantity
   if isinstance(than, dict):
-    _check(than, f'{where}: than', *_QUANTITY)
-    compared = _quantity(than, f'{where}: than')
+    compared = quantity(than, f'{where}: than')
   elif isinstance(than, list):
     compared = _rows(than, f'{where}: than')
   else:
@@ -322,6 +353,12 @@ _QUANTITY: tuple[dict[str, Any], dict[str, Any]] = (
 )
 
 
+def quantity(record: Mapping[str, Any], where: str) -> Quantity:
+  """The quantity of a JSON object; InputError begins with `where`."""
+  check(record, where, *_QUANTITY)
+  return _quantity(record, where)
+
+
 def _quantity(record: Mapping[str, Any], where: str) -> Quantity:
   if record['metric'] != MAP:
     with_name = registry.parse(record['metric'])[0]
@@ -334,7 +371,7 @@ def _quantity(record: Mapping[str, Any], where: str) -> Quantity:
 def _exclusion(record: Any, where: str) -> Exclusion:
   needed, optional = _QUANTITY
   sides = 'below', 'above'
-  _check(record, where, needed, {**optional, **dict.fromkeys(sides, _NUMBER)})
+  check(record, where, needed, {**optional, **dict.fromkeys(sides, _NUMBER)})
   bounds = [side for side in sides if side in record]
   if len(bounds) != 1:
     raise core.InputError(f'{where}: expected either `below` or `above`')
@@ -349,7 +386,7 @@ def _rows(names: list, where: str) -> tuple[str, ...]:
   return tuple(names)
 
 
-def _check(
+def check(
   record: Any, where: str, needed: dict[str, Any], optional: dict[str, Any]
 ) -> None:
   """Raises InputError for fields that lack, are unknown or of a wrong type."""

@@ -175,21 +175,19 @@ def _far(entry: Entry, differs: Sequence[str]) -> tuple[int, int]:
 def _measures(entry: Entry, row: Row) -> bool:
   """Is it what a row prints, in whatever setting?"""
   return (
-    papers.model_key(entry['model']) in row.values
-    and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
+    (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
+    and papers.model_key(entry['model']) in row.values
     and row.where == entry.get('where', {})
     and papers.has_fields(tables.spec(entry), row.fields)
   )
 
 
-def _printed_value(value: tuple[float, papers.Error], form: str) -> str:
-  """Formats a value as '0.41 ± 0.02', or '0.41 ± 0.03 to 0.05' for a range."""
+def _printed_value(value: tuple[float, float | None], form: str) -> str:
+  """Formats a value as '0.41 ± 0.02'."""
   shown, error = value
   if error is None:
     return '' if math.isnan(shown) else format(shown, form)
-  many = error if isinstance(error, tuple) else (error,)
-  errors = ' to '.join(format(bound, form) for bound in many)
-  return f'{shown:{form}} ± {errors}'
+  return f'{shown:{form}} ± {error:{form}}'
 
 
 def _ours(entry: Entry, form: str, theirs: str, several: bool) -> str:
@@ -283,7 +281,7 @@ def _search_table(
           for name, x in ours.items()
         },
         **{
-          f'paper: {name}': format(value, search.forms[name])
+          f'paper: {name}': _formatted(value, search.forms[name])
           for name, value in printed.items()
         },
         'the paper has': ', '.join(differs),

@@ -14,8 +14,7 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
       aliases: further name of a model -> name.
       tables: each with a `metric` and a `world` (specs), `settings`, `free`,
         `quantities`, `forms`, and `values`: name of a model -> a value for
-        each quantity: a number, [number, standard error], or [number, [least
-        error, greatest error]] where only their range is known. `in` is the
+        each quantity: a number, or [number, standard error]. `in` is the
         table or figure that prints it, which a report then shows whole. With
         `each`, a field of the metric -> values of it, there is one quantity,
         and a value of it for each of these. With `by`, a side column, and its
@@ -47,9 +46,6 @@ from wm.runtime import files
 
 GIVEN = '...'
 
-# A standard error, the range of several, or None where none is known.
-Error = float | tuple[float, float] | None
-
 
 class Row(NamedTuple):
   """One printed quantity.
@@ -76,7 +72,7 @@ class Row(NamedTuple):
   free: tuple[str, ...]
   world: Mapping[str, Any]
   form: str
-  values: Mapping[str, tuple[float, Error]]
+  values: Mapping[str, tuple[float, float | None]]
   where: Mapping[str, Any] = {}
 
 
@@ -87,13 +83,14 @@ class Search(NamedTuple):
     table: where they are printed.
     training: fields of OUT/train.run.json.
     forms: quantity -> form of its values, as `format` takes it.
-    values: model, as `model_key` gives it -> a value for each quantity.
+    values: model, as `model_key` gives it -> a value for each quantity, None
+      where it is not legible.
   """
 
   table: str
   training: Mapping[str, Any]
   forms: Mapping[str, str]
-  values: Mapping[str, Sequence[float]]
+  values: Mapping[str, Sequence[float | None]]
 
 
 class Coverage(NamedTuple):
@@ -192,6 +189,7 @@ def papers() -> dict[str, tuple[Paper, ...]]:
   return by_world
 
 
+@functools.cache
 def model_key(name: str) -> str:
   """Returns a model's name without case and signs: 'Llama-2-70B' ->
   'llama270b'.
@@ -260,10 +258,10 @@ def _search(table: Mapping[str, Any]) -> Search:
   )
 
 
-def _value(number: Any) -> tuple[float, Error]:
+def _value(number: Any) -> tuple[float, float | None]:
   """Reads a number, or a pair of a number and its error."""
   value, error = number if isinstance(number, list) else (number, None)
-  return value, tuple(error) if isinstance(error, list) else error
+  return value, error
 
 
 def _fields(spec: str | None) -> dict[str, Any]:

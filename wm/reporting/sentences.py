@@ -134,12 +134,14 @@ def ideal(metric: str, quantity: str) -> tuple[float | None, str]:
 def answers(frame: pd.DataFrame) -> list[ModelAnswer]:
   """An answer for each run of `tables.results` that has headline results."""
   shown, result = plain(frame), []
+  sides = {world: sides_of(world, frame.metric) for world in {*shown.world}}
+  anchors = _anchors(shown)
   for _, rows in shown.groupby('run', sort=False):
     first = rows.iloc[0]
-    asked = sides_of(first.world, frame.metric)
+    asked = sides[first.world]
     judged = tuple(
       each
-      for each in _judged_rows(shown, rows)
+      for each in _judged_rows(anchors, rows)
       if each.side in asked or each.side not in NEEDED
     )
     word = _word(judged, asked)
@@ -155,7 +157,7 @@ def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
     world: its spec; one whose code may not run has all sides.
     metrics: names of a report, which may be of a user's own.
   """
-  kind = _kind(world)
+  kind = ceilings.kind(world)
   if not kind or not catalog.is_known(kind):
     return NEEDED
   of = registry.find('world', kind)
@@ -169,7 +171,21 @@ def sides_of(world: str, metrics: Iterable[str]) -> tuple[str, ...]:
   return tuple(side for side in NEEDED if side in sides)
 
 
-def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Measure]:
+# (spec, quantity, kind of world) -> (role, world, entry) of baselines and
+# ceilings.
+_Anchors = Mapping[tuple[str, str, str], Sequence[tuple[str, str, Entry]]]
+
+
+def _anchors(shown: pd.DataFrame) -> _Anchors:
+  anchors: dict[tuple[str, str, str], list[tuple[str, str, Entry]]] = {}
+  rows = shown[shown.role.isin([*_NOTHING, *ceilings.NAMES])]
+  for row in rows[rows.value.notna()].itertuples():
+    key = row.spec, row.quantity, ceilings.kind(row.world)
+    anchors.setdefault(key, []).append((row.role, row.world, row.entry))
+  return anchors
+
+
+def _judged_rows(anchors: _Anchors, rows: pd.DataFrame) -> Iterator[Measure]:
   """Judges the rows of one run; those without an ideal or a value are left
   out, and so are errors without a limit or a baseline that give a scale.
   """
@@ -181,13 +197,11 @@ def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Measure]:
     likely = catalog.metric_class(row.metric).of_likelihood
     if row.role == ceilings.ORACLE and row.quantity in likely:
       continue
-    same = shown[(shown.spec == row.spec) & (shown.quantity == row.quantity)]
+    same = anchors.get((row.spec, row.quantity, ceilings.kind(row.world)), ())
     by_role = {
-      other.role: other.entry
-      for other in same.itertuples()
-      if _kind(other.world) == _kind(row.world)
-      and other.entry['value'] is not None
-      and (other.role not in ceilings.NAMES or other.world == row.world)
+      role: anchor
+      for role, world, anchor in same
+      if role not in ceilings.NAMES or world == row.world
     }
     floor = next(
       (
@@ -205,10 +219,6 @@ def _judged_rows(shown: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Measure]:
       judged = _judge(key, entry, best, scale, floor, top)
       # Who has learned nothing has nothing in part.
       yield judged._replace(clear=judged.clear and row.role not in _NOTHING)
-
-
-def _kind(world: str) -> str:
-  return world.partition('(')[0]
 
 
 def _scale(
@@ -384,7 +394,7 @@ def _capital(text: str) -> str:
 
 def noun(world: str) -> str:
   """What questions call a world: 'this city'; 'this world' if not known."""
-  kind = _kind(world)
+  kind = ceilings.kind(world)
   if not kind or not catalog.is_known(kind):
     return THIS_WORLD
   return str(getattr(registry.find('world', kind), 'noun', THIS_WORLD))

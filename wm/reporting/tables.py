@@ -258,9 +258,7 @@ def cell(entry: Entry) -> Cell:
 # Specs of metrics.
 
 
-def spec(entry: Entry) -> str:
-  """Returns the metric's canonical spec."""
-  return ceilings.spec(entry)
+spec = ceilings.spec
 
 
 def arguments(text: str) -> dict[str, Any]:

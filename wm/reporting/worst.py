@@ -219,10 +219,12 @@ class Painter:
     """Args: spec: of the world. Raises InputError where it cannot be had."""
     self.world = registry.make('world', spec)
     self.ids = {word: n for n, word in enumerate(self.world.vocab)}
+    # Models fall short in the same states and after the same prefixes.
     self._drawings: dict[bytes, str] = {}
+    self._reached = functools.cache(self._reach)
 
   def _render(self, state: np.ndarray) -> str:
-    """The drawing of a state [W]; models fall short in the same ones."""
+    """The drawing of a state [W]."""
     key = state.tobytes()
     if key not in self._drawings:
       self._drawings[key] = self.world.render(state)
@@ -266,7 +268,7 @@ class Painter:
     if not written:
       written = ('',) * len(prefixes)
     pairs = zip(prefixes, written, strict=True)
-    states = [self._reach(*pair) for pair in pairs]
+    states = [self._reached(*pair) for pair in pairs]
     reached = [state for state in states if state is not None]
     return reached if len(reached) == len(states) else []
 

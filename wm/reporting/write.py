@@ -90,11 +90,7 @@ def report(
     for path in filter(pathlib.Path.is_file, [*rows, *_files(out / TRIALS)]):
       if path.relative_to(out) not in written:  # Of an earlier report.
         path.unlink()
-  paths = {
-    'markdown': 'report.md',
-    'html': 'report.html',
-    'scores': 'scores.json',
-  }
+  paths = {'markdown': 'report.md', 'html': 'report.html'}
   return summary | {kind: str(out / name) for kind, name in paths.items()}
 
 

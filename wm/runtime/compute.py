@@ -1,4 +1,4 @@
-"""How numbers are computed here: threads, freed memory, compiled programs.
+"""How numbers are computed: by which threads, memory, programs and processes.
 
 How XLA divides a product of matrices on a CPU, and so in which order it sums,
 follows from the threads of its pool; so does OpenBLAS. By default both have a
@@ -6,6 +6,18 @@ thread for each core that the process may use, and the last bits of a loss
 differ between one core and two. Here their number is fixed before they start:
 the system shares out what cores there are. Binaries call these functions
 before NumPy and JAX are imported, so this module imports neither.
+
+Several processes that run one program (`jax.distributed` is initialized) divide
+its rows in order, and gather what they have computed:
+
+  rows           0 1 2 3 4 5 6
+  process 0      0 1 2 3              `own_rows`
+  process 1              4 5 6
+  both           0 1 2 3 4 5 6        `gathered`
+
+Calls that gather wait for each other, so every process makes the same ones in
+the same order. Process 0 alone writes files, and decides where files say what
+is left to do.
 """
 
 from __future__ import annotations
@@ -13,11 +25,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import itertools
+import math
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+  import numpy as np
 
 # Of these, XLA reads the first that there is, when JAX starts its CPU client.
 _VARIABLES = 'PJRT_NPROC', 'NPROC'
@@ -145,3 +162,62 @@ def prepare_jax() -> None:
   jax.config.update('jax_compilation_cache_dir', str(path))
   jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
   jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)
+
+
+LEAST_BYTES = 4096  # Of a message between processes.
+
+
+def num_processes() -> int:
+  """How many run this program; 1 unless `jax.distributed` is initialized."""
+  jax = sys.modules.get('jax')
+  return jax.process_count() if jax and jax.distributed.is_initialized() else 1
+
+
+def process_index() -> int:
+  """Which of them this is, from 0."""
+  return sys.modules['jax'].process_index() if num_processes() > 1 else 0
+
+
+def _starts(total: int) -> list[int]:
+  """[P + 1] where each process's rows begin, and the end."""
+  num = num_processes()
+  return [-(-total * k // num) for k in range(num + 1)]
+
+
+def own_rows(total: int) -> slice:
+  """This process's rows; all of them where processes are more than rows."""
+  if total < num_processes():
+    return slice(0, total)
+  return slice(*_starts(total)[process_index() : process_index() + 2])
+
+
+def gathered(part: np.ndarray, total: int) -> np.ndarray:
+  """All rows [total, ...], of the parts [n, ...] that processes have computed.
+
+  part: `own_rows(total)`, of any dtype, the same in all processes.
+  """
+  if num_processes() == 1 or total < num_processes():
+    return part
+  import numpy as np
+
+  ends = _starts(total)
+  sizes = [end - start for start, end in itertools.pairwise(ends)]
+  width = math.prod(part.shape[1:]) * part.dtype.itemsize
+  # Bytes, as JAX has no 64 bits by default; and a size that few programs have.
+  most = max(LEAST_BYTES, max(sizes) * width)
+  message = np.zeros(1 << (most - 1).bit_length(), np.uint8)
+  content = np.frombuffer(part.tobytes(), np.uint8)
+  message[: len(content)] = content
+  parts = [
+    each[: size * width].tobytes()
+    for each, size in zip(_exchanged(message), sizes, strict=True)
+  ]
+  whole = np.frombuffer(b''.join(parts), part.dtype)
+  return whole.reshape(total, *part.shape[1:]).copy()
+
+
+def _exchanged(message: np.ndarray) -> np.ndarray:
+  """[P, N] uint8 messages [N] of all processes, in order."""
+  from jax.experimental import multihost_utils
+
+  return multihost_utils.process_allgather(message)

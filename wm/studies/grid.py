@@ -189,7 +189,7 @@ def runs(
 
   Args:
     axes: in order; axes of one name are put together.
-    given: settings that the sweep itself is given.
+    settings: those that the sweep itself was started with.
     defaults: all settings of a training run.
     winners: runs of an earlier sweep to start from; None is no such sweep.
 

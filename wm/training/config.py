@@ -189,6 +189,19 @@ def check_processes(training: Training) -> None:
     )
 
 
+def join(training: Training) -> None:
+  """Makes this process one of the run's, as its options say.
+
+  Raises:
+    InputError: they name no such process, or no cluster has started it.
+  """
+  training = joined(training)
+  check_processes(training)
+  if training.num_processes > 1:
+    compute.fix_threads(training.threads)  # Before JAX starts.
+    start_jax(training)
+
+
 def start_jax(training: Training) -> None:
   """Prepares JAX, and joins the other processes of the run."""
   compute.prepare_jax()

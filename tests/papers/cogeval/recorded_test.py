@@ -37,12 +37,15 @@ def test_keys_of_the_solver_are_the_authors_where_theirs_are_right(
 
 
 def test_the_authors_wrong_keys_are_found(conversations):
-  found = recorded.wrong_keys(conversations)
-  assert {where[:2] for where in found} == {
-    ('n7tree', 'unordSpatial'),
-    ('n7tree', 'socialTies'),
+  found = recorded.wrong_key_rows(conversations)
+  assert len(found) == 8
+  assert {(row['graph'], row['domain']) for row in found} == {
+    ('B (n7tree)', 'unordSpatial'),
+    ('B (n7tree)', 'socialTies'),
   }
-  fields = [where[2] for where in found if where[1] == 'unordSpatial']
+  fields = {
+    row['condition']: row for row in found if row['domain'] == 'unordSpatial'
+  }
   assert sorted(fields) == sorted(
     {
       'valuePath',
@@ -54,9 +57,8 @@ def test_the_authors_wrong_keys_are_found(conversations):
       'teleDetour',
     }
   )
-  assert found['n7tree', 'unordSpatial', 'valuePath'][1] == (
-    'Answer: rose, sunflower, daisy',
-  )
+  row = fields['valuePath']
+  assert row['key of the authors'] == 'Answer: rose, sunflower, daisy'
 
 
 def test_clusters_are_counted_as_the_authors_do(conversations):

@@ -169,10 +169,17 @@ def test_df_are_ranks():
   assert (steps[2].deviance, steps[2].p, steps[2].f) == (0, 1, None)
 
 
-def test_bad_terms_and_scores_are_refused():
+def test_an_interaction_alone_has_the_main_effects():
+  frame = made({('a', 'x'): 9, ('a', 'y'): 21, ('b', 'x'): 17, ('b', 'y'): 36})
+  terms = (*TWO, ('model', 'graph'))
+  by_term = statistics.stepwise(frame, 'score', terms).steps
+  (alone,) = statistics.stepwise(frame, 'score', terms[2:]).steps
+  assert alone.df == 3
+  assert alone.deviance == pytest.approx(sum(s.deviance for s in by_term))
+
+
+def test_missing_scores_are_refused():
   frame = made({('a', 'x'): 9, ('b', 'x'): 3})
-  with pytest.raises(core.InputError, match='model:graph comes before model'):
-    statistics.stepwise(frame, 'score', (('model', 'graph'),))
   with pytest.raises(core.InputError, match="no answer has a score 'none'"):
     statistics.stepwise(frame.assign(none=np.nan), 'none', TWO)
 

@@ -133,6 +133,7 @@ CAPTIONS = {
   1: 'map',
   2: 'success',
   3: 'success game by game',
+  4: 'minigames',
   5: 'reasoning',
   6: "reasoning by the paper's rule, game by game",
   7: 'success',

@@ -96,7 +96,7 @@ _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (27, 30, 31, 32))
 
 @njit(inline='always')
 def splitmix(state) -> np.uint64:
-  """One splitmix64 output, as `rng_ref` has it."""
+  """One splitmix64 output, that of `wm.core.basics` to the bit."""
   # Wraps modulo 2^64, as uint64 does in compiled code.
   x = state + _GOLDEN
   x = (x ^ (x >> _S30)) * _MIX_1

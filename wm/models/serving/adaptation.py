@@ -15,6 +15,9 @@ not wait for it. So programs run side by side on threads:
   thread 0   first | rest . . . . . | first | rest
   thread 1           first | rest . . . . . | first
 
+Networks that are not ours are functions of weights and tokens, upon which
+`foreign` puts a new head.
+
 `first` is what may compile: one at a time, so that no program is compiled by
 two threads at once.
 """
@@ -28,7 +31,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -565,7 +568,7 @@ def _all(run: _AdaptRun, num: int) -> adapting.Adapted:
     done += size
     progress.report(done, num * len(rates))
   assert outputs is not None  # There is a data set and a rate.
-  return _chosen(outputs, losses, run.tuning)
+  return adapting.select(outputs, losses, run.tuning)
 
 
 class _AdaptRun(NamedTuple):
@@ -658,28 +661,6 @@ class _AdaptRun(NamedTuple):
     return ordered
 
 
-def _chosen(
-  outputs: np.ndarray, losses: np.ndarray, tuning: adapting.FineTuneConfig
-) -> adapting.Adapted:
-  """Selects among outputs [R, S, D, ...] of R rates by losses [R, S, D]."""
-  # NaN is worst: a rate that diverges is never taken.
-  losses = np.where(np.isnan(losses), np.inf, losses)
-  if tuning.select == 'best':
-    for s in range(1, losses.shape[1]):
-      # As early stopping: of more steps only those that help are taken.
-      worse = losses[:, s] >= losses[:, s - 1]
-      outputs[:, s] = np.where(
-        worse.reshape(*worse.shape, *(1,) * (outputs.ndim - 3)),
-        outputs[:, s - 1],
-        outputs[:, s],
-      )
-      losses[:, s] = np.minimum(losses[:, s], losses[:, s - 1])
-  # [R, S] -> [S]: one rate for all data sets, chosen at each step.
-  best = losses.mean(-1).argmin(0)
-  taken = outputs[best, np.arange(len(best))]
-  return adapting.Adapted(taken, np.array(tuning.rates, np.float64)[best])
-
-
 def _check_head(task: TunedTask, body: Arrays) -> None:
   """Raises InputError where a new head is none, or not all that is new."""
   spec = task.spec
@@ -704,3 +685,88 @@ def _check_head(task: TunedTask, body: Arrays) -> None:
   raise core.InputError(
     f'the head of {registry.spec(spec.model)} cannot be replaced: {wrong}'
   )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Foreign:
+  """Stands in for a `core.Trainable` that builds a function of weights.
+
+  Attributes:
+    apply: (leaves of weights, tokens [N, L]) -> features [N, L, D].
+    shapes: of the leaves.
+    width: D.
+  """
+
+  name: ClassVar[str] = 'module'
+
+  apply: Callable[[list[jax.Array], jax.Array], jax.Array]
+  shapes: tuple[jax.ShapeDtypeStruct, ...]
+  width: int
+
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int
+  ) -> HeadedNetwork:
+    """See core.Trainable; with weights 0 and a new head."""
+    del vocab_size, max_len
+    return HeadedNetwork(self, rngs, outputs or 1)
+
+
+class HeadedNetwork(nnx.Module):
+  """A function of weights with a linear head.
+
+  Matrices are called kernels, as all decay that `layers.decays` knows by that
+  name; vectors and numbers are biases.
+  """
+
+  def __init__(self, model: Foreign, rngs: nnx.Rngs, outputs: int):
+    self.model = model
+    leaves = [nnx.Param(jnp.zeros(x.shape, x.dtype)) for x in model.shapes]
+    self.kernel = nnx.List([x for x in leaves if x.ndim > 1])
+    self.bias = nnx.List([x for x in leaves if x.ndim < 2])
+    self.head = layers.Linear((model.width,), (outputs,), rngs)
+
+  def features(self, tokens_NL: jax.Array) -> jax.Array:
+    """[N, L, D] float32."""
+    kernels, biases = iter(self.kernel), iter(self.bias)
+    leaves = [
+      next(kernels if len(x.shape) > 1 else biases)[...]
+      for x in self.model.shapes
+    ]
+    return self.model.apply(leaves, tokens_NL).astype(jnp.float32)
+
+  def __call__(self, tokens_NL: jax.Array) -> jax.Array:
+    """[N, L, O] outputs of the head."""
+    return self.head(self.features(tokens_NL))
+
+  def at(self, tokens_NL: jax.Array, places_NP: jax.Array) -> jax.Array:
+    """[N, P, O] at some places."""
+    return self.head(layers.taken(self.features(tokens_NL), places_NP))
+
+
+def foreign(
+  apply: Callable[[Any, jax.Array], jax.Array],
+  weights: Any,
+  vocab_size: int,
+  max_len: int,
+) -> Adapter:
+  """Adapts a function of weights and tokens [N, L] -> features [N, L, D].
+
+  weights: tree of arrays of floats.
+  """
+  leaves, tree = jax.tree.flatten(weights)
+  leaves = [*map(jnp.asarray, leaves)]
+
+  def of_leaves(leaves: list[jax.Array], tokens_NL: jax.Array) -> jax.Array:
+    return apply(jax.tree.unflatten(tree, leaves), tokens_NL)
+
+  tokens = jax.ShapeDtypeStruct((1, min(2 * ROUND, max_len)), 'int32')
+  width = jax.eval_shape(of_leaves, leaves, tokens).shape[-1]
+  shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves)
+  model = cast(core.Trainable, Foreign(of_leaves, shapes, width))
+  spec = network.NetworkSpec(model, vocab_size, max_len)
+  net = cast(HeadedNetwork, spec.build(nnx.Rngs(0)))
+  for params, matrices in ((net.kernel, True), (net.bias, False)):
+    values = [x for x in leaves if (x.ndim > 1) == matrices]
+    for param, value in zip(params, values, strict=True):
+      param[...] = value
+  return Adapter(spec, nnx.split(net)[1])

@@ -17,7 +17,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,6 +38,32 @@ PREFIX = 'wm/'  # Of the models that known answers are asked of.
 _LABELLED = re.compile(r'^\d+\. (.*)$', re.MULTILINE)
 SHOWN = 'Some sequences have labels. Each line is a sequence and its label.'
 WANTED = 'These sequences have labels of the same kind.'
+
+
+# Tokens of an answer that are expected before any is known; of reasoning too,
+# where Inspect's tables say that a model reasons. A label is a token or three.
+EXPECTED = {queries.YES_NO: 3, queries.ONE_NEXT: 8, queries.ALL_NEXT: 24}
+PER_LABEL, REASONED = 3, 500
+# `verbal.text_tokens` over the tokens of SmolLM2, at the median of all worlds.
+ROUNDED_UP = 1.2
+_SAMPLED = 16  # Prompts that the tokens of all are estimated from.
+
+
+class Forecast(NamedTuple):
+  """What questions without a stored answer are expected to take.
+
+  Attributes:
+    calls: to be made.
+    tokens_in, tokens_out: of prompts, and of answers with their reasoning.
+    thinking: tokens of reasoning, which are among tokens_out.
+    measured: answers that this is estimated from; 0 is a guess.
+  """
+
+  calls: int
+  tokens_in: float
+  tokens_out: float
+  thinking: float
+  measured: int
 
 
 class Backend(Protocol):
@@ -194,6 +220,11 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
     return self._backend.diagnostics()
+
+  @property
+  def backend(self) -> Backend:
+    """The source of its answers."""
+    return self._backend
 
   def adapt(
     self,
@@ -385,13 +416,16 @@ class QueryBackend:
       solve: solutions of questions, see `solutions`; of known answers alone.
     """
     self._solve = solve
+    self.ledger: provider.CallLedger | None = None
     self.repeats = repeats
-    self._settings, self._by_probability = settings, by_probability
+    self.settings, self._by_probability = settings, by_probability
     self._cache = AnswerCache(where, settings.about())
     self._failed: dict[Key, CallReply] = {}
     self._counts: collections.Counter[str] = collections.Counter()
     self._causes: collections.Counter[str] = collections.Counter()
     self._seen: set[Key] = set()
+    # Replies whose tokens are known: kind and characters of their questions.
+    self._counted: dict[Key, tuple[str, int]] = {}
 
   def answers(
     self,
@@ -432,6 +466,7 @@ class QueryBackend:
 
   def _ask(self, missing: dict[Key, Query]) -> None:
     """Puts questions to the provider; keeps each answer at once."""
+    self._cache.make_folder()  # Before anything is paid for.
     self._cache.refresh()  # Another process may have asked them.
     # Only what is still missing is counted as a call, and paid for.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
@@ -454,8 +489,72 @@ class QueryBackend:
       if places:
         questions = list(missing.values())
         prompts = [question.prompt for question in questions]
-        solved = (self._solve(questions),) if self._solve else ()
-        provider.replies(self._settings, prompts, keep, *solved)
+        more: dict[str, Any] = {}
+        if self._solve:
+          more['solutions'] = self._solve(questions)
+        if self.ledger:
+          more['ledger'] = self.ledger
+        provider.replies(self.settings, prompts, keep, **more)
+
+  def forecast(
+    self, questions: Sequence[Query], anew: bool = False
+  ) -> Forecast:
+    """What is expected of questions, by the answers that are known by now.
+
+    Prompts have as many tokens per character as those that a provider has
+    counted; answers have the mean of their kind.
+
+    anew: as if no answer were known already.
+    """
+    once = {question.prompt: question for question in questions}
+    missing = list[Query]()
+    for question in once.values():
+      mark = key(question.prompt, 0)[0]
+      for repeat in range(self.repeats):
+        reply = self._cache.get((mark, repeat))
+        if reply is None or anew:
+          missing.append(question)
+        if reply is not None and reply.tokens_out:
+          self._counted[mark, repeat] = question.kind, len(question.prompt)
+    counted = [
+      (*about, reply)
+      for place, about in self._counted.items()
+      if (reply := self._cache.get(place))
+    ]
+    rate = _rate(missing, counted)
+    answers = {
+      kind: self._expected(kind, missing, counted)
+      for kind in {question.kind for question in missing}
+    }
+    each = [answers[question.kind] for question in missing]
+    return Forecast(
+      len(missing),
+      rate * sum(len(question.prompt) for question in missing),
+      sum(out for out, _ in each),
+      sum(thinking for _, thinking in each),
+      len(counted),
+    )
+
+  def _expected(
+    self,
+    kind: str,
+    missing: Sequence[Query],
+    counted: Sequence[tuple[str, int, CallReply]],
+  ) -> tuple[float, float]:
+    """Tokens of an answer of a kind, and those of them that are reasoning."""
+    alike = [reply for name, _, reply in counted if name == kind]
+    if alike:
+      out = sum(reply.tokens_out for reply in alike) / len(alike)
+      return out, sum(reply.thinking for reply in alike) / len(alike)
+    visible: float = EXPECTED.get(kind, 0)
+    if kind == queries.LABELS:
+      forms = [q.suffixes[0] for q in missing if q.kind == kind]
+      visible = PER_LABEL * sum(num * each for num, each, _ in forms)
+      visible /= len(forms)
+    info = provider.model_info(self.settings.model)
+    thinking = REASONED if info and info.reasoning else 0
+    most = self.settings.max_tokens
+    return min(visible + thinking, most), min(thinking, most)
 
   def _read(
     self,
@@ -479,7 +578,7 @@ class QueryBackend:
     """Numbers of calls and tokens, and causes of missing answers."""
     counts: Any = self._counts
     lines = [
-      f'{self._settings.model}: {counts["answers"]:,} answers, '
+      f'{self.settings.model}: {counts["answers"]:,} answers, '
       f'{counts["calls"]:,} of them asked for now: {counts["tokens_in"]:,} '
       f'tokens in, {counts["tokens_out"]:,} out'
     ]
@@ -496,6 +595,18 @@ class QueryBackend:
     if first := next(errors, ''):
       lines.append(f'the first {provider.UNNAMED}: {first}')
     return lines
+
+
+def _rate(
+  missing: Sequence[Query], counted: Sequence[tuple[str, int, CallReply]]
+) -> float:
+  """Tokens per character of prompts."""
+  if counted:
+    characters = sum(num for _, num, _ in counted)
+    return sum(reply.tokens_in for *_, reply in counted) / characters
+  few = [q.prompt for q in missing[:: len(missing) // _SAMPLED + 1]]
+  characters = max(sum(map(len, few)), 1)
+  return sum(map(verbal.text_tokens, few)) / ROUNDED_UP / characters
 
 
 def voted(each: Sequence[Answer]) -> Answer:

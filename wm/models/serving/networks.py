@@ -28,6 +28,7 @@ from wm import core
 from wm.core import adapting
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
+from wm.runtime import compute
 
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
 
@@ -92,6 +93,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     twin._take(network.init(trained, seed))
     return twin
 
+  def across_processes(self) -> Self:
+    """See core.TokenReader."""
+    twin = copy.copy(self)
+    twin.shared = True
+    return twin
+
   def interactive(self) -> Self:
     """See core.TokenReader: tiles of one row."""
     twin = copy.copy(self)
@@ -148,6 +155,22 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     function: of the static arguments, weights, tokens [R, P] and `more`, each
     [B, L, ...] and cut likewise.
     """
+    arrays = tokens, lengths, *more
+    if not self.shared:
+      return self._map_own(function, static, *arrays)
+    share, total = compute.own_rows(len(tokens)), len(tokens)
+    parts = self._map_own(function, static, *(x[share] for x in arrays))
+    return jax.tree.map(lambda x: compute.gathered(x, total), parts)
+
+  def _map_own(
+    self,
+    function: Any,
+    static: tuple[Any, ...],
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    *more: np.ndarray,
+  ) -> Any:
+    """See map_tiles; of the rows that this process computes."""
     # Shapes of the results come from tracing alone: nothing is computed.
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     self.spec.check_tokens(tokens, lengths)
@@ -201,6 +224,26 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     hidden: np.ndarray,
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
+    hidden = self._checked(tokens, layer, hidden)
+    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
+
+  def patched_gradient(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+    weights: np.ndarray,
+  ) -> np.ndarray:
+    """See core.HiddenStates.patched_gradient."""
+    hidden = self._checked(tokens, layer, hidden)
+    weights, static = np.asarray(weights, np.float32), (self.spec, layer)
+    return self.map_tiles(_gradient, static, tokens, lengths, hidden, weights)
+
+  def _checked(
+    self, tokens: np.ndarray, layer: int, hidden: np.ndarray
+  ) -> np.ndarray:
+    """Activations as float32; InputError where they are of another shape."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
     # Checked here: a wrong width would fail within a compiled program.
@@ -210,8 +253,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
         f'activations of shape {hidden.shape} were given to {self.model}; '
         f'expected {expected}'
       )
-    static = self.spec, layer
-    return self.map_tiles(_resumed, static, tokens, lengths, hidden)
+    return hidden
 
   def _width(self, layer: int) -> int:
     """Width of activations, by tracing alone."""
@@ -222,17 +264,19 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
   def session(
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> sessions.NetworkSession:
+  ) -> core.Session:
     """A session with `num` continuations of each prefix [B, L]."""
-    return sessions.NetworkSession(
+    start = functools.partial(
+      sessions.NetworkSession,
       self.spec,
       self.placed,
-      (prefixes, lengths),
-      num,
       devices=self.devices,
       cache_bytes=self.cache_bytes,
       lanes=self.lanes,
     )
+    if self.shared:
+      return sessions.SharedSession(start, prefixes, lengths, num)
+    return start((prefixes, lengths), num)
 
   @property
   def light(self) -> bool:
@@ -323,6 +367,20 @@ def _resumed(
 ) -> jax.Array:
   net = nnx.merge(spec.graph, params)
   return jax.nn.log_softmax(net.resume(tokens_BL, layer, x_BLD))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _gradient(
+  spec: network.NetworkSpec,
+  layer: int,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+  x_BLD: jax.Array,
+  weights_BLV: jax.Array,
+) -> jax.Array:
+  """[B, L, D] of the sum of weighted log-probabilities."""
+  static = spec, layer, params, tokens_BL
+  return jax.grad(lambda x: (_resumed(*static, x) * weights_BLV).sum())(x_BLD)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from wm import core
 from wm.core import adapting, basics, inputs
-from wm.models.serving.process import NextTokens, ProcessPredictor, all_tokens
+from wm.models.serving.process import (
+  NextTokens,
+  TablePredictor,
+  all_tokens,
+)
 
 # Mass that a token on the way to the soonest completion has more than others.
 TILT = 1e-3
@@ -24,172 +27,24 @@ KEYS = ('state', 'legal', 'last_token', 'prefix', 'nothing')
 def keys(
   world: core.World, by: str, tokens: np.ndarray, places: np.ndarray
 ) -> np.ndarray:
-  """[D, R, P] uint64 keys of places [D, R, P] of sequences [D, R, L]."""
+  """[R, P] uint64 keys of places [R, P] of sequences [R, L]."""
   inputs.check_known(by, KEYS, f'by={by!r} was given')
-  # D data sets, R rows, P places of each row, L tokens of a row.
-  num, rows, width = places.shape
-  if num > 1 and tokens.strides[0] == places.strides[0] == 0:
-    # All data sets are asked the same: followed once.
-    once = keys(world, by, tokens[:1], places[:1])
-    return np.broadcast_to(once, places.shape)
-  # [D R, L] tokens and [D R, P] places: data sets are just more rows.
-  flat, at = tokens.reshape(num * rows, -1), places.reshape(num * rows, width)
   if by == 'nothing':
-    hashed = np.zeros(at.shape, np.uint64)
+    return np.zeros(places.shape, np.uint64)
   # DEAD places read token 0; their answers are not used.
-  elif by == 'last_token':
-    hashed = np.take_along_axis(flat, np.maximum(at, 0), 1).astype(np.uint64)
-  elif by == 'prefix':
+  if by == 'last_token':
+    last = np.take_along_axis(tokens, np.maximum(places, 0), 1)
+    return last.astype(np.uint64)
+  if by == 'prefix':
     # A running hash of the tokens, kept where a place asks for it.
-    hashed = np.zeros(at.shape, np.uint64)
-    mixed = np.zeros(len(flat), np.uint64)
-    for t in range(int(at.max(initial=core.DEAD)) + 1):
-      mixed = basics.hash64(mixed, flat[:, t])
-      hashed = np.where(at == t, mixed[:, None], hashed)
-  else:
-    states, legal = adapting.at_places(world, flat, at)
-    hashed = states.astype(np.uint64) if by == 'state' else legal
-  return hashed.reshape(places.shape)
-
-
-class LooksUp(core.Adaptable):
-  """Adapts to labels by a look-up.
-
-  Attributes:
-    world: whose states are looked up.
-    by: points with the same key share an answer; one of KEYS.
-    learned: False ignores all labels: each key has a random class, real labels
-      are 0.
-  """
-
-  world: core.World
-  by: str = 'state'
-  learned: bool = True
-
-  def coins(self, seed: int) -> int:
-    """Seed of the random classes of `adapt` with a seed."""
-    return seed
-
-  def adapt(
-    self,
-    sets: adapting.FewShotTasks | adapting.TaskStream,
-    asked: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    tuning: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
-    """See core.Adaptable: the commonest class, or the mean, of a key's labels.
-
-    Scores are log numbers of labels, each half of one more, so that they are
-    log shares but for a constant; a hashed class has half of one more again, so
-    that it settles ties and stands where there is no label. Unseen keys of real
-    labels get the mean of the data set. Steps make no difference, but for a
-    stream: of that all sequences up to the step are looked up.
-    """
-    adapting.check_adapting(sets, asked, kind, steps, tuning)
-    seed = self.coins(seed)
-    queries = keys(self.world, self.by, asked.tokens, asked.places)
-    many = range(len(queries))
-    # One tally a data set: of the keys that are asked about, no others.
-    notes = [_NOTES[type(kind)](queries[d], kind, seed, d) for d in many]
-    answers, done = [], 0
-    for step in steps if isinstance(sets, adapting.TaskStream) else (1,):
-      for number in range(done, step if self.learned else done):
-        batch = sets
-        if isinstance(sets, adapting.TaskStream):
-          batch = sets.batch(number, kind)
-        assert isinstance(batch, adapting.FewShotTasks)  # One or the other.
-        labelled = keys(self.world, self.by, batch.tokens, batch.places)
-        for note, key, place, labels in zip(
-          notes, labelled, *batch[1:], strict=True
-        ):
-          used = place != core.DEAD
-          note.add(key[used], labels[used])
-      # A stream's later steps add to the same tallies.
-      answers.append(np.stack([note.answers() for note in notes]))
-      done = step
-    stacked = np.stack(answers).astype(np.float32)
-    outputs = np.broadcast_to(stacked, (len(steps), *stacked.shape[1:]))
-    return adapting.Adapted(outputs, np.full(len(steps), np.nan))
-
-
-class _Votes:
-  """Counts of labels by class, for the keys that are asked about."""
-
-  def __init__(
-    self, queries: np.ndarray, kind: adapting.Classes, seed: int, d: int
-  ) -> None:
-    """queries: [...] keys; seed, d: of coins."""
-    # U distinct keys, H heads, k classes:
-    #   _seen [U] ascending   _back [...] row of each query   _votes [U, H, k]
-    self._seen, self._back = np.unique(queries, return_inverse=True)
-    self._shape = (*queries.shape, kind.heads, kind.k)
-    heads = np.arange(kind.heads)
-    # [U, H]: a class for each key and head, the same in every call.
-    coins = basics.hash64(seed, d, self._seen[:, None], heads)
-    self._coin = (coins % np.uint64(kind.k)).astype(np.int64)
-    self._votes = np.zeros((len(self._seen), kind.heads, kind.k))
-
-  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
-    """Labels [T, H] of keys [T]."""
-    place, asked = _match(self._seen, labelled)
-    heads = np.arange(labels.shape[1])
-    # add.at, not +=: a key may have several labels in one call.
-    np.add.at(self._votes, (place[:, None], heads, labels[asked]), 1)
-
-  def answers(self) -> np.ndarray:
-    """[..., H, k] of the wanted keys."""
-    # Half a vote for each class: log(0.5) without labels, never log(0).
-    votes = self._votes + 0.5
-    # rows, heads [U, H]: one more half vote, on the coin's class of each.
-    rows, heads = np.indices(self._coin.shape)
-    votes[rows, heads, self._coin] += 0.5
-    return np.log(votes)[self._back].reshape(self._shape)
-
-
-class _Means:
-  """Means of labels, for the keys that are asked about."""
-
-  def __init__(
-    self, queries: np.ndarray, kind: adapting.Real, seed: int, d: int
-  ) -> None:
-    """queries: [...] keys; seed, d: not used, there are no coins."""
-    self._seen, self._back = np.unique(queries, return_inverse=True)
-    self._shape = (*queries.shape, kind.d)
-    self._total = np.zeros((len(self._seen), kind.d))
-    self._num = np.zeros((len(self._seen), 1))
-    self._all, self._count = np.zeros(kind.d), 0
-
-  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
-    """Labels [T, d] of keys [T]."""
-    place, asked = _match(self._seen, labelled)
-    np.add.at(self._total, place, labels[asked])
-    np.add.at(self._num, place, 1)
-    self._all += labels.sum(0, dtype=np.float64)
-    self._count += len(labels)
-
-  def answers(self) -> np.ndarray:
-    """[..., d] of the wanted keys; the mean of all where none has a label."""
-    # [U, d]: sums over counts; keys without a label get the overall mean.
-    means = self._total / np.maximum(self._num, 1)
-    means = np.where(self._num > 0, means, self._all / max(self._count, 1))
-    return means[self._back].reshape(self._shape)
-
-
-_NOTES: dict[type, Any] = {adapting.Classes: _Votes, adapting.Real: _Means}
-
-
-def _match(
-  seen: np.ndarray, labelled: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Places in `seen`, ascending, of the keys [T] that are there; and which."""
-  # A key above all others would point behind the end; it matches nothing.
-  place = np.minimum(np.searchsorted(seen, labelled), max(len(seen) - 1, 0))
-  asked = (
-    seen[place] == labelled if len(seen) else np.zeros(len(labelled), bool)
-  )
-  return place[asked], asked
+    hashed = np.zeros(places.shape, np.uint64)
+    mixed = np.zeros(len(tokens), np.uint64)
+    for t in range(int(places.max(initial=core.DEAD)) + 1):
+      mixed = basics.hash64(mixed, tokens[:, t])
+      hashed = np.where(places == t, mixed[:, None], hashed)
+    return hashed
+  states, legal = adapting.at_places(world, tokens, places)
+  return states.astype(np.uint64) if by == 'state' else legal
 
 
 def likely(world: core.World, states: np.ndarray) -> NextTokens:
@@ -238,7 +93,7 @@ def _listed(legal: np.ndarray) -> np.ndarray:
   return tokens
 
 
-class WorldPredictor(ProcessPredictor):
+class WorldPredictor(TablePredictor):
   """Follows the world's state and, where it `recalls`, a hash of the prefix.
 
   state  world's state | hash of the prefix, where it recalls
@@ -320,12 +175,16 @@ def split_history(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return states[:, :-2], history[:, 0]
 
 
-class Oracle(WorldPredictor, core.StatePredictor, LooksUp):
+class Oracle(WorldPredictor, core.StatePredictor):
   """The world itself: legal tokens by `likely`, none when it is over.
 
   It adapts to labels by a look-up of the state; states without a label get a
   random one each.
   """
+
+  def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """See few_shot.KeyTable: the state."""
+    return keys(self.world, 'state', tokens, places)
 
   def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
     """See WorldPredictor."""
@@ -371,7 +230,17 @@ class NoisyOracle(WorldPredictor):
     self.illegal, self.wrong, self.by, self.seed = illegal, wrong, by, seed
     self.recalls = by == 'prefix'
     # What is legal in 64 other states, looked up once.
-    self._others = likely(world, world.sample_states(self.STATES, seed))
+    others = world.sample_states(self.STATES, seed)
+    self._others, self._ids = likely(world, others), world.state_id(others)
+
+  def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """See few_shot.KeyTable: the state that each prefix is taken for."""
+    states = keys(self.world, 'state', tokens, places)
+    history = keys(self.world, self.by, tokens, places)
+    swap = basics.uniforms(self.seed, history, 1) < self.wrong
+    other = basics.hash64(self.seed, history[swap], 2) % len(self._ids)
+    states[swap] = self._ids[other.astype(np.int64)].astype(np.uint64)
+    return states
 
   def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
     """See WorldPredictor."""
@@ -426,7 +295,7 @@ def _widened(options: NextTokens, width: int) -> NextTokens:
   )
 
 
-class Uniform(ProcessPredictor):
+class Uniform(TablePredictor):
   """The same probability for every token but padding, always."""
 
   def __init__(self, vocab_size: int, end: int, max_len: int) -> None:
@@ -473,3 +342,12 @@ class StateReader(Uniform, core.StatePredictor):
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor."""
     return self._read(tokens, lengths)
+
+  def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """See few_shot.KeyTable: the state that is read."""
+    lengths = np.maximum(places.max(1, initial=core.DEAD) + 1, 1)
+    labels = self.states(tokens, lengths)
+    rows = np.arange(len(tokens))[:, None]
+    return basics.hash64(
+      *np.moveaxis(labels[rows, np.maximum(places, 0)], -1, 0)
+    )

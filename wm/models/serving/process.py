@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, traced
+from wm.core import adapting, basics, traced
+from wm.models.serving import few_shot
 
 if TYPE_CHECKING:
   import jax
@@ -161,13 +162,37 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
 
 
 def _tables() -> types.ModuleType:
-  from wm.models.serving import table_machine  # Deferred: it imports JAX.
+  from wm.models.serving import sessions  # Deferred: it imports JAX.
 
-  return table_machine
+  return sessions
 
 
-class BeliefReader(core.HiddenStates):
+class TablePredictor(few_shot.KeyTable, ProcessPredictor):
+  """A process that adapts to labels by a table of its own states."""
+
+  def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """See few_shot.KeyTable: a hash of the state at each place."""
+    hashed = np.zeros(places.shape, np.uint64)
+    last = places.max(-1, initial=core.DEAD)
+    rows, states = np.arange(len(tokens)), self.init(len(tokens))
+    for t in range(int(last.max(initial=core.DEAD)) + 1):
+      going = t <= last[rows]
+      rows, states = rows[going], states[going]
+      states = self.advance(states, tokens[rows, t])
+      row, column = np.nonzero(places[rows] == t)
+      if row.size:
+        # By their bytes, whatever the type of the W numbers of a state.
+        words = np.ascontiguousarray(states[row]).view(np.int32)
+        hashed[rows[row], column] = basics.hash64(*words.T)
+    return hashed
+
+
+class BeliefReader(core.HiddenStates, few_shot.TaskByTask):
   """A reader whose activations, at any layer, are exact beliefs.
+
+  It adapts by its posterior of the S hidden states. A class has a share in each
+  state, that of the labels there, and a point the mean over its posterior; of
+  real labels it is least squares, which has the least norm.
 
   Attributes:
     law: a process that can `belief`.
@@ -183,6 +208,37 @@ class BeliefReader(core.HiddenStates):
     memory = self.law.after_each(tokens, lengths)
     beliefs = self.law.belief(memory.reshape(-1, memory.shape[-1]))
     return beliefs.reshape(*tokens.shape, -1).astype(np.float32)
+
+  def learn(
+    self, draws: few_shot.Draws, task: adapting.TaskSpec
+  ) -> few_shot.Predict:
+    """See few_shot.TaskByTask; steps and rates make no difference."""
+    shown = draws.until(task.steps)
+    labels, kind = shown.labels[shown.used], task.kind
+    belief_TS = self._beliefs(shown.tokens, shown.places)[shown.used]
+    if isinstance(kind, adapting.Real):
+      fit_Sd = np.linalg.lstsq(belief_TS, labels, rcond=None)[0]
+      return lambda tokens, places: self._beliefs(tokens, places) @ fit_Sd
+    ones_THk = labels[..., None] == np.arange(kind.k)
+    # Half a label of each class, and of a random one: as few_shot.KeyTable.
+    rng = np.random.default_rng(task.seed)
+    coins = rng.integers(0, kind.k, (belief_TS.shape[1], kind.heads, 1))
+    counts_SHk = 0.5 + 0.5 * (coins == np.arange(kind.k))
+    counts_SHk += np.einsum('ts,thk->shk', belief_TS, ones_THk)
+    share_SHk = counts_SHk / counts_SHk.sum(-1, keepdims=True)
+    return lambda tokens, places: np.log(
+      np.einsum('mps,shk->mphk', self._beliefs(tokens, places), share_SHk)
+    )
+
+  def _beliefs(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """[R, P, S] at places; uniform after a prefix that no sequence has."""
+    lengths = places.max(1, initial=core.DEAD) + 1
+    every = self.hidden(tokens, lengths, -1).astype(np.float64)
+    rows = np.arange(len(tokens))[:, None]
+    beliefs = np.nan_to_num(every[rows, np.maximum(places, 0)])
+    total = beliefs.sum(-1, keepdims=True)
+    even = np.full(beliefs.shape, 1 / beliefs.shape[-1])
+    return np.divide(beliefs, total, out=even, where=total > 0)
 
 
 class ProcessSession(core.Session):

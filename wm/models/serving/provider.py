@@ -12,6 +12,9 @@ answer:
 
 A line is appended in one write under the file's lock, so several processes may
 write, and what a killed one left of a line is skipped by readers.
+
+A `CallLedger` keeps calls within a budget: each call first reserves the most
+that it can cost.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ _TYPES = {
   'tokens_in': int,
   'tokens_out': int,
   'reasoning': int,
+  'thinking': int,
 }
 
 
@@ -58,8 +62,10 @@ class CallReply(NamedTuple):
     text: the model's text; the error of a call that failed.
     stop: why it stopped, in Inspect's words: 'stop', 'max_tokens', ...
     probability: of yes, against no, by its first word; None unknown.
-    tokens_in, tokens_out: as the provider counts them; 0 unknown.
+    tokens_in, tokens_out: as the provider counts them, read from its cache or
+      not; 0 unknown.
     reasoning: characters of reasoning that came apart from the text.
+    thinking: tokens of reasoning, which are among tokens_out.
     failure: why nothing came, such as 'timeout'; such replies are not kept.
   """
 
@@ -69,6 +75,7 @@ class CallReply(NamedTuple):
   tokens_in: int = 0
   tokens_out: int = 0
   reasoning: int = 0
+  thinking: int = 0
   failure: str = ''
 
 
@@ -109,8 +116,6 @@ class AnswerCache:
     self.path = pathlib.Path(where or folder()) / f'{name}-{mark}.jsonl'
     if where:
       files.check_folder('answers', str(where))
-    with inputs.reading(self.path.parent, 'a folder'):
-      self.path.parent.mkdir(parents=True, exist_ok=True)
     # A line a reply, after one line of settings:
     #   {"model": ..., "temperature": ...}
     #   {"prompt": hash, "repeat": 0, "text": ..., "stop": ...}
@@ -120,6 +125,11 @@ class AnswerCache:
 
   def __len__(self) -> int:
     return len(self._known)
+
+  def make_folder(self) -> None:
+    """Makes the folder; InputError where none can be."""
+    with inputs.reading(self.path.parent, 'a folder'):
+      self.path.parent.mkdir(parents=True, exist_ok=True)
 
   def get(self, key: Key) -> CallReply | None:
     """The stored reply, or None."""
@@ -155,6 +165,7 @@ class AnswerCache:
 
   @contextlib.contextmanager
   def _locked(self) -> Iterator[int]:
+    self.make_folder()
     file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
       if fcntl is not None:
@@ -180,6 +191,7 @@ def _parsed(line: bytes) -> tuple[Key, CallReply] | None:
   if not isinstance(value, dict):
     return None
   prompt, repeat = value.get('prompt'), value.get('repeat')
+  value = {'thinking': 0, **value}  # Which older lines do not have.
   fields: dict[str, Any] = {name: value.get(name) for name in _TYPES}
   # A line of another version, or an edited one, is asked again.
   fits = all(isinstance(fields[k], kind) for k, kind in _TYPES.items())
@@ -189,7 +201,13 @@ def _parsed(line: bytes) -> tuple[Key, CallReply] | None:
 
 
 if TYPE_CHECKING:
-  from inspect_ai.model import GenerateConfig, ModelOutput
+  from inspect_ai.model import (
+    GenerateConfig,
+    ModelCost,
+    ModelInfo,
+    ModelOutput,
+    ModelUsage,
+  )
 
 # Alternatives at each token that log-probabilities are asked of.
 ALTERNATIVES = 20
@@ -269,11 +287,244 @@ class CallSettings:
     )
 
 
+def inspect_models() -> types.ModuleType:
+  """The module `inspect_ai.model`; InputError where it is not installed."""
+  with inputs.extra('language', 'a language model'):
+    import inspect_ai.model as models
+  return models
+
+
+_BUDGET = re.compile(r'(\d[\d_]*(?:\.\d+)?)(usd|tok)')
+
+
+def parse_budget(text: str) -> tuple[float, str]:
+  """Amount and unit, 'usd' or 'tok', of a budget such as '5usd'; InputError."""
+  match = _BUDGET.fullmatch(text.replace(' ', '').replace(',', '').lower())
+  amount = float(match[1]) if match else 0.0
+  if not match or not 0 < amount < math.inf:
+    raise core.InputError(
+      f'budget={basics.one_line(text)!r}; expected dollars or tokens, such as '
+      "'5usd' or '200000tok'"
+    )
+  return amount, match[2]
+
+
+def model_info(model: str) -> ModelInfo | None:
+  """What Inspect's tables know of a model, such as whether it reasons."""
+  info: ModelInfo | None = inspect_models().get_model_info(model)
+  return info
+
+
+def model_cost(model: str, file: str = '') -> ModelCost | None:
+  """Prices of a model in dollars per million tokens; None if they are unknown.
+
+  Args:
+    model: as Inspect names it.
+    file: JSON, as Inspect's --model-cost-config has it:
+        {"openai/gpt-5": {"input": 1.25, "output": 10}}
+      and perhaps `input_cache_read` and `input_cache_write`, which are as
+      `input` by default. '' is Inspect's own table.
+
+  Raises:
+    InputError: the file has no prices, or none of this model.
+  """
+  if not file:
+    info = model_info(model)
+    return info.cost if info else None
+  with inputs.reading_file(file, 'a JSON file of prices'):
+    prices = json.loads(pathlib.Path(file).read_bytes())
+    if not isinstance(prices, dict) or model not in prices:
+      names = ', '.join(map(str, prices)) if isinstance(prices, dict) else ''
+      raise ValueError(f'no prices of {model!r}; available: {names or "none"}')
+    full = prices[model]
+    if not isinstance(full, dict) or not {'input', 'output'} <= full.keys():
+      raise ValueError(f'prices of {model!r} need "input" and "output"')
+    amounts = [*full.values()]
+    if not all(type(x) in (int, float) and 0 <= x < 1e6 for x in amounts):
+      raise ValueError(f'prices of {model!r} are {amounts}; expected dollars')
+    cached = dict.fromkeys(('input_cache_read', 'input_cache_write'))
+    cost: ModelCost = inspect_models().ModelCost(
+      **{**dict.fromkeys(cached, full['input']), **full}
+    )
+    return cost
+
+
+# Tokens that a provider adds to a prompt, at most: its template of a chat.
+TEMPLATE = 256
+# Failures after which a call is made again, and those that nobody charges for.
+_AGAIN = 'rate_limit', 'server_error', 'timeout', 'no_connection'
+_FREE = 'rate_limit', 'server_error'
+PAUSE = 2.0  # Seconds before the second try; then twice as many, and so on.
+BUDGET = 'budget'  # The cause of an answer that was not asked for.
+
+
+class CallLedger:
+  """Calls within a budget: each reserves the most that it can cost.
+
+  A prompt has at most as many tokens as bytes, and TEMPLATE more; an answer has
+  at most `max_tokens`. A call waits while others under way may use up what is
+  left, and is refused if it may pass the limit by itself. A failed call counts
+  in full, unless nobody charges for it.
+
+  The first call goes alone. So a provider that counts more than was reserved is
+  known before there are many, and more is reserved from then on; and one that
+  caches the head of prompts has it.
+
+  Each reservation is written to a file before the call, and its usage after it.
+  Where a killed process left a reservation without a usage, it counts in full.
+  """
+
+  def __init__(
+    self,
+    limit: float,
+    unit: str,
+    cost: ModelCost | None,
+    path: str | os.PathLike | None = None,
+  ) -> None:
+    """Opens the ledger.
+
+    Args:
+      limit: of all calls, those of earlier runs in the file too.
+      unit: 'usd' or 'tok'.
+      cost: prices; None if they are unknown, and the unit is 'tok'.
+      path: the file; None keeps none.
+
+    Raises:
+      InputError: dollars without prices, or the file is no ledger.
+    """
+    if unit == 'usd' and cost is None:
+      raise core.InputError(
+        'the price of this model is unknown; expected prices=FILE (--prices), '
+        'JSON such as {"openai/gpt-5": {"input": 1.25, "output": 10}}, in '
+        'dollars per million tokens'
+      )
+    self.limit, self.unit, self._cost = limit, unit, cost
+    self._path = pathlib.Path(path) if path else None
+    self._models = inspect_models()
+    self._open: dict[int, ModelUsage] = {}
+    self.nothing = self.usage = self._models.ModelUsage()
+    self.closed = False
+    # The largest ratio of a charge to what was reserved for it.
+    self._excess = 1.0
+    self._settled, self._next, self._held = 0, 0, 0.0
+    self._changed = asyncio.Event()
+    self._load()
+
+  def _load(self) -> None:
+    """Reads what earlier runs have spent."""
+    if self._path is None or not self._path.exists():
+      return
+    with inputs.reading_file(self._path, 'a ledger of calls'):
+      for line in self._path.read_bytes().split(b'\n'):
+        with contextlib.suppress(ValueError):  # The end of a killed process.
+          entry = json.loads(line)
+          number, usage = entry['call'], entry['usage']
+          self._open[number] = self._models.ModelUsage(**usage)
+          self._next = max(self._next, number + 1)
+    # The usage of a call replaces what was reserved for it.
+    for usage in self._open.values():
+      self.usage += usage
+    self._open.clear()
+
+  def expected(self, tokens_in: float, tokens_out: float) -> ModelUsage:
+    """A usage of so many tokens, none of them cached."""
+    usage: ModelUsage = self._models.ModelUsage(
+      input_tokens=round(tokens_in), output_tokens=round(tokens_out)
+    )
+    return usage
+
+  def price(self, usage: ModelUsage) -> float:
+    """Tokens or dollars of a usage."""
+    return self.dollars(usage) if self.unit == 'usd' else float(tokens(usage))
+
+  def dollars(self, usage: ModelUsage) -> float:
+    """Dollars of a usage; NaN where prices are unknown."""
+    if self._cost is None:
+      return math.nan
+    return float(self._models.compute_model_cost(self._cost, usage))
+
+  @property
+  def spent(self) -> float:
+    """What all calls have cost, in the ledger's unit."""
+    return self.price(self.usage)
+
+  def most(self, prompt: str, max_tokens: int) -> ModelUsage:
+    """The largest usage of a call."""
+    num = len(prompt.encode('utf-8', 'surrogatepass')) + TEMPLATE
+    field = 'input_tokens'
+    # Prompts that are written to a cache may be charged more.
+    if self._cost and self._cost.input_cache_write > self._cost.input:
+      field = 'input_tokens_cache_write'
+    sizes = {field: num, 'output_tokens': max_tokens}
+    usage: ModelUsage = self._models.ModelUsage(
+      **sizes, total_tokens=num + max_tokens
+    )
+    return usage
+
+  def text(self, amount: float) -> str:
+    """An amount of the ledger's unit in words."""
+    return f'${amount:,.4g}' if self.unit == 'usd' else f'{amount:,.0f} tokens'
+
+  async def reserve(self, prompt: str, max_tokens: int) -> int | None:
+    """The number of a call, once it fits; None where the budget is used up."""
+    usage = self.most(prompt, max_tokens)
+    # The first call goes alone.
+    while self._open and (not self._settled or not self._fits(usage)):
+      await self._changed.wait()
+    if self.closed or not self._fits(usage):
+      self.closed = True
+      return None
+    number, self._next = self._next, self._next + 1
+    self._open[number] = usage
+    self._held += self.price(usage)
+    self._write(number, usage)
+    return number
+
+  def _fits(self, usage: ModelUsage) -> bool:
+    held = (self._held + self.price(usage)) * self._excess
+    return self.spent + held <= self.limit
+
+  def settle(self, number: int, usage: ModelUsage | None) -> None:
+    """Counts what a call has used; None: all that was reserved for it."""
+    reserved = self._open.pop(number)
+    amount = self.price(reserved)
+    self._held = self._held - amount if self._open else 0.0
+    usage = reserved if usage is None else usage
+    self._excess = max(self._excess, self.price(usage) / max(amount, 1e-12))
+    self.usage += usage
+    self._settled += 1
+    self._write(number, usage)
+    # Whoever waits for what was given back looks again.
+    self._changed.set()
+    self._changed = asyncio.Event()
+
+  def _write(self, number: int, usage: ModelUsage) -> None:
+    if self._path is None:
+      return
+    fields = usage.model_dump(exclude_none=True)
+    line = json.dumps({'call': number, 'usage': fields})
+    # The line before may be half of one that a killed process wrote.
+    with open(self._path, 'ab') as file:
+      file.write(f'\n{line}\n'.encode())
+
+
+def tokens(usage: ModelUsage) -> int:
+  """All tokens of a call: of the prompt, cached or not, and of the answer."""
+  return max(usage.total_tokens, prompt_tokens(usage) + usage.output_tokens)
+
+
+def prompt_tokens(usage: ModelUsage) -> int:
+  """Tokens of the prompt, read from a cache or not."""
+  read, written = usage.input_tokens_cache_read, usage.input_tokens_cache_write
+  return usage.input_tokens + (read or 0) + (written or 0)
+
+
 def replies(
   settings: CallSettings,
   prompts: Sequence[str],
   each: Callable[[int, CallReply], None],
   solutions: Sequence[dict[str, Any]] = (),
+  ledger: CallLedger | None = None,
 ) -> None:
   """Makes calls, some at a time, and hands over each reply as it comes.
 
@@ -283,14 +534,16 @@ def replies(
     each: gets the number of a call and its reply; runs on another thread.
     solutions: metadata of each prompt's message, which the known answers of
       `wm/solver` and its like are taken from; no other model gets any.
+    ledger: keeps calls within a budget; what it refuses fails for BUDGET.
 
   Raises:
     InputError: inspect_ai is not installed; there is no such provider or model;
       it wants a key, or another one.
   """
-  place = basics.one_line(settings.base_url or settings.model)
   messages = _messages(prompts, solutions) if solutions else prompts
-  calls = _Calls(_model(settings), each, place)
+  # Each try is reserved for, so none is made where it is not seen.
+  model = _model(_once(settings) if ledger else settings)
+  calls = _Calls(model, settings, each, ledger)
   workers = min(settings.connections, len(prompts))
   _loop(os.getpid()).run(calls.run(messages, workers))
 
@@ -299,17 +552,28 @@ def _messages(
   prompts: Sequence[str], solutions: Sequence[dict[str, Any]]
 ) -> list[list[Any]]:
   """A conversation of one message for each prompt, its solution attached."""
-  from inspect_ai.model import ChatMessageUser
-
+  message = inspect_models().ChatMessageUser
   return [
-    [ChatMessageUser(content=prompt, metadata=solution)]
+    [message(content=prompt, metadata=solution)]
     for prompt, solution in zip(prompts, solutions, strict=True)
   ]
 
 
+# Their clients make calls again by themselves, unless they are told not to.
+_CLIENTS = 'openai', 'openai-api', 'anthropic'
+
+
+def _once(settings: CallSettings) -> CallSettings:
+  """The same without a second try of any call."""
+  args = settings.args
+  if settings.model.partition('/')[0] in _CLIENTS:
+    args = (*dict(args, max_retries=0).items(),)
+  return dataclasses.replace(settings, retries=0, args=args)
+
+
 def _model(settings: CallSettings) -> Any:
+  models = inspect_models()
   with inputs.extra('language', 'a language model'):
-    import inspect_ai.model as models
     from inspect_ai._util.error import PrerequisiteError
   with inputs.reading(f'model={settings.model!r}', 'a model of a provider'):
     try:
@@ -338,10 +602,15 @@ class _Calls:
   """
 
   def __init__(
-    self, model: Any, each: Callable[[int, CallReply], None], place: str
+    self,
+    model: Any,
+    settings: CallSettings,
+    each: Callable[[int, CallReply], None],
+    ledger: CallLedger | None,
   ) -> None:
-    self._model, self._each, self._place = model, each, place
-    self._reached = False
+    self._model, self._settings, self._each = model, settings, each
+    self._place = basics.one_line(settings.base_url or settings.model)
+    self._ledger, self._reached = ledger, False
 
   async def run(self, prompts: Sequence[Any], workers: int) -> None:
     """Makes a call for each prompt, `workers` at a time."""
@@ -358,20 +627,49 @@ class _Calls:
   async def _work(self, left: Iterator[tuple[int, Any]]) -> None:
     """Makes one call after the other, and hands over what each gave."""
     for number, prompt in left:
-      call = asyncio.ensure_future(self._model.generate(prompt))
-      # Looked at even if all is over: asyncio prints errors that nobody saw.
-      call.add_done_callback(lambda done: done.cancelled() or done.exception())
+      self._each(number, await self._reply(prompt))
+
+  async def _reply(self, prompt: Any) -> CallReply:
+    """The reply to a prompt, by as many tries as it takes."""
+    ledger = self._ledger
+    if ledger is None:
+      return _reply(await self._call(prompt))
+    text = prompt if isinstance(prompt, str) else prompt[0].text
+    reply = CallReply('', failure=BUDGET)
+    for number in range(1 + self._settings.retries):
+      if number:
+        await asyncio.sleep(PAUSE * 2 ** (number - 1))
+      place = await ledger.reserve(text, self._settings.max_tokens)
+      if place is None:
+        break
       try:
-        # It does not raise what the call has raised.
-        await asyncio.wait([call])
-      finally:
-        call.cancel()
-      error = None if call.cancelled() else call.exception()
-      # Only the first call tells a wrong address from a server that is busy.
-      if error is not None and not self._reached:
-        _check_reached(error, self._place)
-      self._reached = True
-      self._each(number, _reply(call))
+        call = await self._call(prompt)
+        reply = _reply(call)
+      except core.InputError:  # Refused: nobody charges for it.
+        ledger.settle(place, ledger.nothing)
+        raise
+      free = reply.failure in _FREE
+      ledger.settle(place, ledger.nothing if free else _usage(call))
+      if reply.failure not in _AGAIN:
+        break
+    return reply
+
+  async def _call(self, prompt: Any) -> asyncio.Task[ModelOutput]:
+    """A call that is over, whatever came of it."""
+    call = asyncio.ensure_future(self._model.generate(prompt))
+    # Looked at even if all is over: asyncio prints errors that nobody saw.
+    call.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+      # It does not raise what the call has raised.
+      await asyncio.wait([call])
+    finally:
+      call.cancel()
+    error = None if call.cancelled() else call.exception()
+    # Only the first call tells a wrong address from a server that is busy.
+    if error is not None and not self._reached:
+      _check_reached(error, self._place)
+    self._reached = True
+    return call
 
 
 def _check_reached(error: BaseException, place: str) -> None:
@@ -392,6 +690,14 @@ def _reply(task: asyncio.Task[ModelOutput]) -> CallReply:
   return CallReply(text, failure=cause(error))
 
 
+def _usage(task: asyncio.Task[ModelOutput]) -> ModelUsage | None:
+  """What a call has used; None if nobody says."""
+  if task.cancelled() or task.exception() is not None:
+    return None
+  usage = task.result().usage
+  return usage if usage and tokens(usage) else None
+
+
 def read(output: ModelOutput) -> CallReply:
   """The reply of a call, without Inspect's types."""
   if not output.choices:
@@ -408,9 +714,10 @@ def read(output: ModelOutput) -> CallReply:
     text=choice.message.text,
     stop=choice.stop_reason,
     probability=yes_probability(choice.logprobs),
-    tokens_in=usage.input_tokens if usage else 0,
+    tokens_in=prompt_tokens(usage) if usage else 0,
     tokens_out=usage.output_tokens if usage else 0,
     reasoning=thought,
+    thinking=(usage.reasoning_tokens or 0) if usage else 0,
   )
 
 

@@ -19,7 +19,8 @@ Jitted functions are shared by all sessions; caches are donated, not copied.
 
 A `NetworkMachine` takes the same steps within a compiled program, in which slot
 b's first prefix is row 2 b, its second row 2 b + 1, and all pages are there
-from the start: a program allocates no memory.
+from the start: a program allocates no memory. A `TableMachine` looks up its
+steps in the table of a process.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from wm.models.nn.network import (
   NetworkSpec,
   StatefulNetwork,
 )
+from wm.runtime import compute
 
 # Continuations of a tile: enough to keep a core's multipliers busy; small
 # networks spend their time between the products and take more.
@@ -461,6 +463,59 @@ class NetworkSession(core.Session):
         tile.restart(rows[mine] % self._rows, prefixes[mine], lengths[mine])
 
 
+class SharedSession(core.Session):
+  """B rows divided over processes, see `wm.runtime.compute`.
+
+  Each process has a session of its own rows; answers are gathered.
+  """
+
+  def __init__(
+    self,
+    start: Callable[..., core.Session],
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ):
+    """start: makes a session of prefixes, with lengths, and their number."""
+    self._batch = len(lengths)
+    self._share = share = compute.own_rows(self._batch)
+    self._session = start((prefixes[share], lengths[share]), num)
+
+  def log_probs(self) -> np.ndarray:
+    """[B, M, V] float32 in nats."""
+    return compute.gathered(self._session.log_probs(), self._batch)
+
+  def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
+    """[B, M] int32 tokens; see `core.Session.draw`."""
+    drawn = self._session.draw(accept, np.asarray(uniform)[self._share])
+    return compute.gathered(drawn, self._batch)
+
+  def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
+    """[B, M] bool; see `core.Session.accepted`."""
+    accepted = self._session.accepted(accept, np.asarray(tokens)[self._share])
+    return compute.gathered(accepted, self._batch)
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """Appends tokens [B, M]; see `core.Session.advance`."""
+    if parents is not None:
+      parents = np.asarray(parents)[self._share]
+    self._session.advance(np.asarray(tokens)[self._share], parents)
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """New prefixes [R, L] in rows [R]; see `core.Session.restart`."""
+    rows = np.asarray(rows)
+    mine = (rows >= self._share.start) & (rows < self._share.stop)
+    self._session.restart(
+      rows[mine] - self._share.start,
+      np.asarray(prefixes)[mine],
+      np.asarray(lengths)[mine],
+    )
+
+
 class MachineState(NamedTuple):
   """The state of all rows in a compiled program.
 
@@ -583,3 +638,69 @@ def bucketed(
   length = int(bucket[np.searchsorted(bucket, lengths.max())])
   flat = core.predictor.padded(flat, lengths.reshape(-1), len(flat), length)
   return flat.reshape(*lengths.shape, length), lengths.astype(np.int32)
+
+
+def devices() -> tuple[jax.Device, ...]:
+  """The first one: a table is little work."""
+  return (jax.local_devices()[0],)
+
+
+@functools.partial(
+  jax.tree_util.register_dataclass,
+  data_fields=('table', 'start'),
+  meta_fields=('num',),
+)
+@dataclasses.dataclass(frozen=True)
+class TableMachine:
+  """A table, drawn in `process`, and its trials; the state is rows [B, 2, M].
+
+  Arrays are NumPy's on the host, JAX's in the program.
+
+  table: `process.TableRows` of all states.
+  start: [T, 2] int32 rows after the prefixes.
+  """
+
+  table: Any
+  start: Any
+  num: int
+
+  def blank(self, slots: int) -> np.ndarray:
+    """Row 0."""
+    return np.zeros((slots, 2, self.num), np.int32)
+
+  def restart(
+    self, state: jax.Array, fresh: jax.Array, trial: jax.Array
+  ) -> jax.Array:
+    """See traced.Machine."""
+    # [B, 2] -> [B, 2, 1]: the M continuations of a prefix start in one row.
+    start = self.start[trial][..., None]
+    return jnp.where(fresh[:, None, None], start, state)
+
+  def draw(self, state: jax.Array, uniform: jax.Array) -> jax.Array:
+    """[B, M] int32: as `Accept.draw` of NumPy arrays, to the bit."""
+    # The first accepted token whose cumulative mass is beyond the draw. Where
+    # rounding leaves the draw beyond all of them, the last accepted one.
+    row = state[:, 0]
+    mass, drawn = self.table.mass[row], self.table.drawn[row]
+    over = drawn & (mass > (uniform * mass[..., -1])[..., None])
+    last = drawn.shape[-1] - 1 - jnp.argmax(drawn[..., ::-1], axis=-1)
+    place = jnp.where(over.any(-1), jnp.argmax(over, axis=-1), last)
+    return jnp.where(drawn.any(-1), self.table.tokens[row, place], core.DEAD)
+
+  def vacuous(self, state: jax.Array) -> jax.Array:
+    """[B, M] bool; see traced.Machine."""
+    return ~self.table.accepted[state[:, 0]].any(-1)
+
+  def accepted(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
+    """[B, M] bool; see traced.Machine."""
+    # A token that a row does not list is one that neither rule accepts.
+    row = state[:, 1]
+    equal = self.table.tokens[row] == tokens[..., None]
+    return (equal & self.table.accepted[row]).any(-1) & (tokens != core.DEAD)
+
+  def advance(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
+    """See traced.Machine."""
+    # [B, M] -> [B, 1, M]: both prefixes of a slot append the same tokens.
+    tokens = tokens[:, None]
+    place = jnp.argmax(self.table.tokens[state] == tokens[..., None], axis=-1)
+    return jnp.where(tokens == core.DEAD, state, self.table.next[state, place])

@@ -22,7 +22,8 @@ import torch
 import transformers
 
 from wm import core
-from wm.core import plugins
+from wm.core import adapting, plugins
+from wm.models.serving import few_shot
 
 # Greatest difference from whole texts, nats, of log-probabilities above FLOOR.
 TOLERANCE, FLOOR = 1e-3, float(np.log(1e-6))
@@ -122,7 +123,7 @@ class TextReader:
       label: what errors call it.
       batch: texts that it reads at once.
     """
-    self.label, self.batch, self._model = label, batch, model
+    self.label, self.batch, self.model = label, batch, model
     self._takes = inspect.signature(model.forward).parameters
 
   def run(self, ids: torch.Tensor, **inputs: Any) -> Any:
@@ -133,7 +134,7 @@ class TextReader:
       if key not in self._takes:
         inputs.pop(key, None)
     with plugins.user_code(self.label):
-      return self._model(input_ids=ids, **inputs)
+      return self.model(input_ids=ids, **inputs)
 
   @torch.inference_mode()
   def read(
@@ -404,7 +405,7 @@ class Leak:
     self.places += len(lost)
 
 
-class PiecePredictor(core.Predictor, core.HiddenStates):
+class PiecePredictor(core.Predictor, core.HiddenStates, few_shot.TaskByTask):
   """Next-token probabilities of a language model for a world's tokens."""
 
   def __init__(
@@ -552,6 +553,28 @@ class PiecePredictor(core.Predictor, core.HiddenStates):
       rows = torch.arange(len(ends))[:, None]
       parts.append(layers[layer][rows, torch.as_tensor(ends)].float().numpy())
     return np.concatenate(parts)
+
+  def learn(
+    self, draws: few_shot.Draws, task: adapting.TaskSpec
+  ) -> few_shot.Predict:
+    """See few_shot.TaskByTask: a new head on the last piece of each token."""
+
+    def written(
+      tokens: np.ndarray, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+      """Pieces, and where those of a place end."""
+      pieces, _, ends = self.written(tokens, places.max(1, initial=0) + 1)
+      return pieces, np.take_along_axis(ends, places, 1)
+
+    def features(model: Any, ids: torch.Tensor) -> torch.Tensor:
+      """Activations of the last layer."""
+      reader = TextReader(model, self.reader.label, self.batch)
+      outputs = reader.run(ids, use_cache=False, output_hidden_states=True)
+      return outputs.hidden_states[-1]
+
+    return few_shot.tune_torch(
+      self.reader.model, features, written, draws, task
+    )
 
 
 def _mass(log_probs: np.ndarray) -> np.ndarray:

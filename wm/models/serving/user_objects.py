@@ -9,11 +9,22 @@ methods:
   start(tokens, lengths)            R states, and logits [R, V] after them
   step(states, tokens)              R new states, and logits [R, V]
   answers(prefixes, suffixes)       is each suffix valid after its prefix?
+  adapt(tokens, places, labels, task)   learns a small task, and gives a
+                                        function of (tokens, places)
 
 `start` and `step` are a cache: scoring then reads every token once. A state is
 whatever the user likes, one for each row, and stays as it is when a step gives
 the next one. `answers` alone makes a model that says yes and no; prefixes and
 suffixes are lists of tuples of token ids, answers are 1, 0, or -1 for none.
+
+`adapt` gets tokens [N, L] int32; `places`, the rows and columns of T labels, so
+that features[places] are [T, D]; labels [T, H] integers, or [T, d] numbers;
+and a `task`, see `wm.core.adapting.TaskSpec`. What it gives is called with
+other tokens and places, and answers by labels of the same kind, or by scores
+[T, H, k] of k classes, the highest of which wins. Without `adapt`, modules of
+Flax and PyTorch get a new linear head, on `hidden` of the last layer if they
+have that, else on their logits, and are fine-tuned as published (Vafa et al.
+2025). Weights of other functions and objects are unknown: the head alone is.
 
 Logits may be log-probabilities, as an array of NumPy, JAX or PyTorch, the first
 of a tuple, or in an attribute `logits`. Modules are called as they are used:
@@ -31,16 +42,18 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from wm import core
-from wm.core import inputs, plugins
+from wm.core import adapting, inputs, plugins
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
 
 MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
+# Least log-probability that a head reads, that of one in a million.
+FLOOR = float(np.log(1e-6))
 # Spacing of numbers next to 1, of floats narrower than float32.
 _NARROW = {'bfloat16': 2**-7, 'float16': 2**-10}
 
@@ -84,7 +97,7 @@ class FromCallable(stateless.Stateless):
       np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
     ):
       # A copy: a callable that writes into its input would change our trials.
-      logits = _logits(self._function(tokens.copy()))
+      logits = logits_of(self._function(tokens.copy()))
       # 'bfloat16' of NumPy and JAX, 'torch.bfloat16' of PyTorch.
       width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
       self.spacing = _NARROW.get(width, 2**-23)
@@ -217,6 +230,20 @@ class HasAnswers(Protocol):
     """[N] 1 where a suffix is valid after its prefix, 0 not, -1 unknown."""
 
 
+@runtime_checkable
+class HasAdapt(Protocol):
+  """An object that learns small tasks."""
+
+  def adapt(
+    self,
+    tokens: np.ndarray,
+    places: tuple[np.ndarray, np.ndarray],
+    labels: np.ndarray,
+    task: adapting.TaskSpec,
+  ) -> Callable[[np.ndarray, tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """A function of tokens [M, L] and T places -> labels or scores."""
+
+
 METHODS = ('hidden', 'patched', 'start', 'step', 'answers')
 
 
@@ -228,18 +255,57 @@ def adapted(thing: Any, label: str) -> Any:
   module, params = thing, None
   if isinstance(thing, tuple) and len(thing) == 2:
     module, params = thing
-  if _is_a(module, 'torch.nn', 'Module') and params is None:
+  if is_a(module, 'torch.nn', 'Module') and params is None:
     return _with_methods(module, functools.partial(_torch_call, module))
-  if _is_a(module, 'flax.linen', 'Module'):
+  if (pure := functional(thing, label)) is None:
+    return thing
+
+  def call(name: str) -> Callable[..., Any]:
+    apply = functools.partial(pure.apply, name)
+    return functools.partial(_compiled(apply, name), pure.weights)
+
+  return _with_methods(pure.module, call)
+
+
+class Functional(NamedTuple):
+  """A module of Flax as functions of its weights.
+
+  Attributes:
+    module: with its methods.
+    weights: tree of arrays.
+    apply: (name of a method, weights, arguments) -> what it gives.
+  """
+
+  module: Any
+  weights: Any
+  apply: Callable[..., Any]
+
+  @property
+  def features(self) -> Callable[[Any, Any], Any]:
+    """Weights and tokens [R, L] -> activations or logits [R, L, D]."""
+    if isinstance(self.module, HasHidden):
+      return lambda weights, tokens: self.apply('hidden', weights, tokens, -1)
+    return lambda *both: logits_of(self.apply('__call__', *both))
+
+
+def functional(thing: Any, label: str) -> Functional | None:
+  """A module of Flax, its parameters beside it or bound; None for others.
+
+  Raises InputError for a module of Flax linen without its parameters.
+  """
+  module, params = thing, None
+  if isinstance(thing, tuple) and len(thing) == 2:
+    module, params = thing
+  if is_a(module, 'flax.linen', 'Module'):
     if params is None and module.scope is None:
       raise core.InputError(
         f'{label} is a module of Flax linen without parameters; expected '
         '(module, params), or module.bind(...)'
       )
     return _linen(module, params)
-  if _is_a(module, 'flax.nnx', 'Module'):
+  if is_a(module, 'flax.nnx', 'Module'):
     return _nnx(module, params)
-  return thing
+  return None
 
 
 def read_tokens(path: str | os.PathLike[str], label: str) -> dict[str, Any]:
@@ -348,7 +414,7 @@ def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
 
   def logits(answer: Any) -> np.ndarray:
     """[..., V] of the world's tokens, from [..., V'] of the model's."""
-    values = as_array(_logits(answer))
+    values = as_array(logits_of(answer))
     size = values.shape[-1] if values.ndim else 0
     if (large := ids[ids >= size]).size:
       raise core.InputError(
@@ -388,7 +454,7 @@ def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
   return type(type(thing).__name__, (), methods)()
 
 
-def _is_a(thing: Any, module: str, name: str) -> bool:
+def is_a(thing: Any, module: str, name: str) -> bool:
   """Is it of a class of a library? One that is not imported has no objects."""
   cls = getattr(sys.modules.get(module), name, None)
   return cls is not None and isinstance(thing, cls)
@@ -398,7 +464,7 @@ def _methods(thing: Any) -> list[str]:
   return [name for name in METHODS if callable(getattr(thing, name, None))]
 
 
-def _logits(answer: Any) -> Any:
+def logits_of(answer: Any) -> Any:
   """Logits, alone or with what else a model returns."""
   if isinstance(answer, tuple) and answer:
     return answer[0]
@@ -411,9 +477,7 @@ def _with_methods(
   """An object with the methods of a module; `call` makes one by its name."""
   methods = {name: staticmethod(call(name)) for name in _methods(thing)}
   # Its hidden states are in the output, by layer: no method has to be written.
-  if 'hidden' not in methods and _is_a(
-    thing, 'transformers', 'PreTrainedModel'
-  ):
+  if 'hidden' not in methods and is_a(thing, 'transformers', 'PreTrainedModel'):
     network = call('hidden_states')
     methods['hidden'] = staticmethod(network)
   methods['__call__'] = staticmethod(call('__call__'))
@@ -459,45 +523,41 @@ def _torch_call(module: Any, name: str) -> Callable[..., Any]:
   return call
 
 
-def _linen(module: Any, params: Any) -> object:
+def _linen(module: Any, params: Any) -> Functional:
   """A module of Flax linen, its parameters from `params` or bound to it."""
   if params is None:
     module, params = module.unbind()
   # {'params': ..., 'batch_stats': ...}, or the parameters alone.
   has_kinds = isinstance(params, Mapping) and 'params' in params
-  variables = params if has_kinds else {'params': params}
+  variables = dict(params) if has_kinds else {'params': params}
 
-  def call(name: str) -> Callable[..., Any]:
-    apply = functools.partial(module.apply, method=name)
-    return functools.partial(_compiled(apply, name), variables)
+  def apply(name: str, weights: Any, *arguments: Any) -> Any:
+    return module.apply(
+      {**variables, 'params': weights}, *arguments, method=name
+    )
 
-  return _with_methods(module, call)
+  return Functional(module, variables['params'], apply)
 
 
-def _nnx(module: Any, params: Any) -> object:
+def _nnx(module: Any, params: Any) -> Functional:
   """A copy of a module of Flax nnx in eval mode, with `params` if given."""
-  from flax import nnx
-
+  nnx: Any = sys.modules['flax.nnx']
   # A copy: `eval` would change the user's module.
-  copy = nnx.merge(*nnx.split(module))
+  twin = nnx.merge(*nnx.split(module))
   if params is not None:
-    nnx.update(copy, params)
-  copy.eval()
-  graph, state = nnx.split(copy)
+    nnx.update(twin, params)
+  twin.eval()
+  graph, weights, others = nnx.split(twin, nnx.Param, ...)
 
-  def call(name: str) -> Callable[..., Any]:
-    def apply(state: Any, *arguments: Any) -> Any:
-      return getattr(nnx.merge(graph, state), name)(*arguments)
+  def apply(name: str, weights: Any, *arguments: Any) -> Any:
+    return getattr(nnx.merge(graph, weights, others), name)(*arguments)
 
-    return functools.partial(_compiled(apply, name), state)
-
-  return _with_methods(module, call)
+  return Functional(twin, weights, apply)
 
 
 def _compiled(apply: Callable[..., Any], name: str) -> Callable[..., Any]:
   """A function of weights and arrays, compiled where its shapes are few."""
-  import jax
-
+  jax: Any = sys.modules['jax']  # Flax imported it.
   if name == '__call__':
     return jax.jit(apply)
   if name in ('hidden', 'patched'):  # Of weights, tokens, layer, ...
@@ -514,11 +574,17 @@ def with_untrained(reader: Any, fresh: Any) -> Any:
     return reader
   if not isinstance(fresh, core.HiddenStates):
     return reader
-  copy: Any = object.__new__(
-    type(type(reader).__name__, (type(reader),), {'untrained': _untrained})
-  )
-  copy.__dict__.update(reader.__dict__, fresh=fresh)
-  return copy
+  return extended(reader, (), {'untrained': _untrained}, fresh=fresh)
+
+
+def extended(
+  reader: Any, bases: tuple[type, ...], methods: dict[str, Any], **fields: Any
+) -> Any:
+  """A copy of a reader that is also of other classes."""
+  cls = type(reader)
+  extended: Any = object.__new__(type(cls.__name__, (*bases, cls), methods))
+  extended.__dict__.update(reader.__dict__, **fields)
+  return extended
 
 
 def _untrained(self: Any, seed: int) -> Any:

@@ -7,9 +7,12 @@ text; the authors' score stands in them as the scorer `recorded`.
 
 from __future__ import annotations
 
+import collections
 import functools
 import gzip
+import json
 import pathlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -43,7 +46,8 @@ FINAL, HISTORY, MAY = (
 )
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
-VERDICT = ['solver', 'graded', 'outcome', 'edges', 'old', 'over']
+TEXT_COLUMNS = 'answer', 'expected'
+VERDICT = ['solver', 'graded', 'outcome']
 COLUMNS = {
   FINAL: {
     'prompt_version': 'prompts',
@@ -132,9 +136,8 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   does what they say has no answer.
 
   Returns:
-    Rows of audited prompts with `solver` (is it optimal?), `graded`, `outcome`,
-      `edges` (steps that no arc makes), `old` (those of them that an arc made
-      before the change) and `over` (arcs too many of a way to the goal).
+    Rows of audited prompts with `solver` (is it optimal?), `graded` and
+      `outcome`.
   """
   asked = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
   every = frame[frame['prompts'] == AUDITED]
@@ -163,8 +166,7 @@ def _verdict(
   reply = NodeReply(scoring.parse_nodes(nodes), hedged=True)
   verdict = scoring.judge(problem, reply)
   right = float(verdict.outcome == 'correct')
-  edges = verdict.hallucinated_edges, verdict.perseverations, verdict.too_long
-  return (right, verdict.graded, verdict.outcome, *edges)
+  return right, verdict.graded, verdict.outcome
 
 
 class Conversation(NamedTuple):
@@ -210,7 +212,11 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
     InputError: a file is missing or damaged; says which.
   """
   folder = pathlib.Path(folder)
-  texts = {key_of(row): row for row in text_rows_of(folder / SAMPLE)}
+  # Messages are left on disk: they are most of the file.
+  texts = {
+    key_of(row): {name: row[name] for name in TEXT_COLUMNS if name in row}
+    for row in text_rows_of(folder / SAMPLE)
+  }
   frame = read_table(folder / FINAL)
   frame = frame[frame['prompts'] == AUDITED].astype(object)
   rows = frame.where(frame.notna(), None).to_dict('records')
@@ -289,31 +295,6 @@ def key_nodes(asked: Conversation) -> frozenset[tuple[int, ...]]:
   node_names = known_names(asked.question)
   keys = (scoring.read_path(text, node_names).nodes for text in asked.expected)
   return frozenset(scoring.whole(problem, nodes) for nodes in keys if nodes)
-
-
-def wrong_keys(
-  conversations: list[Conversation],
-) -> dict[tuple[str, str, str], tuple[int, tuple[str, ...]]]:
-  """Keys of the authors that the solver contradicts.
-
-  Returns:
-    (graph, domain, condition) -> conversations of the sample with such a key,
-      and the key. Cluster counts are left out.
-  """
-  errors: dict[tuple[str, str, str], tuple[int, tuple[str, ...]]] = {}
-  for asked in conversations:
-    if not asked.expected or asked.question.condition == 'nClusters':
-      continue
-    problem = questions.problem(asked.question)
-    if key_nodes(asked) != frozenset(problem.optimal):
-      where = (
-        asked.question.graph,
-        asked.question.domain,
-        asked.question.condition,
-      )
-      count = errors.get(where, (0, ()))[0] + 1
-      errors[where] = count, asked.expected
-  return errors
 
 
 PAPER = '2023-05-20'  # The snapshot that is nearest to the paper's tables.
@@ -430,26 +411,31 @@ def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
 
 
 def wrong_key_rows(read: Sequence[Conversation]) -> list[dict[str, Any]]:
-  """Answer keys of the authors that the solver contradicts, a row each."""
+  """Answer keys of the authors that the solver contradicts, a row each.
+
+  Cluster counts are left out.
+  """
+  wrong: dict[tuple[str, ...], list[Conversation]] = {}
+  for asked in read:
+    where = asked.question[:3]
+    if asked.expected and 'nClusters' not in where:
+      right = frozenset(questions.problem(asked.question).optimal)
+      if key_nodes(asked) != right:
+        wrong.setdefault(where, []).append(asked)
+  every = collections.Counter(asked.question[:3] for asked in read)
   rows = []
-  for (graph, domain, condition), (n, key) in wrong_keys(list(read)).items():
-    asked = next(
-      other
-      for other in read
-      if other.question[:3] == (graph, condition, domain)
-    )
-    every = sum(other.question[:3] == asked.question[:3] for other in read)
-    node_names = known_names(asked.question)
-    right = scoring.keys(questions.problem(asked.question), node_names)
+  for (graph, condition, domain), several in wrong.items():
+    question = several[-1].question
+    keys = scoring.keys(questions.problem(question), known_names(question))
     rows.append(
       {
         'graph': f'{statistics.LETTERS[graph]} ({graph})',
         'domain': domain,
         'condition': condition,
-        'key of the authors': ' | '.join(key),
-        'right': ' | '.join(right),
-        'conversations': every,
-        'with text': n,
+        'key of the authors': ' | '.join(several[-1].expected),
+        'right': ' | '.join(keys),
+        'conversations': every[graph, condition, domain],
+        'with text': len(several),
       }
     )
   return rows
@@ -702,14 +688,20 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
   """
   place = pathlib.Path(folder)
   conversations = {asked.key: asked for asked in load(place)}
-  samples: dict[str, list[EvalSample]] = {}
+  # Samples take many times the memory of packed rows: a model at a time.
+  packed: dict[str, list[bytes]] = {}
   for row in text_rows_of(place / SAMPLE):
-    key = key_of(row)
-    if key in conversations and row['prompt_version'] == AUDITED:
-      sample = eval_sample(conversations[key], row)
-      samples.setdefault(conversations[key].model, []).append(sample)
-  for model in sorted(samples):
-    yield eval_logs.scored_log(RECORD, model, samples[model], tasks.planned())
+    if key_of(row) in conversations and row['prompt_version'] == AUDITED:
+      text = zlib.compress(json.dumps(row).encode(), 1)
+      packed.setdefault(row['model'], []).append(text)
+  for model in sorted(packed):
+    rows = (json.loads(zlib.decompress(text)) for text in packed.pop(model))
+    yield eval_logs.scored_log(
+      RECORD,
+      model,
+      [eval_sample(conversations[key_of(row)], row) for row in rows],
+      tasks.planned(),
+    )
 
 
 def eval_sample(asked: Conversation, row: dict[str, Any]) -> EvalSample:

@@ -18,7 +18,7 @@ import pandas as pd
 from wm import core
 from wm.language import pages
 from wm.language.pages import AnswersPage, Report, filled
-from wm.papers import declared
+from wm.papers import declared, reports
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval.statistics import LETTERS, Regression, Stepwise
@@ -41,6 +41,7 @@ REPORT = Report(
     'model': statistics.MODELS,
     'graph': {name: f'{letter} ({name})' for name, letter in LETTERS.items()},
     'condition': {name: name for name in WHAT},
+    'group': {name: name for name in questions.GROUPS},
     'setting': {},
   },
 )
@@ -485,14 +486,14 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
     raise core.InputError(
       'the logs hold no scored answer to a question of wm/cogeval'
     )
-  checked = [edges_table(listed)] if len(listed) else []
+  checked = [REPORT.table('edges', listed)] if len(listed) else []
   if answered.empty:
     lead_text = f'{len(listed):,} lists of edges'
     return AnswersPage(TITLE, lead_text, checked, (), WORDS, {})
   content = of_answers(answered)
-  more = []
+  more = reports.unread(logs)
   if answered['setting'].nunique() > 1:
-    more = [by_model(answered, 'solver', 'setting', 'By the way of asking')]
+    more += [by_model(answered, 'solver', 'setting', 'By the way of asking')]
   return content._replace(tables=[*content.tables, *more, *checked])
 
 
@@ -552,23 +553,6 @@ def _values(sample: EvalSample) -> dict[str, Any]:
         '?' if n < 0 else str(n) for n in metadata['nodes']
       )
   return values
-
-
-def edges_table(frame: pd.DataFrame) -> Table:
-  """The manipulation check: precision and recall of listed edges."""
-  rows = [
-    {
-      'model': statistics.label(model),
-      'graph': LETTERS.get(str(graph), str(graph)),
-      'check': check,
-      'precision': REPORT.mean(part, 'precision'),
-      'recall': REPORT.mean(part, 'recall'),
-    }
-    for (model, graph, check), part in frame.groupby(
-      ['model', 'graph', 'check']
-    )
-  ]
-  return REPORT.table('edges', rows)
 
 
 # Figures.
@@ -706,34 +690,6 @@ def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
   )
 
 
-def bars(frame: pd.DataFrame, score: str) -> Picture:
-  """Figure 2: means of each model by graph and by group of conditions."""
-  models = statistics.models_of(frame[frame[score].notna()])
-  groups = set(frame['group'])
-  values = {
-    'graph': dict(LETTERS),
-    'group': {name: name for name in questions.GROUPS if name in groups},
-  }
-  panels = []
-  for by, labels in values.items():
-    rows: list[dict[str, Any]] = []
-    for value, label in labels.items():
-      for model in models:
-        mine = (frame['model'] == model) & frame[score].notna()
-        part = frame[mine & (frame[by] == value)]
-        if len(part):
-          mean = REPORT.mean(part, score)._asdict()
-          text = str(REPORT.shown(REPORT.mean(part, score)))
-          name = statistics.label(model)
-          rows.append({'model': name, 'x': label, **mean, 'text': text})
-    scale = {'domain': [0, 1]}
-    panels.append(
-      charts.Panel(f'mean score ({score})', by, rows, '', (), scale)
-    )
-  looks = charts.palette(map(statistics.label, models))
-  return REPORT.picture('figure2', charts.dots(panels, looks, columns=2))
-
-
 def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
   """Figure 3: the most frequent wrong answers of a model, on their graphs."""
   large = frame[
@@ -772,9 +728,12 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
 def pictures(frame: pd.DataFrame, score: str) -> list[Picture]:
   """The three figures; graphs and answers are those of the first model."""
   model = statistics.models_of(frame)[0]
+  bars = reports.chart(
+    REPORT, 'figure2', frame[frame[score].notna()], score=score
+  )
   drawings = [
     six(frame, score, model),
-    bars(frame, score),
+    REPORT.picture('figure2', bars),
     wrong_answers(frame, model),
   ]
   return [picture for picture in drawings if picture is not None]

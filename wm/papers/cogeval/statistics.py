@@ -24,12 +24,14 @@ data are Firth's (1993, Biometrika 80), which are finite.
 from __future__ import annotations
 
 import itertools
+import types
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import patsy
 import scipy
 import statsmodels.api as sm
 
@@ -285,8 +287,8 @@ class Cells(NamedTuple):
   """Answers summed over factors; C cells.
 
   Attributes:
-    levels: factor -> its values, in order; the first is the reference.
-    codes: factor -> [C] int, which of them.
+    factors: [C] rows, a column for each factor; the first category of each is
+      the reference.
     successes, totals: [C] float64; scores between 0 and 1 count as parts of a
       success.
     questions: [A] int, the question of each answer of `cell`.
@@ -295,8 +297,7 @@ class Cells(NamedTuple):
     counts: [A] float64, how many answers that is.
   """
 
-  levels: dict[str, tuple]
-  codes: dict[str, np.ndarray]
+  factors: pd.DataFrame
   successes: np.ndarray
   totals: np.ndarray
   questions: np.ndarray
@@ -362,7 +363,12 @@ class Stepwise(NamedTuple):
     return max(step.separated for step in self.steps)
 
 
-def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
+def cells(
+  frame: pd.DataFrame,
+  score: str,
+  factors: Sequence[str],
+  references: Mapping[str, Any] = types.MappingProxyType({}),
+) -> Cells:
   """Sums scores over cells of equal factors.
 
   Args:
@@ -370,9 +376,10 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
       score; rows without a score are left out, scores are cut to [0, 1].
     score: name of the column.
     factors: names of columns.
+    references: factor -> its reference; by default the first when sorted.
 
   Raises:
-    InputError: no factor is named, or no row has a score.
+    InputError: no factor is named, no row has a score, or no row a reference.
   """
   if not factors:
     raise core.InputError('no factor varies; expected two levels of one')
@@ -386,16 +393,13 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
   fine = scored.groupby(keys, observed=True)[score].agg(['sum', 'size'])
   fine = fine.reset_index()
   cell = fine.groupby(list(factors), sort=False, observed=True).ngroup()
-  first = ~cell.duplicated()
-  levels, codes = {}, {}
-  for factor in factors:
-    code, values = pd.factorize(fine[factor], sort=True)
-    levels[factor], codes[factor] = tuple(values), code[first]
   place = cell.to_numpy()
   sums, counts = fine['sum'].to_numpy(float), fine['size'].to_numpy(float)
+  rows = fine[~cell.duplicated()].reset_index(drop=True)
   return Cells(
-    levels,
-    codes,
+    pd.DataFrame(
+      {name: _levels(rows[name], references.get(name)) for name in factors}
+    ),
     np.bincount(place, sums),
     np.bincount(place, counts),
     pd.factorize(fine['question'])[0],
@@ -405,18 +409,25 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
   )
 
 
-def columns(data: Cells, term: Term) -> np.ndarray:
-  """[C, K] products of indicators, each factor's first level left out."""
-  # Without its first level a factor does not repeat what the constant and the
-  # terms that are parts of this one have already.
-  product = np.ones((len(data.totals), 1))
-  for factor in term:
-    code = data.codes[factor]
-    indicators = code[:, None] == np.arange(1, len(data.levels[factor]))
-    product = (product[:, :, None] * indicators[:, None, :]).reshape(
-      len(product), -1
+def _levels(values: pd.Series, reference: Any) -> pd.Categorical:
+  """A factor whose first category is the reference, by default the least."""
+  levels = sorted(set(values))
+  reference = levels[0] if reference is None else reference
+  if reference not in levels:
+    raise core.InputError(
+      f'{values.name} is never {reference!r}; available: '
+      f'{", ".join(map(str, levels))}'
     )
-  return product
+  return pd.Categorical(
+    values.tolist(),
+    [reference, *(level for level in levels if level != reference)],
+  )
+
+
+def design_of(data: Cells, terms: Sequence[Term]) -> np.ndarray:
+  """[C, K] columns of a constant and terms, as patsy codes them."""
+  formula = ' + '.join(['1', *(':'.join(term) for term in terms)])
+  return np.asarray(patsy.dmatrix(formula, data.factors))
 
 
 def independent(basis_before: np.ndarray, new: np.ndarray) -> np.ndarray:
@@ -485,7 +496,7 @@ class Fit(NamedTuple):
 
 
 def fit(design: np.ndarray, data: Cells) -> Fit:
-  """Fits by Newton's method, separated cells aside.
+  """Fits by reweighted least squares, separated cells aside.
 
   Args:
     design: [C, R] orthonormal columns.
@@ -503,25 +514,12 @@ def fit(design: np.ndarray, data: Cells) -> Fit:
     # may not determine all coefficients any more.
     basis = independent(np.zeros((int((~apart).sum()), 0)), design[~apart])
     wins, total = wins[~apart], total[~apart]
-  model = sm.GLM(np.c_[wins, total - wins], basis, sm.families.Binomial())
-  # Newton's method begins near the maximum: at shares of half an answer more of
-  # either kind, which have finite log odds.
-  first = (wins + 0.5) / (total + 1)
   with warnings.catch_warnings():
     warnings.simplefilter('ignore')  # What does not converge is seen below.
-    done = model.fit(
-      method='newton',
-      start_params=basis.T @ np.log(first / (1 - first)),
-      tol=_TOLERANCE,
-      maxiter=_STEPS,
-      disp=0,
+    done = sm.GLM(np.c_[wins, total - wins], basis, sm.families.Binomial()).fit(
+      tol=_TOLERANCE, maxiter=_STEPS, wls_method='qr'
     )
-    good = done.mle_retvals['converged']
-    if not good:
-      # Reweighted least squares take smaller steps, and last longer.
-      done = model.fit(tol=_TOLERANCE, maxiter=_STEPS, wls_method='qr')
-      good = done.converged
-  if not good:
+  if not done.converged:
     raise core.InputError(
       f'the regression of {len(total)} cells on {basis.shape[1]} columns has '
       f'no maximum after {_STEPS} steps'
@@ -542,23 +540,20 @@ def stepwise(
   Args:
     frame: an answer a row, see `cells`.
     score: name of the column of scores.
-    terms: each a tuple of factors; one of several is their interaction, all
-      of whose parts must come before it.
+    terms: each a tuple of factors; one of several is their interaction.
     separation: what to do about separated cells: take the limit of the
       likelihood, and say so in each step; or refuse.
 
   Raises:
-    InputError: no scores; a model that is separated, where that is refused; or
-      an interaction before its parts.
+    InputError: no scores, or a model that is separated, where that is refused.
   """
-  _check(terms)
   factors = list(dict.fromkeys(f for term in terms for f in term))
   data = cells(frame, score, factors)
   design = np.full((len(data.totals), 1), len(data.totals) ** -0.5)
   last = fit(design, data)
   null, steps = last.deviance, []
-  for term in terms:
-    added = independent(design, columns(data, term))
+  for number, term in enumerate(terms, 1):
+    added = independent(design, design_of(data, terms[:number]))
     design = np.hstack([design, added])
     new = fit(design, data) if added.size else last
     if separation == 'refuse' and new.separated.any():
@@ -577,19 +572,6 @@ def stepwise(
     null,
     tuple(steps),
   )
-
-
-def _check(terms: Sequence[Term]) -> None:
-  """Raises InputError for an interaction whose parts are not there before."""
-  # Its columns leave out each factor's first level, which is in its parts.
-  for place, term in enumerate(terms):
-    before = {frozenset(earlier) for earlier in terms[:place]}
-    for size in range(1, len(term)):
-      for part in itertools.combinations(term, size):
-        if frozenset(part) not in before:
-          raise core.InputError(
-            f'{":".join(term)} comes before {":".join(part)}; expected it after'
-          )
 
 
 def _step(
@@ -631,19 +613,13 @@ def design_effect(
   groups = int(data.questions.max()) + 1
   if not df or groups <= design.shape[1]:
     return None
-  # Sandwich A^-1 B A^-1: A is the information if answers were independent, B
-  # the variance of the score summed question by question.
   weight = data.totals * done.mean * (1 - done.mean)
   bread = np.linalg.pinv(design.T @ (design * weight[:, None]))
-  off = data.residues - data.counts * done.mean[data.cell]
-  off[done.separated[data.cell]] = 0  # They are fitted exactly.
-  sums = np.zeros((groups, design.shape[1]))
-  np.add.at(sums, data.questions, design[data.cell] * off[:, None])
-  sums *= (groups / (groups - design.shape[1])) ** 0.5
-  sandwich = bread @ (sums.T @ sums) @ bread
+  spread = _by_questions(data, design, bread, done.mean)
   last = slice(design.shape[1] - df, None)
-  inner = np.linalg.pinv(bread[last, last]) @ sandwich[last, last]
-  return float(np.trace(inner) / df)
+  inner = np.linalg.pinv(bread[last, last]) @ spread[last, last]
+  few = (groups - 1) / (groups - design.shape[1])
+  return float(np.trace(inner) / df) * few
 
 
 FACTORS = 'model', 'graph', 'domain', 'temperature', 'group'
@@ -706,22 +682,14 @@ def regression(
     frame: an answer a row, see `cells`.
     score: name of the column of scores.
     factors: names of columns; one with a single level is left out.
-    references: factor -> level to compare with; the first in order of sorting
-      else.
+    references: see `cells`.
 
   Raises:
     InputError: no scores, an unknown level, or factors that tell each other.
   """
   varied = [name for name in factors if frame[name].nunique() > 1]
-  data = cells(frame, score, varied)
-  places = _places(data, references or {})
-  design = np.hstack(
-    [np.ones((len(data.totals), 1))]
-    + [
-      data.codes[name][:, None] == np.delete(np.arange(len(levels)), place)
-      for (name, levels), place in zip(data.levels.items(), places, strict=True)
-    ]
-  ).astype(float)
+  data = cells(frame, score, varied, references or {})
+  design = design_of(data, [(name,) for name in varied])
   basis = independent(np.zeros((len(design), 0)), design)
   if basis.shape[1] < design.shape[1]:
     raise core.InputError(
@@ -736,20 +704,19 @@ def regression(
   spread = np.diag(_by_questions(data, design, naive, mean))
   errors = np.sqrt(np.maximum(spread, 0))  # Rounding may be below 0.
   errors = np.maximum(errors, alone) if firth else errors
-  chosen = list(zip(data.levels.items(), places, strict=True))
   named: list[tuple[str, Any]] = [('constant', None)]
   counts = [int(data.totals.sum())]
-  for (name, levels), place in chosen:
-    totals = np.bincount(data.codes[name], data.totals, len(levels))
-    others = [k for k in range(len(levels)) if k != place]
-    named += [(name, levels[k]) for k in others]
-    counts += [int(totals[k]) for k in others]
+  levels = {name: list(data.factors[name].cat.categories) for name in varied}
+  for name in varied:
+    totals = np.bincount(data.factors[name].cat.codes, data.totals)
+    named += [(name, level) for level in levels[name][1:]]
+    counts += [int(n) for n in totals[1:]]
   with np.errstate(divide='ignore', invalid='ignore'):
     p = 2 * scipy.stats.norm.sf(np.abs(values) / errors)
   # The paper does not ask whether the constant is 0: its p is not corrected.
   holm = [*p[:1], *comparisons.holm(p[1:])]
   return Regression(
-    {name: levels[place] for (name, levels), place in chosen},
+    {name: several[0] for name, several in levels.items()},
     tuple(
       LogOdds(
         what[0], what[1], float(b), float(a), float(e), float(q), float(h), n
@@ -762,19 +729,6 @@ def regression(
     counts[0],
     int(data.questions.max()) + 1,
   )
-
-
-def _places(data: Cells, references: dict[str, Any]) -> list[int]:
-  """Which level of each factor the others are compared with."""
-  places = []
-  for name, levels in data.levels.items():
-    level = references.get(name, levels[0])
-    if level not in levels:
-      raise core.InputError(
-        f'{name} is never {level!r}; available: {", ".join(map(str, levels))}'
-      )
-    places.append(levels.index(level))
-  return places
 
 
 def _greatest(
@@ -837,7 +791,11 @@ def _firth(
 def _by_questions(
   data: Cells, design: np.ndarray, bread: np.ndarray, mean: np.ndarray
 ) -> np.ndarray:
-  """[R, R] variance by questions, with G / (G - 1) for their number."""
+  """[R, R] variance by questions, with G / (G - 1) for their number.
+
+  A sandwich A^-1 B A^-1: A is the information if answers were independent, B
+  the variance of the score summed question by question.
+  """
   groups = int(data.questions.max()) + 1
   off = data.residues - data.counts * mean[data.cell]
   sums = np.zeros((groups, design.shape[1]))

@@ -22,6 +22,7 @@ from wm.evaluation import force_laws, formulas
 from wm.kernels import symbolic
 from wm.language import eval_logs, pages
 from wm.language.pages import Report, filled
+from wm.papers import reports
 from wm.papers.forces import score as scoring
 from wm.papers.forces import task as tasks
 from wm.papers.forces.questions import System
@@ -358,7 +359,8 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
     (asked[key][0], of_systems(*asked[key], speakers, nodes))
     for key, speakers in replies.items()
   ]
-  return parts[0][1] if len(parts) == 1 else _joined(parts)
+  content = parts[0][1] if len(parts) == 1 else _joined(parts)
+  return content._replace(tables=[*content.tables, *reports.unread(logs)])
 
 
 def of_systems(

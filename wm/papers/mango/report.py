@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from wm import core
 from wm.language import pages
 from wm.language.pages import AnswersPage, Report, cluster_mean
+from wm.papers import reports
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.facts import Facts
@@ -181,171 +182,24 @@ _TOWARDS = {
 }
 
 
-_SHARE = {'domain': [0, 1]}
-
-
 def pictures(
   rows: pd.DataFrame, numbers: Sequence[Facts], maze: mazes.Maze | None = None
 ) -> list[charts.Picture]:
   """All figures that these rows allow, each of them well-formed or not."""
-  drawings: dict[str, Callable[[], bytes | charts.Spec]] = {
-    'mango_success': lambda: bars(rows, 'success'),
-    'mango_reasoning': lambda: bars(rows, 'reasoning'),
-    'mango_locations': lambda: against(rows, numbers, 'locations'),
-    'mango_confusion': lambda: against(rows, numbers, 'confusion'),
-    'mango_length': lambda: lengths(rows),
-    'mango_failures': lambda: causes(rows),
-    'mango_games': lambda: by_game(rows, 'success'),
-    'mango_games_reasoning': lambda: by_game(rows, 'reasoning'),
-  }
+  joined = rows.merge(
+    pd.DataFrame(numbers)[['game', 'locations', 'confusion']], on='game'
+  )
+  drawings: dict[str, bytes | charts.Spec] = {}
   if maze is not None:
-    drawings = {'mango_map': lambda: drawn(maze), **drawings}
+    drawings['mango_map'] = drawn(maze)
+  for name in REPORT.declared['charts']:
+    drawings[name] = reports.chart(REPORT, name, joined)
   game = '' if maze is None else maze.game
   return [
     REPORT.picture(name, picture, game=game, last=mazes.LAST)
-    for name, draw in drawings.items()
-    if (picture := draw())
+    for name, picture in drawings.items()
+    if picture
   ]
-
-
-def bars(rows: pd.DataFrame, column: str) -> charts.Spec:
-  """A panel for each kind of question, a mark for each model and difficulty."""
-  panels = []
-  for kind in KINDS:
-    drawn: list[dict[str, Any]] = []
-    for model in dict.fromkeys(rows.model):
-      for easy, name in DIFFICULTY.items():
-        part = facts.well_formed(
-          facts.select(rows, model=model, kind=kind, easy=easy)
-        )
-        mean = REPORT.mean(part, column)
-        row = {'model': name, 'x': model}
-        if mean.value is None:
-          continue
-        drawn.append(row | mean._asdict() | {'about': f'{mean.n} answers'})
-        if column == 'success' and part.chance.any():
-          chance = {'value': part.chance.mean(), 'about': 'chance'}
-          drawn.append(row | chance | {'pale': True})
-    if drawn:
-      panels.append(charts.Panel(column, '', drawn, kind, x_scale=_SHARE))
-  return charts.dots(panels, charts.palette(DIFFICULTY.values()))
-
-
-def _per_game(
-  rows: pd.DataFrame, model: str, kind: str, easy: bool, column: str = 'success'
-) -> pd.Series:
-  part = facts.select(rows, model=model, kind=kind, easy=easy)
-  means: pd.Series = facts.well_formed(part).groupby('game')[column].mean()
-  return means
-
-
-def _panels(rows: pd.DataFrame) -> list[tuple[str, str, bool]]:
-  """(title, kind, easy) of the panels that have rows."""
-  return [
-    (f'{kind}, {name}', kind, easy)
-    for kind in KINDS
-    for easy, name in DIFFICULTY.items()
-    if len(facts.select(rows, kind=kind, easy=easy))
-  ]
-
-
-def by_model(
-  rows: pd.DataFrame,
-  draw: Callable[[pd.DataFrame], list[dict[str, Any]]],
-  xlabel: str,
-) -> charts.Spec:
-  """A panel for each kind and difficulty, a look for each model.
-
-  draw: gets well-formed answers of a model; rows of a chart.
-  """
-  panels = []
-  for title, kind, easy in _panels(rows):
-    drawn = []
-    for model in dict.fromkeys(rows.model):
-      part = facts.select(rows, model=model, kind=kind, easy=easy)
-      points = draw(facts.well_formed(part))
-      drawn += [{'model': model, **point} for point in points]
-    labels = xlabel, 'success'
-    panels.append(charts.Panel(*labels, drawn, title, y_scale=_SHARE))
-  return charts.lines(panels, charts.palette(rows.model))
-
-
-def against(
-  rows: pd.DataFrame, numbers: Sequence[Facts], variable: str
-) -> charts.Spec:
-  """Success of each game against one of its numbers."""
-  number = {game.game: getattr(game, variable) for game in numbers}
-
-  def draw(part: pd.DataFrame) -> list[dict[str, Any]]:
-    """A point for each game, and the line of least squares."""
-    success = part.groupby('game').success.mean()
-    x = np.array([number[game] for game in success.index], float)
-    y = success.to_numpy(float)
-    points: list[dict[str, Any]] = [
-      {'x': at, 'value': value, 'about': game, 'joined': False}
-      for at, value, game in zip(x, y, success.index, strict=True)
-    ]
-    if len(x) > 2 and np.ptp(x) > 0:
-      ends = np.array([x.min(), x.max()])
-      line = np.polyval(np.polyfit(x, y, 1), ends)
-      points += [
-        {'x': at, 'value': value, 'about': 'least squares', 'marked': False}
-        for at, value in zip(ends, line, strict=True)
-      ]
-    return points
-
-  return by_model(rows, draw, variable)
-
-
-def lengths(rows: pd.DataFrame) -> charts.Spec:
-  """Mean success at each length of path, where ten answers are well-formed."""
-
-  def draw(part: pd.DataFrame) -> list[dict[str, Any]]:
-    by_length = part.groupby('length').success.agg(['mean', 'size'])
-    by_length = by_length[by_length['size'] >= 10]
-    columns = by_length.index, by_length['mean'], by_length['size']
-    return [
-      {'x': length, 'value': mean, 'about': f'{size} answers'}
-      for length, mean, size in zip(*columns, strict=True)
-    ]
-
-  return by_model(rows, draw, 'moves')
-
-
-def causes(rows: pd.DataFrame) -> charts.Spec:
-  """Shares of ill-formed answers by cause, a stacked bar for each model."""
-  names = sorted(set(rows.failure) - {''})
-  panels = []
-  for kind in KINDS:
-    drawn = [
-      {'model': name, 'x': model, 'value': (part.failure == name).mean()}
-      for model in dict.fromkeys(rows.model)
-      if len(part := facts.select(rows, model=model, kind=kind))
-      for name in names
-    ]
-    if drawn:
-      panels.append(charts.Panel('share of answers', '', drawn, kind))
-  return charts.shares(panels, names) if panels else {}
-
-
-def by_game(rows: pd.DataFrame, column: str) -> charts.Spec:
-  """A score of each game, a look for each model, games by their mean."""
-  panels = []
-  for title, kind, easy in _panels(rows):
-    success = pd.DataFrame(
-      {
-        model: _per_game(rows, model, kind, easy, column)
-        for model in dict.fromkeys(rows.model)
-      }
-    )
-    order = success.mean(axis=1).sort_values(kind='stable').index
-    drawn = [
-      {'model': model, 'x': game, 'value': success.loc[game, model]}
-      for game in order
-      for model in success.columns
-    ]
-    panels.append(charts.Panel(column, '', drawn, title, x_scale=_SHARE))
-  return charts.dots(panels, charts.palette(rows.model), apart=False)
 
 
 def drawn(maze: mazes.Maze) -> bytes:
@@ -457,18 +311,6 @@ def answers_page(
       'answers': rows.to_dict('records'),
       'games': [game._asdict() for game in numbers],
     },
-  )
-
-
-def tables_page(
-  rows: pd.DataFrame, shown: Sequence[Table]
-) -> pages.AnswersPage:
-  """A page of these tables alone."""
-  models = ', '.join(dict.fromkeys(rows.model))
-  lead = f'{len(rows):,} answers of {models}.'
-  csv_rows = {'answers': rows.to_dict('records')}
-  return pages.AnswersPage(
-    TITLE, lead, shown, (), REPORT.declared['words'], csv_rows
   )
 
 
@@ -621,6 +463,16 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
   games = every[~every.kind.isin(KINDS)]
   more = [minigames_table(games)] if len(games) else []
   asked = every[every.kind.isin(KINDS)]
-  if not len(asked):
-    return tables_page(every, more)
-  return answers_page(asked, maps(logs), cuts(logs), more)
+  if len(asked):
+    content = answers_page(asked, maps(logs), cuts(logs), more)
+  else:
+    models = ', '.join(dict.fromkeys(every.model))
+    lead = f'{len(every):,} answers of {models}.'
+    csv_rows = {'answers': every.to_dict('records')}
+    words = REPORT.declared['words']
+    content = AnswersPage(TITLE, lead, more, (), words, csv_rows)
+  name = 'mango_minigames'
+  if played := reports.chart(REPORT, name, games):
+    picture = REPORT.picture(name, played)
+    content = content._replace(pictures=[*content.pictures, picture])
+  return content

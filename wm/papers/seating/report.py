@@ -16,9 +16,10 @@ from wm.core.predictor import Tokens
 from wm.evaluation import statistics
 from wm.language import pages
 from wm.language.pages import Report
+from wm.papers import reports
 from wm.papers.seating import score as scoring
 from wm.papers.seating import task as tasks
-from wm.papers.seating.questions import Protocol, SeatingQuestion
+from wm.papers.seating.score import Protocol, SeatingQuestion
 from wm.reporting import tables
 from wm.reporting.tables import Table
 from wm.worlds.seating import text
@@ -43,7 +44,7 @@ class ModelAnswers(NamedTuple):
 def printed() -> dict[str, dict[str, Any]]:
   """Model of the paper -> bar of figure 4 -> value, and its standard error.
 
-  The error is a number, a range of two, or None.
+  That of the rules is None.
   """
   bars: dict[str, dict[str, Any]] = {}
   for table in REPORT.published['worlds']['seating']['tables']:
@@ -88,11 +89,9 @@ def _share(value: float) -> str:
   return '–' if math.isnan(value) else f'{value:.3f}'
 
 
-def _theirs(value: float, error: Any) -> str:
+def _theirs(value: float, error: float | None) -> str:
   if error is None:
     return f'{value:.2f}'
-  if isinstance(error, list):
-    return f'{value:.2f} ± {error[0]:.2f} to {error[1]:.2f}'
   return f'{value:.2f} ± {error:.2f}'
 
 
@@ -192,7 +191,8 @@ def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
   runs: dict[str, ModelAnswers] = {}
   for log in logs:
     runs[pages.unused_name(log.eval.model, runs)] = _run(log)
-  return runs_page(runs)
+  content = runs_page(runs)
+  return content._replace(tables=[*content.tables, *reports.unread(logs)])
 
 
 def _run(log: EvalLog) -> ModelAnswers:

@@ -26,9 +26,8 @@ from wm import core
 from wm.language import providers
 from wm.language.inspect_tasks import stderr, with_options
 from wm.models.serving import replies
-from wm.papers.seating import questions
 from wm.papers.seating import score as scoring
-from wm.papers.seating.questions import Protocol, SeatingQuestion
+from wm.papers.seating.score import Protocol, SeatingQuestion
 
 VERSION = 1
 LONGEST = {'published': 1000, 'corrected': 8192}  # Tokens of a reply.
@@ -38,7 +37,7 @@ LONGEST = {'published': 1000, 'corrected': 8192}  # Tokens of a reply.
 @with_options
 def seating(protocol: Protocol) -> Task:
   """Capability, compression and distinction on seating puzzles (figure 4)."""
-  asked = questions.questions(protocol)
+  asked = scoring.questions(protocol)
   return Task(
     dataset=MemoryDataset(
       [

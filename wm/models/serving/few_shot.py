@@ -1,0 +1,664 @@
+"""Learners of few-shot tasks that are no networks of ours.
+
+`TaskByTask` adapts anything that learns one data set at a time: it draws the
+labels, learns for each rate, data set and number of steps, and chooses by
+validation. `KeyTable` adapts by a table of labels: points with equal keys share
+an answer. `tune_torch` is the default loop of PyTorch modules.
+
+D data sets of N rows of L tokens, M rows that are asked about, P places in a
+row; H labels of a place, k classes of each; T = places in use.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import dataclasses
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import adapting, basics, plugins
+from wm.models.serving import user_objects
+from wm.runtime import progress
+
+# Tokens [M, L] and places [M, P] -> answers [M, P, H, k] or [M, P, d].
+Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Examples(NamedTuple):
+  """Labelled sequences of one data set: tokens [N, L], places and labels."""
+
+  tokens: np.ndarray
+  places: np.ndarray
+  labels: np.ndarray
+
+  @property
+  def used(self) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns [T] of the places in use."""
+    rows, columns = np.nonzero(self.places != core.DEAD)
+    return rows, columns
+
+
+class Draws(NamedTuple):
+  """The labels of data set d, step by step.
+
+  Attributes:
+    tasks: data sets, or a stream of them.
+    kind: what labels are.
+    d: number of the data set.
+  """
+
+  tasks: adapting.FewShotTasks | adapting.TaskStream
+  kind: adapting.LabelSpec
+  d: int
+
+  def at(self, step: int) -> Examples:
+    """The labelled sequences of a step."""
+    tasks = self.tasks
+    if isinstance(tasks, adapting.TaskStream):
+      tasks = tasks.batch(step, self.kind)
+    tokens, places, labels = (array[self.d] for array in tasks)
+    return Examples(read_only(tokens, places), places, labels)
+
+  def until(self, step: int) -> Examples:
+    """Those of all steps before; without a stream all steps have the same."""
+    steps = step if isinstance(self.tasks, adapting.TaskStream) else 1
+    return Examples(
+      *map(np.concatenate, zip(*map(self.at, range(steps)), strict=True))
+    )
+
+
+def mapped(
+  tasks: adapting.FewShotTasks | adapting.TaskStream,
+  kind: adapting.LabelSpec,
+  change: Callable[[adapting.FewShotTasks], adapting.FewShotTasks],
+) -> adapting.FewShotTasks | adapting.TaskStream:
+  """Tasks, or those of each step, after a change."""
+  if isinstance(tasks, adapting.TaskStream):
+    stream = tasks
+    return adapting.TaskStream(lambda step: change(stream.batch(step, kind)))
+  return change(tasks)
+
+
+def read_only(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+  """Tokens [N, L] up to each row's last place, and padding behind it."""
+  read = np.arange(tokens.shape[1]) <= places.max(1, initial=0)[:, None]
+  return np.where(read, tokens, core.PAD).astype(np.int32)
+
+
+def class_scores(labels: np.ndarray, k: int) -> np.ndarray:
+  """[..., k] scores of named classes: log 1.5, and log 0.5 of all others."""
+  return np.log(0.5 + (labels[..., None] == np.arange(k))).astype(np.float32)
+
+
+class TaskByTask(core.Adaptable):
+  """Adapts to one data set after the other."""
+
+  @abc.abstractmethod
+  def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
+    """What has learned a data set, from its labels alone.
+
+    Raises:
+      InputError: it cannot learn such labels.
+    """
+
+  def adapt(
+    self,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    queries: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
+    steps: tuple[int, ...],
+    seed: int,
+    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
+    """See core.Adaptable: learns anew for each number of steps."""
+    adapting.check_adapting(tasks, queries, kind, steps, config)
+    num, held = len(queries.tokens), config.validation
+    shape = len(config.rates), len(steps), num
+    places = queries.places
+    outputs = np.zeros((*shape, *places.shape[1:], *kind.shape), np.float32)
+    losses = np.zeros(shape)
+    every = itertools.product(range(num), range(shape[0]), range(shape[1]))
+    for done, (d, r, s) in enumerate(every, 1):
+      # A data set's seed depends on its number alone, as a network's does.
+      word = basics.stream(seed, 0 if config.one_head else d)
+      task = adapting.TaskSpec(
+        kind, steps[s], config.rates[r], config.trainable, word
+      )
+      predict = self.learn(Draws(tasks, kind, d), task)
+      tokens = read_only(queries.tokens[d], places[d])
+      outputs[r, s, d] = predict(tokens, places[d])
+      if held is not None:
+        losses[r, s, d] = _loss(predict, Draws(held, kind, d).at(0), kind)
+      progress.report(done, int(np.prod(shape)))
+    return adapting.select(outputs, losses, config)
+
+
+def _loss(predict: Predict, held: Examples, kind: adapting.LabelSpec) -> float:
+  """Mean loss of held labels: nats, or squared error; 0 without labels."""
+  labels = held.labels[held.used]
+  answers = predict(held.tokens, held.places)[held.used].astype(np.float64)
+  if not len(labels):
+    return 0.0
+  if isinstance(kind, adapting.Real):
+    return float(((answers - labels) ** 2).mean())
+  answers -= answers.max(-1, keepdims=True)
+  norm = np.log(np.exp(answers).sum(-1))
+  chosen = np.take_along_axis(answers, labels[..., None], -1)[..., 0]
+  return float((norm - chosen).mean())
+
+
+class KeyTable(core.Adaptable):
+  """Adapts to labels by a table: points with the same key share an answer.
+
+  Attributes:
+    learned: False ignores all labels: each key has a random class, real labels
+      are 0.
+  """
+
+  learned: bool = True
+
+  @abc.abstractmethod
+  def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """[R, P] uint64 keys of places [R, P] of sequences [R, L]; any of DEAD."""
+
+  def coins(self, seed: int) -> int:
+    """Seed of the random classes of `adapt` with a seed."""
+    return seed
+
+  def _keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """[D, R, P] keys of D data sets."""
+    if len(places) > 1 and tokens.strides[0] == places.strides[0] == 0:
+      # All data sets are asked the same: followed once.
+      return np.broadcast_to(self._keys(tokens[:1], places[:1]), places.shape)
+    # [D R, L] tokens and [D R, P] places: data sets are just more rows.
+    flat = tokens.reshape(-1, tokens.shape[2])
+    hashed = self.keys(flat, places.reshape(len(flat), -1))
+    return hashed.reshape(places.shape)
+
+  def adapt(
+    self,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    queries: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
+    steps: tuple[int, ...],
+    seed: int,
+    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
+    """See core.Adaptable: the commonest class, or the mean, of a key's labels.
+
+    Scores are log numbers of labels, each half of one more, so that they are
+    log shares but for a constant; a hashed class has half of one more again, so
+    that it settles ties and stands where there is no label. Unseen keys of real
+    labels get the mean of the data set. Steps make a difference in a stream
+    alone, of which all sequences up to the step are looked up.
+    """
+    adapting.check_adapting(tasks, queries, kind, steps, config)
+    seed = self.coins(seed)
+    asked = self._keys(queries.tokens, queries.places)
+    # One tally a data set: of the keys that are asked about, no others.
+    notes = [
+      _NOTES[type(kind)](asked[d], kind, seed, d) for d in range(len(asked))
+    ]
+    answers, done = [], 0
+    for step in steps if isinstance(tasks, adapting.TaskStream) else (1,):
+      for number in range(done, step if self.learned else done):
+        batch = tasks
+        if isinstance(tasks, adapting.TaskStream):
+          batch = tasks.batch(number, kind)
+        assert isinstance(batch, adapting.FewShotTasks)  # One or the other.
+        labelled = self._keys(batch.tokens, batch.places)
+        for note, key, place, labels in zip(
+          notes, labelled, *batch[1:], strict=True
+        ):
+          used = place != core.DEAD
+          note.add(key[used], labels[used])
+      # A stream's later steps add to the same tallies.
+      answers.append(np.stack([note.answers() for note in notes]))
+      done = step
+    stacked = np.stack(answers).astype(np.float32)
+    outputs = np.broadcast_to(stacked, (len(steps), *stacked.shape[1:]))
+    return adapting.Adapted(outputs, np.full(len(steps), np.nan))
+
+
+class _Votes:
+  """Counts of labels by class, for the keys that are asked about."""
+
+  def __init__(
+    self, queries: np.ndarray, kind: adapting.Classes, seed: int, d: int
+  ) -> None:
+    """queries: [...] keys; seed, d: of coins."""
+    # U distinct keys, H heads, k classes:
+    #   _seen [U] ascending   _back [...] row of each query   _votes [U, H, k]
+    self._seen, self._back = np.unique(queries, return_inverse=True)
+    self._shape = (*queries.shape, kind.heads, kind.k)
+    heads = np.arange(kind.heads)
+    # [U, H]: a class for each key and head, the same in every call.
+    coins = basics.hash64(seed, d, self._seen[:, None], heads)
+    self._coin = (coins % np.uint64(kind.k)).astype(np.int64)
+    self._votes = np.zeros((len(self._seen), kind.heads, kind.k))
+
+  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
+    """Labels [T, H] of keys [T]."""
+    place, asked = _match(self._seen, labelled)
+    heads = np.arange(labels.shape[1])
+    # add.at, not +=: a key may have several labels in one call.
+    np.add.at(self._votes, (place[:, None], heads, labels[asked]), 1)
+
+  def answers(self) -> np.ndarray:
+    """[..., H, k] of the wanted keys."""
+    # Half a vote for each class: log(0.5) without labels, never log(0).
+    votes = self._votes + 0.5
+    # rows, heads [U, H]: one more half vote, on the coin's class of each.
+    rows, heads = np.indices(self._coin.shape)
+    votes[rows, heads, self._coin] += 0.5
+    return np.log(votes)[self._back].reshape(self._shape)
+
+
+class _Means:
+  """Means of labels, for the keys that are asked about."""
+
+  def __init__(
+    self, queries: np.ndarray, kind: adapting.Real, seed: int, d: int
+  ) -> None:
+    """queries: [...] keys; seed, d: not used, there are no coins."""
+    self._seen, self._back = np.unique(queries, return_inverse=True)
+    self._shape = (*queries.shape, kind.d)
+    self._total = np.zeros((len(self._seen), kind.d))
+    self._num = np.zeros((len(self._seen), 1))
+    self._all, self._count = np.zeros(kind.d), 0
+
+  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
+    """Labels [T, d] of keys [T]."""
+    place, asked = _match(self._seen, labelled)
+    np.add.at(self._total, place, labels[asked])
+    np.add.at(self._num, place, 1)
+    self._all += labels.sum(0, dtype=np.float64)
+    self._count += len(labels)
+
+  def answers(self) -> np.ndarray:
+    """[..., d] of the wanted keys; the mean of all where none has a label."""
+    # [U, d]: sums over counts; keys without a label get the overall mean.
+    means = self._total / np.maximum(self._num, 1)
+    means = np.where(self._num > 0, means, self._all / max(self._count, 1))
+    return means[self._back].reshape(self._shape)
+
+
+_NOTES: dict[type, Any] = {adapting.Classes: _Votes, adapting.Real: _Means}
+
+
+def _match(
+  seen: np.ndarray, labelled: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Places in `seen`, ascending, of the keys [T] that are there; and which."""
+  # A key above all others would point behind the end; it matches nothing.
+  place = np.minimum(np.searchsorted(seen, labelled), max(len(seen) - 1, 0))
+  asked = (
+    seen[place] == labelled if len(seen) else np.zeros(len(labelled), bool)
+  )
+  return place[asked], asked
+
+
+# As the networks of wm, and as published: AdamW at a constant rate.
+BETAS, DECAY, CLIP, DEVIATION = (0.9, 0.95), 0.1, 1.0, 0.02
+ROWS = 16  # Sequences that a module of PyTorch reads at once.
+# Tokens and places of the world -> ids and places of a module's own.
+Written = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def tune_torch(
+  module: Any,
+  features: Callable[[Any, Any], Any],
+  written: Written,
+  draws: Draws,
+  task: adapting.TaskSpec,
+) -> Predict:
+  """Fine-tunes a copy of a module with a new linear head on its features.
+
+  Full batches or those of a stream, in evaluation mode: AdamW, with weight
+  decay of matrices alone and gradients clipped by their norm.
+
+  Args:
+    module: of PyTorch; it stays as it is.
+    features: (module, ids [R, K] on its device) -> [R, K, D].
+    written: tokens and places as the module has them.
+    draws: the labels.
+    task: see adapting.TaskSpec.
+  """
+  torch: Any = sys.modules['torch']
+  network, kind = copy.deepcopy(module).eval(), task.kind
+  device = next(network.parameters()).device
+  tunes_all = task.trainable == 'all'
+  weights = [x for x in network.parameters() if x.is_floating_point()]
+  for weight in weights:
+    weight.requires_grad_(tunes_all)
+
+  def on_device(array: np.ndarray) -> Any:
+    return torch.as_tensor(array.astype(np.int64), device=device)
+
+  def at(tokens: np.ndarray, places: np.ndarray) -> Any:
+    """[R, P, D] features at places."""
+    ids, ends = written(tokens, np.maximum(places, 0))
+    with torch.set_grad_enabled(tunes_all and torch.is_grad_enabled()):
+      x = features(network, on_device(ids))
+    return x[on_device(np.arange(len(ids))[:, None]), on_device(ends)].float()
+
+  first = draws.at(0)
+  with torch.no_grad():
+    width = at(first.tokens[:1], first.places[:1]).shape[-1]
+  head = _torch_head(width, kind.outputs, task.seed).to(device)
+  weights = [*head.parameters(), *(weights if tunes_all else [])]
+  optimizer = _torch_optimizer(weights, task.rate)
+  for step in range(task.steps):
+    batch = draws.at(step)
+    optimizer.zero_grad()
+    total = len(batch.used[0]) * batch.labels.shape[-1]
+    for rows in core.predictor.chunks(len(batch.tokens), 1, ROWS):
+      part = Examples(*(array[rows] for array in batch))
+      outputs = head(at(part.tokens, part.places))[part.used]
+      loss = _torch_loss(outputs, part.labels[part.used], kind) / total
+      loss.backward()
+    torch.nn.utils.clip_grad_norm_(weights, CLIP)
+    optimizer.step()
+
+  def predict(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """See Predict."""
+    with torch.no_grad():
+      parts = [
+        head(at(tokens[rows], places[rows])).cpu().numpy()
+        for rows in core.predictor.chunks(len(tokens), 1, ROWS)
+      ]
+    return np.concatenate(parts).reshape(*places.shape, *kind.shape)
+
+  return predict
+
+
+def _torch_head(width: int, outputs: int, seed: int) -> Any:
+  torch: Any = sys.modules['torch']
+  head = torch.nn.Linear(width, outputs)
+  generator = torch.Generator().manual_seed(seed % (1 << 63))
+  torch.nn.init.normal_(head.weight, 0.0, DEVIATION, generator=generator)
+  torch.nn.init.zeros_(head.bias)
+  return head
+
+
+def _torch_optimizer(weights: list[Any], rate: float) -> Any:
+  torch: Any = sys.modules['torch']
+  groups = [
+    {'params': [x for x in weights if x.ndim > 1], 'weight_decay': DECAY},
+    {'params': [x for x in weights if x.ndim < 2], 'weight_decay': 0.0},
+  ]
+  return torch.optim.AdamW(groups, lr=rate, betas=BETAS)
+
+
+def _torch_loss(
+  outputs: Any, labels: np.ndarray, kind: adapting.LabelSpec
+) -> Any:
+  """Sum of losses of T places: nats, or squared errors."""
+  torch: Any = sys.modules['torch']
+  if isinstance(kind, adapting.Real):
+    return (
+      (outputs - torch.as_tensor(labels, device=outputs.device)) ** 2
+    ).sum()
+  classes = torch.as_tensor(labels.astype(np.int64).ravel())
+  return torch.nn.functional.cross_entropy(
+    outputs.reshape(-1, kind.k), classes.to(outputs.device), reduction='sum'
+  )
+
+
+def adaptable(
+  reader: Any, thing: Any, ids: np.ndarray | None, label: str
+) -> Any:
+  """A reader that learns small tasks too, in the way that its object allows.
+
+  Args:
+    reader: of the object, see `predictor`.
+    thing: the object as the user gave it.
+    ids: [V] the model's id of each token of the world; None where they are the
+      world's.
+    label: what errors call it.
+
+  Returns:
+    The reader, `core.Adaptable` unless it says yes and no alone.
+  """
+  fields: dict[str, Any] = {'_ids': ids, 'label': label}
+  module = thing[0] if isinstance(thing, tuple) and thing else thing
+  if isinstance(module, user_objects.HasAdapt):
+    return user_objects.extended(
+      reader, (ByMethod,), {}, **fields, _method=module.adapt
+    )
+  if isinstance(reader, core.QueryModel):
+    return reader
+  if (pure := user_objects.functional(thing, label)) is not None:
+    return user_objects.extended(reader, (ByFlax,), {}, **fields, _pure=pure)
+  if user_objects.is_a(thing, 'torch.nn', 'Module'):
+    return user_objects.extended(
+      reader, (ByTorch,), {}, **fields, _module=thing
+    )
+  return user_objects.extended(reader, (ByHead,), {}, **fields)
+
+
+class _User(core.Adaptable):
+  """Fields of readers that `adaptable` extends.
+
+  Attributes:
+    label: what errors call it.
+  """
+
+  label: str
+  _ids: np.ndarray | None
+
+  def sent(self, tokens: np.ndarray) -> np.ndarray:
+    """Ids of the model's own."""
+    if self._ids is None:
+      return tokens
+    return np.maximum(self._ids, 0)[tokens].astype(np.int32)
+
+
+class ByMethod(_User, TaskByTask):
+  """Learns by the user's own method."""
+
+  _method: Callable[..., Any]
+
+  def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
+    """See TaskByTask; of a stream, of all its labels at once."""
+    shown = draws.until(task.steps)
+    at = shown.used
+    places = at[0], shown.places[at]
+    with plugins.user_code(self.label, self._method):
+      answer = self._method(
+        self.sent(shown.tokens).copy(), places, shown.labels[at].copy(), task
+      )
+    if not callable(answer):
+      raise core.InputError(
+        f'{self.label}: adapt gave a {type(answer).__name__}; expected a '
+        'function of tokens [M, L] and places, rows and columns of T tokens'
+      )
+
+    def predict(tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+      """See Predict."""
+      used = np.nonzero(places != core.DEAD)
+      with plugins.user_code(self.label, answer):
+        values = user_objects.as_array(
+          answer(self.sent(tokens).copy(), (used[0], places[used]))
+        )
+      outputs = np.zeros((*places.shape, *task.kind.shape), np.float32)
+      outputs[used] = self._read(values, len(used[0]), task.kind)
+      return outputs
+
+    return predict
+
+  def _read(
+    self, values: np.ndarray, num: int, kind: adapting.LabelSpec
+  ) -> np.ndarray:
+    """[T, H, k] scores, or [T, d], of an answer to T places; InputError."""
+    k = kind.k if isinstance(kind, adapting.Classes) else 0
+    named = k > 0 and values.dtype.kind in 'iub'
+    expected = (num, *kind.shape)[: 2 if named else None]
+    # One label of a place needs no dimension of its own.
+    short = (num, *expected[2:]) if expected[1] == 1 else expected
+    fits = values.dtype.kind in 'iufb' and values.shape in (expected, short)
+    if not fits or (named and not np.isin(values, range(k)).all()):
+      form = (
+        f'labels {[num, *kind.shape[:1]]}, integers from 0 to {k - 1}, or '
+        f'scores {[num, *kind.shape]}'
+        if k
+        else f'numbers {[num, *kind.shape]}'
+      )
+      raise core.InputError(
+        f'{self.label}: what adapt gave answers {num} places by {values.dtype} '
+        f'of shape {[*values.shape]}; expected {form}'
+      )
+    values = values.reshape(expected)
+    return class_scores(values, k) if named else values
+
+
+def _adaptation() -> Any:
+  from wm.models.serving import adaptation  # Deferred: it imports JAX.
+
+  return adaptation
+
+
+class ByFlax(_User):
+  """Learns by fine-tuning a module of Flax with a new head."""
+
+  _pure: user_objects.Functional
+
+  def adapt(
+    self,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    queries: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
+    steps: tuple[int, ...],
+    seed: int,
+    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
+    """See core.Adaptable; raises InputError where the module fails."""
+    adapting.check_adapting(tasks, queries, kind, steps, config)
+    size = self.vocab_size if self._ids is None else int(self._ids.max()) + 1
+    if (held := config.validation) is not None:
+      config = dataclasses.replace(config, validation=self._renumbered(held))
+    with plugins.user_code():  # Compiled here: the module's lines are run.
+      adapter = _adaptation().foreign(
+        self._pure.features, self._pure.weights, size, self.max_len
+      )
+      return adapter.adapt(
+        mapped(tasks, kind, self._renumbered),
+        queries._replace(tokens=self.sent(queries.tokens)),
+        *(kind, steps, seed, config),
+      )
+
+  def _renumbered(self, tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
+    return tasks._replace(tokens=self.sent(tasks.tokens))
+
+
+class ByTorch(_User, TaskByTask):
+  """Learns by fine-tuning a module of PyTorch with a new head."""
+
+  _module: Any
+
+  def learn(self, draws: Draws, task: adapting.TaskSpec) -> Predict:
+    """See TaskByTask; raises InputError where the module fails."""
+
+    def features(module: Any, tokens: Any) -> Any:
+      """[R, L, D] of tokens [R, L]."""
+      if isinstance(module, user_objects.HasHidden):
+        return module.hidden(tokens, -1)
+      if user_objects.is_a(module, 'transformers', 'PreTrainedModel'):
+        return module(tokens, output_hidden_states=True).hidden_states[-1]
+      return user_objects.logits_of(module(tokens))
+
+    def written(
+      tokens: np.ndarray, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+      """Ids of the module, and places as they are."""
+      return self.sent(tokens), places
+
+    with plugins.user_code(self.label):
+      return tune_torch(self._module, features, written, draws, task)
+
+
+class ByHead(_User):
+  """Learns by a new head on activations or log-probabilities, which stay."""
+
+  def diagnostics(self) -> list[str]:
+    """See core.TokenReader."""
+    return [
+      *super().diagnostics(),
+      f'{self.label}: small tasks are learned by a new head on its '
+      f'{"activations" if self._probed else "log-probabilities"} alone, as its '
+      'weights are unknown',
+    ]
+
+  @property
+  def _probed(self) -> bool:
+    return isinstance(self, core.HiddenStates)
+
+  def adapt(
+    self,
+    tasks: adapting.FewShotTasks | adapting.TaskStream,
+    queries: adapting.QueryPoints,
+    kind: adapting.LabelSpec,
+    steps: tuple[int, ...],
+    seed: int,
+    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
+  ) -> adapting.Adapted:
+    """See core.Adaptable; the head alone is trained, whatever the config."""
+    adapting.check_adapting(tasks, queries, kind, steps, config)
+    # Each place becomes a sequence of one token: its row in a table of
+    # features, which a network of that table alone reads.
+    table: list[np.ndarray] = []
+    places = self._points(table, queries.tokens, queries.places)
+    asked = adapting.QueryPoints(places, np.zeros_like(places))
+
+    def change(tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
+      """Data sets of one place a sequence."""
+      points = self._points(table, tasks.tokens, tasks.places)
+      dead = tasks.places.reshape(points.shape) == core.DEAD
+      labels = tasks.labels.reshape(*points.shape, -1)
+      return adapting.FewShotTasks(points, np.where(dead, core.DEAD, 0), labels)
+
+    shown = mapped(tasks, kind, change)
+    if isinstance(shown, adapting.TaskStream):
+      # The table must be whole before the first step.
+      batches = [*map(shown.draw, range(steps[-1]))]
+      shown = adapting.TaskStream(batches.__getitem__)
+    held = config.validation and change(config.validation)
+    config = dataclasses.replace(config, trainable='head', validation=held)
+    features = np.concatenate(table)
+    adapter = _adaptation().foreign(
+      lambda table, tokens: table[tokens], features, len(features), 1
+    )
+    outputs, rates = adapter.adapt(shown, asked, kind, steps, seed, config)
+    shape = len(steps), *queries.places.shape, *kind.shape
+    return adapting.Adapted(outputs.reshape(shape), rates)
+
+  def _points(
+    self, table: list[np.ndarray], tokens: np.ndarray, places: np.ndarray
+  ) -> np.ndarray:
+    """[D, R P, 1] int32 rows of places [D, R, P] in a table that grows."""
+    flat = tokens.reshape(-1, tokens.shape[2])
+    at = places.reshape(len(flat), -1)
+    flat = read_only(flat, at)
+    # Data sets often share sequences: each is read once.
+    first, back = basics.distinct(np.concatenate([flat, at], 1, dtype=np.int32))
+    start = sum(map(len, table))
+    for rows in core.predictor.chunks(len(first), 1, 256):
+      part, where = flat[first[rows]], at[first[rows]]
+      values = self._features(part, np.maximum(where.max(1) + 1, 1))
+      taken = values[np.arange(len(part))[:, None], np.maximum(where, 0)]
+      table.append(taken.reshape(-1, values.shape[-1]))
+    points = start + back[:, None] * at.shape[1] + np.arange(at.shape[1])
+    return points.reshape(len(places), -1, 1).astype(np.int32)
+
+  def _features(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, L, D] float32 of tokens [R, L]."""
+    if isinstance(self, core.HiddenStates):
+      return self.hidden(tokens, lengths, -1)
+    assert isinstance(self, core.Predictor)  # Of a user's object.
+    return np.maximum(self.log_probs(tokens, lengths), user_objects.FLOOR)

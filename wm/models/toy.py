@@ -1,0 +1,378 @@
+"""Known-answer models that behave alike and differ in what they use.
+
+All are right about every next token, so no test of behaviour tells them apart.
+They differ in which part of their activations they read:
+
+  activations  (state, sign * state) in a random rotation; sign is +1 or -1, by
+               a hash of the prefix, so that no linear map reads the second copy
+  used         reads the first copy
+  decoy        reads the second copy, whatever its sign
+  fragile      reads both, and nothing sensible where they disagree
+  ignored      reads neither
+  legal_only   has other activations: which tokens are legal next, and no more
+
+They show what `probe` and `intervention` measure, and what these miss.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import basics, registry
+from wm.core.fields import field
+from wm.models.serving import oracles, process
+
+KINDS = 'used', 'ignored', 'decoy', 'fragile', 'legal_only'
+MOST = 4096  # States that are listed.
+# Log-odds of two readings of the state that one label tells apart.
+SHARP = 30.0
+LEAST = 1e-30  # Probability whose logarithm stands in for minus infinity.
+
+
+class _Tables(NamedTuple):
+  """What is known of S states: rows S and S + 1 are dead and broken.
+
+  Attributes:
+    next: [S + 2, V] int32 the row after each token.
+    probs: [S + 2, V] float32 of the next token.
+    codes: [S, F] float32 of the states, by which activations hold them.
+    likely: [F, V] float32 of the next token where a code is a legal set.
+    rotation: [D, D] float32, orthonormal.
+  """
+
+  next: np.ndarray
+  probs: np.ndarray
+  codes: np.ndarray
+  likely: np.ndarray
+  rotation: np.ndarray
+
+
+def reachable(world: core.World) -> tuple[np.ndarray, np.ndarray]:
+  """States [S, W] that sequences reach, in order of their ids [S] int64.
+
+  Raises:
+    InputError: there are more than MOST of them.
+  """
+  # Breadth first; states that were seen are known by their ids.
+  front = states = world.init(1)
+  ids = world.state_id(states)
+  while len(front):
+    row, token = np.nonzero(world.legal(front))
+    after = world.advance(front[row], token) if len(row) else front[:0]
+    fresh, first = np.unique(world.state_id(after), return_index=True)
+    front = after[first[~np.isin(fresh, ids)]]
+    states = np.concatenate([states, front])
+    ids = np.concatenate([ids, world.state_id(front)])
+    if len(ids) > MOST:
+      raise core.InputError(
+        f'toy: {registry.spec(world)} has more than {MOST:,} states; expected '
+        'a world with fewer, such as lattice(), maps(rows=4, columns=4) or '
+        'automaton()'
+      )
+  order = np.argsort(ids)
+  return states[order], ids[order]
+
+
+def _codes(world: core.World, states: np.ndarray) -> np.ndarray:
+  """[S, F] one-hot labels of states [S, W], beside what tells equals apart."""
+  none = np.zeros((len(states), 0), np.int64)
+  labels = world.labels(states) if isinstance(world, core.Labelled) else none
+  # States with equal labels become neighbours, in the order of their numbers.
+  order = np.lexsort((np.arange(len(states)), *labels.T))
+  alike = (np.diff(labels[order].astype(np.int64), axis=0) == 0).all(1)
+  # Of states with equal labels: the first, the second, ...
+  number = np.zeros(len(states), np.int64)
+  for before, after, same in zip(order, order[1:], alike, strict=False):
+    number[after] = number[before] + 1 if same else 0
+  columns = [np.unique(x, return_inverse=True)[1] for x in (*labels.T, number)]
+  # A label that never changes says nothing.
+  hot = [np.eye(x.max() + 1)[x] for x in columns if x.max() or len(x) == 1]
+  return np.concatenate(hot, axis=1).astype(np.float32)
+
+
+class Toy(oracles.WorldPredictor, core.HiddenStates):
+  """The oracle, with activations at one layer, whatever it is called."""
+
+  def __init__(self, world: core.World, kind: str, seed: int) -> None:
+    """kind: of KINDS; seed: of the rotation and the signs."""
+    super().__init__(world)
+    self.kind, self._seed = kind, seed
+    states, self._ids = reachable(world)
+    size = len(states)
+    legal = world.legal(states)
+    # What is not legal leads to the dead row, and the broken one to itself.
+    following = np.full((size + 2, self.vocab_size), size, np.int32)
+    following[-1] = size + 1
+    row, token = np.nonzero(legal)
+    if len(row):
+      following[row, token] = self._rows(world.advance(states[row], token))
+    probs = np.zeros(following.shape, np.float32)
+    probs[:size] = np.exp(oracles.likely(world, states).dense(self.vocab_size))
+    probs[-1, 1:] = 1 / (self.vocab_size - 1)  # The broken one guesses.
+    first, group = np.unique(
+      legal, axis=0, return_index=True, return_inverse=True
+    )[1:]
+    codes = _codes(world, states)
+    if kind == 'legal_only':
+      codes = np.eye(len(first), dtype=np.float32)[group.reshape(-1)]
+    width = codes.shape[1] * (1 if kind == 'legal_only' else 2)
+    # Rotated, so that no single number of an activation is a label.
+    noise = np.random.default_rng(seed).normal(size=(width, width))
+    rotation = np.linalg.qr(noise)[0].astype(np.float32)
+    self._tables = _Tables(following, probs, codes, probs[first], rotation)
+
+  def support(
+    self, states: np.ndarray, history: np.ndarray
+  ) -> process.NextTokens:
+    """See WorldPredictor: the rules."""
+    del history
+    return oracles.likely(self.world, states)
+
+  def _rows(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64 rows of the tables of states [B, W]."""
+    ids = self.world.state_id(states)
+    row = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+    return np.where(self._ids[row] == ids, row, len(self._ids))
+
+  def _signs(self, tokens: np.ndarray) -> np.ndarray:
+    """[B, L] float32, +1 or -1, by the tokens [B, L] so far."""
+    # A hash of the whole prefix: the sign follows from no state.
+    history = np.full(len(tokens), self._seed, np.uint64)
+    signs = np.ones(tokens.shape, np.float32)
+    for t, column in enumerate(tokens.T):
+      history = basics.hash64(history, column)
+      signs[:, t] -= 2 * (history % np.uint64(2)).astype(np.float32)
+    return signs
+
+  def hidden(
+    self, tokens: np.ndarray, lengths: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """[B, L, D] float32, at every layer the same; 0 in dead states."""
+    del layer
+    memory = self.after_each(tokens, lengths)
+    rows = self._rows(memory.reshape(-1, memory.shape[-1]))
+    codes = np.pad(self._tables.codes, ((0, 1), (0, 0)))[rows]
+    codes = codes.reshape(*tokens.shape, -1)
+    if self.kind != 'legal_only':
+      signed = self._signs(tokens)[..., None] * codes
+      codes = np.concatenate([codes, signed], axis=-1)
+    # Past its length a sequence has no activation.
+    used = np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
+    return codes * used[..., None] @ self._tables.rotation
+
+  def patched(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+  ) -> np.ndarray:
+    """See core.HiddenStates; a state that was read from a move is kept."""
+    out = np.array(self.log_probs(tokens, lengths))
+    if self.kind == 'ignored':
+      return out
+    moves = hidden - self.hidden(tokens, lengths, layer)
+    touched = (moves != 0).any(-1)
+    if self.kind != 'legal_only':
+      # A state that was read from a move goes on; a legal set does not.
+      touched = np.logical_or.accumulate(touched, axis=1)
+    for rows in self._chunks(tokens):
+      probs = np.stack(
+        [step.probs for step in self._follow(tokens[rows], moves[rows])], 1
+      )
+      with np.errstate(divide='ignore'):
+        after = np.log(np.where(probs > LEAST, probs, 0))
+      out[rows] = np.where(touched[rows, :, None], after, out[rows])
+    return out
+
+  def patched_gradient(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+    weights: np.ndarray,
+  ) -> np.ndarray:
+    """See core.HiddenStates."""
+    moves = hidden - self.hidden(tokens, lengths, layer)
+    gradient = np.zeros_like(hidden)
+    for rows in self._chunks(tokens) if self.kind != 'ignored' else ():
+      steps = self._follow(tokens[rows], moves[rows])
+      # What later steps make of the belief after a step.
+      later = np.zeros((len(moves[rows]), len(self._tables.next)))
+      # Backwards through time, as steps pass their belief on.
+      for t, step in reversed([*enumerate(steps)]):
+        direct = weights[rows, t] / (step.probs + LEAST)
+        by, before = step.pull(direct, later)
+        gradient[rows, t] = by @ self._tables.rotation
+        later = np.take_along_axis(
+          before, self._tables.next[:, tokens[rows, t]].T, axis=1
+        )
+    return gradient
+
+  def _follow(self, tokens: np.ndarray, moves: np.ndarray) -> list[_Step]:
+    """Follows tokens [B, L] as moves [B, L, D] of activations have it."""
+    tables = self._tables
+    belief = np.zeros((len(tokens), len(tables.next)))
+    belief[:, self._rows(self.world.init(1))[0]] = 1
+    by, signs, steps = moves @ tables.rotation.T, self._signs(tokens), []
+    for t, token in enumerate(tokens.T):
+      before = np.zeros_like(belief)
+      row, old = np.nonzero(belief > LEAST)
+      # Several states may lead to one: their beliefs add up.
+      np.add.at(before, (row, tables.next[old, token[row]]), belief[row, old])
+      moved = (moves[:, t] != 0).any(-1)
+      read = _read_legal if self.kind == 'legal_only' else _read_state
+      steps.append(
+        read(self.kind, tables, before, by[:, t], signs[:, t], moved)
+      )
+      belief = steps[-1].belief
+    return steps
+
+  def _chunks(self, tokens: np.ndarray) -> list[slice]:
+    # Of a step's belief and probabilities, in 8 bytes each.
+    size = tokens.shape[1] * (len(self._ids) + self.vocab_size)
+    return [*core.predictor.chunks(len(tokens), 8 * size)]
+
+
+class _Step(NamedTuple):
+  """After a token of B sequences.
+
+  Attributes:
+    belief: [B, S + 2] of the rows of the tables.
+    probs: [B, V] of the next token.
+    pull: gradients of the move [B, D] and of the belief before it, of those of
+      `probs` and of `belief`.
+  """
+
+  belief: np.ndarray
+  probs: np.ndarray
+  pull: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _softmax(score: np.ndarray) -> np.ndarray:
+  mass = np.exp(SHARP * (score - score.max(-1, keepdims=True)))
+  return mass / mass.sum(-1, keepdims=True)
+
+
+def _through(read: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+  """Gradient of the scores of a softmax [B, S]."""
+  return SHARP * read * (gradient - (gradient * read).sum(-1, keepdims=True))
+
+
+def _read_legal(
+  kind: str,
+  tables: _Tables,
+  belief: np.ndarray,
+  by: np.ndarray,
+  sign: np.ndarray,
+  moved: np.ndarray,
+) -> _Step:
+  """The legal set is read from the activation, and the state is kept."""
+  del kind, sign, moved
+  read = _softmax(belief[:, : len(tables.codes)] @ tables.codes + by)
+
+  def pull(
+    direct: np.ndarray, later: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    return _through(read, direct @ tables.likely.T), later
+
+  return _Step(belief, read @ tables.likely, pull)
+
+
+def _read_state(
+  kind: str,
+  tables: _Tables,
+  belief: np.ndarray,
+  by: np.ndarray,
+  sign: np.ndarray,
+  moved: np.ndarray,
+) -> _Step:
+  """The state is read anew from activations that have moved.
+
+  belief: [B, S + 2]; by: [B, D]; sign: [B]; moved: [B] bool.
+  """
+  codes, size = tables.codes, len(tables.codes)
+  # Most steps have no move: the belief follows the rules.
+  if not moved.any():
+    whole = np.zeros_like(by)
+    return _Step(
+      belief,
+      belief @ tables.probs,
+      lambda direct, later: (whole, direct @ tables.probs.T + later),
+    )
+  code = belief[:, :size] @ codes
+  first, second = np.split(by, 2, axis=1)
+  linear = (code + first) @ codes.T
+  signed = (sign[:, None] * code + second) @ codes.T
+  score = np.full(belief.shape, -np.inf)
+  # Labels of each state that a copy has: of the copy that is read.
+  by_first = {'used': linear < np.inf, 'decoy': linear == np.inf}.get(
+    kind, linear < np.abs(signed)
+  )
+  score[:, :size] = np.where(by_first, linear, np.abs(signed))
+  if kind == 'fragile':
+    # A state that both copies hold has one for each label; less is broken.
+    score[:, -1] = codes[0].sum() - 0.5
+  # Sequences without a move here keep their belief.
+  read = _softmax(score)
+  after = np.where(moved[:, None], read, belief)
+
+  def pull(
+    direct: np.ndarray, later: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """See _Step."""
+    whole = direct @ tables.probs.T + later
+    scores = _through(read, whole)[:, :size] * moved[:, None]
+    copies = (
+      scores * by_first @ codes,
+      scores * ~by_first * np.sign(signed) @ codes,
+    )
+    before = np.where(moved[:, None], 0, whole)
+    before[:, :size] += (copies[0] + sign[:, None] * copies[1]) @ codes.T
+    return np.concatenate(copies, axis=1), before
+
+  return _Step(after, after @ tables.probs, pull)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """Models of the same behaviour that use different parts of their activations.
+
+  All know the rules: every metric of behaviour has them equal to the oracle.
+  Each world with at most 4,096 reachable states has them. The same activations
+  hold the state twice, once as it is and once with a sign that changes with the
+  prefix; but for `legal_only`, all have them, so that no probe tells these
+  apart.
+
+  used: reads the copy that a linear probe reads. Every edit that moves it to
+    another state is followed, for as long as one looks.
+  ignored: reads neither copy. No edit of them changes anything.
+  decoy: reads the other copy, whose sign hides it from linear maps. What a
+    probe says is true, and edits along it change nothing; one that exchanges
+    both copies with those of another sequence is followed.
+  fragile: reads both, and guesses from then on where they disagree. Edits of
+    one copy break it, an exchange of both is followed.
+  legal_only: its activations hold which tokens are legal next, and it reads
+    these. Edits that change the next tokens are followed for one token; two
+    states with the same next tokens are one to it.
+
+  Attributes:
+    kind: which of them, a name of the list above.
+  """
+
+  gives: ClassVar[tuple[type, ...]] = (Toy,)
+
+  kind: str = field('used', choices=KINDS)
+
+  def predictor(self, world: core.World, seed: int) -> Toy:
+    """See core.Model; seed: of the rotation and the signs.
+
+    Raises InputError where the world has more than MOST reachable states.
+    """
+    return Toy(world, self.kind, seed)

@@ -1,0 +1,250 @@
+"""What pages of papers share: declared charts, and causes of unread replies.
+
+    [charts.mango_success]
+    kind = "dots"         # Or "lines", "shares", "scatter".
+    panels = ["kind"]     # A panel for each combination of their values.
+    x = "model"           # A column; a list of them has a panel for each.
+    model = "easy"        # The column whose values colours tell apart.
+    value = "interval success of formed"
+    title = "success"     # Of values.
+
+Values are measures of the rows of a mark; see wm/language/pages.py. Further
+keys: `pale` is a measure that is drawn beside it without an interval; marks of
+fewer than `least` rows are left out, of which `count` is the measure; `sorted`
+dots go by their mean, and `apart` ones lie below each other. A scatter has a
+point for each cluster, and the line of least squares. Shares are of the values
+of `model`, without ''. A chart is `of` all rows, or of a subset.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from wm import core
+from wm.language import pages
+from wm.language.pages import ClusterMean, Report
+from wm.models.serving import replies
+from wm.reporting import charts
+from wm.reporting.tables import Table
+
+if TYPE_CHECKING:
+  from inspect_ai.log import EvalLog, EvalSample
+
+_Row = dict[str, Any]
+
+
+def chart(
+  report: Report, name: str, frame: pd.DataFrame, **values: Any
+) -> charts.Spec:
+  """The chart of a name in report.toml; {} where no mark has a value.
+
+  Args:
+    report: of the paper.
+    name: there.
+    frame: an answer a row.
+    **values: of words in braces.
+  """
+  spec: _Row = {
+    key: text.format_map(values) if isinstance(text, str) else text
+    for key, text in report.declared['charts'][name].items()
+  }
+  if 'of' in spec:
+    frame = frame.query(report.declared['subsets'][spec['of']])
+  columns = [spec['x']] if isinstance(spec['x'], str) else spec['x']
+  by = spec.get('panels', [])
+  panels = [
+    _panel(report, spec, x, keys, rows)
+    for x in columns
+    for keys, part in (report.groups(frame, *by) if by else [({}, frame)])
+    if (rows := _ROWS[spec['kind']](report, spec, x, part))
+  ]
+  if not panels:
+    return {}
+  names = pages.ordered(frame[spec['model']], report.labels.get(spec['model']))
+  looks = charts.palette(report.label(spec['model'], name) for name in names)
+  if spec['kind'] == 'shares':
+    return charts.shares(panels, sorted(set(names) - {''}))
+  if spec['kind'] == 'dots':
+    width, apart = spec.get('columns', 3), spec.get('apart', True)
+    return charts.dots(panels, looks, columns=width, apart=apart)
+  return charts.lines(panels, looks)
+
+
+def _panel(
+  report: Report, spec: _Row, x: str, keys: Mapping[str, Any], rows: list[_Row]
+) -> charts.Panel:
+  title = ', '.join(str(report.label(*pair)) for pair in keys.items())
+  scale = {'domain': [0, 1]}
+  if spec['kind'] in ('lines', 'scatter'):
+    name = spec.get('x_title', x)
+    return charts.Panel(name, spec['title'], rows, title, y_scale=scale)
+  head = '' if isinstance(spec['x'], str) else x
+  return charts.Panel(spec['title'], head, rows, title, x_scale=scale)
+
+
+def _numbers(report: Report, value: Any) -> _Row:
+  """A measure as the numbers of a mark."""
+  if isinstance(value, ClusterMean):
+    return {**value._asdict(), 'text': str(report.shown(value))}
+  return {'value': value}
+
+
+def _marks(
+  report: Report, spec: _Row, x: str, part: pd.DataFrame
+) -> list[_Row]:
+  """A mark for each value of x and each model."""
+  rows: list[_Row] = []
+  model = spec['model']
+  for keys, group in report.groups(part, x, model):
+    n = report.measure(spec.get('count', 'n'), group)
+    numbers = _numbers(report, report.measure(spec['value'], group))
+    if numbers['value'] is None or n < spec.get('least', 1):
+      continue
+    at = {
+      'model': report.label(model, keys[model]),
+      'x': report.label(x, keys[x]),
+    }
+    about = f'{numbers.get("n", n)} answers'
+    rows.append({**at, 'about': about, **numbers})
+    if 'pale' in spec and (pale := report.measure(spec['pale'], group)):
+      rows.append({**at, 'value': pale, 'about': 'chance', 'pale': True})
+  if spec.get('sorted') and rows:
+    means = pd.DataFrame(rows).groupby('x').value.mean()
+    rows.sort(key=lambda row: (means[row['x']], row['x']))
+  if spec['kind'] == 'lines':
+    rows.sort(key=lambda row: row['x'])
+  return rows
+
+
+def _points(
+  report: Report, spec: _Row, x: str, part: pd.DataFrame
+) -> list[_Row]:
+  """A point for each cluster, and each model's line of least squares."""
+  rows: list[_Row] = []
+  cluster = report.declared['cluster']
+  for keys, group in report.groups(part, spec['model']):
+    points = [
+      (float(rows_of[x].iloc[0]), value, names[cluster])
+      for names, rows_of in report.groups(group, cluster)
+      if (value := report.measure(spec['value'], rows_of)) is not None
+    ]
+    model = report.label(spec['model'], keys[spec['model']])
+    rows += [
+      {'model': model, 'x': at, 'value': y, 'about': name, 'joined': False}
+      for at, y, name in points
+    ]
+    places = np.array([at for at, *_ in points])
+    if len(points) > 2 and np.ptp(places) > 0:
+      fitted = np.polyfit(places, [y for _, y, _ in points], 1)
+      line = {'model': model, 'about': 'least squares', 'marked': False}
+      rows += [
+        {**line, 'x': end, 'value': np.polyval(fitted, end)}
+        for end in (places.min(), places.max())
+      ]
+  return rows
+
+
+def _shares(
+  report: Report, spec: _Row, x: str, part: pd.DataFrame
+) -> list[_Row]:
+  """The share of each value of the column `model`, but of ''."""
+  column = spec['model']
+  return [
+    {
+      'model': name,
+      'x': report.label(x, keys[x]),
+      'value': (group[column] == name).mean(),
+    }
+    for keys, group in report.groups(part, x)
+    for name in sorted(set(part[column]) - {''})
+  ]
+
+
+_ROWS = {
+  'dots': _marks,
+  'lines': _marks,
+  'scatter': _points,
+  'shares': _shares,
+}
+
+
+def unread(logs: Sequence[EvalLog]) -> list[Table]:
+  """A table of replies that could not be read, by cause; [] if all were.
+
+  A reply that the limit of tokens cut off is told from one without an answer.
+  """
+  counts: dict[str, collections.Counter[str]] = {}
+  for log in logs:
+    causes = counts.setdefault(log.eval.model, collections.Counter())
+    for sample in log.samples or ():
+      failures = [
+        metadata['failure']
+        for score in (sample.scores or {}).values()
+        if 'failure' in (metadata := score.metadata or {})
+      ]
+      causes.update(failures[-1:])
+  every = {cause for causes in counts.values() for cause in causes if cause}
+  rows = [
+    {
+      'model': model,
+      'replies': causes.total(),
+      'unread': causes.total() - causes[''],
+      'causes': ', '.join(f'{k} {n}' for k, n in sorted(causes.items()) if k),
+    }
+    for model, causes in counts.items()
+  ]
+  meanings = [f'{k}: {replies.FAILURES.get(k, k)}' for k in sorted(every)]
+  title = 'Replies that could not be read'
+  return [pages.table(title, rows, '; '.join(meanings))] if every else []
+
+
+def page(paper: str, logs: Sequence[EvalLog]) -> pages.AnswersPage:
+  """The page of a paper that has no module `report`: report.toml alone.
+
+  Tables and charts are of a frame with a row for each sample: its metadata, the
+  numbers of its scores (`value` where a score is a single one), `model` and
+  `sample`. `title` and `lead` are of the page; a lead may have `answers` and
+  `models` in braces.
+
+  Raises:
+    InputError: no sample has a score.
+  """
+  report = Report(paper)
+  rows = [
+    {
+      **(sample.metadata or {}),
+      **_values(sample),
+      'model': log.eval.model,
+      'sample': sample.id,
+    }
+    for log in logs
+    for sample in log.samples or ()
+    if sample.scores
+  ]
+  if not rows:
+    raise core.InputError(f'the logs hold no scored answer of wm/{paper}')
+  frame, declared = pd.DataFrame(rows), report.declared
+  drawn = {name: chart(report, name, frame) for name in declared['charts']}
+  models = ', '.join(frame['model'].unique())
+  return pages.AnswersPage(
+    declared['title'],
+    declared['lead'].format_map({'answers': len(rows), 'models': models}),
+    [*(report.table(k, frame) for k in declared['tables']), *unread(logs)],
+    [report.picture(name, spec) for name, spec in drawn.items() if spec],
+    declared['words'],
+    {'answers': rows},
+  )
+
+
+def _values(sample: EvalSample) -> _Row:
+  """The numbers of a sample's scores."""
+  values: _Row = {}
+  for score in (sample.scores or {}).values():
+    value = score.value
+    values |= value if isinstance(value, dict) else {'value': value}
+  return values

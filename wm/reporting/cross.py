@@ -1,0 +1,713 @@
+"""The cross: which metrics agree over models, and which tells of a change?
+
+A cross is a folder of miniatures, one for each world, with rows of the same
+recipes in each. FOLDER/findings.json has its design under "registration":
+
+    status        'draft' or 'registered'; a draft has no verdicts
+    date          ISO day on which the design was fixed
+    pending       what a draft waits for, a list of sentences
+    worlds        names of miniatures; WORLD.flags has the last level
+    families, sizes, data
+                  a recipe is FAMILY_SIZE_DATA for one of each; rows are so
+                  named, of an earlier level RECIPE_LEVEL in WORLD_early.flags
+    levels        numbers of levels of training, ascending
+    seeds         of each row
+    first_seed    the first of them; default 0
+    metrics       name -> measure, in the order of pages
+    control       measure that is held constant: the excess loss
+    criterion     measure that metrics are to tell of
+    exclusions    {"measure": ..., "below" or "above": number}: models whose
+                  value at the last level is so are left out, all levels
+    rules         fields of `wm.evaluation.agreement.AgreementRules`
+    hypotheses, exceptions, pilot, power
+                  in words and numbers, for readers
+
+A measure is
+
+    metric, quantity, where   as in a finding
+    also         another quantity of the metric: their harmonic mean counts
+    floor        what is 0: 'untrained', the row untrained_FAMILY_SIZE, which is
+                 the default; a number; or a quantity of the same unit
+    ceiling      what is 1: a row such as 'bayes', or a number
+    variants     label -> another metric, for the curve of specifications
+
+Results count if they are of committed code, and record the hash of this
+registration and its flags (`wm.reporting.findings`); others are refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+import scipy.stats
+
+from wm import core
+from wm.evaluation import agreement
+from wm.evaluation.agreement import Added, AgreementRules, MetricAgreement
+from wm.reporting import charts, findings, tables, units
+from wm.reporting.charts import Picture
+from wm.reporting.findings import REGISTRATION, Quantity
+from wm.reporting.units import Unit
+from wm.runtime import files, pages
+
+DRAFT, REGISTERED = 'draft', 'registered'
+UNTRAINED = 'untrained'
+_NUMBER = int | float
+_TITLE = 'Which metrics of world models agree?'
+
+
+class ScaledMeasure(NamedTuple):
+  """A quantity that models are compared by; see the module.
+
+  Attributes:
+    parts: one quantity, or two whose harmonic mean counts.
+    floor: UNTRAINED, a number, or a quantity of the same unit.
+    ceiling: a row, or a number.
+    variants: label -> the parts with another metric.
+  """
+
+  parts: tuple[Quantity, ...]
+  floor: str | float | Quantity
+  ceiling: str | float
+  variants: Mapping[str, tuple[Quantity, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+  """A registration; see the module."""
+
+  status: str
+  date: str
+  pending: Sequence[str]
+  worlds: Sequence[str]
+  families: Sequence[str]
+  sizes: Sequence[str]
+  data: Sequence[str]
+  levels: Sequence[int]
+  seeds: int
+  first_seed: int
+  metrics: Mapping[str, ScaledMeasure]
+  control: str
+  criterion: str
+  rules: AgreementRules
+  exclusions: Sequence[Mapping[str, Any]]
+  hash: str
+
+  @property
+  def compared(self) -> list[str]:
+    """Metrics that are neither the control nor the criterion."""
+    return [m for m in self.metrics if m not in (self.control, self.criterion)]
+
+  @property
+  def recipes(self) -> dict[str, str]:
+    """Recipe -> the row of its untrained model."""
+    kinds = itertools.product(self.families, self.sizes, self.data)
+    return {f'{f}_{s}_{d}': f'{UNTRAINED}_{f}_{s}' for f, s, d in kinds}
+
+  def rows(self) -> dict[str, tuple[str, int, str]]:
+    """Row -> its recipe, level, and what follows the world in its miniature."""
+    last = self.levels[-1]
+    return {
+      recipe if level == last else f'{recipe}_{level}': (
+        *(recipe, level),
+        '' if level == last else '_early',
+      )
+      for recipe in self.recipes
+      for level in self.levels
+    }
+
+
+_NEEDED = {
+  **dict.fromkeys(('status', 'date', 'control', 'criterion'), str),
+  **dict.fromkeys(('worlds', 'families', 'sizes', 'data', 'levels'), list),
+  **{'metrics': dict, 'seeds': int},
+}
+_OPTIONAL = {
+  **{
+    'first_seed': int,
+    'pending': list,
+    'exclusions': list,
+    'rules': dict,
+    'pilot': dict,
+  },
+  **{'hypotheses': list, 'exceptions': list, 'power': dict},
+}
+
+
+def load(folder: str | pathlib.Path) -> Design | None:
+  """The registration of a folder; None without one.
+
+  Raises:
+    InputError: it is malformed; names the field.
+  """
+  path = pathlib.Path(folder, 'findings.json')
+  body = files.read_record(path, {}, {REGISTRATION: dict}).get(REGISTRATION)
+  if body is None:
+    return None
+  where = f'{path}: {REGISTRATION}'
+  findings.check(body, where, _NEEDED, _OPTIONAL)
+  if body['status'] not in (DRAFT, REGISTERED):
+    raise core.InputError(
+      f'{where}: status is {body["status"]!r:.40}; expected {DRAFT!r} or '
+      f'{REGISTERED!r}'
+    )
+  measures = {
+    name: _measure(record, f'{where}: {name}')
+    for name, record in body['metrics'].items()
+  }
+  for role in ('control', 'criterion'):
+    if body[role] not in measures:
+      raise core.InputError(
+        f'{where}: {role} is {body[role]!r:.40}; expected one of '
+        f'{", ".join(measures)}'
+      )
+  usual = {field.name: _NUMBER for field in dataclasses.fields(AgreementRules)}
+  findings.check(body.get('rules', {}), f'{where}: rules', {}, usual)
+  return Design(
+    **{k: body[k] for k in _NEEDED if k != 'metrics'},
+    pending=body.get('pending', []),
+    first_seed=body.get('first_seed', 0),
+    metrics=measures,
+    rules=AgreementRules(**body.get('rules', {})),
+    exclusions=[
+      _exclusion(each, where, measures) for each in body.get('exclusions', [])
+    ],
+    hash=findings.registration_hash(folder),
+  )
+
+
+def _exclusion(
+  record: Any, where: str, measures: Iterable[str]
+) -> dict[str, Any]:
+  bounds = {'below': _NUMBER, 'above': _NUMBER}
+  findings.check(record, f'{where}: exclusions', {'measure': str}, bounds)
+  if record['measure'] not in measures or len(record) != 2:
+    raise core.InputError(
+      f'{where}: exclusions: expected a measure, and either `below` or `above`'
+    )
+  return record
+
+
+def _measure(record: Any, where: str) -> ScaledMeasure:
+  fields = {'where': dict, 'also': str, 'variants': dict}
+  ends = {'floor': str | _NUMBER | dict, 'ceiling': str | _NUMBER}
+  needed = {'metric': str, 'quantity': str}
+  findings.check(record, where, needed, fields | ends)
+
+  def parts(metric: str) -> tuple[Quantity, ...]:
+    names = record['quantity'], record.get('also')
+    more = {'where': record['where']} if 'where' in record else {}
+    return tuple(
+      findings.quantity({'metric': metric, 'quantity': name, **more}, where)
+      for name in names
+      if name
+    )
+
+  floor = record.get('floor', UNTRAINED)
+  if isinstance(floor, dict):
+    floor = findings.quantity(floor, f'{where}: floor')
+  elif isinstance(floor, str) and floor != UNTRAINED:
+    raise core.InputError(
+      f'{where}: floor is {floor!r:.40}; expected {UNTRAINED!r}, a number or a '
+      'quantity'
+    )
+  variants = {k: parts(x) for k, x in record.get('variants', {}).items()}
+  return ScaledMeasure(
+    parts(record['metric']), floor, record.get('ceiling', 1.0), variants
+  )
+
+
+class CrossCells(NamedTuple):
+  """The results of a cross.
+
+  Attributes:
+    models: a row for each world, row, seed and measure of a trained model:
+      world, recipe, level, seed, metric, raw, value (scaled), ceiling, reason.
+    references: the same of all other rows, without a recipe.
+    refused: names of units that do not count, and why.
+  """
+
+  models: pd.DataFrame
+  references: pd.DataFrame
+  refused: Mapping[str, str]
+
+
+_COLUMNS = (
+  *('world', 'recipe', 'level', 'seed', 'metric', 'raw', 'value'),
+  *('ceiling', 'reason'),
+)
+
+
+def read(
+  folder: str | pathlib.Path,
+  design: Design,
+  measures: Mapping[str, ScaledMeasure] | None = None,
+) -> CrossCells:
+  """Results of a folder that count under the design.
+
+  measures: instead of the design's, for its specifications.
+  """
+  measures = measures or design.metrics
+  rows, refused = design.rows(), dict[str, str]()
+  models: list[tuple] = []
+  others: list[tuple] = []
+  for world in design.worlds:
+    by_row: dict[str, list[Unit]] = {}
+    for suffix in ('', '_early'):
+      results = pathlib.Path(folder, 'results', world + suffix)
+      for row, same in units.read_units(results).items():
+        reasons = {u.seed: _refusal(u, design) for u in same}
+        name = f'{world}{suffix}/{row}'
+        refused |= {f'{name}-{s}': why for s, why in reasons.items() if why}
+        by_row[row] = [u for u in same if not reasons[u.seed]]
+    for row, same in by_row.items():
+      recipe, level, _ = rows.get(row, (row, 0, ''))
+      bottom = by_row.get(design.recipes.get(recipe, ''), ())
+      lines = models if row in rows else others
+      for unit, (name, of) in itertools.product(same, measures.items()):
+        ends = _end(of.floor, of, unit, bottom), _ceiling(of, unit, by_row)
+        value, why = _value(unit, of.parts)
+        scaled, why = _scaled(value, *ends, why)
+        about = world, recipe, level, unit.seed, name
+        lines.append((*about, value, scaled, ends[1], why))
+  frame = pd.DataFrame(models, columns=_COLUMNS)
+  references = pd.DataFrame(others, columns=_COLUMNS)
+  return CrossCells(_kept(frame, design), references, refused)
+
+
+def _refusal(unit: Unit, design: Design) -> str:
+  """Why a unit does not count; '' if it does."""
+  if not units.is_committed(unit):
+    return 'of code that was not committed'
+  if unit.rules.get(REGISTRATION) != design.hash:
+    return 'of another registration'
+  if not 0 <= unit.seed - design.first_seed < design.seeds:
+    return 'of a seed that is not registered'
+  return ''
+
+
+def _value(unit: Unit, parts: Sequence[Quantity]) -> tuple[float | None, str]:
+  """A measure of a unit; None and why there is none."""
+  entries = [units.entry_of(unit, part) for part in parts]
+  values = [entry['value'] for entry in entries if entry]
+  if 0 in values:  # Of a share that is 0 the other may not be defined.
+    return 0.0, ''
+  if len(values) == len(parts) and None not in values:
+    value = values[0] if len(values) == 1 else scipy.stats.hmean(values)
+    return float(value), ''
+  names = {part.metric.partition('(')[0] for part in parts}
+  for entry in unit.scores:
+    if entry['spec'].partition('(')[0] in names and entry['value'] is None:
+      reasons = entry.get('unmeasured', {})
+      if reasons:
+        return None, max(reasons, key=lambda key: reasons[key])
+  return None, 'not asked for'
+
+
+def _mean(several: Sequence[Unit], of: ScaledMeasure) -> float | None:
+  every = [_value(unit, of.parts)[0] for unit in several]
+  values = [value for value in every if value is not None]
+  return sum(values) / len(values) if values else None
+
+
+def _end(
+  floor: str | float | Quantity,
+  of: ScaledMeasure,
+  unit: Unit,
+  bottom: Sequence[Unit],
+) -> float | None:
+  """What is 0 for a unit; `bottom` are its untrained models."""
+  if isinstance(floor, Quantity):
+    return _value(unit, [floor])[0]
+  return _mean(bottom, of) if isinstance(floor, str) else float(floor)
+
+
+def _ceiling(
+  of: ScaledMeasure, unit: Unit, by_row: Mapping[str, Sequence[Unit]]
+) -> float | None:
+  """What is 1."""
+  if not isinstance(of.ceiling, str):
+    return float(of.ceiling)
+  return _mean(by_row.get(of.ceiling, ()), of)
+
+
+def _scaled(
+  value: float | None, floor: float | None, ceiling: float | None, why: str
+) -> tuple[float | None, str]:
+  if value is None or floor is None or ceiling is None:
+    ends = 'no untrained value' if floor is None else 'no ceiling'
+    return None, why or ends
+  scaled = agreement.scaled(value, floor, ceiling)
+  if scaled != scaled:
+    return None, 'untrained models reach the ceiling'
+  return scaled, ''
+
+
+def _kept(frame: pd.DataFrame, design: Design) -> pd.DataFrame:
+  """Without the models that an exclusion leaves out."""
+  keys = ['world', 'recipe', 'seed']
+  last = frame[frame.level == design.levels[-1]]
+  for exclusion in design.exclusions:
+    of = last[last.metric == exclusion['measure']]
+    out = (
+      of[of.raw < exclusion['below']]
+      if 'below' in exclusion
+      else of[of.raw > exclusion['above']]
+    )
+    gone = pd.MultiIndex.from_frame(out[keys])
+    inside = pd.MultiIndex.from_frame(frame[keys]).isin(gone)
+    frame.loc[inside, ['value', 'reason']] = None, 'excluded by the rule'
+  return frame
+
+
+class Analysis(NamedTuple):
+  """What the cells say.
+
+  Attributes:
+    pairs: of metrics, given the control.
+    criteria: of the criterion with each metric, given the control.
+    added: R2 of each metric beyond the control.
+  """
+
+  pairs: list[MetricAgreement]
+  criteria: list[MetricAgreement]
+  added: list[Added]
+
+
+def analyse(models: pd.DataFrame, design: Design) -> Analysis:
+  """Agreement at the last level, by the registered rules."""
+  last = models[models.level == design.levels[-1]]
+  fixed = design.control, design.rules
+  metrics, criterion = design.compared, design.criterion
+  return Analysis(
+    agreement.agreements(last, agreement.pairs_of(metrics), *fixed),
+    agreement.agreements(last, [(criterion, m) for m in metrics], *fixed),
+    agreement.added(last, metrics, design.control, criterion, design.rules),
+  )
+
+
+def _entry(mean: Any) -> tables.Cell:
+  if mean.value is None:
+    return tables.Cell('–')
+  return tables.interval(mean._asdict())
+
+
+def _verdict(design: Design, each: MetricAgreement) -> str:
+  return each.verdict if design.status == REGISTERED else 'draft: none'
+
+
+def agreement_table(
+  title: str, several: Sequence[MetricAgreement], design: Design
+) -> tables.Table:
+  """A row for each pair."""
+  rows = [
+    {
+      'metrics': ', '.join(each.metrics),
+      'mean correlation': _entry(each.mean),
+      'bootstrap of recipes': '–'
+      if each.bootstrap is None
+      else '[{:.2f}, {:.2f}]'.format(*each.bootstrap),
+      'worlds': str(len(each.by_world)),
+      'p': f'{each.p:.2g}',
+      'p within margin': f'{each.absent:.2g}',
+      'verdict': _verdict(design, each),
+    }
+    for each in several
+  ]
+  note = (
+    f'Spearman, given {design.control}, corrected for the noise of seeds; mean '
+    'over worlds [95 % interval, t over worlds]. p values are adjusted by Holm '
+    f'for {len(several)} pairs; the margin is {design.rules.margin:g}.'
+  )
+  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+
+
+def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, str]]]:
+  """Cells of the correlation matrix: text and link."""
+  by_pair = {
+    frozenset(each.metrics): each
+    for each in (*analysis.pairs, *analysis.criteria)
+  }
+  names = [*design.compared, design.criterion]
+  return [
+    [
+      {'text': '1', 'link': ''}
+      if a == b
+      else {
+        'text': str(_entry(by_pair[frozenset((a, b))].mean)),
+        'link': _anchor(by_pair[frozenset((a, b))]),
+      }
+      for b in names
+    ]
+    for a in names
+  ]
+
+
+def _anchor(each: MetricAgreement) -> str:
+  return '-'.join(('pair', *each.metrics))
+
+
+class PairTrials(NamedTuple):
+  """The trials behind a cell of the matrix."""
+
+  anchor: str
+  table: tables.Table
+  picture: Picture
+
+
+def _pair(each: MetricAgreement, models: pd.DataFrame) -> PairTrials | None:
+  """Values of both metrics, world by world."""
+  first, second = each.metrics
+  wide = models.pivot_table(
+    index=['world', 'recipe', 'seed'], columns='metric', values='value'
+  ).reindex(columns=[first, second])
+  wide = wide.dropna().reset_index()
+  if wide.empty:
+    return None
+  panels = [
+    charts.Panel(
+      *(first, second),
+      [
+        {
+          **{'model': row.recipe, 'x': row[first], 'value': row[second]},
+          **{'joined': False, 'about': f'seed {row.seed}'},
+        }
+        for _, row in of.iterrows()
+      ],
+      str(world),
+    )
+    for world, of in wide.groupby('world')
+  ]
+  looks = charts.palette(wide.recipe)
+  caption = f'{first} and {second}: a mark is a model, from untrained to Bayes'
+  anchor = _anchor(each)
+  picture = charts.picture(anchor, caption, charts.lines(panels, looks))
+  rows = [
+    {'world': w, 'correlation': f'{r:.2f}', 'why not': ''}
+    for w, r in each.by_world.items()
+  ]
+  rows += [
+    {'world': w, 'correlation': '–', 'why not': why}
+    for w, why in each.missing.items()
+  ]
+  frame = pd.DataFrame(rows, dtype=object)
+  return PairTrials(
+    anchor, tables.Table(f'{first} and {second}', frame), picture
+  )
+
+
+def added_table(analysis: Analysis, design: Design) -> tables.Table:
+  """A row for each metric."""
+  rows = [
+    {
+      'metric': each.metric,
+      'added R2': _entry(each.mean),
+      'worlds': str(len(each.by_world)),
+      'p': f'{each.p:.2g}',
+    }
+    for each in analysis.added
+  ]
+  note = (
+    f'R2 for {design.criterion} in a world that was left out, of '
+    f'{design.control} and the metric less that of {design.control} alone.'
+  )
+  title = f'What metrics add for {design.criterion}'
+  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+
+
+def reference_table(cells: CrossCells) -> tables.Table:
+  """Oracles, ceilings, adversaries and n-grams, which agree by construction."""
+  title = 'Known answers, which no correlation counts'
+  if cells.references.empty:
+    return tables.Table(title, pd.DataFrame({'row': []}))
+  wide = cells.references.pivot_table(
+    index=['world', 'recipe'], columns='metric', values='raw', sort=False
+  ).reset_index()
+  wide = wide.rename(columns={'recipe': 'row'})
+  for name in wide.columns[2:]:
+    wide[name] = [tables.number(x) if x == x else '–' for x in wide[name]]
+  return tables.Table(title, wide.astype(object), '', True)
+
+
+def missing_table(models: pd.DataFrame) -> tables.Table:
+  """Cells without a value, and why."""
+  lacking = models[models.reason.fillna('') != '']
+  counts = lacking.groupby(['world', 'metric', 'reason']).size().reset_index()
+  counts.columns = ['world', 'metric', 'why', 'models']
+  title = 'Cells that do not apply'
+  return tables.Table(title, counts.astype(str).astype(object), '', True)
+
+
+def _by_world(
+  models: pd.DataFrame, x: str, y: str, axes: tuple[str, str], title: str
+) -> charts.Panel:
+  """A mark for each model; columns x and y, a colour for each world."""
+  rows = [
+    {'model': r.world, 'x': r[x], 'value': r[y], 'joined': False}
+    for _, r in models.dropna(subset=[x, y]).iterrows()
+  ]
+  return charts.Panel(*axes, rows, title)
+
+
+def pictures(cells: CrossCells, design: Design) -> list[Picture]:
+  """Values against ceilings, the criterion against metrics, and training."""
+  last = cells.models[cells.models.level == design.levels[-1]]
+  if last.empty:
+    return []
+  looks = charts.palette(design.worlds)
+  against = [
+    _by_world(last[last.metric == m], 'ceiling', 'raw', ('ceiling', m), m)
+    for m in design.metrics
+  ]
+  keys = ['world', 'recipe', 'seed']
+  wide = last.pivot_table(index=keys, columns='metric', values='value')
+  wide = wide.reindex(columns=[*design.metrics]).reset_index()
+  outside = [
+    _by_world(wide, m, design.criterion, (m, design.criterion), m)
+    for m in design.compared
+  ]
+  drawn = [
+    ('ceilings', 'value and Bayes ceiling, by sampler', against),
+    ('criterion', f'{design.criterion} and each metric, by world', outside),
+  ]
+  return [
+    *(
+      charts.picture(name, caption, charts.lines(several, looks))
+      for name, caption, panels in drawn
+      if (several := [panel for panel in panels if panel.rows])
+    ),
+    *_course(cells.models, design),
+  ]
+
+
+def _course(models: pd.DataFrame, design: Design) -> list[Picture]:
+  """Levels of each recipe: a metric over the control, which is a loss."""
+  keys = ['world', 'recipe', 'level']
+  raw = models.pivot_table(index=keys, columns='metric', values='raw')
+  wide = models.pivot_table(index=keys, columns='metric', values='value')
+  drawn = []
+  for name in (*design.compared, design.criterion):
+    if name not in wide or design.control not in raw:
+      continue
+    both = pd.DataFrame({'x': raw[design.control], 'y': wide[name]}).dropna()
+    panels = [
+      charts.Panel(
+        *(f'held-out {design.control}', name),
+        [
+          {'model': r.recipe, 'x': r.x, 'value': r.y, 'about': f'{r.level}'}
+          for r in of.reset_index().itertuples()
+        ],
+        str(world),
+        x_scale=charts.log_scale(of.x, 10),
+      )
+      for world, of in both.groupby('world')
+    ]
+    if panels:
+      caption = f'{name} over training: a line is a recipe at its levels'
+      looks = charts.palette(design.recipes)
+      spec = charts.lines(panels, looks)
+      drawn.append(charts.picture(f'course-{name}', caption, spec))
+  return drawn
+
+
+def specifications(
+  folder: str | pathlib.Path, design: Design
+) -> list[tuple[str, str, MetricAgreement]]:
+  """Metric, variant, and its agreement with the criterion, of all variants."""
+  results = []
+  for name, measure in design.metrics.items():
+    for label, parts in {
+      'registered': measure.parts,
+      **measure.variants,
+    }.items():
+      if not measure.variants:
+        continue
+      changed = {**design.metrics, name: measure._replace(parts=parts)}
+      models = read(folder, design, changed).models
+      last = models[models.level == design.levels[-1]]
+      (each,) = agreement.agreements(
+        last, [(design.criterion, name)], design.control, design.rules
+      )
+      results.append((name, label, each))
+  return results
+
+
+def _curve(
+  several: Sequence[tuple[str, str, MetricAgreement]],
+) -> list[Picture]:
+  """The specification curve, from the least correlation to the greatest."""
+  rows: list[dict[str, Any]] = [
+    {
+      **{'model': name, 'x': f'{name}: {label}', 'value': each.mean.value},
+      **{'low': each.mean.low, 'high': each.mean.high},
+    }
+    for name, label, each in several
+    if each.mean.value is not None
+  ]
+  if not rows:
+    return []
+  rows.sort(key=lambda row: float(row['value']))
+  panel = charts.Panel('correlation with the criterion', '', rows)
+  looks = charts.palette([str(row['model']) for row in rows])
+  spec = charts.dots([panel], looks, apart=False)
+  return [charts.picture('specifications', 'specification curve', spec)]
+
+
+def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
+  """Writes cross.html and its pictures into `out`; False without a design.
+
+  Raises:
+    InputError: a malformed registration or result.
+  """
+  design = load(folder)
+  if design is None:
+    return False
+  place = pathlib.Path(out)
+  cells = read(folder, design)
+  analysis = analyse(cells.models, design)
+  last = cells.models[cells.models.level == design.levels[-1]]
+  several = (*analysis.pairs, *analysis.criteria)
+  pairs = [pair for each in several if (pair := _pair(each, last))]
+  drawn = [*pictures(cells, design), *_curve(specifications(folder, design))]
+  with files.stage_lock(place, 'report'):
+    every = [*drawn, *(pair.picture for pair in pairs)]
+    for picture in every:
+      (place / picture.name).write_bytes(picture.image)
+    text = pages.render(
+      *('wm.reporting', 'cross.html'),
+      script=charts.script_tag(every, place),
+      title=_TITLE,
+      lead=_lead(cells, design),
+      design=design,
+      names=[*design.compared, design.criterion],
+      matrix=matrix(analysis, design),
+      tables=[
+        agreement_table('Pairs of metrics', analysis.pairs, design),
+        agreement_table('The criterion', analysis.criteria, design),
+        *(added_table(analysis, design), reference_table(cells)),
+        missing_table(cells.models),
+      ],
+      pictures=drawn,
+      pairs=pairs,
+      refused=cells.refused,
+    )
+    files.write_text(place / 'cross.html', text)
+  return True
+
+
+def _lead(cells: CrossCells, design: Design) -> str:
+  of = len(design.worlds) * len(design.rows()) * design.seeds
+  models = cells.models
+  done = len(models[['world', 'recipe', 'level', 'seed']].drop_duplicates())
+  state = (
+    'a draft, which has no verdicts' if design.status == DRAFT else 'fixed'
+  )
+  return (
+    f'{done} of {of} trained models at their levels; {len(cells.refused)} '
+    f'units refused. Registration {design.hash} of {design.date}: {state}.'
+  )
