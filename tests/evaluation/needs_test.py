@@ -25,6 +25,8 @@ WORLDS = {
   'maps': 'maps(rows=3, columns=3, max_moves=12)',
   'othello': 'othello(size=4)',
 }
+# Of too many states for a toy, which lists them.
+LARGE = 'chess', 'connect4', 'hmm', 'othello'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,13 +152,11 @@ def test_the_matrix_is_what_happens(cell, tmp_path):
     with pytest.raises(core.InputError):
       model.predictor(world, 0)
     return
-  try:
-    predictor = model.predictor(world, 0)
-  except core.InputError as error:  # A toy lists all states.
-    assert cell.model == 'toy'
-    assert 'more than 4,096 states' in str(error)
+  if cell.model == 'toy' and cell.world in LARGE:
+    with pytest.raises(core.InputError, match='more than 4,096 states'):
+      model.predictor(world, 0)
     return
-  entries = counted.silent(predictor, world, metric, tmp_path)
+  entries = counted.silent(model.predictor(world, 0), world, metric, tmp_path)
   reasons = [reason for e in entries for reason in e['unmeasured']]
   if cell.missing:
     assert reasons == [f'needs_{need_word(cell.missing[0])}']

@@ -14,7 +14,7 @@ import pytest
 
 import wm
 from tests import tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
 from wm.library import calls
@@ -307,7 +307,7 @@ def test_maps_are_reconstructed_from_a_run(run, tmp_path):
     wm.reconstruct(None, tmp_path / 'other', WORLD)
 
 
-toy.install()
+mean_mlp.install()
 
 
 def test_a_report_loads_neither_models_nor_training():

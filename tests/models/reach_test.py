@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
 from wm.data import sampling
@@ -14,7 +14,7 @@ from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.training import checkpoints, loop
 
-toy.install()
+mean_mlp.install()
 
 SHORT, LONG = 8, 40
 WORLD = "groups(group='z3', length={})"
@@ -26,14 +26,14 @@ def reach(model, length=LONG):
 
 
 def test_no_parameters_for_places_no_limit():
-  assert reach('toy()') == LONG
+  assert reach('mean_mlp()') == LONG
   assert reach('lstm()') == LONG
   assert reach("transformer(positions='rotary')") == LONG
   assert reach('transformer()') == SHORT
 
 
 def test_a_shorter_world_shortens_nothing():
-  for model in ('toy()', 'transformer()'):
+  for model in ('mean_mlp()', 'transformer()'):
     assert reach(model, SHORT - 3) == SHORT
 
 
@@ -51,7 +51,7 @@ def test_a_run_is_asked_about_longer_words_than_it_saw(objective, tmp_path):
     short, tmp_path, Sampling(num=64, num_heldout=16, seed=0)
   )
   config = Training(objective=objective, steps=4, batch=16)
-  loop.train(short, 'toy()', tmp_path, config)
+  loop.train(short, 'mean_mlp()', tmp_path, config)
   near, _ = checkpoints.load(tmp_path)
   far, info = checkpoints.load(tmp_path, world=long)
   assert (near.max_len, far.max_len) == (SHORT, LONG)

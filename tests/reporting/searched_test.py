@@ -31,11 +31,21 @@ def test_a_run_of_the_first_stage(tmp_path):
   assert first.title.startswith('Beside the paper: table 5: ')
   assert first.heads == (
     *('model', 'loss', 'exact', 'labelwise', 'trajectory'),
-    *('paper: loss', 'paper: exact', 'the paper has'),
+    *('paper: loss', 'paper: exact', 'paper: labelwise', 'paper: trajectory'),
+    *('paper: lr', 'paper: warmup', 'paper: beta2', 'paper: weight_decay'),
+    'the paper has',
   )
-  ours = 'slice_d128', '0.0625', '0.25000', '0.5000', '0.1250'
-  assert first.rows == ((*ours, '0.061826', '0.38650', ''),)
-  assert second.rows == ((*ours, '0.054437', '0.41269', 'steps=310944'),)
+  ours = 'slice_d128', '0.0625', '0.25000'
+  recipe = '0.001', '20000', '0.999', '0.01'
+  printed = '0.061826', '0.38650', '0.9803', '0.0070', *recipe
+  assert first.rows == ((*ours, '0.5000', '0.1250', *printed, ''),)
+  assert second.heads[5:-1] == (
+    *('paper: loss', 'paper: exact', 'paper: labelwise', 'paper: floor'),
+    *('paper: other_floor', 'paper: other_loss'),
+  )
+  printed = '0.054437', '0.41269', '0.982439', '0.1', '0.01', '0.055932'
+  rest = '0.500000', '0.1250', *printed, 'steps=310944'
+  assert second.rows == ((*ours, *rest),)
 
 
 def test_seeds_and_models_that_differ_say_so(tmp_path):

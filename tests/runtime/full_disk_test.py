@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.training import resume_test, toy
+from tests.training import mean_mlp, resume_test
 
 BYTES = 1 << 20
 FLAGS = ('--world=maps(rows=4, columns=4)', '--num=200000', '--num_heldout=10')
@@ -68,7 +68,7 @@ def test_a_full_disk(root, small_disk):
 def test_a_disk_that_fills_up_while_a_checkpoint_is_written(
   small_disk, tmp_path
 ):
-  toy.make_data(small_disk / 'run')
+  mean_mlp.make_data(small_disk / 'run')
   free = shutil.disk_usage(small_disk).free
   (small_disk / 'mine').write_bytes(bytes(free - 60_000))
   (tmp_path / 'run').symlink_to(small_disk / 'run')

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
 from wm.data import pgn_ingest, sampling
@@ -145,8 +145,8 @@ import wm.runtime.files, wm.data.pgn_ingest, wm.studies.sweep
 
 
 def train(out) -> None:
-  toy.install()
-  loop.train(toy.WORLD, toy.MODEL, out, loop.Training(steps=1))
+  mean_mlp.install()
+  loop.train(mean_mlp.WORLD, mean_mlp.MODEL, out, loop.Training(steps=1))
 
 
 def _world() -> core.World:

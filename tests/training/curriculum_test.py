@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.data import batches, store
 from wm.options.training import Training
@@ -13,7 +13,7 @@ from wm.options.training import Training
 @pytest.fixture(scope='module')
 def train(tmp_path_factory):
   out = tmp_path_factory.mktemp('curriculum')
-  toy.make_data(out)
+  mean_mlp.make_data(out)
   return store.open(out / 'data' / 'train')
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.data import sampling, store
 from wm.models.nn import network
@@ -21,7 +21,7 @@ from wm.training import config as config_lib
 from wm.training import loss as loss_lib
 from wm.worlds import lattice
 
-toy.install()
+mean_mlp.install()
 BRIEF = {
   'steps': 12,
   'batch': 16,
@@ -41,8 +41,10 @@ def config(**fields) -> Training:
 def trained(tmp_path_factory):
   """A run folder and its summary."""
   out = tmp_path_factory.mktemp('loop')
-  toy.make_data(out)
-  summary = loop.train(toy.WORLD, toy.MODEL, out, config(steps=200, **LEARN))
+  mean_mlp.make_data(out)
+  summary = loop.train(
+    mean_mlp.WORLD, mean_mlp.MODEL, out, config(steps=200, **LEARN)
+  )
   return out, summary
 
 
@@ -101,13 +103,13 @@ def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
     assert losses[real].mean() == pytest.approx(
       info['heldout']['loss'], rel=1e-5
     )
-    assert info['run']['model'] == 'toy()'
+    assert info['run']['model'] == 'mean_mlp()'
   assert info['step'] == summary['step']
   assert checkpoints.load(out, 'best')[1]['step'] == summary['best_step']
 
 
 def test_pads_and_the_prompt_are_left_out_of_the_sums():
-  model = toy.Model(dropout=0.0)
+  model = mean_mlp.Model(dropout=0.0)
   shape = network.NetworkSpec(model, 8, 12)
   net = network.nnx.merge(shape.graph, network.init(shape, 0))
   rng = np.random.default_rng(0)
@@ -132,9 +134,9 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
 
 
 def test_training_starts_from_the_untrained_predictor(tmp_path):
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
   data = config_lib.open_data(tmp_path, tiny.World())
-  trainer = loop.Trainer(config(seed=3), tiny.World(), toy.Model(), data)
+  trainer = loop.Trainer(config(seed=3), tiny.World(), mean_mlp.Model(), data)
   kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=False)
   begun, book = trainer.begin(kept)
   kept.close()
@@ -156,22 +158,24 @@ def test_checkpoints_are_saved_at_their_steps_alone(tmp_path, monkeypatch):
     save(self, step, *rest)
 
   monkeypatch.setattr(loop.checkpoints_lib.Checkpoints, 'save', noted)
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
   # Evaluated at the end only, so that no better step is saved besides.
   options = config(steps=11, save_every=4, eval_every=100)
-  loop.train(toy.WORLD, toy.MODEL, tmp_path, options)
+  loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, options)
   assert saved == [4, 8, 11]
 
 
 def test_dropout_depends_on_seed_and_step_alone(tmp_path):
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
   data = config_lib.open_data(tmp_path, tiny.World())
   tokens, lengths = data[0].take(np.arange(16))
   losses = {}
   for seed, at in ((0, 0), (0, 1), (1, 0), (0, 0)):
-    trainer = loop.Trainer(config(seed=0), tiny.World(), toy.Model(), data)
+    trainer = loop.Trainer(config(seed=0), tiny.World(), mean_mlp.Model(), data)
     if seed:
-      trainer = loop.Trainer(config(seed=1), tiny.World(), toy.Model(), data)
+      trainer = loop.Trainer(
+        config(seed=1), tiny.World(), mean_mlp.Model(), data
+      )
     begun = loop.state_lib.create(
       trainer.shape, 0, trainer.optimizer, trainer.abstract
     )
@@ -183,11 +187,11 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
   with pytest.raises(loop.LossError) as caught:
     loop.train(
-      toy.WORLD,
-      toy.MODEL,
+      mean_mlp.WORLD,
+      mean_mlp.MODEL,
       tmp_path,
       config(lr=1e30, clip=0.0, save_every=1, warmup=0),
     )
@@ -217,10 +221,13 @@ def spoilt(monkeypatch, bad) -> None:
 def test_steps_without_a_finite_loss_are_left_out_and_counted(
   tmp_path, monkeypatch
 ):
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
   spoilt(monkeypatch, lambda tokens: tokens.sum() % 3 == 0)
   summary = loop.train(
-    toy.WORLD, toy.MODEL, tmp_path, config(skips=12, eval_every=20, log_every=1)
+    mean_mlp.WORLD,
+    mean_mlp.MODEL,
+    tmp_path,
+    config(skips=12, eval_every=20, log_every=1),
   )
   rows = run_log.read(tmp_path / 'metrics.jsonl')
   rows = [row for row in rows if 'skipped' in row]
@@ -241,12 +248,12 @@ def test_steps_without_a_finite_loss_are_left_out_and_counted(
 
 
 def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
   spoilt(monkeypatch, lambda tokens: tokens.sum() >= 0)
   with pytest.raises(loop.LossError, match='at step 4 and 3 steps before it'):
     loop.train(
-      toy.WORLD,
-      toy.MODEL,
+      mean_mlp.WORLD,
+      mean_mlp.MODEL,
       tmp_path,
       config(skips=3, save_every=50, eval_every=50),
     )
@@ -255,33 +262,38 @@ def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
 def test_a_part_of_the_held_out_is_its_first_rows(trained):
   out, _ = trained
   data = config_lib.open_data(out, tiny.World())
-  trainer = loop.Trainer(config(eval_num=7), tiny.World(), toy.Model(), data)
+  trainer = loop.Trainer(
+    config(eval_num=7), tiny.World(), mean_mlp.Model(), data
+  )
   params = loop.state_lib.create(
     trainer.shape, 0, trainer.optimizer, trainer.abstract
   ).params
   sums = trainer.evaluate(params)
   assert sums[1] == (data[1].lengths[:7] - 1).sum()
   assert trainer.training.eval_num == 7
-  whole = loop.Trainer(config(), tiny.World(), toy.Model(), data)
+  whole = loop.Trainer(config(), tiny.World(), mean_mlp.Model(), data)
   assert whole.evaluate(params)[1] == (data[1].lengths - 1).sum()
 
 
 def test_runs_may_share_their_data(trained, tmp_path):
   out, _ = trained
   shared = config(data=str(out / 'data'), steps=2)
-  summary = loop.train(toy.WORLD, toy.MODEL, tmp_path, shared)
+  summary = loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, shared)
   assert summary['step'] == 2
   assert not (tmp_path / 'data').exists()
   again = loop.train(
-    toy.WORLD,
-    toy.MODEL,
+    mean_mlp.WORLD,
+    mean_mlp.MODEL,
     tmp_path,
     config(data=str(out / 'data') + '/.', steps=2),
   )
   assert again['best_loss'] == summary['best_loss']
   with pytest.raises(core.InputError, match='none'):
     loop.train(
-      toy.WORLD, toy.MODEL, tmp_path, config(data=str(tmp_path / 'none'))
+      mean_mlp.WORLD,
+      mean_mlp.MODEL,
+      tmp_path,
+      config(data=str(tmp_path / 'none')),
     )
 
 
@@ -300,7 +312,9 @@ def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
 def test_a_finished_run_is_left_as_it_is(trained):
   out, summary = trained
   before = (out / 'metrics.jsonl').read_bytes()
-  again = loop.train(toy.WORLD, toy.MODEL, out, config(steps=200, **LEARN))
+  again = loop.train(
+    mean_mlp.WORLD, mean_mlp.MODEL, out, config(steps=200, **LEARN)
+  )
   assert again == {**summary, 'first_step_s': None}
   assert (out / 'metrics.jsonl').read_bytes() == before
 
@@ -327,7 +341,7 @@ def test_a_finished_run_is_left_as_it_is(trained):
 def test_another_run_in_the_folder_is_refused(trained, fields, message):
   wanted = {'steps': 200, **LEARN, **fields}
   with pytest.raises(core.InputError, match=message):
-    loop.train(toy.WORLD, toy.MODEL, trained[0], config(**wanted))
+    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, trained[0], config(**wanted))
 
 
 def test_a_run_from_before_a_field_was_there_is_of_its_default(
@@ -341,13 +355,13 @@ def test_a_run_from_before_a_field_was_there_is_of_its_default(
     del run[name]
   files.write_json(path, run)
   again = loop.train(
-    toy.WORLD, toy.MODEL, tmp_path / 'old', config(steps=200, **LEARN)
+    mean_mlp.WORLD, mean_mlp.MODEL, tmp_path / 'old', config(steps=200, **LEARN)
   )
   assert again['best_loss'] == summary['best_loss']
   with pytest.raises(core.InputError, match=r'its floor is 0\.0, not 0\.5'):
     loop.train(
-      toy.WORLD,
-      toy.MODEL,
+      mean_mlp.WORLD,
+      mean_mlp.MODEL,
       tmp_path / 'old',
       config(steps=200, floor=0.5, **LEARN),
     )
@@ -355,30 +369,30 @@ def test_a_run_from_before_a_field_was_there_is_of_its_default(
 
 def test_models_without_anything_to_train_are_refused(trained):
   with pytest.raises(core.InputError, match='nothing to train'):
-    loop.train(toy.WORLD, 'uniform()', trained[0], Training())
+    loop.train(mean_mlp.WORLD, 'uniform()', trained[0], Training())
 
 
 def test_no_data_names_the_command(tmp_path):
   with pytest.raises(core.InputError, match=r'launch/sample\.py'):
-    loop.train(toy.WORLD, toy.MODEL, tmp_path, config())
+    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, config())
   assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_shard_is_named_before_anything_is_written(tmp_path):
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
   shard = next((tmp_path / 'data' / 'train').glob('*.tokens'))
   data = bytearray(shard.read_bytes())
   data[5] ^= 1
   shard.write_bytes(bytes(data))
   with pytest.raises(core.InputError, match=shard.name):
-    loop.train(toy.WORLD, toy.MODEL, tmp_path, config())
+    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, config())
   assert not (tmp_path / 'train.run.json').exists()
 
 
 def test_a_batch_without_room_is_refused_and_claims_nothing(
   tmp_path, monkeypatch
 ):
-  toy.make_data(tmp_path)
+  mean_mlp.make_data(tmp_path)
 
   def full(self, out, start):
     raise RuntimeError('INTERNAL: Out of memory allocating 9 bytes.\nmore')
@@ -386,7 +400,10 @@ def test_a_batch_without_room_is_refused_and_claims_nothing(
   with monkeypatch.context() as patch:
     patch.setattr(loop.Trainer, 'run', full)
     with pytest.raises(core.InputError, match=r'batch=64 .* expected fewer'):
-      loop.train(toy.WORLD, toy.MODEL, tmp_path, config(batch=64))
+      loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, config(batch=64))
   assert (
-    loop.train(toy.WORLD, toy.MODEL, tmp_path, config(steps=2))['step'] == 2
+    loop.train(mean_mlp.WORLD, mean_mlp.MODEL, tmp_path, config(steps=2))[
+      'step'
+    ]
+    == 2
   )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
 from wm.data import batches, sampling, store
@@ -21,7 +21,7 @@ from wm.training import checkpoints, loop, state
 from wm.training import config as config_lib
 from wm.training import loss as loss_lib
 
-toy.install()
+mean_mlp.install()
 RNG = np.random.default_rng(0)
 
 
@@ -215,7 +215,7 @@ def test_each_process_makes_labels_of_its_own_rows_once():
     )
 
 
-MODEL = 'toy(dropout=0.0)'
+MODEL = 'mean_mlp(dropout=0.0)'
 
 
 def config(**fields) -> Training:
@@ -236,8 +236,8 @@ def config(**fields) -> Training:
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
   out = tmp_path_factory.mktemp('states')
-  toy.make_data(out)
-  return out, loop.train(toy.WORLD, MODEL, out, config())
+  mean_mlp.make_data(out)
+  return out, loop.train(mean_mlp.WORLD, MODEL, out, config())
 
 
 def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
@@ -280,7 +280,7 @@ def test_a_network_of_states_gives_no_next_token(trained):
 
 def test_a_next_token_model_names_no_states(trained, tmp_path):
   (tmp_path / 'data').symlink_to(trained[0] / 'data')
-  loop.train(toy.WORLD, MODEL, tmp_path, config(objective='next', steps=2))
+  loop.train(mean_mlp.WORLD, MODEL, tmp_path, config(objective='next', steps=2))
   predictor, _ = checkpoints.load(tmp_path, 'last')
   assert isinstance(predictor, core.Predictor)
   assert not isinstance(predictor, core.StatePredictor)
@@ -298,16 +298,16 @@ def test_bad_objectives_are_named(trained, fields, message):
   fields = dict(fields)
   model = fields.pop('model', MODEL)
   with pytest.raises(core.InputError, match=message):
-    loop.train(toy.WORLD, model, trained[0], config(**fields))
+    loop.train(mean_mlp.WORLD, model, trained[0], config(**fields))
 
 
 def test_a_world_without_labels_is_named():
   with pytest.raises(core.InputError, match='no labels'):
     loss_lib.StateLoss(tiny.Plain())
-  shape = network.NetworkSpec(toy.Model(), 8, 12, 5)
+  shape = network.NetworkSpec(mean_mlp.Model(), 8, 12, 5)
   params = network.init(shape, 0)
   with pytest.raises(core.InputError, match='no labels'):
-    networks.StateNamer(toy.Model(), params, tiny.Plain(), 12)
+    networks.StateNamer(mean_mlp.Model(), params, tiny.Plain(), 12)
 
 
 @pytest.mark.parametrize('scale', [1.0, 30.0])

@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from tests import tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.core import registry
 from wm.models.nn import network
@@ -70,7 +70,7 @@ def test_one_step_of_warm_up():
 
 
 def paths() -> list[str]:
-  shape = network.NetworkSpec(toy.Model(), len(tiny.VOCAB), 12)
+  shape = network.NetworkSpec(mean_mlp.Model(), len(tiny.VOCAB), 12)
   return list(shape.shapes)
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm.core import registry
 from wm.data import batches
 from wm.options.training import Training
 from wm.training import config as config_lib
 from wm.training import loop
 
-toy.install()
+mean_mlp.install()
 STEPS = 30
 
 
@@ -21,7 +21,7 @@ STEPS = 30
 def data(tmp_path_factory):
   """Stores of the tiny world."""
   out = tmp_path_factory.mktemp('precision')
-  toy.make_data(out)
+  mean_mlp.make_data(out)
   return config_lib.open_data(out, tiny.World())
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm.data import batches, store
 from wm.options.training import Training
 from wm.training import loop, state
@@ -14,7 +14,7 @@ from wm.training import loop, state
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
   out = tmp_path_factory.mktemp('feed')
-  toy.make_data(out)
+  mean_mlp.make_data(out)
   return store.open(out / 'data' / 'train'), store.open(out / 'data/heldout')
 
 

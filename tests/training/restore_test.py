@@ -8,20 +8,20 @@ import pytest
 
 from tests import tiny
 from tests.launch import binaries
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.options.training import Training
 from wm.runtime import files
 from wm.training import checkpoints, loop
 
-toy.install()
+mean_mlp.install()
 
 
 @pytest.fixture(scope='module')
 def run(tmp_path_factory):
   out = tmp_path_factory.mktemp('restore')
-  toy.make_data(out)
-  loop.train(toy.WORLD, toy.MODEL, out, Training(steps=4, batch=16))
+  mean_mlp.make_data(out)
+  loop.train(mean_mlp.WORLD, mean_mlp.MODEL, out, Training(steps=4, batch=16))
   return out
 
 
@@ -60,14 +60,16 @@ def test_a_checkpoint_that_training_replaces_meanwhile(copy, monkeypatch):
 
 
 def test_another_model_spec(run):
-  checkpoints.load(run, model='toy()')
+  checkpoints.load(run, model='mean_mlp()')
   with pytest.raises(core.InputError, match='does not fit the checkpoint'):
-    checkpoints.load(run, model='toy(width=32)')
+    checkpoints.load(run, model='mean_mlp(width=32)')
 
 
 def test_a_model_spec_changed_in_the_record(copy):
   path = copy / 'train.run.json'
-  files.write_json(path, {**files.read_json(path), 'model': 'toy(width=32)'})
+  files.write_json(
+    path, {**files.read_json(path), 'model': 'mean_mlp(width=32)'}
+  )
   with pytest.raises(core.InputError, match='does not fit checkpoint'):
     checkpoints.load(copy)
 
@@ -82,7 +84,7 @@ class Labelled(tiny.World):
 def test_another_head(copy):
   """A run of next tokens is neither resumed nor scored as one of states."""
   asked = '--world=tiny()', f'--out={copy}'
-  brief = '--model=toy()', '--objective=state', '--steps=8', '--batch=16'
+  brief = '--model=mean_mlp()', '--objective=state', '--steps=8', '--batch=16'
   said = binaries.refused('train', *asked, *brief)
   assert "its objective is 'next', not 'state'" in said
   path = copy / 'train.run.json'
@@ -136,7 +138,9 @@ def test_a_truncated_checkpoint_is_named(copy):
   with pytest.raises(core.InputError, match=str(step)):
     checkpoints.load(copy)
   with pytest.raises(core.InputError, match=str(step)):
-    loop.train(toy.WORLD, toy.MODEL, copy, Training(steps=4, batch=16))
+    loop.train(
+      mean_mlp.WORLD, mean_mlp.MODEL, copy, Training(steps=4, batch=16)
+    )
 
 
 def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
@@ -146,7 +150,10 @@ def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
   other = copy.parent / 'other'
   data = str(copy / 'data')
   loop.train(
-    toy.WORLD, toy.MODEL, other, Training(steps=4, batch=16, seed=1, data=data)
+    mean_mlp.WORLD,
+    mean_mlp.MODEL,
+    other,
+    Training(steps=4, batch=16, seed=1, data=data),
   )
   shutil.rmtree(copy / 'checkpoints')
   shutil.copytree(other / 'checkpoints', copy / 'checkpoints')
@@ -166,8 +173,8 @@ def test_a_best_checkpoint_that_was_removed(copy):
 
 
 def test_counted_models_are_fitted_kept_and_loaded(tmp_path):
-  toy.make_data(tmp_path)
-  asked = toy.WORLD, 'ngram(order=2)', tmp_path, Training()
+  mean_mlp.make_data(tmp_path)
+  asked = mean_mlp.WORLD, 'ngram(order=2)', tmp_path, Training()
   summary = loop.train(*asked)
   predictor, info = checkpoints.load(tmp_path, 'last')
   assert info['checkpoint'].endswith('fitted.npz')
@@ -178,4 +185,4 @@ def test_counted_models_are_fitted_kept_and_loaded(tmp_path):
   again = loop.train(*asked)
   assert again['heldout_loss'] == summary['heldout_loss']
   with pytest.raises(core.InputError, match='another train run'):
-    loop.train(toy.WORLD, 'ngram(order=3)', tmp_path, Training())
+    loop.train(mean_mlp.WORLD, 'ngram(order=3)', tmp_path, Training())

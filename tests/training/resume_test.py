@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import compiler, forked, tiny
-from tests.training import toy
+from tests.training import mean_mlp
 from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import checkpoints, run_log, state
@@ -56,8 +56,8 @@ def finish(process, code=0) -> dict:
 def folder(tmp_path_factory) -> pathlib.Path:
   """Holds `whole`, a run of one device that nothing disturbed."""
   folder = tmp_path_factory.mktemp('resume')
-  toy.make_data(folder / 'whole')
-  toy.install()
+  mean_mlp.make_data(folder / 'whole')
+  mean_mlp.install()
   finish(start(folder / 'whole'))
   return folder
 
@@ -71,7 +71,7 @@ def copy(folder, name) -> pathlib.Path:
 def arrays(run) -> dict[str, np.ndarray]:
   """Everything in the last checkpoint of a run."""
   shape = network.NetworkSpec(
-    toy.Model(), len(tiny.VOCAB), tiny.World().max_len
+    mean_mlp.Model(), len(tiny.VOCAB), tiny.World().max_len
   )
   shapes = shape.shapes
   config = Training(**CONFIG)

@@ -4,26 +4,26 @@ import json
 
 import pytest
 
-from tests.training import toy
+from tests.training import mean_mlp
 from wm import core
 from wm.options.training import Training
 from wm.training import checkpoints, loop
 
-toy.install()
+mean_mlp.install()
 BRIEF = {'batch': 16, 'warmup': 0, 'eval_every': 20, 'save_every': 20}
 STILL = {'lr': 0.0, 'matrix_lr': 0.0, 'steps': 1}
 
 
-def train(out, data, model=toy.MODEL, **fields):
+def train(out, data, model=mean_mlp.MODEL, **fields):
   options = Training(**{**BRIEF, 'data': str(data / 'data'), **fields})
-  return loop.train(toy.WORLD, model, out, options)
+  return loop.train(mean_mlp.WORLD, model, out, options)
 
 
 @pytest.fixture(scope='module')
 def first(tmp_path_factory):
   """A run of twenty steps, and its loss."""
   out = tmp_path_factory.mktemp('first')
-  toy.make_data(out)
+  mean_mlp.make_data(out)
   return out, train(out, out, steps=20, lr=0.03)['heldout_loss']
 
 
@@ -55,8 +55,12 @@ def test_a_run_is_known_by_what_it_started_from(first, still):
 @pytest.mark.parametrize(
   ('model', 'place', 'message'),
   [
-    ('toy(width=8)', '', r"has model 'toy\(\)'; expected 'toy\(width=8\)'"),
-    (toy.MODEL, 'nowhere', 'holds no training run'),
+    (
+      'mean_mlp(width=8)',
+      '',
+      r"has model 'mean_mlp\(\)'; expected 'mean_mlp\(width=8\)'",
+    ),
+    (mean_mlp.MODEL, 'nowhere', 'holds no training run'),
     ('ngram()', '', 'is counted and starts from nothing'),
   ],
 )

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from tests.launch import binaries
-from tests.training import toy
+from tests.training import mean_mlp
 from tests.training.resume_test import SIGKILLED, copy, finish, start
 from wm.runtime import files
 from wm.training import checkpoints
 
-toy.install()
+mean_mlp.install()
 STATES = {'objective': 'state', 'loss': 'sequence', 'steps': 40}
 
 
@@ -20,7 +20,7 @@ STATES = {'objective': 'state', 'loss': 'sequence', 'steps': 40}
 def folder(tmp_path_factory):
   """Holds `whole`, a run that nothing disturbed."""
   folder = tmp_path_factory.mktemp('states')
-  toy.make_data(folder / 'whole')
+  mean_mlp.make_data(folder / 'whole')
   finish(start(folder / 'whole', **STATES))
   return folder
 

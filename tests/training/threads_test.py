@@ -7,13 +7,13 @@ import shutil
 import pytest
 
 from tests import compiler, forked
-from tests.training import toy
+from tests.training import mean_mlp
 from tests.training.resume_test import SIGKILLED, WORKER, finish, rows
 from wm.options.training import Training
 from wm.runtime import compute
 
 # Gradients sum over 3,000 tokens: XLA divides these sums over its threads.
-MODEL = 'toy(width=64)'
+MODEL = 'mean_mlp(width=64)'
 CONFIG = {
   'steps': 12,
   'batch': 256,
@@ -42,8 +42,8 @@ def train(out, cores, code=0, die=None, **config) -> dict:
 def folder(tmp_path_factory):
   """Holds `two`, a run on two cores."""
   folder = tmp_path_factory.mktemp('threads')
-  toy.make_data(folder / 'two')
-  toy.install()
+  mean_mlp.make_data(folder / 'two')
+  mean_mlp.install()
   assert train(folder / 'two', CORES[:2])['threads'] == Training.threads
   return folder
 

@@ -22,7 +22,7 @@ import sys
 import time
 from typing import Any
 
-from tests.training import toy
+from tests.training import mean_mlp
 from wm.runtime import exit_codes, stopping
 
 
@@ -76,7 +76,7 @@ def _arm(moment: str, number: int) -> None:
 
 def main(out: str, text: str) -> None:
   """Trains the toy network on OUT/data."""
-  toy.install()
+  mean_mlp.install()
   from wm.training import loop
 
   order = json.loads(text)
@@ -88,8 +88,8 @@ def main(out: str, text: str) -> None:
   config = loop.Training(**order['config'])
   stopping.install(lambda: True)
   with exit_codes.exit_on_error(out):
-    model = order.get('model', toy.MODEL)
-    summary = loop.train(toy.WORLD, model, pathlib.Path(out), config)
+    model = order.get('model', mean_mlp.MODEL)
+    summary = loop.train(mean_mlp.WORLD, model, pathlib.Path(out), config)
     print(json.dumps(summary))
 
 

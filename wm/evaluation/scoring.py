@@ -208,7 +208,11 @@ def run(
         parts.unfinished(metric) if keeps else contextlib.nullcontext(),
       ):
         shown.passes = metric.passes()
-        rows = _measured(metric, predictor, world, seed, plans.get(spec))
+        if spec in plans:
+          plans[spec].ask()
+        rows = _checked(metric, metric(predictor, world, seed))
+        if spec in plans:
+          rows += plans[spec].scores(world)
     finished[spec] = parts.add(metric, _marked(rows, sequential))
   # What was asked for comes first, then what is kept from before.
   order = [*asked, *(spec for spec in finished if spec not in asked)]
@@ -222,21 +226,6 @@ def _agreed(word: bool) -> bool:
   """What process 0 says: it alone has results of earlier runs."""
   words = compute.gathered(np.array([word]), compute.num_processes())
   return bool(words[0])
-
-
-def _measured(
-  metric: core.Metric,
-  predictor: core.TokenReader,
-  world: core.World,
-  seed: int,
-  plan: query_plans.Plan | None,
-) -> tuple[core.Scores, ...]:
-  """Checked rows of a metric, after what its plan asks beforehand."""
-  if plan is None:
-    return _checked(metric, metric(predictor, world, seed))
-  plan.ask()
-  rows = _checked(metric, metric(predictor, world, seed))
-  return rows + plan.scores(world)
 
 
 def _standing(

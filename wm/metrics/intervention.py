@@ -126,7 +126,7 @@ class Metric(core.Metric):
       that tell it from the true one: mean of both directions. A model that
       ignores the edit has 0, one that accepts everything or nothing .5.
     future_random: As future, after moves of the same length in random
-      directions.
+      directions. What an edit of this size does, whatever it says.
     future_before: As future, without any move. Above 0 the model was wrong
       before.
     future_above_random: What future is above future_random in the same edits.
@@ -139,7 +139,7 @@ class Metric(core.Metric):
     future_swapped: As future, with the whole activation of another place that
       is in the edited state. It is what any edit at this place can reach.
     future_untrained: As future, of the same model with random weights, edited
-      by a probe of its own.
+      by a probe of its own. What the architecture alone gives.
     layer: layer whose activations are edited
   """
 

@@ -17,7 +17,7 @@ from wm.models.base import family
 from wm.models.nn import layers, network
 from wm.options.sampling import Sampling
 
-WORLD, MODEL = 'tiny()', 'toy()'
+WORLD, MODEL = 'tiny()', 'mean_mlp()'
 
 
 class Network(network.Network):
@@ -60,9 +60,9 @@ class Model(family.NetworkModel):
 
 
 def install() -> None:
-  """Makes the specs 'tiny()' and 'toy()' known."""
+  """Makes the specs 'tiny()' and 'mean_mlp()' known."""
   sys.modules.setdefault('wm.worlds.tiny', tiny)
-  sys.modules.setdefault('wm.models.toy', sys.modules[__name__])
+  sys.modules.setdefault('wm.models.mean_mlp', sys.modules[__name__])
 
 
 def make_data(out: pathlib.Path, num: int = 400) -> None:
