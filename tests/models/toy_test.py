@@ -163,6 +163,20 @@ def test_every_metric_that_can_be_asked_is_asked():
   assert {*asked} == tested | adapting | {'probe', 'intervention'}
 
 
+@each
+def test_small_tasks_are_learned_by_what_it_holds(kind):
+  place = world(LINE)
+  tokens = place.sample(20, 0).tokens[:, :6]
+  places = np.tile(np.arange(6), (len(tokens), 1))
+  keys = model(kind, LINE).keys(tokens, places)
+  lengths = np.full(len(tokens), 6)
+  states = model('used', LINE).after_each(tokens, lengths).reshape(120, -1)
+  held = place.legal(states) if kind == 'legal_only' else states
+  same = (held[:, None] == held[None]).all(-1)
+  flat = keys.reshape(-1)
+  np.testing.assert_array_equal(flat[:, None] == flat[None], same)
+
+
 @pytest.mark.parametrize('metric', BEHAVIOUR)
 def test_behaviour_is_the_oracle_s(metric):
   truth = registry.make('model', 'oracle').predictor(world(LINE), 0)

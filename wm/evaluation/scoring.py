@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -174,14 +174,13 @@ def run(
       model's vocabulary is not the world's; a metric would ask too much.
   """
   loaded.check()
-  predictor, world = loaded.predictor, loaded.world
-  if compute.num_processes() > 1:
-    predictor = predictor.across_processes()
+  predictor, world = _across_processes(loaded.predictor), loaded.world
   folder = pathlib.Path(out)
   claimed = loaded.claim(seed)
   more = {**loaded.about, 'commit': provenance.commit()}
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
-  parts = results.ResultCache(folder, claimed, world, loaded.origin, about, log)
+  cache = folder, claimed, world, loaded.origin, about, log
+  parts = _if_process_0_can(lambda: results.ResultCache(*cache))
   # A language model is asked all questions of a metric at once, cheaper and in
   # parallel; then the metric finds them answered.
   plans: dict[str, query_plans.Plan] = {}
@@ -220,6 +219,35 @@ def run(
   listed = [finished[spec] for spec in order if spec in finished]
   entries = results.join(folder, listed)
   return [entry for entry in entries if entry['spec'] in asked]
+
+
+def _across_processes(predictor: core.TokenReader) -> core.TokenReader:
+  """The predictor, shared by the processes where they are several."""
+  if compute.num_processes() == 1:
+    return predictor
+  if core.can(predictor, core.QueryModel.ask):  # Each would pay for itself.
+    raise core.InputError(
+      f'a language model was given to {compute.num_processes()} processes; '
+      'expected one, which asks many questions at a time'
+    )
+  return predictor.across_processes()
+
+
+def _if_process_0_can(
+  opened: Callable[[], results.ResultCache],
+) -> results.ResultCache:
+  """What is opened; where process 0 cannot, no process waits for it."""
+  failure = cache = None
+  try:
+    cache = opened()
+  except core.InputError as error:
+    failure = error
+  if _agreed(failure is not None) and failure is None:
+    raise core.InputError('process 0 could not open --out; it says why')
+  if failure is not None:
+    raise failure
+  assert cache is not None  # Nothing has failed.
+  return cache
 
 
 def _agreed(word: bool) -> bool:

@@ -117,6 +117,7 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     first, group = np.unique(
       legal, axis=0, return_index=True, return_inverse=True
     )[1:]
+    self._legal_set = group.reshape(-1)
     codes = _codes(world, states)
     if kind == 'legal_only':
       codes = np.eye(len(first), dtype=np.float32)[group.reshape(-1)]
@@ -132,6 +133,16 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     """See WorldPredictor: the rules."""
     del history
     return oracles.likely(self.world, states)
+
+  def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """See few_shot.KeyTable: states, or of `legal_only` legal sets alone."""
+    if self.kind != 'legal_only':
+      return super().keys(tokens, places)
+    memory = self.after_each(tokens, places.max(1, initial=core.DEAD) + 1)
+    at = memory[np.arange(len(tokens))[:, None], np.maximum(places, 0)]
+    rows = self._rows(at.reshape(-1, at.shape[-1])).reshape(places.shape)
+    # The dead state has a legal set of its own: none.
+    return np.append(self._legal_set, -1)[rows].astype(np.int64).view(np.uint64)
 
   def _rows(self, states: np.ndarray) -> np.ndarray:
     """[B] int64 rows of the tables of states [B, W]."""
