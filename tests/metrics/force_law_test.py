@@ -313,3 +313,32 @@ def test_systems_that_no_memory_holds(world):
 def test_bad_fields_are_told(given, said):
   with pytest.raises(core.InputError, match=said):
     force_law.Metric(**given)
+
+
+def test_systems_held_out_name_newtons_law_or_none(world):
+  """Who says it has it; who says 1 / r has that; neighbours have none."""
+  held_out = dict(nodes=8, searches=1, verdict='held_out', systems=60)
+  right = scored(force_tasks.labels, world, targets=('log_force',), **held_out)
+  for who in ('', '_state'):
+    assert value(right, f'formula{who}') == 1
+    (law,) = right[f'formula{who}'].columns['law']
+    assert law == '39.48 * m1 * m2 * inv(r * r)'
+  (law,) = right['formula_neighbours'].columns['law']
+  assert value(right, 'formula_neighbours') == 0
+  assert law.startswith('none (')
+  assert len(right['law_error'].value) == 1
+  other = scored(wrong, world, targets=('log_force',), **held_out)
+  (law,) = other['formula'].columns['law']
+  assert (value(other, 'formula'), 'inv(r)' in law) == (0, True)
+
+
+def test_few_systems_name_no_law(world):
+  few = scored(
+    force_tasks.labels, world, nodes=3, searches=1, verdict='held_out'
+  )
+  assert set(few['formula'].reason) == {'few_systems'}
+
+
+def test_held_out_verdicts_are_of_the_exhaustive_search():
+  with pytest.raises(core.InputError, match="engine='exhaustive'"):
+    force_law.Metric(verdict='held_out', engine='operon', nodes=20)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.evaluation import force_tasks, formulas
+from wm.evaluation import force_tasks, formulas, law_search
 
 
 class PowerLaw(NamedTuple):
@@ -266,9 +266,7 @@ class LawRows(NamedTuple):
       return results | {name: Sought('not_positive') for name in asked}
     sizes = sizes[:, rows]
     state = self.state[rows]
-    r = np.hypot(state[:, force_tasks.X], state[:, force_tasks.Y])
-    m1, m2 = state[:, force_tasks.PLANET], state[:, force_tasks.SUN]
-    columns = {'r': r, 'm1': m1, 'm2': m2}
+    columns = _quantities(state)
     truth = force_tasks.sizes(target, force_tasks.labels(target, state))
     # A constant is fitted by every formula with a constant: no law.
     flat = np.ptp(sizes, axis=1) <= 1e-12 * sizes.max(1)
@@ -289,6 +287,52 @@ class LawRows(NamedTuple):
       right = speakers[name].newton and formulas.follows(law, truth)
       results[name] = Sought('', front, law.text, right)
     return results
+
+  def named(
+    self,
+    target: str,
+    speakers: dict[str, Verdict],
+    nodes: int,
+    tolerance: float,
+    seed: int,
+  ) -> dict[str, Sought]:
+    """The law that systems held out grant each speaker, or 'none'.
+
+    tolerance: of the ratio of a law to Newton's. See `law_search`.
+    """
+    truth = force_tasks.sizes(target, force_tasks.labels(target, self.state))
+    results = {}
+    for name, verdict in speakers.items():
+      rows = np.flatnonzero(np.isfinite(verdict.size) & (verdict.size != 0))
+      size = verdict.size[rows]
+      if verdict.reason or not np.ptp(size) > 1e-12 * np.abs(size).max():
+        results[name] = Sought(verdict.reason or 'constant')
+        continue
+      law = law_search.find_law(
+        _quantities(self.state[rows]),
+        size,
+        self.group[rows],
+        size=nodes,
+        relative=target.startswith('log_'),
+        seed=seed,
+      )
+      if law.reason in ('few_systems', 'no_formula'):
+        results[name] = Sought(law.reason)
+        continue
+      text = law.name
+      if law.reason:
+        text = f'{law.name} ({law.reason}): {law.formula}'
+      formula = formulas.Formula(text, law.size, law.error, law.values)
+      right = law_search.follows(law, truth[rows], tolerance=tolerance)
+      results[name] = Sought('', (formula,), text, right)
+    return results
+
+
+def _quantities(state: np.ndarray) -> dict[str, np.ndarray]:
+  """What formulas are of: distance and both masses, [T] each."""
+  r = np.hypot(state[:, force_tasks.X], state[:, force_tasks.Y])
+  m1, m2 = state[:, force_tasks.PLANET], state[:, force_tasks.SUN]
+  return {'r': r, 'm1': m1, 'm2': m2}
 
 
 def _explained(target: str, answers: np.ndarray, state: np.ndarray) -> float:

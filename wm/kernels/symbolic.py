@@ -5,9 +5,10 @@
     two       x + y            x * y
 
 The grammar of the inductive-bias probes' symbolic regression (Vafa et al. 2025)
-but for its constants: a formula has one factor in front, which is fitted in
-closed form. The size is the number of leaves and operators; the factor is not
-counted. Newton's law is inv(r * r) * m1 * m2, size 8.
+but for its constants: a formula has one factor in front and, where it is asked
+for, an offset behind, which are fitted in closed form. The size is the number
+of leaves and operators; factor and offset are not counted. Newton's law is
+inv(r * r) * m1 * m2, size 8.
 
 Formulas are numbered by size; within a size those of one operand come first,
 INV, EXP, SIN, COS in turn, each of all operands in order; then ADD and MUL,
@@ -106,6 +107,9 @@ def values(code: tuple[int, ...], columns: np.ndarray) -> np.ndarray:
 
 
 LOSSES = ('log', 'raw')
+# How a formula is fitted: a factor to the target, a factor to its logarithm, or
+# a factor and an offset to the target, with weights.
+_RAW, _LOG, _OFFSET = range(3)
 MOST = 30_000_000  # formulas of one search
 LARGEST = 11  # Size of formulas, of which there are no more for any quantity.
 
@@ -120,6 +124,7 @@ class Law(NamedTuple):
       logarithms where the loss is 'log'.
     factor: what the formula is multiplied with.
     text: the formula, e.g. 'm2 * (m1 * inv(r * r))'.
+    offset: what is added to the product.
   """
 
   code: tuple[int, ...]
@@ -127,9 +132,11 @@ class Law(NamedTuple):
   error: float
   factor: float
   text: str
+  offset: float = 0.0
 
   def __str__(self) -> str:
-    return f'{self.factor:.4g} * {self.text}'
+    product = f'{self.factor:.4g} * {self.text}'
+    return f'{product} + {self.offset:.4g}' if self.offset else product
 
 
 def search(
@@ -137,6 +144,8 @@ def search(
   targets: np.ndarray,
   size: int,
   loss: str = 'log',
+  *,
+  offset: bool = False,
 ) -> list[list[Law]]:
   """Fits all formulas up to a size to each of K targets.
 
@@ -149,6 +158,9 @@ def search(
     size: of the largest formulas.
     loss: 'log', squares of the difference of logarithms, for formulas that have
       one sign; or 'raw', of the difference itself.
+    offset: fits factor * formula + offset. Of loss 'log' the squares are then
+      of relative differences, which are those of logarithms where both are
+      small, and targets may have either sign, but not be 0.
 
   Returns:
     The front of each target: laws of ascending size, each with a smaller error
@@ -158,25 +170,36 @@ def search(
     InputError: shapes that do not fit, values that are not finite or have no
       logarithm, a target that is constant, or too many formulas.
   """
-  x, y = _checked(columns, targets, size, loss)
+  x, y = _checked(columns, targets, size, loss, offset)
   names = tuple(columns)
   rows = _order(y)
-  x, logs = x[:, rows], loss == 'log'
-  aim = np.log(y[:, rows]) if logs else y[:, rows]
+  x, aim, weight = x[:, rows], y[:, rows], np.ones((len(y), len(rows)))
+  mode = _OFFSET if offset else _LOG if loss == 'log' else _RAW
+  if mode == _LOG:
+    aim = np.log(aim)
+  elif loss == 'log':
+    # (y - fit) / y is the difference of logarithms to first order, and linear
+    # in factor and offset: both have a closed form.
+    weight = aim**-2.0
   results = _FormulaSearch(
     calls.frozen(x, np.float64),
     calls.frozen(aim, np.float64),
-    logs,
+    calls.frozen(weight, np.float64),
+    mode,
     count(len(names), size),
   ).run()
   fronts = []
   for k, laws in enumerate(results):
     front = []
     for code, error in laws:
-      # The search keeps errors alone: the factor is fitted again.
-      factor = fitted(values(code, x), aim[k], logs)[1]
-      text = written(code, names)
-      front.append(Law(code, len(code), error, factor, text))
+      # The search keeps errors alone: factor and offset are fitted again.
+      outputs, text = values(code, x), written(code, names)
+      if offset:
+        _, factor, level = fitted_line(outputs, aim[k], weight[k])
+        front.append(Law(code, len(code), error, factor, text, level))
+      else:
+        factor = fitted(outputs, aim[k], mode == _LOG)[1]
+        front.append(Law(code, len(code), error, factor, text))
     fronts.append(front)
   return fronts
 
@@ -208,6 +231,30 @@ def fitted(
   return error, float(sign * np.exp(level))
 
 
+def fitted_line(
+  values: np.ndarray, target: np.ndarray, weight: np.ndarray
+) -> tuple[float, float, float]:
+  """Error, factor and offset of a formula's values [n].
+
+  Args:
+    values: NaN where the formula has none.
+    target: [n].
+    weight: [n] > 0 of squares.
+  """
+  if np.isnan(values).any():
+    return math.inf, math.nan, math.nan
+  middle = np.average(values, weights=weight)
+  level = np.average(target, weights=weight)
+  off, aim = values - middle, target - level
+  square = (weight * off * off).sum()
+  # A formula that is the same on all rows explains nothing.
+  flat = not square > FLAT * (weight * values * values).sum()
+  factor = 0.0 if flat else float((weight * off * aim).sum() / square)
+  left = (weight * (aim - factor * off) ** 2).sum()
+  error = max(float(left / (weight * aim * aim).sum()), EXACT)
+  return error, factor, float(level - factor * middle)
+
+
 def _order(targets: np.ndarray) -> np.ndarray:
   """Rows in the order in which formulas are looked at, PROBES of them first.
 
@@ -224,7 +271,11 @@ def _order(targets: np.ndarray) -> np.ndarray:
 
 
 def _checked(
-  columns: Mapping[str, np.ndarray], targets: np.ndarray, size: int, loss: str
+  columns: Mapping[str, np.ndarray],
+  targets: np.ndarray,
+  size: int,
+  loss: str,
+  offset: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
   inputs.check_known(loss, LOSSES, f'loss={loss!r} was given')
   x = np.array([*columns.values()], np.float64)
@@ -235,13 +286,11 @@ def _checked(
       'and [K, n]'
     )
   for name, array in (*zip(columns, x, strict=True), ('the target', y)):
-    bad = ~np.isfinite(array)
+    bad, what = ~np.isfinite(array), 'are not finite'
     if name == 'the target' and loss == 'log':
-      bad |= ~(array > 0)
+      bad |= array == 0 if offset else ~(array > 0)
+      what += ' and other than 0' if offset else ' and > 0'
     if bad.any():
-      what = 'are not finite'
-      if name == 'the target' and loss == 'log':
-        what += ' and > 0'
       raise core.InputError(
         f'{int(bad.sum())} of {bad.size} values of {name} {what}, such as '
         f'{array[bad][0]}'
@@ -266,6 +315,7 @@ def _checked(
 DIGITS = 2.0**30
 GROWTH = 4  # Rows looked at next, of those looked at so far.
 SLACK = 1e-12  # Relative rounding of sums over probes, generously.
+FLAT = 1e-20  # Share of a formula's squares below which it is constant.
 
 
 class _FormulaTable(NamedTuple):
@@ -292,6 +342,7 @@ class _Goal(NamedTuple):
   Attributes:
     x: [Q, n] float64 quantities; the first rows are the probes.
     aim: [K, n] float64 targets, or their logarithms.
+    weight: [K, n] float64 of squares, for fits with an offset.
     spread: [K] float64 squares of targets from their mean.
     best: [K] float64 least error, in `spread`.
     code: [K, size] int64 postfix of the best; length: [K] int64.
@@ -301,6 +352,7 @@ class _Goal(NamedTuple):
 
   x: np.ndarray
   aim: np.ndarray
+  weight: np.ndarray
   spread: np.ndarray
   best: np.ndarray
   code: np.ndarray
@@ -366,26 +418,41 @@ def _logarithms(row) -> bool:
 
 
 @njit(error_model='numpy')
-def _least(row, aim, logs) -> float:
+def _least(row, aim, weight, mode) -> float:
   # Least squares that are left on the probes; less by rounding, generously.
   num = len(row)
   # The factor that is best for these rows: no other factor fits them better, so
   # this is a lower bound of the error on all rows.
-  if logs:
+  if mode == _LOG:
     total = squares = 0.0
     for p in range(num):
       d = aim[p] - row[p]
       total += d
       squares += d * d
     return squares - total * total / num - SLACK * squares
-  across = size = squares = 0.0
+  across = size = squares = weights = middle = level = 0.0
   for p in range(num):
-    across += aim[p] * row[p]
-    size += row[p] * row[p]
-    squares += aim[p] * aim[p]
+    w = weight[p]
+    across += w * aim[p] * row[p]
+    size += w * row[p] * row[p]
+    squares += w * aim[p] * aim[p]
+    weights += w
+    middle += w * row[p]
+    level += w * aim[p]
+  slack = SLACK * squares
+  if mode == _OFFSET:
+    slack += SLACK * abs(across * (across / size)) if size > 0 else 0.0
+    across -= middle * (level / weights)
+    squares -= level * (level / weights)
+    # Where little is left of a difference, its digits are not sure: the bound
+    # of such rows is 0.
+    rest = size - middle * (middle / weights)
+    if not rest > 1e-6 * size:
+      return -slack
+    size = rest
   if not size > 0:
-    return squares * (1 - SLACK)
-  return squares - across * (across / size) - SLACK * squares
+    return squares - slack
+  return squares - across * (across / size) - slack
 
 
 @njit
@@ -439,10 +506,10 @@ def _evaluate(code, length, x, room) -> bool:
 
 
 @njit(error_model='numpy')
-def _error(row, aim, spread, logs) -> float:
-  # See `fitted`; `row` is of logarithms where `logs`.
+def _error(row, aim, weight, spread, mode) -> float:
+  # See `fitted` and `fitted_line`; `row` is of logarithms in mode _LOG.
   num, left = len(row), 0.0
-  if logs:
+  if mode == _LOG:
     level = 0.0
     for n in range(num):
       level += aim[n] - row[n]
@@ -450,29 +517,39 @@ def _error(row, aim, spread, logs) -> float:
     for n in range(num):
       d = aim[n] - row[n] - level
       left += d * d
-  else:
-    across = size = 0.0
+    return max(left / spread, EXACT)
+  middle = level = weights = 0.0
+  if mode == _OFFSET:
     for n in range(num):
-      across += aim[n] * row[n]
-      size += row[n] * row[n]
-    factor = across / size if size > 0 else 0.0
-    for n in range(num):
-      d = aim[n] - factor * row[n]
-      left += d * d
+      middle += weight[n] * row[n]
+      level += weight[n] * aim[n]
+      weights += weight[n]
+    middle, level = middle / weights, level / weights
+  across = size = total = 0.0
+  for n in range(num):
+    off = row[n] - middle
+    across += weight[n] * (aim[n] - level) * off
+    size += weight[n] * off * off
+    total += weight[n] * row[n] * row[n]
+  factor = across / size if size > FLAT * total else 0.0
+  for n in range(num):
+    d = aim[n] - level - factor * (row[n] - middle)
+    left += weight[n] * d * d
   return max(left / spread, EXACT)
 
 
 @njit(error_model='numpy')
-def _try(table, goal, row, op, i, j, unary, logs) -> None:
+def _try(table, goal, row, op, i, j, unary, mode) -> None:
   # Fits a formula with these values on the probes, where it may be best.
-  if logs and not _logarithms(row):
+  if mode == _LOG and not _logarithms(row):
     return
   length, rows = 0, len(row)
   while True:
     promising = False
     for k in range(len(goal.aim)):
       limit = goal.best[k] * (1 - BETTER) * goal.spread[k]
-      promising |= _least(row, goal.aim[k, :rows], logs) < limit
+      part = goal.aim[k, :rows], goal.weight[k, :rows]
+      promising |= _least(row, part[0], part[1], mode) < limit
     if not promising or rows == goal.x.shape[1]:
       break
     if not length:
@@ -483,14 +560,14 @@ def _try(table, goal, row, op, i, j, unary, logs) -> None:
     if not _evaluate(goal.post[0], length, goal.x[:, :rows], room):
       return
     row = room[0]
-    if logs and not _logarithms(row):
+    if mode == _LOG and not _logarithms(row):
       return
   if not promising:
     return
   if not length:
     length = _postfix(table, op, i, j, unary, goal.post)
   for k in range(len(goal.aim)):
-    error = _error(row, goal.aim[k], goal.spread[k], logs)
+    error = _error(row, goal.aim[k], goal.weight[k], goal.spread[k], mode)
     if error < goal.best[k] * (1 - BETTER):
       goal.best[k], goal.length[k] = error, length
       goal.code[k, :length] = goal.post[0, :length]
@@ -498,7 +575,7 @@ def _try(table, goal, row, op, i, j, unary, logs) -> None:
 
 @njit(error_model='numpy')
 def _combine_pairs(
-  table, goal, op, lefts, rights, same, unary, keep, logs
+  table, goal, op, lefts, rights, same, unary, keep, mode
 ) -> None:
   """Tries an operator on pairs of formulas, and keeps what is new.
 
@@ -526,19 +603,21 @@ def _combine_pairs(
         table.right[at] = -1 if unary else j
         table.vals[at] = row
         table.num[0] = at + 1
-      _try(table, goal, row, op, i, j, unary, logs)
+      _try(table, goal, row, op, i, j, unary, mode)
 
 
 @njit
-def _leaves(table, goal, quantities, logs) -> None:
+def _leaves(table, goal, quantities, mode) -> None:
   """Tries and keeps the quantities, whose values are in the table."""
   for q in range(quantities):
     _is_new(table.seen, _hash(table.vals[q]))
     goal.room[0, :] = goal.x[q]
-    if logs and not _logarithms(goal.room[0]):
+    if mode == _LOG and not _logarithms(goal.room[0]):
       continue
     for k in range(len(goal.aim)):
-      error = _error(goal.room[0], goal.aim[k], goal.spread[k], logs)
+      error = _error(
+        goal.room[0], goal.aim[k], goal.weight[k], goal.spread[k], mode
+      )
       if error < goal.best[k] * (1 - BETTER):
         goal.best[k], goal.length[k], goal.code[k, 0] = error, 1, q
 
@@ -547,10 +626,15 @@ class _FormulaSearch:
   """One search; its arrays are as large as it can need."""
 
   def __init__(
-    self, x: np.ndarray, aim: np.ndarray, logs: bool, counts: list[int]
+    self,
+    x: np.ndarray,
+    aim: np.ndarray,
+    weight: np.ndarray,
+    mode: int,
+    counts: list[int],
   ) -> None:
     """x: [Q, n], probes first; aim: [K, n]; counts: formulas by size."""
-    self.sizes, self.logs = len(counts) - 1, logs
+    self.sizes, self.mode = len(counts) - 1, mode
     # Formulas of the last size are tried and not held.
     room, probes = max(sum(counts[:-1]), counts[1]), min(PROBES, x.shape[1])
     # `seen` has at least twice as many places as there can be keys.
@@ -563,10 +647,12 @@ class _FormulaSearch:
       np.array([len(x)]),
     )
     self.table.vals[: len(x)] = x[:, :probes]
-    spread = ((aim - aim.mean(1, keepdims=True)) ** 2).sum(1)
+    level = np.average(aim, axis=1, weights=weight)[:, None]
+    spread = (weight * (aim - level) ** 2).sum(1)
     self.goal = _Goal(
       x,
       aim,
+      weight,
       spread,
       np.full(len(aim), np.inf),
       np.zeros((len(aim), self.sizes), np.int64),
@@ -582,7 +668,7 @@ class _FormulaSearch:
     quantities = len(self.goal.x)
     # Formulas of size n are starts[n]:starts[n + 1].
     starts = [0, 0, quantities]
-    _leaves(self.table, self.goal, quantities, self.logs)
+    _leaves(self.table, self.goal, quantities, self.mode)
     self._note(fronts, 1)
     for n in range(2, self.sizes + 1):
       self._level(n, starts)
@@ -606,7 +692,7 @@ class _FormulaSearch:
     first, unary, keep = lefts[0], op in UNARY, n < self.sizes
     for rows in calls.slices(lefts[1] - first):
       span = first + rows.start, first + rows.stop
-      args = span, tuple(rights), same, unary, keep, self.logs
+      args = span, tuple(rights), same, unary, keep, self.mode
       _combine_pairs(self.table, self.goal, op, *args)
 
   def _note(

@@ -37,7 +37,9 @@ class Metric(fewshot.FewShotMetric):
 
   Laws are fitted to what is said, with the true r, m1 and m2 beside it:
   exponents by regression of logarithms, formulas by a search of all up to
-  `nodes` leaves and operators. Each quantity is told of the model, and of who
+  `nodes` leaves and operators. With verdict='held_out' a formula counts as a
+  law only if systems that took no part in the search agree, and 'none' is an
+  answer. Each quantity is told of the model, and of who
   could know: `_state` has the true state; `_tokens` fits an orbit to the bins
   up to the row; `_neighbours` has the two nearest labelled states (published).
   What positions do not tell no model can know: its verdict counts only where
@@ -48,7 +50,8 @@ class Metric(fewshot.FewShotMetric):
   not_positive, more than a tenth of what is said has no logarithm;
   few_systems, what is left is of fewer than ten; undetermined, a quantity is
   the same in all systems; constant, all that is said is the same;
-  no_formula, none has values on all rows; tokens_do_not_tell, see above.
+  no_formula, none has values on all rows; tokens_do_not_tell, see above. With
+  verdict='held_out' few_systems is fewer than 32.
 
   Attributes:
     num: data sets.
@@ -70,6 +73,10 @@ class Metric(fewshot.FewShotMetric):
     engine: 'exhaustive', all formulas with one factor in front; or 'operon',
       genetic programming of formulas with weights and constants, which needs
       pyoperon, and is best given nodes=20, as published.
+    verdict: the formula that is taken: 'fit', that at which the error falls
+      most, as published; or 'held_out', the smallest that systems kept apart
+      from the search agree with, which may have an offset and a constant
+      inside, or none.
     batch: systems of each data set that a step is tuned on, drawn anew with
       replacement; 0 is all of them. Published are 64.
     variant: 'paper', or 'published', its program: nine tenths of the examples
@@ -99,8 +106,8 @@ class Metric(fewshot.FewShotMetric):
     r2: Share of the variance of the true target that the model explains, of
       logarithms for log_ targets. Below 0, the mean would be better.
     formula: Share of searched data sets in which the formula found has the
-      shape of Newton's law, and `newton` holds. Which one was found is in the
-      rows.
+      shape of Newton's law, and `newton` holds or systems held out agree. Which
+      one was found is in the rows.
     law_error: Share of the target's variance that a law leaves, of logarithms
       for log_ targets. Rows are all laws of the front, the shortest first: law,
       length and what it leaves.
@@ -144,11 +151,14 @@ class Metric(fewshot.FewShotMetric):
   nodes: int = field(8, least=0)
   searches: int = field(5, least=0)
   engine: str = field('exhaustive', choices=formulas.ENGINES)
+  verdict: str = field('fit', choices=('fit', 'held_out'))
   batch: int = field(0, least=0)
   variant: str = field('paper', choices=('paper', 'published'))
 
   def __post_init__(self) -> None:
     super().__post_init__()
+    if self.verdict == 'held_out' and self.engine != 'exhaustive':
+      raise field_error(self, 'verdict engine', "engine='exhaustive'")
     least = 10 * force_tasks.FEWEST
     if self.variant == 'published' and self.examples < least:
       expected = f'at least {least} examples, a tenth of which is asked about'
@@ -259,10 +269,21 @@ class Metric(fewshot.FewShotMetric):
       }
       sought = None
       if self.nodes and d < self.searches:
-        search = formulas.ENGINES[self.engine]
-        sought = rows.searched(target, each, self.nodes, search)
+        sought = self._sought(rows, target, each, d)
       judged.append(LawVerdicts(target, d, each, sought))
     return judged
+
+  def _sought(
+    self,
+    rows: force_laws.LawRows,
+    target: str,
+    speakers: dict[str, force_laws.Verdict],
+    d: int,
+  ) -> dict[str, force_laws.Sought]:
+    if self.verdict == 'held_out':
+      return rows.named(target, speakers, self.nodes, self.tolerance, d)
+    search = formulas.ENGINES[self.engine]
+    return rows.searched(target, speakers, self.nodes, search)
 
 
 def _scale(target: str, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
