@@ -20,7 +20,7 @@ def test_a_planted_law_is_named(kind, noise):
   ('kind', 'reason', 'size'),
   [
     ('m1 m2 / r^2.5', 'misfit', 8),
-    ('sqrt(m1 m2) / r', 'loose', 6),
+    ('sqrt(m1 m2) / r', 'misfit', 8),
     ('m1 m2 / r^2 (1 + 0.2 sin 3r)', 'misfit', 8),
     *((kind, 'chance', 6) for kind in planted_laws.WITHOUT_LAW),
   ],

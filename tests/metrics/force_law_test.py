@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import adapting, registry
-from wm.evaluation import force_tasks, statistics
+from wm.evaluation import force_laws, force_tasks, statistics
 from wm.metrics import force_law
 from wm.models.serving import oracles
 
@@ -342,3 +342,26 @@ def test_few_systems_name_no_law(world):
 def test_held_out_verdicts_are_of_the_exhaustive_search():
   with pytest.raises(core.InputError, match="engine='exhaustive'"):
     force_law.Metric(verdict='held_out', engine='operon', nodes=20)
+
+
+def test_galaxies_are_judged_by_themselves(world):
+  """Five laws of one tuned model: a cluster, and rows of its data set."""
+  galaxies = scored(
+    force_tasks.labels, world, num=1, nodes=3, searches=1, galaxies=5
+  )
+  newton = galaxies['newton']
+  targets = len(force_law.Metric().targets)
+  assert newton.columns['galaxy'].tolist() == [0, 1, 2, 3, 4] * targets
+  assert len(set(newton.group)) == 1
+  assert (newton.value[newton.reason == ''] == 1).all()
+  assert len(galaxies['formula'].value) == 5 * targets
+  assert len(galaxies['exponent_r_free'].value) == 1
+
+
+def test_galaxies_have_a_thousand_rows_each():
+  rows = force_laws.LawRows(np.zeros((5000, 6)), np.arange(5000), False)
+  parts = [*rows.parts(5, 0)]
+  assert [len(part) for part in parts] == [1000] * 5
+  assert len(set(np.concatenate(parts))) > 3000
+  (everything,) = rows.parts(0, 0)
+  assert len(everything) == 5000

@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics
+from wm.evaluation import paths, statistics
 from wm.metrics import trajectory
 from wm.models.serving import stateless
 
@@ -70,10 +70,8 @@ def test_who_knows_the_bin_is_off_by_its_width(pair, right):
       np.testing.assert_allclose(bins.value, right[name].value / pair.width)
   mean = (right['one_step_bins'].value ** 2).mean() ** 0.5
   assert mean == pytest.approx(12**-0.5, rel=0.05)
-  published = right['one_step_published'].value
-  np.testing.assert_allclose(
-    published, (right['one_step'].value * 0.0299872) ** 2, rtol=1e-4
-  )
+  assert right['one_step_published'].value.max() == 0
+  assert right['ahead_published_5'].value.max() == 0
   assert set(right['ahead_100'].reason) == {'past_the_end'}
   assert right['one_step_previous'].value.mean() > 5 * mean * pair.width
 
@@ -86,8 +84,28 @@ def test_an_error_of_bins_is_seen_as_such(pair, right):
   assert statistics.summarize(off['one_step_bins'])['value'] == pytest.approx(
     (9 + 1 / 12) ** 0.5, abs=0.05
   )
+  unit = (3 * pair.width * 0.0299872) ** 2
+  np.testing.assert_allclose(off['one_step_published'].value, unit, rtol=1e-4)
   for name in ('one_step_previous', 'ahead_mean_5', 'ahead_ballistic_1'):
     np.testing.assert_array_equal(off[name].value, right[name].value)
+
+
+def test_published_baselines_are_of_bins_and_of_whole_sequences(pair, right):
+  """Rows of both bodies from the third frame on, and the mean of all rows."""
+  sequences = pair.sample(NUM, 1, 'heldout')
+  seen = paths.seen(pair, sequences)
+  unit = 0.0299872**2
+  before = ((seen[:, 4:] - seen[:, 2:-2]) ** 2).mean((1, 2)) * unit
+  name = 'one_step_previous_published'
+  np.testing.assert_allclose(right[name].value, before, rtol=1e-4)
+  middle = seen.mean(1, keepdims=True)
+  mean = ((seen[:, 4:] - middle) ** 2).mean((1, 2)) * unit
+  name = 'one_step_mean_published'
+  np.testing.assert_allclose(right[name].value, mean, rtol=1e-4)
+  start = seen.shape[1] // 2
+  fifth = ((seen[:, start + 4] - middle[:, 0]) ** 2).mean(1) * unit
+  name = 'ahead_mean_published_5'
+  np.testing.assert_allclose(right[name].value, fifth, rtol=1e-4)
 
 
 class Torn(Sure):

@@ -8,7 +8,7 @@ law here if systems that took no part in the search agree:
     selection  a quarter: of the formulas with errors like the least one's, the
                smallest
     decision   a quarter: the formula has to predict them better than chance and
-               to nine tenths of the variance, and what it leaves must not
+               to three quarters of the variance, and what it leaves must not
                depend on the quantities
 
 The test of chance permutes targets between systems. That of what is left
@@ -35,7 +35,7 @@ NONE = 'none'
 FEWEST = 32
 ALPHA = 0.01
 # Share of the variance that a law may leave on systems held out.
-LOOSE = 0.1
+LOOSE = 0.25
 DRAWS = 999
 # A part of the residuals this small does not refuse a law: r.m.s., relative to
 # the target.
@@ -117,7 +117,7 @@ class NamedLaw(NamedTuple):
   Attributes:
     name: the law; 'none' where there is a reason.
     reason: '', or why the formula is no law: few_systems, no_formula, chance
-      (permuted targets are predicted as well), loose (over a tenth of the
+      (permuted targets are predicted as well), loose (over a quarter of the
       variance is left), misfit (what it leaves depends on the quantities).
     formula: the best formula with its constants; '' where there is none.
     size: its leaves and operators; 0 where there is none.

@@ -70,6 +70,9 @@ class Metric(fewshot.FewShotMetric):
     tolerance: of exponents.
     nodes: size of the largest formulas; Newton's law has 8. 0 is no search.
     searches: data sets in which formulas are sought.
+    galaxies: subsets of up to 1,000 rows of each data set, drawn at random,
+      each of which is judged by itself: laws of one tuned model. Published are
+      5 of one data set; 0 judges data sets whole.
     engine: 'exhaustive', all formulas with one factor in front; or 'operon',
       genetic programming of formulas with weights and constants, which needs
       pyoperon, and is best given nodes=20, as published.
@@ -150,6 +153,7 @@ class Metric(fewshot.FewShotMetric):
   tolerance: float = 0.05
   nodes: int = field(8, least=0)
   searches: int = field(5, least=0)
+  galaxies: int = field(0, least=0)
   engine: str = field('exhaustive', choices=formulas.ENGINES)
   verdict: str = field('fit', choices=('fit', 'held_out'))
   batch: int = field(0, least=0)
@@ -171,7 +175,10 @@ class Metric(fewshot.FewShotMetric):
   def __call__(
     self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per data set and target, clustered by data set."""
+    """See core.Metric; a row per data set, galaxy and target.
+
+    Rows are clustered by data set, each of which has a tuned model.
+    """
     if self.nodes:
       formulas.check_engine(self.engine, self.nodes)
     task = self.task(world, seed)
@@ -263,14 +270,19 @@ class Metric(fewshot.FewShotMetric):
       mask, rows = force_laws.rows(
         task.tested, task.asked, d, target, self.moves
       )
-      each = {
-        name: rows.verdict(target, answers[d][mask], self.tolerance)
-        for name, answers in speakers.items()
-      }
-      sought = None
-      if self.nodes and d < self.searches:
-        sought = self._sought(rows, target, each, d)
-      judged.append(LawVerdicts(target, d, each, sought))
+      for galaxy, part in enumerate(rows.parts(self.galaxies, d)):
+        judged_rows = rows.take(part)
+        each = {
+          name: judged_rows.verdict(
+            target, answers[d][mask][part], self.tolerance
+          )
+          for name, answers in speakers.items()
+        }
+        sought = None
+        if self.nodes and d < self.searches:
+          sought = self._sought(judged_rows, target, each, d)
+        number = galaxy if self.galaxies else None
+        judged.append(LawVerdicts(target, d, each, sought, number))
     return judged
 
   def _sought(

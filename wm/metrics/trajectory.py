@@ -36,9 +36,10 @@ class Metric(core.Metric):
   Baselines see the same bins.
 
   A root of a mean square is over rows and both axes of one sequence; sequences
-  are then averaged. `one_step_published` and `ahead_published_H` are mean
-  squares in the unit of the paper's table, which is .029987 AU: the published
-  program takes its bins for those of another box.
+  are then averaged. Quantities that end in `published` are mean squares as in
+  the paper's table: predicted bins are compared with true bins, in a unit of
+  .029987 AU, as the published program takes its bins for those of another box;
+  its mean is over the whole sequence, all bodies and what is to come.
 
   Reasons of unmeasured rows: longer_than_model; past_the_end, the row that is
   asked for is none of the sequence; short_prefix, the prefix has fewer than
@@ -56,8 +57,12 @@ class Metric(core.Metric):
       by the root of 12.
     one_step_bins: The same in widths of a bin. The right bin is 0.29 of them
       off.
-    one_step_published: Mean square of the same errors, in the unit of the
-      paper's table. Its transformer has 1.9e-8 there.
+    one_step_published: Mean square of bins less true bins, in the unit of the
+      paper's table. Its transformer has 1.9e-8 there, and the right bin 0.
+    one_step_previous_published: The same of the position in the frame before.
+      The paper has 1.16e-4.
+    one_step_mean_published: The same of the mean of the whole sequence. The
+      paper has 7.53e-2.
     one_step_expected: The same error of the mean of the model's distribution,
       in AU, instead of its most likely position. Of all positions it has the
       least expected square, by what the model believes.
@@ -73,8 +78,12 @@ class Metric(core.Metric):
       coordinate, where the model goes on from its own positions. Errors add up
       on the way.
     ahead_bins: The same in widths of a bin. The right bin is 0.29 of them off.
-    ahead_published: Mean square of the same errors, in the unit of the paper's
-      table. An AU is 0.03 of it.
+    ahead_published: Mean square of bins less true bins, in the unit of the
+      paper's table. An AU is 0.03 of it.
+    ahead_previous_published: The same where each body stays where it was seen
+      last. It needs no physics.
+    ahead_mean_published: The same of the mean of the whole sequence. It has
+      seen what is to come.
     ahead_previous: The same error where each body stays where it was seen last.
       It needs no physics.
     ahead_mean: The same error where each body is said to be at the mean of
@@ -86,6 +95,7 @@ class Metric(core.Metric):
     years: years from frame to frame
   """
 
+  version: ClassVar[str] = '2'
   needs: ClassVar[tuple[core.Need, ...]] = (
     core.Predictor,
     core.Latent.trajectory,
@@ -232,16 +242,26 @@ class _TrackScores(NamedTuple):
     reason: np.ndarray,
   ) -> None:
     """Errors of positions [N, R, 2], over the rows [N, R] that are judged."""
-    square = ((guess - self.tracks.true) ** 2).mean(-1)
-    count = np.maximum(judged.sum(1), 1)
-    mean = np.where(judged, square, 0).sum(1) / count
-    root, width = np.sqrt(mean), self.tracks.width
+    tracks = self.tracks
+
+    def mean_square(positions: np.ndarray, truth: np.ndarray) -> np.ndarray:
+      square = ((positions - truth) ** 2).mean(-1)
+      count = np.maximum(judged.sum(1), 1)
+      return np.where(judged, square, 0).sum(1) / count
+
+    root = np.sqrt(mean_square(guess, tracks.true))
     if whose == '_orbit':
       many = (self.tracks.bodies != 2) & (reason == '')
       reason = np.where(many, 'several_planets', reason)
     kinds = {whose: root}
     if not whose:
-      kinds |= {'_bins': root / width, '_published': mean * PUBLISHED**2}
+      kinds['_bins'] = root / tracks.width
+    if whose in ('', '_previous', '_mean'):
+      binned = guess
+      if whose == '_mean':
+        binned = tracks.seen.mean(1, keepdims=True)
+      square = mean_square(binned, tracks.seen)
+      kinds[f'{whose}_published'] = square * PUBLISHED**2
     for kind, value in kinds.items():
       scores = core.scores(
         f'{name}{kind}{horizon}',
