@@ -213,7 +213,8 @@ def _run(tree: pathlib.Path, *tests: str, seconds: float) -> tuple[int, str]:
     )
   except subprocess.TimeoutExpired:
     return -1, 'time is up'
-  failed = re.search(r'^(?:FAILED|ERROR) (\S+)', done.stdout, re.M)
+  # The names of parameters may have blanks; the reason comes behind a dash.
+  failed = re.search(r'^(?:FAILED|ERROR) (.+?)(?: - |$)', done.stdout, re.M)
   return done.returncode, failed[1] if failed else ''
 
 
