@@ -22,6 +22,7 @@ from tests.kernels import dfa_ref
 from tests.kernels.maps import ref as maps_ref
 from wm.kernels import dfa
 from wm.kernels.maps import paths
+from wm.worlds.maps import routes
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 # The process that times rustworkx: edges in, seconds out.
@@ -246,4 +247,19 @@ def bench_routes() -> Iterator[harness.Line]:
     ratio=harness.measure(lambda: paths.dijkstra(delta, lengths), 3).wall
     / timing.wall,
     compile_s=timing.compile_s,
+  )
+  noisy = routes.weighting(np.where(delta >= 0, lengths, np.nan), 0, 0)
+  roads = paths.road_map(delta, noisy)
+  each = origins[:few], index[:few], 96
+  single = harness.measure(lambda: paths.single_routes(roads, *each), 3)
+  tables = harness.measure(
+    lambda: paths.shortest_routes(delta, noisy, *each), 3
+  )
+  yield harness.Line(
+    name='noisy routes of 2,000 pairs, a search for each',
+    value=single.wall,
+    unit='s',
+    baseline='a search for each destination',
+    ratio=tables.wall / single.wall,
+    compile_s=single.compile_s,
   )

@@ -97,6 +97,23 @@ def test_a_kept_table_changes_nothing():
     np.testing.assert_array_equal(one, two)
 
 
+def test_a_search_for_each_pair_changes_nothing():
+  """The same routes before the table is built, and by it."""
+  graph = streets.generate(20, 20, 0)
+  size = len(graph)
+  rng = np.random.default_rng(0)
+  origins, ends = rng.integers(0, size, (2, 300))
+  roads = routes.Roads(graph.delta, graph.length_m)
+  single = roads.routes(origins, ends, 60)
+  assert roads._map is not None
+  assert roads._all is None
+  while roads._all is None:
+    table = roads.routes(origins, ends, 60)
+  table = roads.routes(origins, ends, 60)
+  for ours, theirs in zip(single, table, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+
+
 def test_metres_are_those_of_the_route():
   graph = streets.generate(6, 6, 1)
   roads = routes.Roads(graph.delta, graph.length_m)

@@ -191,6 +191,7 @@ def find_law(
   elif misfit > TOLERANCE and misfit_p <= ALPHA:
     reason = 'misfit'
   text = formula.text(names, factor, offset)
+  # Fitted to all systems, in the order of the caller's rows.
   values = factor * formula.values(x) + offset
   return NamedLaw(
     NONE if reason else text,

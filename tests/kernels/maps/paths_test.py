@@ -162,6 +162,38 @@ def test_routes_are_shortest_and_lowest(case):
     assert metres == pytest.approx(far[b], rel=1e-12)
 
 
+@LAWS
+@given(graphs())
+def test_single_routes_are_those_of_the_tables(case):
+  """Ties, level edges and lengths lost in rounding included."""
+  delta, lengths = case
+  every = np.arange(len(delta))
+  origins, ends = (grid.ravel() for grid in np.meshgrid(every, every))
+  roads = paths.road_map(delta, lengths)
+  for most in (len(delta), 2):
+    pairs = origins, ends, most
+    tables = paths.shortest_routes(delta, lengths, *pairs)
+    single = paths.single_routes(roads, *pairs)
+    for ours, theirs in zip(single, tables, strict=True):
+      np.testing.assert_array_equal(ours, theirs)
+      assert ours.dtype == theirs.dtype
+
+
+@pytest.mark.parametrize('size', [60, 400])
+def test_single_routes_of_large_graphs(size):
+  """Of more rows than landmarks, with true lengths and with noise."""
+  delta, lengths = graph(size, size, labels=3, missing=0.3)
+  rng = np.random.default_rng(size)
+  origins, ends = rng.integers(0, size, (2, 500))
+  noisy = lengths + rng.gamma(1, 1, lengths.shape)
+  for metres, landmarks in ((lengths, 16), (noisy, 16), (noisy, 0)):
+    roads = paths.road_map(delta, metres, landmarks)
+    single = paths.single_routes(roads, origins, ends, 50)
+    tables = paths.shortest_routes(delta, metres, origins, ends, 50)
+    for ours, theirs in zip(single, tables, strict=True):
+      np.testing.assert_array_equal(ours, theirs)
+
+
 def test_level_edges_do_not_run_in_circles():
   """Rows 0 and 1 lie on one spot; only row 1's last edge leads on."""
   delta = np.array([[1, -1], [0, 2], [-1, -1]], np.int32)

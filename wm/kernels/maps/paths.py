@@ -16,9 +16,12 @@ indptr[u]:indptr[u + 1], all unsigned, which spares a test for negative ones.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from wm import core
+from wm.core import basics
 from wm.kernels.base import calls
 from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
@@ -27,6 +30,7 @@ GOALS = 512  # destinations whose distances are held at a time
 ATTEMPTS = 1000  # draws of one random walk before it is given up
 HOP_LANES = 256
 LANES = 64
+LANDMARKS = 16
 _ONE = np.uint32(1)
 
 
@@ -123,6 +127,18 @@ def _search(
   labels: np.ndarray,
 ) -> np.ndarray:
   """Distances [B, S]; fills labels [B, S] too, unless they are empty."""
+  leaving, entering, names = _named_edges(delta, lengths)
+  if reverse:
+    leaving, entering = entering, leaving
+  dist = np.empty((len(sources), len(delta)))
+  _distances(leaving, entering, names, sources, dist, labels)
+  return dist
+
+
+def _named_edges(
+  delta: np.ndarray, lengths: np.ndarray
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...], np.ndarray]:
+  """`_edges` with checked lengths, and labels [E] int8 of those that leave."""
   lengths = np.asarray(lengths, np.float64)
   if lengths.shape != delta.shape:
     raise core.InputError(
@@ -132,14 +148,9 @@ def _search(
   lengths = np.where(delta >= 0, lengths, 0.0)
   if not (np.isfinite(lengths) & (lengths >= 0)).all():
     raise core.InputError('edge lengths must be finite and not negative')
-  leaving, entering = _edges(delta, lengths)
-  if reverse:
-    leaving, entering = entering, leaving
   # By row, then label: the order of the edges that leave each row.
   names = calls.frozen(np.nonzero(delta >= 0)[1], np.int8)
-  dist = np.empty((len(sources), len(delta)))
-  _distances(leaving, entering, names, sources, dist, labels)
-  return dist
+  return *_edges(delta, lengths), names
 
 
 def follow(
@@ -228,6 +239,239 @@ def shortest_routes(
       delta, table, origins[rows], index[rows] - start, goals, most
     )
   return labels, moves
+
+
+class RoadMap(NamedTuple):
+  """A graph made ready for routes between single pairs.
+
+  Attributes:
+    delta: [S, A] int32.
+    lengths: [S, A] float64 metres.
+    leaving, entering, names: edges with lengths, and labels of `leaving`.
+    bounds: [S, 2 K] float64 metres from K landmarks to each row, and less those
+      from each row to them. From row to row it is at least the difference, in
+      each column.
+  """
+
+  delta: np.ndarray
+  lengths: np.ndarray
+  leaving: tuple[np.ndarray, ...]
+  entering: tuple[np.ndarray, ...]
+  names: np.ndarray
+  bounds: np.ndarray
+
+
+def road_map(
+  delta: np.ndarray, lengths: np.ndarray, landmarks: int = LANDMARKS
+) -> RoadMap:
+  """Distances of landmarks, which bound those of all pairs.
+
+  Source: Goldberg and Harrelson 2005, Computing the shortest path: A* search
+  meets graph theory.
+
+  Args:
+    delta: [S, A].
+    lengths: [S, A] metres, finite, not negative.
+    landmarks: rows whose distances are searched; 0 is none, and no bounds.
+  """
+  delta = calls.table(delta)
+  edges = _named_edges(delta, lengths)
+  rows = np.arange(len(delta))
+  # Landmarks are spread by chance; any give the same routes.
+  marks = np.argsort(basics.hash64(0, rows), kind='stable')[:landmarks]
+  # For a landmark l, d(l, v) <= d(l, u) + d(u, v), and d(u, l) <= d(u, v) +
+  # d(v, l).
+  ahead = dijkstra(delta, lengths, marks)
+  back = dijkstra(delta, lengths, marks, reverse=True)
+  bounds = calls.frozen(np.concatenate([ahead, -back]).T, np.float64)
+  return RoadMap(delta, np.asarray(lengths, np.float64), *edges, bounds)
+
+
+def single_routes(
+  roads: RoadMap, origins: np.ndarray, destinations: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """`shortest_routes` by one search a pair, for pairs that share no goals.
+
+  origins, destinations: [B] rows. Returns labels [B, most] and moves [B] as
+  `follow` does.
+  """
+  size = len(roads.delta)
+  origins = calls.rows(origins, size, 'origins', 0)
+  goals = calls.rows(destinations, size, 'destinations', 0)
+  calls.same_length(origins=origins, destinations=goals)
+  labels = np.full((len(origins), most), core.DEAD, np.int8)
+  moves = np.empty(len(origins), np.int32)
+  # Sums along a route, and differences of such sums, are off by rounding. Rows
+  # are visited until none is nearer by more than that.
+  far = np.abs(roads.bounds)
+  slack = 1e-9 * far.max(initial=0, where=np.isfinite(far))
+  search = _PairSearch(
+    np.full(size, np.inf),
+    np.zeros(size),
+    np.zeros(size, np.int64),
+    np.full(size, -1, np.int64),
+    np.zeros(size, np.int64),
+  )
+  for part in calls.slices(len(origins)):
+    _single_routes(
+      roads,
+      search,
+      origins[part],
+      goals[part],
+      slack,
+      labels[part],
+      moves[part],
+    )
+  # Level edges might lead in a circle: the tables settle those rows first.
+  stuck = np.flatnonzero(moves == _STUCK)
+  if len(stuck):
+    pairs = origins[stuck], goals[stuck], most
+    tables = shortest_routes(roads.delta, roads.lengths, *pairs)
+    labels[stuck], moves[stuck] = tables
+  return labels, moves
+
+
+_STUCK = -2  # moves of a route that meets level edges alone, see `_release`
+
+
+class _PairSearch(NamedTuple):
+  """A* from a goal back to an origin; the heap holds a row once.
+
+  Attributes:
+    dist: [S] float64 least length to the goal so far; inf where none is known.
+    key: [S] float64 dist and the bound of what is left to the origin.
+    heap: [S] int64 rows, the least key first; place: [S] where a row is in it,
+      or -1.
+    touched: [S] int64 rows whose `dist` is finite.
+  """
+
+  dist: np.ndarray
+  key: np.ndarray
+  heap: np.ndarray
+  place: np.ndarray
+  touched: np.ndarray
+
+
+@njit
+def _bound(bounds, origin, row) -> float:
+  # The least length from the origin to a row that the landmarks leave open;
+  # infinite where there is no route. Of two infinities the difference is NaN,
+  # and no bound.
+  least = 0.0
+  for k in range(bounds.shape[1]):
+    bound = bounds[row, k] - bounds[origin, k]
+    if bound > least:
+      least = bound
+  return least
+
+
+@njit
+def _up(search, i) -> None:
+  # Moves the row at i towards the top while its key is less.
+  heap, key, place = search.heap, search.key, search.place
+  row = heap[i]
+  while i > 0 and key[row] < key[heap[(i - 1) >> 1]]:
+    heap[i] = heap[(i - 1) >> 1]
+    place[heap[i]] = i
+    i = (i - 1) >> 1
+  heap[i], place[row] = row, i
+
+
+@njit
+def _pop(search, num) -> int:
+  # Takes the row with the least key of `num`.
+  heap, key, place = search.heap, search.key, search.place
+  top, row = heap[0], heap[num - 1]
+  place[top] = -1
+  num -= 1
+  if num:
+    i = 0
+    while 2 * i + 1 < num:
+      child = 2 * i + 1
+      if child + 1 < num and key[heap[child + 1]] < key[heap[child]]:
+        child += 1
+      if key[row] <= key[heap[child]]:
+        break
+      heap[i] = heap[child]
+      place[heap[i]] = i
+      i = child
+    heap[i], place[row] = row, i
+  return top
+
+
+@njit
+def _find(roads, search, origin, goal, slack) -> int:
+  """Fills `dist` of all rows on shortest routes; how many rows it touched."""
+  dist, key, place = search.dist, search.key, search.place
+  indptr, tails, lengths = roads.entering
+  dist[goal] = 0.0
+  key[goal] = _bound(roads.bounds, origin, goal)
+  search.heap[0], place[goal], search.touched[0] = goal, 0, goal
+  # Keys never fall along a route but for rounding, so rows come out once.
+  num, touched = 1, 1
+  # A row whose bound is infinite is on no route from the origin.
+  while num and key[search.heap[0]] <= dist[origin] * (1 + 1e-9) + slack:
+    row = _pop(search, num)
+    num -= 1
+    if key[row] == np.inf:
+      break
+    for e in range(indptr[row], indptr[row + 1]):
+      tail, far = tails[e], dist[row] + lengths[e]
+      if not far < dist[tail]:
+        continue
+      # A bound takes K differences, so each row's is computed once.
+      if dist[tail] == np.inf:
+        bound = _bound(roads.bounds, origin, tail)
+        search.touched[touched] = tail
+        touched += 1
+      else:
+        bound = key[tail] - dist[tail]
+      dist[tail], key[tail] = far, far + bound
+      # Rounding may make a row nearer after it was taken: it goes in again.
+      if place[tail] < 0:
+        search.heap[num] = tail
+        place[tail] = num
+        num += 1
+      _up(search, place[tail])
+  while num:  # The next search begins with no row in the heap.
+    num -= 1
+    place[search.heap[num]] = -1
+  return touched
+
+
+@njit
+def _single_routes(roads, search, origins, goals, slack, labels, moves):
+  """Fills labels [B, most] and moves [B]; _STUCK where `dist` is no guide."""
+  indptr, heads, lengths = roads.leaving
+  dist, most = search.dist, labels.shape[1]
+  for b in range(len(origins)):
+    touched = _find(roads, search, origins[b], goals[b], slack)
+    row, step = np.int64(origins[b]), 0
+    if dist[row] == np.inf:
+      step = -1
+    while step >= 0 and row != goals[b]:
+      if step == most:
+        step = most + 1
+        break
+      # The lowest label on a shortest route: `_name` has the same rule.
+      following = np.int64(-1)
+      for e in range(indptr[row], indptr[row + 1]):
+        near = dist[heads[e]]
+        if near + lengths[e] == dist[row] and near < dist[row]:
+          following = np.int64(e)
+          break
+      if following < 0:
+        step = _STUCK
+        break
+      labels[b, step] = roads.names[following]
+      row = np.int64(heads[following])
+      step += 1
+    if step == _STUCK:
+      labels[b] = -1
+    moves[b] = step
+    # Few rows were touched: the whole array would take longer than the search.
+    for k in range(touched):
+      dist[search.touched[k]] = np.inf
 
 
 def random_walks(

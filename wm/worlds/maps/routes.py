@@ -55,6 +55,7 @@ from wm.worlds.base import sampling
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Navigation
 
 CHUNK = 1 << 16  # Candidates looked at together.
+MANY = 256  # Searches for pairs that take longer than distances of landmarks.
 
 # Random walks looked at, beyond a million, for each one that is wanted before
 # a split is taken to have no more of them.
@@ -193,19 +194,26 @@ class Roads:
   """Shortest paths under one set of edge lengths [S, 8], in metres.
 
   Of equally short paths, the one with the lowest label at each intersection.
-  Once most destinations are wanted, a table of all is kept ([S, S] int8).
+  Pairs that share few destinations are searched one by one. Once these would
+  take longer, a table of all is kept ([S, S] int8).
   """
 
   def __init__(self, delta: np.ndarray, lengths: np.ndarray) -> None:
     self._delta, self.lengths = delta, lengths
     self._all: np.ndarray | None = None
+    self._map: paths.RoadMap | None = None
+    self._searched = 0
 
   def routes(
     self, origins: np.ndarray, destinations: np.ndarray, most: int
   ) -> tuple[np.ndarray, np.ndarray]:
     """Labels [N, most] and moves [N]: DEAD without a path, most + 1 if long."""
-    size = len(self._delta)
-    if self._all is None and 4 * len(np.unique(destinations)) < size:
+    size, goals = len(self._delta), len(np.unique(destinations))
+    if self._all is None and self._single(len(origins), goals):
+      self._searched += len(origins)
+      pairs = origins, destinations, most
+      return paths.single_routes(self._road_map(), *pairs)
+    if self._all is None and 4 * goals < size:
       return paths.shortest_routes(
         self._delta, self.lengths, origins, destinations, most
       )
@@ -224,6 +232,19 @@ class Roads:
       most,
     )
     return labels, moves
+
+  def _single(self, pairs: int, goals: int) -> bool:
+    """Is a search for each pair faster than one for each destination?"""
+    # A search for a pair takes a fourth of one for a destination.
+    few = self._searched + pairs < 4 * len(self._delta)
+    return few and pairs < 3 * goals
+
+  def _road_map(self) -> paths.RoadMap:
+    """With landmarks once there are enough searches to pay for them."""
+    landmarks = paths.LANDMARKS if self._searched >= MANY else 0
+    if self._map is None or self._map.bounds.shape[1] < landmarks:
+      self._map = paths.road_map(self._delta, self.lengths, landmarks)
+    return self._map
 
   def _first_labels(self) -> np.ndarray:
     """[S, S] int8: label to take from each row (column) to each goal (row)."""
@@ -269,15 +290,20 @@ def planned(
     in_split: which pairs to use.
   """
   every = max(weightings, 1) * size
-  first, chunk = 0, min(max(2 * num, 1024), CHUNK)
+  first, chunk, usable = 0, min(max(num, 1024), CHUNK), 0
   while first < domain(every):
     index = permuted(first, chunk, every, seed)
-    first, chunk = first + chunk, min(2 * chunk, CHUNK)
+    first += chunk
     number, pair = np.divmod(index, size)
     origins, destinations = pairs(pair)
     use = (origins != destinations) & in_split(origins, destinations)
     number = np.where(weightings > 0, number, core.DEAD)[use]
-    yield _plan(roads, number, origins[use], destinations[use], bounds)
+    batch = _plan(roads, number, origins[use], destinations[use], bounds)
+    yield batch
+    usable += int((batch.cause == '').sum())
+    # As many candidates as bring what is missing, at the rate so far.
+    missing = max(num - usable, num // 16) * first / max(usable, 1)
+    chunk = min(max(int(1.05 * missing), 1024), CHUNK)
 
 
 def _plan(
