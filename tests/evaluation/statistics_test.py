@@ -357,3 +357,12 @@ def test_measured_nonsense_is_an_error():
     statistics.summarize(core.scores('q', [np.nan]))
   with pytest.raises(ValueError, match='negative'):
     statistics.summarize(core.scores('q', [1.0], weight=np.array([-1.0])))
+
+
+def test_strata_of_two_clusters_stand_by_themselves():
+  """The last one, too: none is joined that has two."""
+  errors = np.array([[1.0, 3.0, 10.0, 20.0]])
+  strata = np.array([0, 0, 1, 1])
+  within = statistics._within(errors, strata)
+  share = np.sqrt(2 * (1 - 1 / 4))
+  np.testing.assert_allclose(within, share * np.array([[-1, 1, -5, 5]]))

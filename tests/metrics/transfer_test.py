@@ -114,6 +114,19 @@ def test_othellos_functions_of_a_board_by_hand():
   }
 
 
+def test_balance_compares_the_halves_of_the_board():
+  """A third of eight rows is two: discs of the fourth row are above, too."""
+  world = registry.make('world', 'othello()')
+  states = world.parse('c4 c3 c2')
+  board = world.labels(states)[0, :-1].reshape(8, 8)
+  found = world.functions(states)
+  for side, name in ((1, 'balance'), (2, 'balance_published')):
+    above, below = (board[:4] == side).sum(), (board[4:] == side).sum()
+    assert int(found[name][0]) == int(above > below)
+  assert (board[:2] == 1).sum() <= (board[2:] == 1).sum()
+  assert int(found['balance'][0]) == 1
+
+
 @pytest.mark.parametrize('group', ['z6', 's4', 'a5'])
 def test_orders_of_elements_are_those_of_their_powers(group):
   world = registry.make('world', f'groups(group={group!r})')

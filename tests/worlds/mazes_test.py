@@ -216,3 +216,17 @@ def test_what_does_not_fit_is_one_line():
 def test_a_tree_without_room_for_the_rest_is_drawn_again():
   for seed in (32, 46, 289):  # Their first trees leave room for four passages.
     assert len(mazes.World(seed=seed).maze.places) == 12
+
+
+def test_a_passage_with_a_name_is_seen_from_both_sides():
+  """Outside the thing is there to enter; inside one can leave it."""
+  layout = LARGE.layout
+  passage = next(p for p in layout.passages if p.kind == mazes.NAMED)
+  name = layout.places[passage.target]
+  outside, inside = (
+    mazes.describe(layout, place) for place in (passage.source, passage.target)
+  )
+  assert f'There is a {name} here.' in outside
+  assert f'You can {passage.back}.' in inside
+  assert f'There is a {name} here.' not in inside
+  assert f'You can {passage.back}.' not in outside

@@ -258,3 +258,23 @@ def test_bad_tables_are_told(tmp_path, text, said):
   path.write_text(text)
   with pytest.raises(core.InputError, match=said):
     made(f"orbits(systems='exoplanets', table='{path}')").sample(1, 0)
+
+
+def test_a_push_changes_the_velocity_and_nothing_else():
+  """The new elements give the old place, and the velocity with the push."""
+  options = made('orbits()').options
+  before = systems.draw(options, 0, np.arange(200))
+  rng = np.random.default_rng(0)
+  frame = rng.integers(1, 20, 200).astype(float)
+  share, turn = np.full(200, 0.2), rng.uniform(0, 2 * np.pi, 200)
+  after, ok = systems.pushed_systems(before, frame, share, turn)
+  assert ok.mean() > 0.8
+  old, new = (
+    kernel.states(systems.moved_systems(drawn, frame), 1)[:, 0]
+    for drawn in (before, after)
+  )
+  push = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+  push *= (share * np.hypot(old[:, 2], old[:, 3]))[:, None]
+  wanted = old.copy()
+  wanted[ok, 2:4] += push[ok]
+  np.testing.assert_allclose(new[:, :4], wanted[:, :4], rtol=1e-6, atol=1e-8)

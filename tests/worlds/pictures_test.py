@@ -5,9 +5,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from wm import core
 from wm.core import registry
 from wm.worlds.base import svg
-from wm.worlds.maps import navigation
+from wm.worlds.maps import navigation, streets
 
 NS = '{http://www.w3.org/2000/svg}'
 
@@ -149,3 +150,39 @@ def test_tall_columns_are_bars():
 def test_dead_states_say_so():
   for spec in ('connect4()', 'lattice()', 'maps()'):
     assert words(drawn(spec, 'dead')) == ['dead']
+
+
+@pytest.mark.parametrize(
+  ('fen', 'row'),
+  [
+    ('rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3', 1),
+    ('rnbqkbnr/ppppp1pp/8/5p1Q/4P3/8/PPPP1PPP/RNB1KBNR b KQkq - 1 2', 8),
+  ],
+)
+def test_a_king_in_check_is_on_red(fen, row):
+  """One red square, where the king of the side to move is: e1, and e8."""
+  drawing = ElementTree.fromstring(drawn('chess()', fen))
+  (red,) = (
+    square
+    for square in drawing.iter(f'{NS}rect')
+    if square.get('fill') == svg.HERE
+  )
+  # A square is 40 wide; the board begins at 22.
+  assert float(red.get('x')) == 22 + 4 * 40
+  assert float(red.get('y')) == 22 + (8 - row) * 40
+
+
+def test_a_route_in_words_names_all_that_it_passes():
+  """Each intersection after its direction, by the table of the map."""
+  world = registry.make('world', 'maps()')
+  sequences = world.sample(5, 0)
+  for row, length in zip(sequences.tokens, sequences.lengths, strict=True):
+    tokens = row[:length]
+    text = world.render_trajectory(tokens, core.PromptStyle())
+    directions = {name: k for k, name in enumerate(streets.DIRECTIONS)}
+    place = world.graph.names.index(world.vocab[tokens[0]])
+    names = [world.graph.names[place]]
+    for token in tokens[2:-1]:
+      place = world.graph.delta[place, directions[world.vocab[token]]]
+      names.append(world.graph.names[place])
+    assert text.endswith(f'in this order: {", ".join(names)}.')

@@ -264,3 +264,16 @@ def test_the_picture_shows_who_can_still_sit_where():
 def test_bad_fields(fields, message):
   with pytest.raises(core.InputError, match=message):
     seating.World(**fields)
+
+
+def test_a_question_offers_every_seat_of_one_person():
+  world = WORLDS[4]
+  questions = world.questions(50, 0)
+  choices, answer = (questions.side[name] for name in ('choices', 'answer'))
+  puzzles = world.puzzles(50, 0)
+  for offered, right, person, seat in zip(
+    choices, answer, puzzles.person, puzzles.seat, strict=True
+  ):
+    words = [world.vocab[token] for token in offered]
+    assert words == [f'{"ABCD"[person]}@{k}' for k in (1, 2, 3, 4)]
+    assert world.vocab[right] == f'{"ABCD"[person]}@{seat}'
