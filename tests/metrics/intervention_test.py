@@ -294,6 +294,27 @@ def test_the_gradient_of_a_network_is_a_difference():
   assert (slope * way).sum() == pytest.approx((above - below) / 0.02, rel=0.01)
 
 
+def test_the_memory_of_a_network_is_edited():
+  """A whole state of another prefix is more than the stream can carry."""
+  world = registry.make('world', LATTICE)
+  fields = {'horizon': 3, 'pairs': 'same_next', 'site': 'memory'}
+  fields |= {'num': 30, 'epochs': 2, 'layers': (-1, 1)}
+  model = registry.make('model', 'lstm(layers=2, width=8)')
+  scores = run(model.predictor(world, 0), world, **fields)
+  assert {*scores} == {*intervention.ALIKE, *intervention.FUTURE}
+  assert scores['future_swapped'].measured.any()
+  attention = registry.make('model', 'transformer(layers=1, width=8, heads=1)')
+  (reason,) = run(attention.predictor(world, 0), world, **fields)[
+    'future'
+  ].reason
+  assert reason == 'no_memory'
+
+
+def test_the_next_token_is_predicted_before_the_memory():
+  with pytest.raises(core.InputError, match="expected pairs='same_next'"):
+    intervention.Metric(site='memory')
+
+
 def test_the_same_next_tokens_need_a_horizon():
   with pytest.raises(core.InputError, match='horizon of 2 or more'):
     intervention.Metric(pairs='same_next')

@@ -83,6 +83,14 @@ def test_edits_of_states_with_the_same_next_tokens(kind):
   assert edits(kind, searched, 'future') == pytest.approx(das, abs=0.1)
 
 
+@pytest.mark.parametrize('kind', ['used', 'ignored', 'legal_only'])
+def test_the_memory_of_a_toy_is_what_its_edits_move(kind):
+  probe, _, _, swapped, _ = EXPECTED[kind]
+  memory = f"{AHEAD}, site='memory'"
+  assert edits(kind, memory, 'future') == pytest.approx(probe, abs=0.02)
+  assert edits(kind, memory, 'future_swapped') == swapped
+
+
 @each
 def test_edits_that_change_the_next_tokens(kind):
   """The legal set alone is enough for these."""

@@ -218,6 +218,18 @@ class HiddenStates(TokenReader):
     raise NotImplementedError
 
   @basics.optional
+  def memory(self) -> HiddenStates | None:
+    """The network with its recurrent state in place of activations.
+
+    `hidden` is then [B, L, D] the state after each token: of block `layer`, or
+    of all blocks where it is -1. `patched` adds to the state after a token by
+    how much it is told another one, and goes on from there: what was added
+    stays. The next token is predicted before, so that an edit shows from the
+    token after it on. None where nothing recurs.
+    """
+    raise NotImplementedError
+
+  @basics.optional
   def patched_gradient(
     self,
     tokens: np.ndarray,

@@ -55,7 +55,7 @@ class Metric(core.Metric):
   Random directions of the same length are the control: whatever they do is no
   work of what the probe reads. Reasons of unmeasured rows: no_edit, no legal
   edited state with other legal tokens was found in 64 draws; unseen_value, the
-  probe was fit on no state with the present value.
+  probe was fit on no state with the present value; no_memory, nothing recurs.
 
   One token does not tell a state from the set of tokens that are legal next.
   With a `horizon` of k tokens the model goes on behind the edit, by up to 64
@@ -65,6 +65,10 @@ class Metric(core.Metric):
   tokens, and suffixes alone tell them apart. Later places are read from tokens
   as before: where `future_swapped` is low, the model does not read them from
   the edited place, and no edit there can be followed.
+
+  With site='memory' the state of a recurrence is edited in place of the stream
+  between its blocks, and what was changed goes on with it. The next token is
+  predicted before, so that this needs pairs='same_next'.
 
   Attributes:
     num: sequences; the probe is fit on four fifths of them, and each of the
@@ -94,6 +98,8 @@ class Metric(core.Metric):
     onward: the same move at all later places too, for models that read each
       place from the tokens.
     dims: of the subspace of 'das'; at most the width.
+    site: what is edited: the 'stream' between layers, or the 'memory' of a
+      recurrence: of layers 1, 2, ..., or of all where a layer is -1.
 
   Glossary:
     edited: Share of edits after which the model accepts exactly the tokens that
@@ -173,6 +179,7 @@ class Metric(core.Metric):
   pairs: str = field('other_next', choices=('other_next', 'same_next'))
   onward: bool = False
   dims: int = field(8, least=1)
+  site: str = field('stream', choices=('stream', 'memory'))
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -181,6 +188,12 @@ class Metric(core.Metric):
       raise core.InputError(
         "intervention: pairs='same_next' was given with horizon=1; states with "
         'the same next tokens differ later: expected a horizon of 2 or more'
+      )
+
+    if self.site == 'memory' and self.pairs != 'same_next':
+      raise core.InputError(
+        f"intervention: site='memory' was given with pairs={self.pairs!r}; the "
+        "next token is predicted before: expected pairs='same_next'"
       )
 
   @property
@@ -203,6 +216,13 @@ class Metric(core.Metric):
     """See core.Metric; a row per test sequence and layer, by task."""
     sizes = probing.sizes(world)
     self._check(world, sizes)
+    if self.site == 'memory':
+      memory = None
+      if core.can(predictor, core.HiddenStates.memory):
+        memory = predictor.memory()
+      if memory is None:
+        return self._empty('no_memory')
+      predictor = memory
     sequences = world.sample(self.num, seed, split=self.data)
     points = probing.label(world, sequences)
     test = probing.by_task(points, world.split_key(sequences), seed)

@@ -176,6 +176,10 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     used = np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     return codes * used[..., None] @ self._tables.rotation
 
+  def memory(self) -> core.HiddenStates:
+    """See core.HiddenStates: what is read from a move goes on anyway."""
+    return self
+
   def patched(
     self,
     tokens: np.ndarray,

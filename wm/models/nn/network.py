@@ -53,6 +53,7 @@ class Network(nnx.Module):
   """
 
   num_layers: int
+  recalls = False  # Has it the states that `recall` reads?
 
   @abc.abstractmethod
   def __call__(
@@ -79,6 +80,18 @@ class Network(nnx.Module):
   ) -> jax.Array:
     """Logits [B, L, V] where `hidden` were x_BLD, of those tokens."""
     raise _undefined(self, 'resume')
+
+  def recall(
+    self, tokens_BL: jax.Array, layer: int, shift_BLD: jax.Array | None = None
+  ) -> tuple[jax.Array, jax.Array]:
+    """States [B, L, D] float32 of a recurrence, and logits [B, L, V].
+
+    Args:
+      tokens_BL: read one after the other.
+      layer: block 1, 2, ... whose state is meant; -1 is all, side by side.
+      shift_BLD: added to the state after each token.
+    """
+    raise _undefined(self, 'recall')
 
   def prefill(
     self, tokens_RP: jax.Array, lengths_R: jax.Array

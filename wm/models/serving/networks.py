@@ -31,6 +31,8 @@ from wm.models.serving import adaptation, sessions
 from wm.runtime import compute
 
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
+# What `hidden` and `patched` are of.
+STREAM, MEMORY = 'stream', 'memory'
 
 
 class NetworkReader(core.HiddenStates, core.Adaptable):
@@ -68,7 +70,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     sizes = sessions.sizes_on(self.devices[0], outputs or vocab_size)
     self.tile_tokens, self.lanes = sizes.tokens, sizes.lanes
     self.cache_bytes = cache_bytes or sizes.cache_bytes
-    self._outputs = outputs
+    self._outputs, self._site = outputs, STREAM
     self._take(params)
 
   def _take(self, params: nnx.State) -> None:
@@ -114,13 +116,18 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       InputError: there is no such layer.
     """
     self._check_layer(layer)
-    return self.map_tiles(_hidden, (self.spec, layer), tokens, lengths)
+    static = self.spec, self._site, layer
+    return self.map_tiles(_hidden, static, tokens, lengths)
 
   def _check_layer(self, layer: int) -> None:
     # 0 is the embeddings, `last` the stream after all blocks, -1 its norm.
     last = self.spec.network.num_layers
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
+    if self._site == MEMORY and not layer:
+      raise core.InputError(
+        f'layer 0 of {self.model} has no state: 1 to {last}, or -1 for all'
+      )
 
   def adapt(
     self,
@@ -216,6 +223,14 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     """[B, L, V] float32 in nats; zero at positions past a row's length."""
     return self.map_tiles(tile_log_probs, (self.spec,), tokens, lengths)
 
+  def memory(self) -> core.HiddenStates | None:
+    """See core.HiddenStates.memory."""
+    if not self.spec.network.recalls:
+      return None
+    twin = copy.copy(self)
+    twin._site = MEMORY
+    return twin
+
   def patched(
     self,
     tokens: np.ndarray,
@@ -225,7 +240,8 @@ class NetworkPredictor(NetworkReader, core.Predictor):
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
     hidden = self._checked(tokens, layer, hidden)
-    return self.map_tiles(_resumed, (self.spec, layer), tokens, lengths, hidden)
+    static = self.spec, self._site, layer
+    return self.map_tiles(_resumed, static, tokens, lengths, hidden)
 
   def patched_gradient(
     self,
@@ -237,7 +253,8 @@ class NetworkPredictor(NetworkReader, core.Predictor):
   ) -> np.ndarray:
     """See core.HiddenStates.patched_gradient."""
     hidden = self._checked(tokens, layer, hidden)
-    weights, static = np.asarray(weights, np.float32), (self.spec, layer)
+    weights = np.asarray(weights, np.float32)
+    static = self.spec, self._site, layer
     return self.map_tiles(_gradient, static, tokens, lengths, hidden, weights)
 
   def _checked(
@@ -259,7 +276,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     """Width of activations, by tracing alone."""
     # The width is the last dimension of the traced result.
     kinds = (('int32', ()),)
-    static = self.spec, layer
+    static = self.spec, self._site, layer
     return _abstract_results(_hidden, static, self.spec, kinds).shape[-1]
 
   def session(
@@ -350,28 +367,44 @@ def tile_log_probs(
   return jax.nn.log_softmax(nnx.merge(spec.graph, params)(tokens_BL))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _hidden(
-  spec: network.NetworkSpec, layer: int, params: nnx.State, tokens_BL: jax.Array
+  spec: network.NetworkSpec,
+  site: str,
+  layer: int,
+  params: nnx.State,
+  tokens_BL: jax.Array,
 ) -> jax.Array:
-  return nnx.merge(spec.graph, params).hidden(tokens_BL, layer)
+  net = nnx.merge(spec.graph, params)
+  if site == MEMORY:
+    return net.recall(tokens_BL, layer)[0]
+  return net.hidden(tokens_BL, layer)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _resumed(
   spec: network.NetworkSpec,
+  site: str,
   layer: int,
   params: nnx.State,
   tokens_BL: jax.Array,
   x_BLD: jax.Array,
 ) -> jax.Array:
   net = nnx.merge(spec.graph, params)
-  return jax.nn.log_softmax(net.resume(tokens_BL, layer, x_BLD))
+  if site == MEMORY:
+    # What is new in a state is added to the one that the network comes to,
+    # which has what was added before.
+    shift_BLD = x_BLD - jax.lax.stop_gradient(net.recall(tokens_BL, layer)[0])
+    logits = net.recall(tokens_BL, layer, shift_BLD)[1]
+  else:
+    logits = net.resume(tokens_BL, layer, x_BLD)
+  return jax.nn.log_softmax(logits)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _gradient(
   spec: network.NetworkSpec,
+  site: str,
   layer: int,
   params: nnx.State,
   tokens_BL: jax.Array,
@@ -379,7 +412,7 @@ def _gradient(
   weights_BLV: jax.Array,
 ) -> jax.Array:
   """[B, L, D] of the sum of weighted log-probabilities."""
-  static = spec, layer, params, tokens_BL
+  static = spec, site, layer, params, tokens_BL
   return jax.grad(lambda x: (_resumed(*static, x) * weights_BLV).sum())(x_BLD)
 
 
