@@ -22,6 +22,7 @@ from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
   Asking,
   Extraction,
+  Jobs,
   Planning,
   RouteSource,
   Scoring,
@@ -119,7 +120,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, RouteSource, Scoring, Extraction),
-  *(Asking, Workers, Sweeping, Topology, Units, Planning, Stages),
+  *(Asking, Workers, Jobs, Sweeping, Topology, Units, Planning, Stages),
 ):
   declare(cls)
 
@@ -389,7 +390,21 @@ def run(main: Callable[[], None], *names: str) -> None:
   for name in ('out', 'seed', 'trust', *names):
     # Of the binary: `flags.declare_key_flag` would make them this module's.
     FLAGS.register_key_flag_for_module(sys.argv[0], FLAGS[name])
-  app.run(lambda argv: guarded(main, argv), flags_parser=parse)
+
+  def listed() -> None:
+    # A flagfile may have flags of any stage; one that promises to do nothing
+    # must not be passed over.
+    if FLAGS.dry_run and 'dry_run' not in names:
+      from wm import core
+
+      binary = pathlib.Path(sys.argv[0]).name
+      raise core.InputError(
+        f'--dry_run was given to {binary}, which lists nothing; available for '
+        'ask.py, miniature.py, study.py and sweep.py'
+      )
+    main()
+
+  app.run(lambda argv: guarded(listed, argv), flags_parser=parse)
 
 
 def _goes_on() -> bool:

@@ -16,7 +16,7 @@ no row names are added as rows (--nobaselines leaves them out). The stages
 OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
 processes, and --cluster=tls://HOST:8786 as many as a Dask cluster has workers
 (launch/cluster/README.md). The report is in OUT/report. Rerunning the command
-resumes.
+resumes. --dry_run lists rows and stages, and does nothing.
 """
 
 import common
@@ -35,7 +35,7 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     seed=FLAGS.seed,
-    **common.keywords(common.Workers),
+    **common.keywords(common.Jobs),
     **common.rows(),
   )
 
@@ -48,6 +48,7 @@ if __name__ == '__main__':
       'metric_overrides',
       'jobs',
       'cluster',
+      'dry_run',
       'num_samples',
       'max_degree',
       'max_miles',

@@ -41,6 +41,29 @@ def done(tmp_path_factory):
   return out, page.with_suffix('.md').read_text(), page.read_text()
 
 
+def test_a_dry_run_lists_what_is_left_and_makes_nothing(done, tmp_path):
+  metrics = ['next_token(num=80)', 'compression(trials=20, samples=3)']
+  options = {
+    'sampling': wm.Sampling(num=300, num_heldout=20),
+    'training': wm.Training(steps=4, batch=8, log_every=1),
+    'dry_run': True,
+  }
+  paths = wm.spec(wm.make('world', PATHS))
+  lines: list[str] = []
+  wm.study(ROWS, WALKS, metrics, tmp_path / 'a', log=lines.append, **options)
+  assert not (tmp_path / 'a').exists()
+  assert [line.partition(':')[0] for line in lines[:3]] == [
+    *('paths', 'walks', 'counts')
+  ]
+  assert lines[0].endswith(f'for 2 steps; score 2 metrics in {paths}')
+  assert 'matched by sequences+steps' in lines[1]
+  assert any(line.startswith('oracle: score 2 metrics') for line in lines)
+  lines.clear()
+  wm.study(ROWS, WALKS, metrics, done[0], log=lines.append, **options)
+  assert 'paths: done' in lines
+  assert 'oracle: done' in lines
+
+
 def test_matched_rows_have_the_numbers_of_the_other(done):
   out, _, _ = done
   told = {

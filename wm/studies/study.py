@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wm import core
@@ -15,13 +15,13 @@ from wm.data import store as stores
 from wm.library import calls, report
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import Path, Scoring, Stages, Workers
+from wm.options.calls import Jobs, Path, Scoring, Stages
 from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runtime import compute, files
 from wm.studies import baselines as baselines_lib
 from wm.studies import jobs as pools
-from wm.studies.rows import Row, partners, resolve, rows_of
+from wm.studies.rows import Row, partners, resolve, rows_of, spec_of
 
 # Names of models that generate routes untrained; language models would be asked
 # for each token.
@@ -33,7 +33,7 @@ _STAGE = 'row'  # Of a process that does a row.
 @takes(
   stages=Stages,
   scoring=(Scoring, 'seed', 'accept', 'metric_overrides'),
-  workers=Workers,
+  workers=Jobs,
 )
 def study(
   rows: Sequence[Row | str],
@@ -43,7 +43,7 @@ def study(
   *,
   scoring: Scoring,
   stages: Stages,
-  workers: Workers,
+  workers: Jobs,
   log: Log = calls.silent,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
@@ -64,7 +64,8 @@ def study(
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map.
     workers: rows at a time, in processes of their own; with one job all is
-      done in this process. Several are of plug-ins.
+      done in this process. Several are of plug-ins. With dry_run rows and their
+      stages are listed, and nothing is made.
     log: gets a title for each stage, and what the stages say.
 
   Returns:
@@ -83,6 +84,10 @@ def study(
     metrics, scoring.accept, overrides=scoring.metric_overrides
   )
   stages = stages.seeded(scoring.seed)
+  if workers.dry_run:
+    for line in _planned(resolved, asked, place, stages):
+      log(line)
+    return place / _REPORT / 'report.html'
   pool = pools.JobPool(cluster=workers.cluster)
   with files.stage_lock(place, 'study'):
     resolved = resolve(
@@ -113,6 +118,31 @@ def study(
     log('== report')
     folders = [place / row.name for row in resolved]
     return report.report(folders, place, notes=notes, log=log)
+
+
+def _planned(
+  rows: Sequence[Row],
+  metrics: Sequence[core.Metric],
+  out: pathlib.Path,
+  stages: Stages,
+) -> Iterator[str]:
+  """A line for each row: whether it is done, and its stages if it is not."""
+  more = baselines_of(rows, stages, metrics)[0] if stages.baselines else []
+  for row in [*rows, *more]:
+    if _job(row, metrics, out / row.name, stages).done():
+      yield f'{row.name}: done'
+      continue
+    mine, steps = row.stages(stages), []
+    if row.trained_on is not None:
+      world, num = spec_of(row.trained_on), f'{mine.sampling.num:,}'
+      steps = [
+        f'sample {num} sequences of {world}',
+        f'train {spec_of(row.model)} for {mine.training.steps:,} steps',
+      ]
+      if match := row.settings.get('match'):
+        steps[-1] += f', matched by {match}'
+    steps.append(f'score {len(metrics)} metrics in {spec_of(row.scored_in)}')
+    yield f'{row.name}: {"; ".join(steps)}'
 
 
 def baselines_of(

@@ -258,6 +258,7 @@ class RecurrentNetwork(network.Stack, network.StatefulNetwork):
       return jnp.concatenate([leaf.reshape(batch, -1) for leaf in leaves], 1)
 
     def read(states: list[Any], inputs: Any) -> tuple[list[Any], Any]:
+      """Reads a token, then adds the shift to the states that it leaves."""
       token_B, shift_BD = inputs
       step = network.DecodeStep(
         token_B[:, None], none_B1[:, 0], none_B1, none_B1 == 0
