@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import adapting, basics, registry
+from wm.core import adapting, basics, capabilities, registry
 from wm.evaluation import probing
 from wm.kernels import pairs
 
@@ -443,29 +443,17 @@ def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
 
   None where more than MOST_STATES states are reachable.
   """
-  # Breadth first over all states that can be reached; tokens are edges.
-  frontier = world.init(1)
-  place = {int(world.state_id(frontier)[0]): 0}
-  edges = []
-  while len(frontier):
-    source, token = np.nonzero(world.legal(frontier))
-    after = world.advance(frontier[source], token.astype(np.int32))
-    tails = world.state_id(frontier)[source].tolist()
-    heads = world.state_id(after)
-    new, first = np.unique(heads, return_index=True)
-    fresh = [k for k, head in zip(first, new, strict=True) if head not in place]
-    place |= {int(heads[k]): len(place) + n for n, k in enumerate(fresh)}
-    if len(place) > MOST_STATES:
-      return None
-    edges += [
-      (place[tail], place[head])
-      for tail, head in zip(tails, heads.tolist(), strict=True)
-    ]
-    frontier = after[fresh]
-  ends = np.array(edges, np.int32).reshape(-1, 2).T
-  shape = len(place), len(place)
-  graph = scipy.sparse.coo_array((np.ones(ends.shape[1]), tuple(ends)), shape)
-  chosen = np.array([place[state] for state in used.tolist()], np.int64)
+  try:
+    states, delta = capabilities.enumerated(world, MOST_STATES)
+  except core.InputError:
+    return None
+  # Tokens are edges.
+  tails, tokens = np.nonzero(delta != core.DEAD)
+  ends, shape = (tails, delta[tails, tokens]), (len(states), len(states))
+  graph = scipy.sparse.coo_array((np.ones(len(tails)), ends), shape)
+  ids = world.state_id(states)
+  order = np.argsort(ids)
+  chosen = order[np.searchsorted(ids, used, sorter=order)]
   steps = scipy.sparse.csgraph.dijkstra(
     graph.tocsr(), indices=chosen, unweighted=True
   )

@@ -213,7 +213,9 @@ class BoundaryComparison(NamedTuple):
   def lines(self, show: bool = False) -> list[str]:
     """For people to read; `show` lists the suffixes that they differ in."""
     wrong = [x for x, ok in zip(self.model, self.right, strict=True) if not ok]
-    lost = [x for x, ok in zip(self.truth, self.recalled, strict=True) if not ok]
+    lost = [
+      x for x, ok in zip(self.truth, self.recalled, strict=True) if not ok
+    ]
     return [
       *(f'prefix {prefix}' for prefix in self.prefixes),
       *(f"model's, not the world's: {suffix}" for suffix in wrong * show),

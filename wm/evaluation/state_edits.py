@@ -159,7 +159,10 @@ def draw(
     good[at_good] = choice.fits(world, states[left[good]], edited[good], room)
     rows = left[good]
     edits.edited[rows] = edited[good]
-    edits.label[rows], edits.legal_after[rows] = label_T[good], legal_after[good]
+    edits.label[rows], edits.legal_after[rows] = (
+      label_T[good],
+      legal_after[good],
+    )
     edits.old[rows], edits.new[rows] = old[good], new[good]
     edits.done[rows] = True
   return edits

@@ -122,20 +122,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
 
-  def adapt(
-    self,
-    sets: adapting.FewShotTasks | adapting.TaskStream,
-    asked: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    tuning: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable: by gradient steps, on the first device."""
     with jax.default_device(self.devices[0]):
       # Adaptation runs side by side on one device, see `ParallelCalls`.
       adapter = adaptation.Adapter(self.spec, self.placed(self.devices[0]))
-      return adapter.adapt(sets, asked, kind, steps, seed, tuning)
+      return adapter.adapt_to(data)
 
   @property
   def buckets(self) -> np.ndarray:
