@@ -258,17 +258,16 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
   ) -> core.Session:
     """A session with `num` continuations of each prefix [B, L]."""
-    start = functools.partial(
-      sessions.NetworkSession,
+    return sessions.NetworkSession(
       self.spec,
       self.placed,
+      (prefixes, lengths),
+      num,
       devices=self.devices,
       cache_bytes=self.cache_bytes,
       lanes=self.lanes,
+      shared=self.shared,
     )
-    if self.shared:
-      return sessions.SharedSession(start, prefixes, lengths, num)
-    return start((prefixes, lengths), num)
 
   @property
   def light(self) -> bool:
