@@ -46,7 +46,7 @@ def test_a_models_boundary_is_that_of_brute_force(by):
     assert found.truth == [' '.join(map(str, s)) for s in truth]
     assert found.right.tolist() == [s in legal1 - legal2 for s in own]
     kept = accepted1 - accepted2
-    assert found.found.tolist() == [s in kept for s in truth]
+    assert found.recalled.tolist() == [s in kept for s in truth]
     for k, outer, inner in found.sizes:
       assert outer == sum(len(s) <= k for s in truth)
       assert inner == sum(len(s) <= k for s in own)

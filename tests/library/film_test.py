@@ -46,7 +46,8 @@ class Telling(Knowing, core.Adaptable):
 
   calls = 0
 
-  def adapt(self, sets, asked, kind, steps, seed, tuning=adapting.FINE_TUNE):
+  def adapt_to(self, data):
+    sets, asked, _, steps, *_ = data
     self.calls += 1
     assert np.abs(sets.labels).max() > 0
     one = np.stack([0.5 * asked.places, -0.5 * asked.places], axis=-1)

@@ -161,7 +161,7 @@ def test_the_contrast_is_what_loops_over_pairs_say(apart, joined):
     line[3, :3] = line[:3, 3] = line[3, 4] = line[4, 3] = coin_tasks.APART
   flat = np.maximum(states.reshape(groups, -1), 0)
   compared = coin_tasks.Compared(
-    points, plain, close, coin_tasks.Distances(line, flat, None), 2
+    points, plain, close, coin_tasks.by_moves(line, flat), 2
   )
   answers = rng.integers(0, 2, (2 * groups, *states.shape[1:]))
   expected = brute(compared, answers, lambda one, two: line[one, two])
@@ -202,15 +202,18 @@ def test_moves_are_the_lesser_of_both_directions(spec):
   points = visited(world)
   there = np.flatnonzero(points.states.reshape(-1) != core.DEAD)
   first, second = (there[side] for side in np.triu_indices(len(there), 1))
-  found = coin_tasks.of_points(world, points).between(0, first, second)
+  found = coin_tasks.of_points(world, points)(0, first, second)
   np.testing.assert_array_equal(found, shortest(world, points)[first, second])
 
 
 def test_a_state_that_leads_only_back_is_as_far_as_the_way_there():
   """a -> b -> c -> a: each is one move from both others, or they from it."""
   world = registry.make('world', "groups(group='z3', tokens='generators')")
-  found = coin_tasks.of_points(world, visited(world))
-  assert {*found.moves.ravel()} == {0, 1}
+  points = visited(world)
+  there = np.flatnonzero(points.states.reshape(-1) != core.DEAD)
+  pairs = np.meshgrid(there, there)
+  found = coin_tasks.of_points(world, points)(0, *map(np.ravel, pairs))
+  assert {*found} == {0, 1}
 
 
 @pytest.mark.parametrize('spec', ['othello(size=4)', 'connect4(rows=3)'])
@@ -231,7 +234,7 @@ def test_boards_are_as_far_apart_as_their_labels_differ(spec):
     (boards[flat[one]] != boards[flat[two]]).sum()
     for one, two in zip(first, second, strict=True)
   ]
-  np.testing.assert_array_equal(found.between(0, first, second), expected)
+  np.testing.assert_array_equal(found(0, first, second), expected)
   assert max(expected) > 2
 
 
@@ -252,9 +255,7 @@ def test_two_states_of_a_map_with_two_destinations_have_no_distance():
   learner = lookup.LookUp(world, 'legal', True, 0)
   scores = run(learner, world, seed=0, **sizes)
   compared = inductive_bias.Metric(**sizes)._task(world, 0).compared
-  distances = [
-    compared.distances.between(g, *compared._close(g)) for g in range(2)
-  ]
+  distances = [compared.distances(g, *compared._close(g)) for g in range(2)]
   assert {*np.concatenate(distances)} == {coin_tasks.APART}
   assert scores['q_difference'].measured.all()
   assert {*scores['q_difference_matched'].reason} == {'no_pairs_as_far_apart'}
@@ -284,7 +285,7 @@ def test_where_no_two_pairs_are_as_far_apart_it_is_a_reason():
   legal = np.array([[[5], [5], [6]]], np.uint64)
   points = coin_tasks.StatePoints(states, states, states, legal)
   none = np.zeros((1, 0, 2), int)
-  far = coin_tasks.Distances(line, states[..., 0], None)
+  far = coin_tasks.by_moves(line, states[..., 0])
   compared = coin_tasks.Compared(points, 3, none, far, 2)
   assert np.isnan(compared.matched(np.zeros((2, 3, 1), int))).all()
 
@@ -322,7 +323,7 @@ def test_squares_differ_as_they_are_and_as_the_mover_sees_them():
   for found, side in ((plain, 0), (mover, 1)):
     read = np.array([board[side] for board in boards])
     far = (read[first] != read[second]).sum(1)
-    got = found.between(0, at[first], at[second])
+    got = found(0, at[first], at[second])
     np.testing.assert_array_equal(got, far)
   # And answers are correlated with these distances.
   compared = coin_tasks.Compared(
@@ -336,7 +337,7 @@ def test_squares_differ_as_they_are_and_as_the_mover_sees_them():
   two = ids[first] != ids[second]
   flat = answers[0].reshape(-1)[at]
   told = (flat[first] != flat[second])[two]
-  expected = np.corrcoef(plain.between(0, at[first], at[second])[two], told)
+  expected = np.corrcoef(plain(0, at[first], at[second])[two], told)
   value, still = compared.correlated(answers, plain)
   assert value == pytest.approx(expected[0, 1])
   assert np.isnan(still)

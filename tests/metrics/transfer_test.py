@@ -80,11 +80,11 @@ def test_functions_of_random_games_are_as_often_true_as_measured(
   games, name, share, entropy
 ):
   values = games.values[name]
-  assert values[games.there].mean() == pytest.approx(share, abs=0.012)
+  assert values[games.valid].mean() == pytest.approx(share, abs=0.012)
   if entropy is not None:
     half = GAMES // 2
-    clock = transfer._clock(games.there[:half], values[:half], 2)
-    there = games.there[half:]
+    clock = transfer._clock(games.valid[:half], values[:half], 2)
+    there = games.valid[half:]
     given = np.broadcast_to(clock.log_share, (*there.shape, 2))
     loss = -np.take_along_axis(given, values[half:, :, None], -1)[..., 0]
     assert loss[there].mean() == pytest.approx(entropy, abs=0.012)
@@ -93,7 +93,7 @@ def test_functions_of_random_games_are_as_often_true_as_measured(
 def test_the_published_functions_are_other_ones(games):
   for name, agreement in (('edges', 0.579), ('balance', 0.343)):
     same = games.values[name] == games.values[f'{name}_published']
-    assert same[games.there].mean() == pytest.approx(agreement, abs=0.015)
+    assert same[games.valid].mean() == pytest.approx(agreement, abs=0.015)
 
 
 def test_othellos_functions_of_a_board_by_hand():

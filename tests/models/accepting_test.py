@@ -29,8 +29,8 @@ class Asked:
     return bool(steps[0] == tokens.size)
 
 
-def _model(accepts=None, **fields):
-  return stateless.Accepting(
+def _model(accepts=None, cls=stateless.Accepting, **fields):
+  return cls(
     accepts or Asked(),
     vocab_size=len(WORLD.vocab),
     end=WORLD.end,
@@ -39,15 +39,16 @@ def _model(accepts=None, **fields):
   )
 
 
-def _next_mask(tokens, lengths):
-  _, states = WORLD.walk(WORLD.init(len(tokens)), tokens, lengths)
-  return WORLD.legal(states)
+class Masking(stateless.Accepting):
+  def next_mask(self, tokens, lengths):
+    _, states = WORLD.walk(WORLD.init(len(tokens)), tokens, lengths)
+    return WORLD.legal(states)
 
 
-@pytest.mark.parametrize('fields', [{}, {'next_mask': _next_mask}])
-def test_its_language_is_what_it_says_yes_to(fields):
+@pytest.mark.parametrize('cls', [stateless.Accepting, Masking])
+def test_its_language_is_what_it_says_yes_to(cls):
   found = WORLD.sample(6, 0)
-  model = _model(**fields)
+  model = _model(cls=cls)
   log_probs = model.log_probs(found.tokens, found.lengths)
   oracle = oracles.Oracle(WORLD).log_probs(found.tokens, found.lengths)
   used = np.arange(found.tokens.shape[1]) < found.lengths[:, None]
@@ -60,10 +61,10 @@ def test_its_language_is_what_it_says_yes_to(fields):
   np.testing.assert_allclose(mass, wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize('fields', [{}, {'next_mask': _next_mask}])
-def test_a_session_accepts_by_any_rule(fields):
+@pytest.mark.parametrize('cls', [stateless.Accepting, Masking])
+def test_a_session_accepts_by_any_rule(cls):
   found = WORLD.sample(6, 0)
-  model = _model(**fields)
+  model = _model(cls=cls)
   session = model.session(found.tokens, np.ones(6, int), 2)
   _, states = WORLD.walk(WORLD.init(6), found.tokens, np.ones(6, np.int32))
   legal = np.repeat(WORLD.legal(states)[:, None], 2, axis=1)

@@ -9,7 +9,7 @@ import pytest
 
 import wm
 from wm import core
-from wm.core import registry
+from wm.core import capabilities, registry
 from wm.models.serving import oracles
 from wm.recon import extract, implied, learner
 from wm.runtime import files
@@ -122,7 +122,7 @@ def test_faults_of_a_noisy_oracle_are_found():
 
 def found_states(world):
   """The world's states and table."""
-  return implied.exact.enumerated(world, 100)
+  return capabilities.enumerated(world, 100)
 
 
 def test_a_model_that_merged_two_states_is_shown_to_have(tmp_path):

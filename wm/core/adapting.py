@@ -174,10 +174,24 @@ class Adapted(NamedTuple):
   rates: np.ndarray
 
 
+class Adaptation(NamedTuple):
+  """The arguments of `Adaptable.adapt`, checked."""
+
+  tasks: FewShotTasks | TaskStream
+  queries: QueryPoints
+  kind: LabelSpec
+  steps: tuple[int, ...]
+  seed: int
+  config: FineTuneConfig
+
+
 class Adaptable(TokenReader):
   """A reader that can be adapted to new tasks, each by a small data set."""
 
   @abc.abstractmethod
+  def adapt_to(self, data: Adaptation) -> Adapted:
+    """See `adapt`; raises InputError where it cannot be adapted so."""
+
   def adapt(
     self,
     tasks: FewShotTasks | TaskStream,
@@ -201,6 +215,8 @@ class Adaptable(TokenReader):
     Raises:
       InputError: see `check_adapting`, or it cannot be adapted so.
     """
+    check_adapting(tasks, queries, kind, steps, config)
+    return self.adapt_to(Adaptation(tasks, queries, kind, steps, seed, config))
 
 
 def select(

@@ -41,11 +41,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from wm.core import boundary as boundaries
-from wm.core.basics import DEAD, can, optional, plug_in_name
+from wm.core.basics import DEAD, InputError, can, optional, plug_in_name
+from wm.core.predictor import chunks
 from wm.core.world import Prefixes, Sequences, World
 
 if TYPE_CHECKING:
   from wm.core.traced import Rules
+
+# Entries of a table of legal tokens that is held at once.
+_BLOCK = 1 << 24
 
 
 class Prefixed(World):
@@ -151,6 +155,46 @@ class Finite(Enumerable):
     that die before `depth`, and leaves a state at the first label, in an order
     of its own, that leads nowhere.
     """
+
+
+def enumerated(world: World, most: int) -> tuple[np.ndarray, np.ndarray]:
+  """All states that legal sequences reach, and the table of their tokens.
+
+  Returns:
+    states: [S, W], the initial one first, then breadth first.
+    delta: [S, V - 1] int32 next states, DEAD where a token is illegal; column
+      a is token a + 1.
+
+  Raises:
+    InputError: there are more than `most`.
+  """
+  start = world.init(1)
+  row = {int(world.state_id(start)[0]): 0}
+  levels, tables = [start], []
+  for level in levels:  # Grows by the states that are new.
+    for chunk in chunks(len(level), len(world.vocab), _BLOCK):
+      legal = world.legal(level[chunk])
+      at, tokens = np.nonzero(legal)
+      after = level[:0]
+      if at.size:  # Worlds may refuse empty batches.
+        after = world.advance(level[chunk][at], tokens)
+      old = len(row)
+      heads = [
+        row.setdefault(key, len(row)) for key in world.state_id(after).tolist()
+      ]
+      if len(row) > most:
+        raise InputError(
+          f'{world.name} has more than {most} states: too many to enumerate; '
+          'take a smaller one'
+        )
+      table = np.full(legal.shape, DEAD, np.int32)
+      table[at, tokens] = heads
+      tables.append(table[:, 1:])
+      first = np.unique(np.array(heads, np.int64), return_index=True)
+      new = first[1][first[0] >= old]
+      if new.size:
+        levels.append(after[new])
+  return np.concatenate(levels), np.concatenate(tables)
 
 
 class Heads(NamedTuple):

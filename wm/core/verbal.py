@@ -40,13 +40,13 @@ class PromptStyle(NamedTuple):
   """How a world is told.
 
   Attributes:
-    told: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
+    source: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
     wording: one of the world's `wordings`; '' is its first.
     seed: of new names, and of the order in which things are said; 0 leaves
       both as they are. It draws the walks too.
   """
 
-  told: str = RULES
+  source: str = RULES
   wording: str = ''
   seed: int = 0
 
@@ -136,12 +136,12 @@ def number_of_walks(telling: PromptStyle) -> int:
   Raises:
     InputError: `told` is neither.
   """
-  if telling.told == RULES:
+  if telling.source == RULES:
     return 0
-  match = _WALKS.fullmatch(telling.told.replace(' ', ''))
+  match = _WALKS.fullmatch(telling.source.replace(' ', ''))
   if not match or not int(match[1]):
     raise InputError(
-      f"told={telling.told!r}; expected 'rules', or 'walks(n)' with n from 1 "
+      f"told={telling.source!r}; expected 'rules', or 'walks(n)' with n from 1 "
       'to 999999'
     )
   return int(match[1])

@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 
 from wm import core
-from wm.core import adapting, basics, registry
+from wm.core import adapting, basics, capabilities, registry
 from wm.evaluation import probing
 from wm.kernels import pairs
 
@@ -350,33 +350,43 @@ def ratio_parts(
   return np.where(measured, ratio + (share - ratio * ideal) / mean, np.nan)
 
 
-class Distances(NamedTuple):
-  """Distances of points; either in moves or in labels.
+# A group of points, and places first [K] and second [K] among its n -> [K]
+# int32 distances of their states: moves on the shortest path, the lesser of
+# both directions, APART where there is none; or the number of labels that
+# differ.
+Distances = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 
-  Attributes:
-    moves: [S, S] int32 moves from one state to another on the shortest path,
-      the lesser of both directions; APART where there is none.
-    rows: [G, n] int64 places of the points' states in `moves`; any where there
-      is no point.
-    labels: [G, n, K] labels of the points' states; 0 where there is no point.
-  """
 
-  moves: np.ndarray | None
-  rows: np.ndarray | None
-  labels: np.ndarray | None
+def by_moves(moves: np.ndarray, rows: np.ndarray) -> Distances:
+  """Distances by moves [S, S]; rows: [G, n] of the points' states."""
+  return lambda group, first, second: moves[
+    rows[group][first], rows[group][second]
+  ]
 
-  def between(
-    self, group: int, first: np.ndarray, second: np.ndarray
-  ) -> np.ndarray:
-    """[K] int32 distances between points first [K] and second [K] of n."""
-    if self.moves is not None and self.rows is not None:
-      rows = self.rows[group]
-      return self.moves[rows[first], rows[second]]
-    assert self.labels is not None  # One or the other.
+
+def _by_labels(
+  world: core.Labelled,
+  points: StatePoints,
+  read: Callable[[np.ndarray], np.ndarray],
+) -> Distances:
+  """Distances by the labels [B, K] that `read` gives of states [B, W]."""
+  group, row, place = np.nonzero(points.states != core.DEAD)
+  lengths = points.places[group, row, place] + 1
+  start = world.init(len(group))
+  _, states = world.walk(start, points.tokens[group, row], lengths)
+  values = read(states)
+  # [G, M * P, K], 0 where there is no point.
+  labels = np.zeros((*points.states.shape, values.shape[1]), values.dtype)
+  labels[group, row, place] = values
+  labels = labels.reshape(len(labels), -1, values.shape[1])
+
+  def between(g: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     differ = np.zeros(len(first), np.int32)
-    for label in self.labels[group].T:  # One at a time bounds memory.
+    for label in labels[g].T:  # One at a time bounds memory.
       differ += label[first] != label[second]
     return differ
+
+  return between
 
 
 def of_points(world: core.World, points: StatePoints) -> Distances | None:
@@ -393,9 +403,9 @@ def of_points(world: core.World, points: StatePoints) -> Distances | None:
     if moves is not None:
       # Points without a state (DEAD) get any row: nobody asks about them.
       rows = np.searchsorted(used, ids)
-      return Distances(moves, np.minimum(rows, len(used) - 1), None)
+      return by_moves(moves, np.minimum(rows, len(used) - 1))
   if isinstance(world, core.Labelled) and _is_board(world.heads):
-    return Distances(None, None, _labels(world, points, world.labels))
+    return _by_labels(world, points, world.labels)
   return None
 
 
@@ -416,12 +426,8 @@ def by_squares(
     return of_points(world, points), None
   kinds = ['', ''] if world.heads.turn is None else ['colours', 'mine']
   plain, moved = (
-    Distances(
-      None,
-      None,
-      _labels(
-        world, points, functools.partial(probing.targets, world, pieces=kind)
-      ),
+    _by_labels(
+      world, points, functools.partial(probing.targets, world, pieces=kind)
     )
     for kind in kinds
   )
@@ -439,33 +445,21 @@ def _is_board(heads: core.Heads) -> bool:
 
 
 def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
-  """[S, S] int32 as Distances.moves, of state ids [S], all reachable.
+  """[S, S] int32 moves between states of ids [S], all reachable.
 
   None where more than MOST_STATES states are reachable.
   """
-  # Breadth first over all states that can be reached; tokens are edges.
-  frontier = world.init(1)
-  place = {int(world.state_id(frontier)[0]): 0}
-  edges = []
-  while len(frontier):
-    source, token = np.nonzero(world.legal(frontier))
-    after = world.advance(frontier[source], token.astype(np.int32))
-    tails = world.state_id(frontier)[source].tolist()
-    heads = world.state_id(after)
-    new, first = np.unique(heads, return_index=True)
-    fresh = [k for k, head in zip(first, new, strict=True) if head not in place]
-    place |= {int(heads[k]): len(place) + n for n, k in enumerate(fresh)}
-    if len(place) > MOST_STATES:
-      return None
-    edges += [
-      (place[tail], place[head])
-      for tail, head in zip(tails, heads.tolist(), strict=True)
-    ]
-    frontier = after[fresh]
-  ends = np.array(edges, np.int32).reshape(-1, 2).T
-  shape = len(place), len(place)
-  graph = scipy.sparse.coo_array((np.ones(ends.shape[1]), tuple(ends)), shape)
-  chosen = np.array([place[state] for state in used.tolist()], np.int64)
+  try:
+    states, delta = capabilities.enumerated(world, MOST_STATES)
+  except core.InputError:
+    return None
+  # Tokens are edges.
+  tails, tokens = np.nonzero(delta != core.DEAD)
+  ends, shape = (tails, delta[tails, tokens]), (len(states), len(states))
+  graph = scipy.sparse.coo_array((np.ones(len(tails)), ends), shape)
+  ids = world.state_id(states)
+  order = np.argsort(ids)
+  chosen = order[np.searchsorted(ids, used, sorter=order)]
   steps = scipy.sparse.csgraph.dijkstra(
     graph.tocsr(), indices=chosen, unweighted=True
   )
@@ -473,22 +467,6 @@ def _moves(world: core.Finite, used: np.ndarray) -> np.ndarray | None:
   # Streets may be one-way: the shorter of both directions counts.
   steps = np.minimum(steps, steps.T)
   return np.where(np.isfinite(steps), steps, APART).astype(np.int32)
-
-
-def _labels(
-  world: core.Labelled,
-  points: StatePoints,
-  read: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
-  """[G, M * P, K] what `read` gives of the points' states, [B, K] of [B, W]."""
-  group, row, place = np.nonzero(points.states != core.DEAD)
-  lengths = points.places[group, row, place] + 1
-  start = world.init(len(group))
-  _, states = world.walk(start, points.tokens[group, row], lengths)
-  values = read(states)
-  labels = np.zeros((*points.states.shape, values.shape[1]), values.dtype)
-  labels[group, row, place] = values
-  return labels.reshape(len(labels), -1, values.shape[1])
 
 
 class Compared(NamedTuple):
@@ -546,8 +524,8 @@ class Compared(NamedTuple):
     for g, rows in self._groups(len(answers)):
       if self.distances is None:
         break
-      kinds = self._alike(g), self._unlike(g)
-      far = [self.distances.between(g, *kind) for kind in kinds]
+      kinds = self._alike(g), self._listed(g, same=False)
+      far = [self.distances(g, *kind) for kind in kinds]
       # One stratum for each distance; `stratum` has that of each pair of a
       # kind.
       at, place = np.unique(np.concatenate(far), return_inverse=True)
@@ -581,7 +559,7 @@ class Compared(NamedTuple):
         break
       kinds = self._listed(g, same=True), self._listed(g, same=False)
       first, second = map(np.concatenate, zip(*kinds, strict=True))
-      far = distances.between(g, first, second)
+      far = distances(g, first, second)
       joined = far != APART
       first, second, far = first[joined], second[joined], far[joined]
       if not far.size:
@@ -638,10 +616,6 @@ class Compared(NamedTuple):
     if self.close.shape[1]:
       return self._close(g)
     return self._listed(g, same=True)
-
-  def _unlike(self, g: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same pairs as UNLIKE in `shares`, as places in all flat points."""
-    return self._listed(g, same=False)
 
   def _listed(self, g: int, same: bool) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of plain points in two states, of the same legal set or of two."""

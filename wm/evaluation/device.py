@@ -500,7 +500,7 @@ class SearchLevel(NamedTuple):
     pair: [N] int32 pair that a node is of.
     positions: [2, N] after its path, from both states of the pair.
     path: [N, depth] int32 moves.
-    found: suffixes in use, as `num`.
+    num_out: suffixes in use, as `num`.
     out_pair: [E] int32.
     out_path: [E, depth] int32 moves.
     out_length: [E] int32.
@@ -510,7 +510,7 @@ class SearchLevel(NamedTuple):
   pair: jax.Array
   positions: Any
   path: jax.Array
-  found: jax.Array
+  num_out: jax.Array
   out_pair: jax.Array
   out_path: jax.Array
   out_length: jax.Array
@@ -562,10 +562,10 @@ def _deeper(
   used = (jnp.arange(room) < level.num)[:, None]
   first, second = jax.vmap(jax.vmap(rules.legal))(level.positions)  # [N, A].
   ends = first & ~second & used
-  node, move, mine = _chosen(ends, level.found, len(level.out_pair))
+  node, move, mine = _chosen(ends, level.num_out, len(level.out_pair))
   longer = level.path[node].at[:, k].set(move)
   level = level._replace(
-    found=level.found + ends.sum(),
+    num_out=level.num_out + ends.sum(),
     out_pair=jnp.where(mine, level.pair[node], level.out_pair),
     out_length=jnp.where(mine, k + 1, level.out_length),
     out_path=jnp.where(mine[:, None], longer, level.out_path),
@@ -604,7 +604,7 @@ def search(
       lambda *both: jnp.stack(both)[:, pair], first, second
     ),
     path=jnp.zeros((nodes, depth), jnp.int32),
-    found=jnp.int32(0),
+    num_out=jnp.int32(0),
     out_pair=jnp.zeros(suffixes, jnp.int32),
     out_path=jnp.zeros((suffixes, depth), jnp.int32),
     out_length=jnp.zeros(suffixes, jnp.int32),
@@ -637,7 +637,7 @@ def boundary(
       # Array sizes are fixed when a search is compiled: one that outgrows them
       # is void, and run again with more room.
       level = search(depth, nodes, suffixes, rules, *chunk, np.int32(num))
-      most, num_found = int(level.num), int(level.found)
+      most, num_found = int(level.num), int(level.num_out)
       if most <= nodes and num_found <= suffixes:
         break
       nodes = max(nodes, next_power(most))

@@ -189,7 +189,7 @@ class BoundaryComparison(NamedTuple):
     model: [S] words of the model's boundary, shortest first.
     right: [S] bool, does a suffix tell the two states apart in the world too?
     truth: [R] words of the world's boundary, shortest first.
-    found: [R] bool, does a suffix tell them apart for the model too?
+    recalled: [R] bool, does a suffix tell them apart for the model too?
   """
 
   world: core.World
@@ -198,7 +198,7 @@ class BoundaryComparison(NamedTuple):
   model: list[str]
   right: np.ndarray
   truth: list[str]
-  found: np.ndarray
+  recalled: np.ndarray
 
   @property
   def precision(self) -> float:
@@ -208,19 +208,21 @@ class BoundaryComparison(NamedTuple):
   @property
   def recall(self) -> float:
     """Share of the world's boundary that is found; NaN where it is empty."""
-    return float(self.found.mean()) if len(self.found) else float('nan')
+    return float(self.recalled.mean()) if len(self.recalled) else float('nan')
 
   def lines(self, show: bool = False) -> list[str]:
     """For people to read; `show` lists the suffixes that they differ in."""
     wrong = [x for x, ok in zip(self.model, self.right, strict=True) if not ok]
-    lost = [x for x, ok in zip(self.truth, self.found, strict=True) if not ok]
+    lost = [
+      x for x, ok in zip(self.truth, self.recalled, strict=True) if not ok
+    ]
     return [
       *(f'prefix {prefix}' for prefix in self.prefixes),
       *(f"model's, not the world's: {suffix}" for suffix in wrong * show),
       *(f"world's, not the model's: {suffix}" for suffix in lost * show),
       *(' '.join(map(str, row)) for row in self.sizes),
       f'precision {_share(self.right)}',
-      f'recall {_share(self.found)}',
+      f'recall {_share(self.recalled)}',
     ]
 
 

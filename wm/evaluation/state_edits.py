@@ -27,7 +27,7 @@ class Edits(NamedTuple):
     label: [T] which of the labels that a probe reads.
     old, new: [T] its values, as a probe reads them.
     legal: [T, V] bool, tokens that are legal.
-    wanted: [T, V] bool, tokens that are legal in the edited state.
+    legal_after: [T, V] bool, tokens that are legal in the edited state.
     done: [T] bool, is there an edit?
     edited: [T, W] edited states.
     true: [T, W] those before.
@@ -40,7 +40,7 @@ class Edits(NamedTuple):
   old: np.ndarray
   new: np.ndarray
   legal: np.ndarray
-  wanted: np.ndarray
+  legal_after: np.ndarray
   done: np.ndarray
   edited: np.ndarray
   true: np.ndarray
@@ -69,7 +69,7 @@ class EditFilter(NamedTuple):
   horizon: int = 1
   pairs: str = 'other_next'
 
-  def wanted(
+  def fits(
     self,
     world: core.World,
     states: np.ndarray,
@@ -156,10 +156,13 @@ def draw(
     if not at_good.size:  # Worlds may refuse empty batches.
       continue
     room = world.max_len - 1 - place[left[good]]
-    good[at_good] = choice.wanted(world, states[left[good]], edited[good], room)
+    good[at_good] = choice.fits(world, states[left[good]], edited[good], room)
     rows = left[good]
     edits.edited[rows] = edited[good]
-    edits.label[rows], edits.wanted[rows] = label_T[good], legal_after[good]
+    edits.label[rows], edits.legal_after[rows] = (
+      label_T[good],
+      legal_after[good],
+    )
     edits.old[rows], edits.new[rows] = old[good], new[good]
     edits.done[rows] = True
   return edits

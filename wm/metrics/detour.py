@@ -163,7 +163,7 @@ class _Detours:
     seed: of all detours.
     num: prompts; trial p * num + n is prompt n at probability p.
     reach: total tokens within which a task must be completable after a detour.
-    made: [T] detours of each trial, counted up here.
+    detours: [T] detours of each trial, counted up here.
     allowed: where detours may go; None is anywhere.
   """
 
@@ -172,7 +172,7 @@ class _Detours:
   seed: int
   num: int
   reach: int
-  made: np.ndarray
+  detours: np.ndarray
   allowed: _Allowed | None = None
 
   def __call__(self, step: decoding.DecodingStep) -> np.ndarray:
@@ -200,7 +200,7 @@ class _Detours:
       options = np.where(others.any(-1, keepdims=True), others, options)
     pick = basics.uniforms(self.seed, prompt, step.length, 1)
     forced = _CHOOSERS[metric.kind](options, step.log_probs, pick)
-    self.made[step.trial[force]] += 1
+    self.detours[step.trial[force]] += 1
     taken = np.where(force, forced, preferred)
     if self.allowed is not None:
       self.allowed.advance(step.trial, taken)

@@ -546,18 +546,18 @@ class _EditScores(NamedTuple):
 
   Attributes:
     metric: which quantities there are.
-    made: all edits.
+    edits: all edits.
     use: [U] those that are measured.
-    known: [T] bool, the fit has seen the old value.
+    seen: [T] bool, the fit has seen the old value.
     group: [T] clusters.
     values: quantity -> [T] of each layer so far.
     layers: so far.
   """
 
   metric: Metric
-  made: state_edits.Edits
+  edits: state_edits.Edits
   use: np.ndarray
-  known: np.ndarray
+  seen: np.ndarray
   group: np.ndarray
   values: dict[str, list[np.ndarray]]
   layers: list[int]
@@ -566,8 +566,8 @@ class _EditScores(NamedTuple):
     self, layer: int, moved: state_edits.Shifts, accepted: np.ndarray
   ) -> None:
     """Rows of one layer: accepted [2 + R, U, V], before, moved, at random."""
-    used = self.made.take(self.use)
-    target, touched = used.wanted, used.wanted != used.legal
+    used = self.edits.take(self.use)
+    target, touched = used.legal_after, used.legal_after != used.legal
     right = accepted == target
     changed = (right & touched).sum(-1) / np.maximum(touched.sum(-1), 1)
     overlap = (accepted & target).sum(-1) / (accepted | target).sum(-1)
@@ -593,15 +593,15 @@ class _EditScores(NamedTuple):
     """Values [U] of the quantities that there are."""
     for name in rates_by_name.keys() & {*self.metric.quantities}:
       value = rates_by_name[name]
-      whole = np.full(len(self.made.row), np.nan)
+      whole = np.full(len(self.edits.row), np.nan)
       whole[self.use] = value
       self.values.setdefault(name, []).append(whole)
 
   def scores(self) -> tuple[core.Scores, ...]:
     """A row for each edit and layer."""
-    edits_T, num = self.made, len(self.layers)
+    edits_T, num = self.edits, len(self.layers)
     reason = np.where(edits_T.done, '', 'no_edit').astype('<U18')
-    reason[edits_T.done & ~self.known] = 'unseen_value'
+    reason[edits_T.done & ~self.seen] = 'unseen_value'
     columns = {
       'layer': np.repeat(self.layers, len(edits_T.row)),
       'sequence': np.tile(edits_T.row, num),

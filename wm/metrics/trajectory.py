@@ -154,7 +154,7 @@ class Metric(core.Metric):
       judged = np.broadcast_to(np.arange(last) == row, predicted.shape[:2])
       for name, guess in zip(names, guesses, strict=True):
         table.add('ahead', name, f'_{h}', guess, judged, none)
-    return tuple(table.found)
+    return tuple(table.scores)
 
 
 class _Tracks(NamedTuple):
@@ -226,11 +226,11 @@ class _Tracks(NamedTuple):
 
 
 class _TrackScores(NamedTuple):
-  """Scores so far; `found` grows."""
+  """Scores so far, to which `add` adds."""
 
   tracks: _Tracks
   group: np.ndarray
-  found: list[core.Scores]
+  scores: list[core.Scores]
 
   def add(
     self,
@@ -271,4 +271,4 @@ class _TrackScores(NamedTuple):
         columns={'years': self.tracks.step},
         bounds=(0.0, None),
       )
-      self.found.append(scores)
+      self.scores.append(scores)

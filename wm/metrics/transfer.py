@@ -142,7 +142,7 @@ class Metric(fewshot.FewShotMetric):
   ) -> np.ndarray:
     """[S, F, M, L, k] scores of the classes."""
     sets, validation = self.with_validation(
-      functools.partial(task.sets, task.trained, task.known), self.num
+      functools.partial(task.sets, task.trained, task.shown), self.num
     )
 
     def drawn(step: int) -> adapting.FewShotTasks:
@@ -154,7 +154,7 @@ class Metric(fewshot.FewShotMetric):
       )
       return task.sets(fresh, _function_values(world, fresh), slice(None))
 
-    num, mask = len(task.names), task.truth.there
+    num, mask = len(task.names), task.truth.valid
     asked = adapting.QueryPoints(
       _each(num, task.tested.tokens), _each(num, _places(mask))
     )
@@ -185,14 +185,14 @@ class FunctionTasks(NamedTuple):
   Attributes:
     names: [F] of the functions.
     trained, tested: sequences to tune on, held ones last, and to score.
-    known, truth: functions of these.
+    shown, truth: functions of these.
     more: functions of other sequences, for what the clock says.
     group: [M] cluster of each sequence that is scored.
   """
 
   names: list[str]
   trained: core.Sequences
-  known: FunctionValues
+  shown: FunctionValues
   tested: core.Sequences
   truth: FunctionValues
   more: FunctionValues
@@ -206,7 +206,7 @@ class FunctionTasks(NamedTuple):
     values = np.stack([labels_of.values[name][rows] for name in self.names])
     # A value that is first seen in a fresh sequence has no class.
     fits = values < self.classes
-    places = np.where(fits, _places(labels_of.there[rows]), np.int32(core.DEAD))
+    places = np.where(fits, _places(labels_of.valid[rows]), np.int32(core.DEAD))
     labels = np.where(fits, values, 0)[..., None]
     return adapting.FewShotTasks(
       _each(num, sequences.tokens[rows]), places, labels
@@ -217,7 +217,7 @@ class FunctionTasks(NamedTuple):
     """Most classes that a function has."""
     return 1 + max(
       int(labels.values[name].max(initial=1))
-      for labels in (self.known, self.truth, self.more)
+      for labels in (self.shown, self.truth, self.more)
       for name in self.names
     )
 
@@ -234,12 +234,12 @@ class FunctionTasks(NamedTuple):
 
   def of_clock(self) -> list[core.Scores]:
     """Scores of a predictor that only counts moves."""
-    places = np.arange(self.truth.there.shape[1])
+    places = np.arange(self.truth.valid.shape[1])
     right, loss = [], []
     for name in self.names:
       values = self.truth.values[name]
       log_share = _clock(
-        self.more.there, self.more.values[name], self.classes
+        self.more.valid, self.more.values[name], self.classes
       ).at(places)
       right.append(log_share.argmax(-1) == values)
       chosen = np.take_along_axis(log_share[None], values[..., None], -1)
@@ -252,12 +252,12 @@ class FunctionTasks(NamedTuple):
     self, quantity: str, value: np.ndarray, end: str
   ) -> list[core.Scores]:
     """Means of all functions and of each, of values [F, M, L]."""
-    valid = self.truth.there
+    valid = self.truth.valid
     num = valid.sum(1)
     total = (value * valid).sum(-1) / np.maximum(num, 1)
-    seen = self.known.there
+    seen = self.shown.valid
     varied = [
-      len(np.unique(self.known.values[name][seen])) > 1 for name in self.names
+      len(np.unique(self.shown.values[name][seen])) > 1 for name in self.names
     ]
     empty = np.where(num > 0, '', 'no_places')
 
@@ -285,11 +285,11 @@ class FunctionValues(NamedTuple):
   """Functions of the states of N sequences.
 
   Attributes:
-    there: [N, L] bool, see `fewshot.labelled_places`.
+    valid: [N, L] bool, see `fewshot.labelled_places`.
     values: name -> [N, L] int64, 0 where there is none.
   """
 
-  there: np.ndarray
+  valid: np.ndarray
   values: dict[str, np.ndarray]
 
 

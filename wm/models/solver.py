@@ -14,6 +14,7 @@ import numpy as np
 from wm import core
 from wm.core import basics, queries
 from wm.core.fields import field
+from wm.core.predictor import Tokens
 from wm.models.serving import stateless
 
 ERROR, SILENCE = 1, 2
@@ -45,27 +46,26 @@ class Model(core.Model):
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
-    solver = _Solver(self, world, seed)
-    return stateless.Accepting(
-      solver.accepts,
-      vocab_size=len(world.vocab),
-      end=world.end,
-      max_len=world.max_len,
-      next_mask=solver.next_mask,
-      label='solver',
-    )
+    return Solver(self, world, seed)
 
 
-class _Solver:
+class Solver(stateless.Accepting):
   """Reads prefixes as far as it remembers them, and answers."""
 
   def __init__(self, fields: Model, world: core.World, seed: int) -> None:
+    """fields: which errors; seed: of the questions that are hit by them."""
+    super().__init__(
+      self._accepted,
+      vocab_size=len(world.vocab),
+      end=world.end,
+      max_len=world.max_len,
+      label='solver',
+    )
     self.fields, self.world, self.seed = fields, world, seed
 
-  def accepts(
-    self, prefixes: list[tuple[int, ...]], suffixes: list[tuple[int, ...]]
+  def _accepted(
+    self, prefixes: list[Tokens], suffixes: list[Tokens]
   ) -> np.ndarray:
-    """See stateless.Accepting."""
     states, key, wrong = self._read(*queries.table(prefixes))
     tokens, lengths = queries.table(suffixes)
     steps, _ = self.world.walk(states, tokens, lengths)

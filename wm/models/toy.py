@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics, registry
+from wm.core import basics, capabilities, registry
 from wm.core.fields import field
 from wm.models.serving import oracles, process
 
@@ -52,30 +52,19 @@ class _Tables(NamedTuple):
   rotation: np.ndarray
 
 
-def reachable(world: core.World) -> tuple[np.ndarray, np.ndarray]:
-  """States [S, W] that sequences reach, in order of their ids [S] int64.
-
-  Raises:
-    InputError: there are more than MOST of them.
-  """
-  # Breadth first; states that were seen are known by their ids.
-  front = states = world.init(1)
-  ids = world.state_id(states)
-  while len(front):
-    row, token = np.nonzero(world.legal(front))
-    after = world.advance(front[row], token) if len(row) else front[:0]
-    fresh, first = np.unique(world.state_id(after), return_index=True)
-    front = after[first[~np.isin(fresh, ids)]]
-    states = np.concatenate([states, front])
-    ids = np.concatenate([ids, world.state_id(front)])
-    if len(ids) > MOST:
-      raise core.InputError(
-        f'toy: {registry.spec(world)} has more than {MOST:,} states; expected '
-        'a world with fewer, such as lattice(), maps(rows=4, columns=4) or '
-        'automaton()'
-      )
-  order = np.argsort(ids)
-  return states[order], ids[order]
+def _enumerated(world: core.World) -> tuple[np.ndarray, np.ndarray]:
+  """States [S, W] in order of their ids, and [S, V - 1] states after tokens."""
+  try:
+    states, delta = capabilities.enumerated(world, MOST)
+  except core.InputError as error:
+    raise core.InputError(
+      f'toy: {registry.spec(world)} has more than {MOST:,} states; expected '
+      'a world with fewer, such as lattice(), maps(rows=4, columns=4) or '
+      'automaton()'
+    ) from error
+  order = np.argsort(world.state_id(states))
+  after = np.argsort(order)[delta[order]]
+  return states[order], np.where(delta[order] == core.DEAD, core.DEAD, after)
 
 
 def _codes(world: core.World, states: np.ndarray) -> np.ndarray:
@@ -102,15 +91,13 @@ class Toy(oracles.WorldPredictor, core.HiddenStates):
     """kind: of KINDS; seed: of the rotation and the signs."""
     super().__init__(world)
     self.kind, self._seed = kind, seed
-    states, self._ids = reachable(world)
-    size = len(states)
+    states, after = _enumerated(world)
+    self._ids, size = world.state_id(states), len(states)
     legal = world.legal(states)
     # What is not legal leads to the dead row, and the broken one to itself.
     following = np.full((size + 2, self.vocab_size), size, np.int32)
     following[-1] = size + 1
-    row, token = np.nonzero(legal)
-    if len(row):
-      following[row, token] = self._rows(world.advance(states[row], token))
+    following[:size, 1:] = np.where(after == core.DEAD, size, after)
     probs = np.zeros(following.shape, np.float32)
     probs[:size] = np.exp(oracles.likely(world, states).dense(self.vocab_size))
     probs[-1, 1:] = 1 / (self.vocab_size - 1)  # The broken one guesses.

@@ -29,7 +29,7 @@ from wm.core import capabilities
 from wm.core.predictor import Tokens
 from wm.kernels import dfa
 from wm.recon.learner import MooreMachine
-from wm.worlds.base import diagram, exact, svg
+from wm.worlds.base import diagram, svg
 
 MOST = 1000  # States of a world that is compared state by state.
 MEMBERS = 3  # Members that the name of a state of the world lists.
@@ -49,7 +49,7 @@ class Truth(NamedTuple):
 
 def truth(world: core.World) -> Truth:
   """The minimal automaton; InputError where there are more states than MOST."""
-  states, delta = exact.enumerated(world, MOST)
+  states, delta = capabilities.enumerated(world, MOST)
   block = dfa.minimize(delta, np.zeros(len(delta), np.int32))
   first = np.unique(block, return_index=True)[1]
   written = capabilities.written(world, states)

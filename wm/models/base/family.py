@@ -135,26 +135,15 @@ class RowModel(NetworkModel):
     """Embedding, blocks and head, of sequences of so many positions."""
 
 
-class Prefix(NamedTuple):
-  """The state after reading prefixes.
+class RowCache(NamedTuple):
+  """The state after reading prefixes, or a page of continuations.
+
+  Of pages, all fields but the cache are used in page 0 only.
 
   Attributes:
     cache: of the blocks, after the last whole row.
     stream: after that row.
     begun: int32 tokens of the row that is begun, in their places.
-  """
-
-  cache: Any
-  stream: jax.Array
-  begun: jax.Array
-
-
-class Page(NamedTuple):
-  """A page of the blocks' caches; other fields are used in page 0 only.
-
-  Attributes:
-    cache: of the blocks.
-    stream, begun: as in `Prefix`.
   """
 
   cache: Any
@@ -283,7 +272,7 @@ class RowNetwork(network.StatefulNetwork):
     place = whole_R[:, None] * self.patch + jnp.arange(self.patch)[None]
     last = tokens_RP.shape[1] - 1  # Of places past it nothing is used.
     begun = jnp.take_along_axis(tokens_RP, jnp.minimum(place, last), 1)
-    prefix = Prefix(cache, x_RD.astype(jnp.float32), begun)
+    prefix = RowCache(cache, x_RD.astype(jnp.float32), begun)
     return prefix, self._after(x_RD, begun, lengths_R)
 
   def _after(
@@ -302,7 +291,7 @@ class RowNetwork(network.StatefulNetwork):
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
     """See `network.Network`."""
-    return Page(
+    return RowCache(
       self.stack.new_page(rows, num, size // self.patch),
       jnp.zeros((rows, num, self.width)),
       jnp.zeros((rows, num, self.patch), jnp.int32),
@@ -317,7 +306,7 @@ class RowNetwork(network.StatefulNetwork):
       caches = self.stack.restart(caches, prefix.cache, fresh_R)
     # [R, 1, 1], against stream [R, M, D] and begun [R, M, K].
     wide = fresh_R[:, None, None]
-    first = Page(
+    first = RowCache(
       caches[0],
       jnp.where(wide, prefix.stream[:, None], pages[0].stream),
       jnp.where(wide, prefix.begun[:, None], pages[0].begun),

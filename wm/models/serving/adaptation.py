@@ -482,7 +482,8 @@ def chunk_size(
   return -(-num // (rounds * side))
 
 
-class Adapter(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Adapter(core.Adaptable):
   """A network with weights that is adapted to data sets.
 
   Attributes:
@@ -498,23 +499,14 @@ class Adapter(NamedTuple):
   chunk: int = 0
   parallel: int = 0
 
-  def adapt(
-    self,
-    sets: adapting.FewShotTasks | adapting.TaskStream,
-    asked: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    tuning: adapting.FineTuneConfig,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable.
 
     Raises:
       InputError: see core.Adaptable, or the network's head cannot be replaced.
     """
-    adapting.check_adapting(sets, asked, kind, steps, tuning)
-    data = TrainingRows.of(self.spec, sets, kind)
-    held = None
+    sets, asked, kind, steps, seed, tuning = data
+    rows, held = TrainingRows.of(self.spec, sets, kind), None
     if tuning.validation is not None:
       held = TrainingRows.of(self.spec, tuning.validation, kind).first
     check_rows(self.spec, asked.tokens, asked.places)
@@ -530,11 +522,11 @@ class Adapter(NamedTuple):
     (device,) = next(iter(body.values())).devices()
     num = len(asked.tokens)
     size = self.chunk or chunk_size(
-      shaped, tuning.trainable, num, data.first.size, device
+      shaped, tuning.trainable, num, rows.first.size, device
     )
     parallel = self.parallel or max_parallel(device)
     calls = ParallelCalls(parallel)
-    groups = data, question_rows(asked), held
+    groups = rows, question_rows(asked), held
     run = _AdaptRun(
       task, body, *groups, steps, seed, tuning, size, device, calls
     )

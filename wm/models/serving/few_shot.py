@@ -107,17 +107,9 @@ class TaskByTask(core.Adaptable):
       InputError: it cannot learn such labels.
     """
 
-  def adapt(
-    self,
-    tasks: adapting.FewShotTasks | adapting.TaskStream,
-    queries: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable: learns anew for each number of steps."""
-    adapting.check_adapting(tasks, queries, kind, steps, config)
+    tasks, queries, kind, steps, seed, config = data
     num, held = len(queries.tokens), config.validation
     shape = len(config.rates), len(steps), num
     places = queries.places
@@ -181,15 +173,7 @@ class KeyTable(core.Adaptable):
     hashed = self.keys(flat, places.reshape(len(flat), -1))
     return hashed.reshape(places.shape)
 
-  def adapt(
-    self,
-    tasks: adapting.FewShotTasks | adapting.TaskStream,
-    queries: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable: the commonest class, or the mean, of a key's labels.
 
     Scores are log numbers of labels, each half of one more, so that they are
@@ -198,13 +182,11 @@ class KeyTable(core.Adaptable):
     labels get the mean of the data set. Steps make a difference in a stream
     alone, of which all sequences up to the step are looked up.
     """
-    adapting.check_adapting(tasks, queries, kind, steps, config)
+    tasks, queries, kind, steps, seed, _ = data
     seed = self.coins(seed)
     asked = self._keys(queries.tokens, queries.places)
     # One tally a data set: of the keys that are asked about, no others.
-    notes = [
-      _NOTES[type(kind)](asked[d], kind, seed, d) for d in range(len(asked))
-    ]
+    notes = [_Tally(asked[d], kind, seed, d) for d in range(len(asked))]
     answers, done = [], 0
     for step in steps if isinstance(tasks, adapting.TaskStream) else (1,):
       for number in range(done, step if self.learned else done):
@@ -226,82 +208,56 @@ class KeyTable(core.Adaptable):
     return adapting.Adapted(outputs, np.full(len(steps), np.nan))
 
 
-class _Votes:
-  """Counts of labels by class, for the keys that are asked about."""
+class _Tally:
+  """Sums of labels [F] and their number, for the keys that are asked about.
+
+  A label of one of k classes is k numbers, of which one is 1.
+  """
 
   def __init__(
-    self, queries: np.ndarray, kind: adapting.Classes, seed: int, d: int
+    self, queries: np.ndarray, kind: adapting.LabelSpec, seed: int, d: int
   ) -> None:
-    """queries: [...] keys; seed, d: of coins."""
-    # U distinct keys, H heads, k classes:
-    #   _seen [U] ascending   _back [...] row of each query   _votes [U, H, k]
+    """queries: [...] keys; seed, d: of the random classes of keys."""
+    # U distinct keys:
+    #   _seen [U] ascending   _back [...] row of each query   _sums [U, ...]
     self._seen, self._back = np.unique(queries, return_inverse=True)
-    self._shape = (*queries.shape, kind.heads, kind.k)
-    heads = np.arange(kind.heads)
-    # [U, H]: a class for each key and head, the same in every call.
-    coins = basics.hash64(seed, d, self._seen[:, None], heads)
-    self._coin = (coins % np.uint64(kind.k)).astype(np.int64)
-    self._votes = np.zeros((len(self._seen), kind.heads, kind.k))
-
-  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
-    """Labels [T, H] of keys [T]."""
-    place, asked = _match(self._seen, labelled)
-    heads = np.arange(labels.shape[1])
-    # add.at, not +=: a key may have several labels in one call.
-    np.add.at(self._votes, (place[:, None], heads, labels[asked]), 1)
-
-  def answers(self) -> np.ndarray:
-    """[..., H, k] of the wanted keys."""
-    # Half a vote for each class: log(0.5) without labels, never log(0).
-    votes = self._votes + 0.5
-    # rows, heads [U, H]: one more half vote, on the coin's class of each.
-    rows, heads = np.indices(self._coin.shape)
-    votes[rows, heads, self._coin] += 0.5
-    return np.log(votes)[self._back].reshape(self._shape)
-
-
-class _Means:
-  """Means of labels, for the keys that are asked about."""
-
-  def __init__(
-    self, queries: np.ndarray, kind: adapting.Real, seed: int, d: int
-  ) -> None:
-    """queries: [...] keys; seed, d: not used, there are no coins."""
-    self._seen, self._back = np.unique(queries, return_inverse=True)
-    self._shape = (*queries.shape, kind.d)
-    self._total = np.zeros((len(self._seen), kind.d))
+    self._shape = (*queries.shape, *kind.shape)
+    self._sums = np.zeros((len(self._seen), *kind.shape))
     self._num = np.zeros((len(self._seen), 1))
-    self._all, self._count = np.zeros(kind.d), 0
+    self._all, self._count = np.zeros(kind.shape), 0
+    self._coin: np.ndarray | None = None
+    if isinstance(kind, adapting.Classes):
+      # [U, H, k]: a class for each key and head, the same in every call.
+      words = self._seen[:, None], np.arange(kind.heads)
+      coins = basics.hash64(seed, d, *words) % np.uint64(kind.k)
+      self._coin = coins[..., None] == np.arange(kind.k, dtype=np.uint64)
 
-  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
-    """Labels [T, d] of keys [T]."""
-    place, asked = _match(self._seen, labelled)
-    np.add.at(self._total, place, labels[asked])
-    np.add.at(self._num, place, 1)
+  def add(self, keys: np.ndarray, labels: np.ndarray) -> None:
+    """Labels [T, H] or [T, d] of keys [T]."""
+    if self._coin is not None:
+      labels = labels[..., None] == np.arange(self._shape[-1])
     self._all += labels.sum(0, dtype=np.float64)
     self._count += len(labels)
+    row = np.searchsorted(self._seen, keys)
+    # A key above all others would point behind the end; it matches nothing.
+    asked = row < len(self._seen)
+    asked[asked] = self._seen[row[asked]] == keys[asked]
+    # add.at, not +=: a key may have several labels in one call.
+    np.add.at(self._sums, row[asked], labels[asked])
+    np.add.at(self._num, row[asked], 1)
 
   def answers(self) -> np.ndarray:
-    """[..., d] of the wanted keys; the mean of all where none has a label."""
-    # [U, d]: sums over counts; keys without a label get the overall mean.
-    means = self._total / np.maximum(self._num, 1)
-    means = np.where(self._num > 0, means, self._all / max(self._count, 1))
-    return means[self._back].reshape(self._shape)
-
-
-_NOTES: dict[type, Any] = {adapting.Classes: _Votes, adapting.Real: _Means}
-
-
-def _match(
-  seen: np.ndarray, labelled: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Places in `seen`, ascending, of the keys [T] that are there; and which."""
-  # A key above all others would point behind the end; it matches nothing.
-  place = np.minimum(np.searchsorted(seen, labelled), max(len(seen) - 1, 0))
-  asked = (
-    seen[place] == labelled if len(seen) else np.zeros(len(labelled), bool)
-  )
-  return place[asked], asked
+    """[..., H, k] or [..., d] of the keys that are asked about."""
+    if self._coin is not None:
+      # Half a vote for each class: log(0.5) without labels, never log(0). One
+      # more half vote is on the coin's class of each.
+      answers = np.log(self._sums + 0.5 + 0.5 * self._coin)
+    else:
+      # Keys without a label get the mean of all.
+      answers = self._sums / np.maximum(self._num, 1)
+      mean = self._all / max(self._count, 1)
+      answers = np.where(self._num > 0, answers, mean)
+    return answers[self._back].reshape(self._shape)
 
 
 # As the networks of wm, and as published: AdamW at a constant rate.
@@ -428,7 +384,7 @@ def adaptable(
   """
   fields: dict[str, Any] = {'_ids': ids, 'label': label}
   module = thing[0] if isinstance(thing, tuple) and thing else thing
-  if isinstance(module, user_objects.HasAdapt):
+  if user_objects.has(module, 'adapt'):
     return user_objects.extended(
       reader, (ByMethod,), {}, **fields, _method=module.adapt
     )
@@ -529,28 +485,22 @@ class ByFlax(_User):
 
   _pure: user_objects.Functional
 
-  def adapt(
-    self,
-    tasks: adapting.FewShotTasks | adapting.TaskStream,
-    queries: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable; raises InputError where the module fails."""
-    adapting.check_adapting(tasks, queries, kind, steps, config)
     size = self.vocab_size if self._ids is None else int(self._ids.max()) + 1
+    config, queries = data.config, data.queries
     if (held := config.validation) is not None:
       config = dataclasses.replace(config, validation=self._renumbered(held))
     with plugins.user_code():  # Compiled here: the module's lines are run.
       adapter = _adaptation().foreign(
         self._pure.features, self._pure.weights, size, self.max_len
       )
-      return adapter.adapt(
-        mapped(tasks, kind, self._renumbered),
-        queries._replace(tokens=self.sent(queries.tokens)),
-        *(kind, steps, seed, config),
+      return adapter.adapt_to(
+        data._replace(
+          tasks=mapped(data.tasks, data.kind, self._renumbered),
+          queries=queries._replace(tokens=self.sent(queries.tokens)),
+          config=config,
+        )
       )
 
   def _renumbered(self, tasks: adapting.FewShotTasks) -> adapting.FewShotTasks:
@@ -567,7 +517,7 @@ class ByTorch(_User, TaskByTask):
 
     def features(module: Any, tokens: Any) -> Any:
       """[R, L, D] of tokens [R, L]."""
-      if isinstance(module, user_objects.HasHidden):
+      if user_objects.has(module, 'hidden'):
         return module.hidden(tokens, -1)
       if user_objects.is_a(module, 'transformers', 'PreTrainedModel'):
         return module(tokens, output_hidden_states=True).hidden_states[-1]
@@ -599,17 +549,9 @@ class ByHead(_User):
   def _probed(self) -> bool:
     return isinstance(self, core.HiddenStates)
 
-  def adapt(
-    self,
-    tasks: adapting.FewShotTasks | adapting.TaskStream,
-    queries: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    config: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable; the head alone is trained, whatever the config."""
-    adapting.check_adapting(tasks, queries, kind, steps, config)
+    tasks, queries, kind, steps, _, config = data
     # Each place becomes a sequence of one token: its row in a table of
     # features, which a network of that table alone reads.
     table: list[np.ndarray] = []
@@ -634,7 +576,9 @@ class ByHead(_User):
     adapter = _adaptation().foreign(
       lambda table, tokens: table[tokens], features, len(features), 1
     )
-    outputs, rates = adapter.adapt(shown, asked, kind, steps, seed, config)
+    outputs, rates = adapter.adapt_to(
+      data._replace(tasks=shown, queries=asked, config=config)
+    )
     shape = len(steps), *queries.places.shape, *kind.shape
     return adapting.Adapted(outputs.reshape(shape), rates)
 

@@ -25,7 +25,13 @@ from wm import core
 from wm.core import adapting, queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
-from wm.models.serving import provider, replies, stateless, structures
+from wm.models.serving import (
+  few_shot,
+  provider,
+  replies,
+  stateless,
+  structures,
+)
 from wm.models.serving.provider import AnswerCache, CallReply, Key, key
 from wm.runtime import progress
 
@@ -226,15 +232,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     """The source of its answers."""
     return self._backend
 
-  def adapt(
-    self,
-    sets: adapting.FewShotTasks | adapting.TaskStream,
-    asked: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    tuning: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable: one call a data set; steps make no difference.
 
     The class that is said has the score log 1.5, others log 0.5. All of a data
@@ -244,7 +242,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       InputError: a place has several labels, a prompt is too long, or data
         sets have no end.
     """
-    adapting.check_adapting(sets, asked, kind, steps, tuning)
+    sets, asked, kind, steps, *_ = data
     if isinstance(sets, adapting.TaskStream):
       raise core.InputError(
         'a language model is shown all labels in its prompt; expected data '
@@ -263,18 +261,15 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     #   used [D, M, P]   labels [A] or [A, d]   outputs [D, M, P, 1, k] or [...,
     # d]
     used = asked.places != core.DEAD
-    k = kind.k if isinstance(kind, adapting.Classes) else 0
-    shape = (1, k) if k else (kind.outputs,)
-    outputs = np.zeros((*used.shape, *shape), np.float32)
+    outputs = np.zeros((*used.shape, *kind.shape), np.float32)
     for d, answer in enumerate(self.ask(questions)):
       if answer.value is None:
         outputs[d] = np.nan
         continue
       labels = np.array(answer.value)
-      if k:
-        # [places] classes -> [places, 1, k] scores, log 1.5 or log 0.5.
-        labels = np.log(0.5 + (labels[:, None] == np.arange(k)))[:, None]
-      outputs[d][used[d]] = labels.reshape(-1, *shape)
+      if isinstance(kind, adapting.Classes):
+        labels = few_shot.class_scores(labels, kind.k)
+      outputs[d][used[d]] = labels.reshape(-1, *kind.shape)
     # All labels are in the prompt at once: steps make no difference.
     repeated = np.broadcast_to(outputs, (len(steps), *outputs.shape))
     return adapting.Adapted(repeated, np.full(len(steps), np.nan))

@@ -129,20 +129,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
         f'layer 0 of {self.model} has no state: 1 to {last}, or -1 for all'
       )
 
-  def adapt(
-    self,
-    sets: adapting.FewShotTasks | adapting.TaskStream,
-    asked: adapting.QueryPoints,
-    kind: adapting.LabelSpec,
-    steps: tuple[int, ...],
-    seed: int,
-    tuning: adapting.FineTuneConfig = adapting.FINE_TUNE,
-  ) -> adapting.Adapted:
+  def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable: by gradient steps, on the first device."""
     with jax.default_device(self.devices[0]):
       # Adaptation runs side by side on one device, see `ParallelCalls`.
       adapter = adaptation.Adapter(self.spec, self.placed(self.devices[0]))
-      return adapter.adapt(sets, asked, kind, steps, seed, tuning)
+      return adapter.adapt_to(data)
 
   @property
   def buckets(self) -> np.ndarray:
@@ -283,17 +275,16 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
   ) -> core.Session:
     """A session with `num` continuations of each prefix [B, L]."""
-    start = functools.partial(
-      sessions.NetworkSession,
+    return sessions.NetworkSession(
       self.spec,
       self.placed,
+      (prefixes, lengths),
+      num,
       devices=self.devices,
       cache_bytes=self.cache_bytes,
       lanes=self.lanes,
+      shared=self.shared,
     )
-    if self.shared:
-      return sessions.SharedSession(start, prefixes, lengths, num)
-    return start((prefixes, lengths), num)
 
   @property
   def light(self) -> bool:

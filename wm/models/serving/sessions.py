@@ -335,7 +335,11 @@ class _Tile:
 
 
 class NetworkSession(core.Session):
-  """B rows in ceil(B / R) tiles, on the devices in turn."""
+  """B rows in ceil(B / R) tiles, on the devices in turn.
+
+  Of several processes that share a session each computes rows of its own, see
+  `wm.runtime.compute`; answers are gathered.
+  """
 
   def __init__(
     self,
@@ -347,6 +351,7 @@ class NetworkSession(core.Session):
     devices: tuple[jax.Device, ...],
     cache_bytes: int,
     lanes: int = 0,
+    shared: bool = False,
   ):
     """Prefills the prefixes.
 
@@ -358,10 +363,15 @@ class NetworkSession(core.Session):
       devices: where tiles go in turn.
       cache_bytes: most memory of a tile, as far as one row of it fits.
       lanes: see `tile_rows`.
+      shared: by all processes, which make the same calls.
     """
     if num < 1:
       raise core.InputError(f'{num} continuations; expected at least 1')
-    self._spec, self._num, self._batch = spec, num, len(prefixes[1])
+    self._spec, self._num, self._total = spec, num, len(prefixes[1])
+    self._shared, self._share = shared, slice(0, self._total)
+    if shared:
+      self._share = compute.own_rows(self._total)
+    self._batch = self._share.stop - self._share.start
     self._rows = tile_rows(spec, num, cache_bytes, lanes)
     self._tiles = []
     # Devices in turn: what is dispatched to one runs while the next is fed.
@@ -369,26 +379,27 @@ class NetworkSession(core.Session):
       device = devices[tile % len(devices)]
       params = placed(device)
       self._tiles.append(_Tile(spec, params, self._rows, num, device))
-    self.restart(np.arange(self._batch), *prefixes)
+    self.restart(np.arange(self._total), *prefixes)
 
   def _split(self, array: np.ndarray, fill: Any) -> np.ndarray:
-    """[B, ...] -> [tiles, R, ...], padded."""
+    """[B, ...] -> [tiles, R, ...] of this process's rows, padded."""
+    array = array[self._share]
     # The last tile may have fewer rows than the others.
     short = len(self._tiles) * self._rows - self._batch
     pad = np.full((short, *array.shape[1:]), fill, array.dtype)
     whole = np.concatenate([array, pad])
     return whole.reshape(len(self._tiles), self._rows, *array.shape[1:])
 
-  def _join(self, parts: list[jax.Array], dtype: Any) -> np.ndarray:
-    if not parts:
-      return np.zeros((0, self._num), dtype)
-    return np.concatenate([np.asarray(x) for x in parts])[: self._batch]
+  def _join(self, parts: list[jax.Array], dtype: Any, *rest: int) -> np.ndarray:
+    """[B, M, *rest] of all rows, from the tiles' parts."""
+    none = np.zeros((0, self._num, *rest), dtype)
+    whole = np.concatenate([none, *map(np.asarray, parts)])[: self._batch]
+    return compute.gathered(whole, self._total) if self._shared else whole
 
   def log_probs(self) -> np.ndarray:
     """[B, M, V] float32 in nats."""
-    if not self._tiles:
-      return np.zeros((0, self._num, self._spec.vocab_size), np.float32)
-    return self._join([tile.log_probs for tile in self._tiles], np.float32)
+    parts = [tile.log_probs for tile in self._tiles]
+    return self._join(parts, np.float32, self._spec.vocab_size)
 
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
     """[B, M] int32 tokens; see `core.Session.draw`."""
@@ -456,64 +467,14 @@ class NetworkSession(core.Session):
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
     core.predictor.check_prefixes(lengths)
     self._spec.check_tokens(prefixes, lengths)
+    # Rows of this process, from 0; those of others are in no tile.
+    rows = rows - self._share.start
+    rows = np.where(rows < self._batch, rows, core.DEAD)
     for number, tile in enumerate(self._tiles):
       # Row b of the session is row b % R of tile b // R.
       mine = rows // self._rows == number
       if mine.any():
         tile.restart(rows[mine] % self._rows, prefixes[mine], lengths[mine])
-
-
-class SharedSession(core.Session):
-  """B rows divided over processes, see `wm.runtime.compute`.
-
-  Each process has a session of its own rows; answers are gathered.
-  """
-
-  def __init__(
-    self,
-    start: Callable[..., core.Session],
-    prefixes: np.ndarray,
-    lengths: np.ndarray,
-    num: int,
-  ):
-    """start: makes a session of prefixes, with lengths, and their number."""
-    self._batch = len(lengths)
-    self._share = share = compute.own_rows(self._batch)
-    self._session = start((prefixes[share], lengths[share]), num)
-
-  def log_probs(self) -> np.ndarray:
-    """[B, M, V] float32 in nats."""
-    return compute.gathered(self._session.log_probs(), self._batch)
-
-  def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
-    """[B, M] int32 tokens; see `core.Session.draw`."""
-    drawn = self._session.draw(accept, np.asarray(uniform)[self._share])
-    return compute.gathered(drawn, self._batch)
-
-  def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
-    """[B, M] bool; see `core.Session.accepted`."""
-    accepted = self._session.accepted(accept, np.asarray(tokens)[self._share])
-    return compute.gathered(accepted, self._batch)
-
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
-    """Appends tokens [B, M]; see `core.Session.advance`."""
-    if parents is not None:
-      parents = np.asarray(parents)[self._share]
-    self._session.advance(np.asarray(tokens)[self._share], parents)
-
-  def restart(
-    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
-  ) -> None:
-    """New prefixes [R, L] in rows [R]; see `core.Session.restart`."""
-    rows = np.asarray(rows)
-    mine = (rows >= self._share.start) & (rows < self._share.stop)
-    self._session.restart(
-      rows[mine] - self._share.start,
-      np.asarray(prefixes)[mine],
-      np.asarray(lengths)[mine],
-    )
 
 
 class MachineState(NamedTuple):

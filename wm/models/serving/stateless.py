@@ -116,8 +116,6 @@ class HistorySession(core.Session):
 
 # Is a suffix a valid continuation of a prefix? One answer for each question.
 Accepts = Callable[[list[Tokens], list[Tokens]], np.ndarray]
-# The same for all single tokens at once: tokens [R, L], lengths [R] -> [R, V].
-NextMask = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 ANY = rules.epsilon(0.0)
 # Most questions that are put to `accepts` in one call.
@@ -140,7 +138,6 @@ class Accepting(Stateless, core.QueryModel):
     vocab_size: int,
     end: int,
     max_len: int,
-    next_mask: NextMask | None = None,
     label: str = 'the callable',
   ) -> None:
     """Wraps a function.
@@ -151,11 +148,9 @@ class Accepting(Stateless, core.QueryModel):
       vocab_size: V.
       end: id of the end token, or DEAD.
       max_len: longest sequence in tokens.
-      next_mask: (tokens [R, L], lengths [R]) -> [R, V] bool, the same for all
-        single tokens, where that is cheaper than V - 1 questions.
       label: what errors call it.
     """
-    self._accepts, self._next_mask, self._label = accepts, next_mask, label
+    self._accepts, self._label = accepts, label
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
 
   def answers(
@@ -194,9 +189,10 @@ class Accepting(Stateless, core.QueryModel):
     return answers.astype(np.int8)
 
   def next_mask(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[R, V] bool: tokens accepted after tokens[r, :lengths[r]]."""
-    if self._next_mask is not None:
-      return self._next_mask(tokens, lengths)
+    """[R, V] bool: tokens accepted after tokens[r, :lengths[r]].
+
+    Override where this is cheaper than V - 1 questions.
+    """
     prefixes = core.predictor.histories(tokens, lengths)
     # R x (V - 1) questions, the rows of the mask without padding.
     single = [(token,) for token in range(1, self.vocab_size)]

@@ -42,12 +42,12 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import adapting, inputs, plugins
+from wm.core import inputs, plugins
 from wm.core.predictor import Tokens, padded
 from wm.models.serving import stateless
 
@@ -187,64 +187,12 @@ State = Any
 ROWS = 8  # Sequences that a cache is checked on.
 
 
-@runtime_checkable
-class HasHidden(Protocol):
-  """An object with activations."""
-
-  def hidden(self, tokens: np.ndarray, layer: int) -> np.ndarray:
-    """[R, L, D] activations after a layer, of tokens [R, L]."""
-
-
-@runtime_checkable
-class HasPatched(Protocol):
-  """An object that goes on from activations; it has `hidden` too."""
-
-  def patched(
-    self, tokens: np.ndarray, layer: int, hidden: np.ndarray
-  ) -> np.ndarray:
-    """[R, L, V] logits where `hidden` of tokens [R, L] were [R, L, D]."""
-
-
-@runtime_checkable
-class HasCache(Protocol):
-  """An object that goes on from states."""
-
-  def start(
-    self, tokens: np.ndarray, lengths: np.ndarray
-  ) -> tuple[Sequence[State], np.ndarray]:
-    """States of R prefixes tokens [R, L], lengths [R], and logits [R, V]."""
-
-  def step(
-    self, states: Sequence[State], tokens: np.ndarray
-  ) -> tuple[Sequence[State], np.ndarray]:
-    """States after a token [R] each, and logits [R, V]."""
-
-
-@runtime_checkable
-class HasAnswers(Protocol):
-  """An object that says yes or no."""
-
-  def answers(
-    self, prefixes: list[Tokens], suffixes: list[Tokens]
-  ) -> Sequence[int]:
-    """[N] 1 where a suffix is valid after its prefix, 0 not, -1 unknown."""
-
-
-@runtime_checkable
-class HasAdapt(Protocol):
-  """An object that learns small tasks."""
-
-  def adapt(
-    self,
-    tokens: np.ndarray,
-    places: tuple[np.ndarray, np.ndarray],
-    labels: np.ndarray,
-    task: adapting.TaskSpec,
-  ) -> Callable[[np.ndarray, tuple[np.ndarray, np.ndarray]], np.ndarray]:
-    """A function of tokens [M, L] and T places -> labels or scores."""
-
-
 METHODS = ('hidden', 'patched', 'start', 'step', 'answers')
+
+
+def has(thing: Any, *names: str) -> bool:
+  """Has a user's object all of these methods? It need not inherit from ours."""
+  return all(callable(getattr(thing, name, None)) for name in names)
 
 
 def adapted(thing: Any, label: str) -> Any:
@@ -283,7 +231,7 @@ class Functional(NamedTuple):
   @property
   def features(self) -> Callable[[Any, Any], Any]:
     """Weights and tokens [R, L] -> activations or logits [R, L, D]."""
-    if isinstance(self.module, HasHidden):
+    if has(self.module, 'hidden'):
       return lambda weights, tokens: self.apply('hidden', weights, tokens, -1)
     return lambda *both: logits_of(self.apply('__call__', *both))
 
@@ -449,7 +397,7 @@ def renumbered(thing: Any, ids: np.ndarray, label: str) -> object:
     renumber.__name__ = name  # Errors say it.
     return renumber
 
-  names = [*_methods(thing), *['__call__'] * callable(thing)]
+  names = [name for name in (*METHODS, '__call__') if has(thing, name)]
   methods = {name: staticmethod(call(name)) for name in names}
   return type(type(thing).__name__, (), methods)()
 
@@ -458,10 +406,6 @@ def is_a(thing: Any, module: str, name: str) -> bool:
   """Is it of a class of a library? One that is not imported has no objects."""
   cls = getattr(sys.modules.get(module), name, None)
   return cls is not None and isinstance(thing, cls)
-
-
-def _methods(thing: Any) -> list[str]:
-  return [name for name in METHODS if callable(getattr(thing, name, None))]
 
 
 def logits_of(answer: Any) -> Any:
@@ -475,7 +419,8 @@ def _with_methods(
   thing: Any, call: Callable[[str], Callable[..., Any]]
 ) -> object:
   """An object with the methods of a module; `call` makes one by its name."""
-  methods = {name: staticmethod(call(name)) for name in _methods(thing)}
+  names = [name for name in METHODS if has(thing, name)]
+  methods = {name: staticmethod(call(name)) for name in names}
   # Its hidden states are in the output, by layer: no method has to be written.
   if 'hidden' not in methods and is_a(thing, 'transformers', 'PreTrainedModel'):
     network = call('hidden_states')
@@ -601,7 +546,7 @@ EXPECTED = (
 
 def usable(thing: object) -> bool:
   """True for functions and objects that a predictor can be made of."""
-  return callable(thing) or isinstance(thing, HasCache | HasAnswers)
+  return callable(thing) or has(thing, 'start', 'step') or has(thing, 'answers')
 
 
 def predictor(
@@ -620,13 +565,11 @@ def predictor(
   size: dict[str, Any] = dict(
     vocab_size=vocab_size, end=end, max_len=max_len, label=label
   )
-  # Protocols are checked by the methods that are there, so that a user's class
-  # need not inherit from ours.
-  hidden = isinstance(thing, HasHidden)
+  hidden = has(thing, 'hidden')
   # The class that can do most: metrics ask by type what it can do.
-  if hidden and callable(thing) and isinstance(thing, HasPatched):
+  if hidden and callable(thing) and has(thing, 'patched'):
     return WithPatched(thing, **size, rows=rows)
-  if isinstance(thing, HasCache):
+  if has(thing, 'start', 'step'):
     cached = CachedWithHidden if hidden else Cached
     return cached(thing, **size, rows=rows)
   if callable(thing):
@@ -719,7 +662,7 @@ class WithPatched(WithHidden, core.HiddenStates):
 class Cached(FromCallable):
   """A user's object that goes on from states."""
 
-  def __init__(self, thing: HasCache, **fields: Any) -> None:
+  def __init__(self, thing: Any, **fields: Any) -> None:
     """fields: of FromCallable."""
     # Without __call__, whole sequences are read through the cache.
     whole = thing if callable(thing) else self._stepwise

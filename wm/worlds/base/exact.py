@@ -15,8 +15,6 @@ from wm.worlds.base import games
 
 MOST = 1 << 17  # States of a world that is enumerated.
 SHOWN = 5  # Classes that are told, and states of each.
-# Entries of a table of legal tokens that is held at once.
-_BLOCK = 1 << 24
 
 
 def locate(world: core.Written, text: str) -> np.ndarray:
@@ -142,7 +140,7 @@ def classes(world: core.World, most: int = MOST) -> EquivalenceClasses:
   Raises:
     InputError: more than `most` states are reached.
   """
-  states, delta = enumerated(world, most)
+  states, delta = capabilities.enumerated(world, most)
   counts, block = [1], np.zeros(len(delta), np.int32)
   while True:
     # By one token more: what is legal, and the class that it leads to.
@@ -158,41 +156,3 @@ def classes(world: core.World, most: int = MOST) -> EquivalenceClasses:
   smallest = dfa.minimize(delta, np.zeros(len(delta), np.int32))
   names = capabilities.written(world, states)
   return EquivalenceClasses(names, smallest, counts, int(smallest.max()) + 1)
-
-
-def enumerated(world: core.World, most: int) -> tuple[np.ndarray, np.ndarray]:
-  """All states that legal sequences reach, and the table of their tokens.
-
-  Returns:
-    states: [S, W], the initial one first, then breadth first.
-    delta: [S, V - 1] int32 next states, DEAD where a token is illegal; column
-      a is token a + 1.
-
-  Raises:
-    InputError: there are more than `most`.
-  """
-  start = world.init(1)
-  row = {int(world.state_id(start)[0]): 0}
-  levels, tables = [start], []
-  for level in levels:  # Grows by the states that are new.
-    for chunk in core.predictor.chunks(len(level), len(world.vocab), _BLOCK):
-      legal = world.legal(level[chunk])
-      at, tokens = np.nonzero(legal)
-      after = world.advance(level[chunk][at], tokens)
-      old = len(row)
-      heads = [
-        row.setdefault(key, len(row)) for key in world.state_id(after).tolist()
-      ]
-      if len(row) > most:
-        raise core.InputError(
-          f'{world.name} has more than {most} states: too many to enumerate; '
-          'take a smaller one'
-        )
-      table = np.full(legal.shape, core.DEAD, np.int32)
-      table[at, tokens] = heads
-      tables.append(table[:, 1:])
-      first = np.unique(np.array(heads, np.int64), return_index=True)
-      new = first[1][first[0] >= old]
-      if new.size:
-        levels.append(after[new])
-  return np.concatenate(levels), np.concatenate(tables)
