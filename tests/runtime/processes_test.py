@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from tests.evaluation.network_test import METRICS, WORLD, _predictor
+from wm import core
+from wm.evaluation import scoring
 from wm.runtime import compute
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -116,6 +118,30 @@ def test_whole_sequences_have_the_same_bits(monkeypatch):
     assert log_probs.tobytes() == alone.log_probs(*read).tobytes()
     expected = alone.untrained(4).hidden(*read, -1)
     assert hidden.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+  'failure', [core.InputError('in use'), OSError(28, 'full')]
+)
+def test_all_end_where_process_0_cannot_write(monkeypatch, failure):
+  """None waits for one that has gone; the others point at process 0."""
+
+  def write():
+    if compute.process_index() == 0:
+      raise failure
+    return 'memory'
+
+  def work():
+    with pytest.raises((core.InputError, OSError)) as caught:
+      scoring._if_process_0_can(write)
+    return str(caught.value)
+
+  first, *others = together(monkeypatch, 3, work)
+  assert first == str(failure)
+  assert others == ['process 0 could not write to --out; it says why'] * 2
+  assert together(
+    monkeypatch, 2, lambda: scoring._if_process_0_can(lambda: 1)
+  ) == [1, 1]
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from wm.evaluation import query_plans, results
 from wm.runtime import compute, files, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
+T = TypeVar('T')
 _DERIVED = ('recipe', 'training_seed')
 
 
@@ -212,7 +214,8 @@ def run(
         rows = _checked(metric, metric(predictor, world, seed))
         if spec in plans:
           rows += plans[spec].scores(world)
-    finished[spec] = parts.add(metric, _marked(rows, sequential))
+    part = functools.partial(parts.add, metric, _marked(rows, sequential))
+    finished[spec] = _if_process_0_can(part)
   # What was asked for comes first, then what is kept from before.
   order = [*asked, *(spec for spec in finished if spec not in asked)]
   # Processes other than 0 lack what process 0 has kept.
@@ -233,21 +236,18 @@ def _across_processes(predictor: core.TokenReader) -> core.TokenReader:
   return predictor.across_processes()
 
 
-def _if_process_0_can(
-  opened: Callable[[], results.ResultCache],
-) -> results.ResultCache:
-  """What is opened; where process 0 cannot, no process waits for it."""
-  failure = cache = None
+def _if_process_0_can(act: Callable[[], T]) -> T:
+  """What `act` returns; where process 0 fails, no process waits for it."""
+  failure: core.InputError | OSError | None = None
   try:
-    cache = opened()
-  except core.InputError as error:
+    result = act()
+  except (core.InputError, OSError) as error:
     failure = error
   if _agreed(failure is not None) and failure is None:
-    raise core.InputError('process 0 could not open --out; it says why')
+    raise core.InputError('process 0 could not write to --out; it says why')
   if failure is not None:
     raise failure
-  assert cache is not None  # Nothing has failed.
-  return cache
+  return result
 
 
 def _agreed(word: bool) -> bool:
