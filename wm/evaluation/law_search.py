@@ -8,8 +8,8 @@ law here if systems that took no part in the search agree:
     selection  a quarter: of the formulas with errors like the least one's, the
                smallest
     decision   a quarter: the formula has to predict them better than chance and
-               to three quarters of the variance, and what it leaves must not
-               depend on the quantities
+               to three quarters of the variance; and what it leaves, of all
+               systems, must not depend on the quantities
 
 The test of chance permutes targets between systems. That of what is left
 regresses residuals on the quantities, their products and bins, and flips the
@@ -182,7 +182,9 @@ def find_law(
   before = _joined(searched, chosen)
   fit = formula.fit(before)[1:]
   error, p = _permuted(formula, fit, before, tested, seed)
-  misfit, misfit_p = _misfit(formula, tested, seed)
+  # A wrong formula fits the systems that it was found on better than others:
+  # their residuals tell less of it, and yet more than those of a quarter.
+  misfit, misfit_p = _misfit(formula, sample, seed)
   reason = ''
   if not p <= ALPHA:
     reason = 'chance'
@@ -359,24 +361,24 @@ def _permuted(
 
 
 def _misfit(
-  formula: LawForm, tested: LawSample, seed: int
+  formula: LawForm, sample: LawSample, seed: int
 ) -> tuple[float, float]:
   """R.m.s. of what quantities tell of the residuals, and its p."""
-  values, root = formula.values(tested.x), np.sqrt(tested.weight)
+  values, root = formula.values(sample.x), np.sqrt(sample.weight)
   if not np.isfinite(values).all():
     return np.inf, 0.0
   fitted = np.array([values, np.ones(len(values))])[: 1 + formula.offset]
   # The constants are fitted to these systems, so that only the shape counts.
   nuisance = np.linalg.qr((root * fitted).T)[0]
-  residual = root * tested.y
+  residual = root * sample.y
   residual = residual - nuisance @ (nuisance.T @ residual)
-  wave = (root * _shapes(tested.x)).T
+  wave = (root * _shapes(sample.x)).T
   wave = wave - nuisance @ (nuisance.T @ wave)
   # Orthonormal directions: the sum of squared projections is what a regression
   # on all shapes explains.
   left, singular, _ = np.linalg.svd(wave, full_matrices=False)
   left = left[:, singular > 1e-9 * singular.max()]
-  _, system = np.unique(tested.system, return_inverse=True)
+  _, system = np.unique(sample.system, return_inverse=True)
   parts = np.zeros((int(system.max()) + 1, left.shape[1]))
   np.add.at(parts, system, left * residual[:, None])
   # If residuals are noise, those of a system are as likely with the other sign.
@@ -387,7 +389,7 @@ def _misfit(
   by_chance = ((signs @ parts) ** 2).sum(1)
   p = (1 + (by_chance >= explained * (1 - 1e-12)).sum()) / (1 + DRAWS)
   # Noise alone explains as much as its flipped signs do on average.
-  unit = (tested.weight * tested.y**2).sum()
+  unit = (sample.weight * sample.y**2).sum()
   return float(np.sqrt(max(explained - by_chance.mean(), 0) / unit)), float(p)
 
 
