@@ -335,7 +335,7 @@ def test_options_of_the_command_line_reach_a_task():
     ({'seed': 'a'}, 'seed=.*an integer'),
     ({'max_calls': True}, 'max_calls=.*an integer'),
     ({'max_calls': -5}, 'at most -5 calls'),
-    ({'logprobs': 'maybe'}, 'true or false'),
+    ({'logprobs': 'maybe'}, 'expected bool'),
     ({'most_told': 0}, 'expected at least 1'),
     ({'before': 'maps(rows=2, columns=2)'}, 'of the same'),
     ({'before': 'groups()'}, 'cannot be told'),

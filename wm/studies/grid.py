@@ -245,14 +245,14 @@ class Standing:
 
   Attributes:
     status: 'done', 'failed', 'running' or 'waiting'.
-    found: values of its train.json, empty until it is trained; they stay
+    summary: values of its train.json, empty until it is trained; they stay
       while it is scored, and if that fails.
     error: one line on why it failed, else ''.
   """
 
   run: GridRun
   status: str
-  found: dict[str, Any]
+  summary: dict[str, Any]
   error: str = ''
 
   @property
@@ -261,7 +261,7 @@ class Standing:
 
     Runs by earlier versions kept that of all tokens.
     """
-    losses = map(self.found.get, ('best_loss_moves', 'best_loss'))
+    losses = map(self.summary.get, ('best_loss_moves', 'best_loss'))
     return next((loss for loss in losses if loss is not None), math.inf)
 
 
@@ -355,7 +355,7 @@ def write(
   rows = []
   for standing in standings:
     run = dataclasses.asdict(standing.run)
-    about = {'status': standing.status, **standing.found}
+    about = {'status': standing.status, **standing.summary}
     error = {'error': standing.error} if standing.error else {}
     rows.append({'name': standing.run.name, **about, **error, **run})
   files.write_json(out / 'sweep.json', {'per': list(per), 'runs': rows})
@@ -431,7 +431,7 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
 
 def _more(standings: Sequence[Standing]) -> list[str]:
   """Names of what was evaluated besides losses and their parts."""
-  keys = {key: None for standing in standings for key in standing.found}
+  keys = {key: None for standing in standings for key in standing.summary}
   names = [key.removeprefix('best_') for key in keys if 'best_' in key]
   return [n for n in names if n != 'step' and not n.startswith('loss')]
 
@@ -439,7 +439,7 @@ def _more(standings: Sequence[Standing]) -> list[str]:
 def _cells(
   candidate: Candidate, axes: Sequence[str], more: Sequence[str]
 ) -> list[str]:
-  done = [m for m in candidate.members if m.found]
+  done = [m for m in candidate.members if m.summary]
   losses = [member.loss for member in done]
   errors = [m.error for m in candidate.members if m.error]
   statuses = sorted({member.status for member in candidate.members})
@@ -449,9 +449,9 @@ def _cells(
     f'{len(done)}/{len(candidate.members)}',
     f'{sum(losses) / len(losses):.6g}' if losses else '',
     f'{max(losses) - min(losses):.2g}' if several else '',
-    *(_mean([m.found.get(f'best_{name}') for m in done]) for name in more),
-    ', '.join(str(m.found['best_step']) for m in done),
-    f'{sum(m.found["seconds"] or 0 for m in done):.0f}' if done else '',
+    *(_mean([m.summary.get(f'best_{name}') for m in done]) for name in more),
+    ', '.join(str(m.summary['best_step']) for m in done),
+    f'{sum(m.summary["seconds"] or 0 for m in done):.0f}' if done else '',
     ', '.join(statuses) + (f': {errors[0]}' if errors else ''),
   ]
 
