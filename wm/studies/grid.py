@@ -411,10 +411,9 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
     f'{sum(s.status == status for s in standings)} {status}'
     for status in (DONE, FAILED, RUNNING, WAITING)
   ]
-  lines = [f'# Sweep: {len(standings)} runs; {", ".join(counts)}', '']
-  lines += [
-    'Losses are held-out, in nats, at the best evaluation of a run.',
-    '',
+  lines = [
+    *(f'# Sweep: {len(standings)} runs; {", ".join(counts)}', ''),
+    *('Losses are held-out, in nats, at the best evaluation of a run.', ''),
   ]
   ranked = groups(standings, per)
   axes = [name for name in standings[0].run.labels if name != SEED]

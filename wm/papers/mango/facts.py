@@ -393,33 +393,12 @@ HARD = (
   'imputed_hard',
   'scene',
 )
-SIMPLE, MULTIPLE, COMPONENTS = REGRESSIONS = 'simple', 'multiple', 'components'
 # Components that are kept explain this share of the variance.
 VARIANCE_KEPT = 0.9
 _FEWEST = 3  # Games beyond the number of coefficients.
 
 
-class GameCoefficient(NamedTuple):
-  """One coefficient: success by one standard deviation of a variable.
-
-  Attributes:
-    kind: 'simple', 'multiple' or 'components'.
-    variable: its name; of a component its number and its largest loadings.
-    beta: the coefficient.
-    low, high: its 95 % interval.
-    p: two-sided.
-    n: games.
-    r2: of the whole regression.
-  """
-
-  kind: str
-  variable: str
-  beta: float
-  low: float
-  high: float
-  p: float
-  n: int
-  r2: float
+COEFFICIENT = ['kind', 'variable', 'beta', 'low', 'high', 'p', 'n', 'r2']
 
 
 def by_game(
@@ -442,8 +421,8 @@ def by_game(
 
 def regress(
   rows: pd.DataFrame, facts: Sequence[Facts], variables: Sequence[str]
-) -> list[GameCoefficient]:
-  """All coefficients of one model on one kind of question.
+) -> pd.DataFrame:
+  """All coefficients of one model on one kind of question, a row each.
 
   Args:
     rows: scored answers; those that are ill-formed are left out, as the paper
@@ -452,15 +431,19 @@ def regress(
     variables: fields of Facts.
 
   Returns:
-    Of each kind of regression those that have games enough; often none.
+    Columns COEFFICIENT: the kind of regression, 'simple', 'multiple' or
+    'components'; the variable, of a component its number and its largest
+    loadings; success by one standard deviation of it, with its 95 % interval
+    and two-sided p; games, and r squared of the whole regression. Regressions
+    without games enough are left out; often all are.
   """
   table = by_game(well_formed(rows), facts, variables)
   success = table.pop('success')
-  coefficients: list[GameCoefficient] = []
-  for name in table.columns:
-    coefficients += _fit(SIMPLE, success, table[[name]])
-  coefficients += _fit(MULTIPLE, success, table)
-  return coefficients + _fit(COMPONENTS, success, components(table))
+  parts = [_fit('simple', success, table[[name]]) for name in table.columns]
+  parts.append(_fit('multiple', success, table))
+  parts.append(_fit('components', success, components(table)))
+  fitted = [part for part in parts if part is not None]
+  return pd.concat([pd.DataFrame(columns=COEFFICIENT), *fitted])
 
 
 def components(variables: pd.DataFrame) -> pd.DataFrame:
@@ -490,39 +473,29 @@ def components(variables: pd.DataFrame) -> pd.DataFrame:
 
 def _fit(
   kind: str, success: pd.Series, variables: pd.DataFrame
-) -> list[GameCoefficient]:
-  """Coefficients but the constant; [] where games are too few or all alike."""
+) -> pd.DataFrame | None:
+  """Coefficients but the constant; None of games too few or all alike."""
   from statsmodels.regression import linear_model
 
   num = len(variables.columns)
   if not num or len(variables) < num + 1 + _FEWEST or np.ptp(success) == 0:
-    return []
+    return None
   design = variables.assign(constant=1.0)
   if np.linalg.matrix_rank(design.to_numpy()) < num + 1:
-    return []
+    return None
   fit = linear_model.OLS(success, design).fit()
   ends = fit.conf_int()
-  return [
-    GameCoefficient(
-      kind,
-      name,
-      float(fit.params[name]),
-      float(ends.loc[name, 0]),
-      float(ends.loc[name, 1]),
-      float(fit.pvalues[name]),
-      len(variables),
-      float(fit.rsquared),
+  columns = (kind, design.columns, fit.params, ends[0], ends[1], fit.pvalues)
+  values = dict(zip(COEFFICIENT, columns, strict=False))
+  return pd.DataFrame({**values, 'n': len(variables), 'r2': fit.rsquared})[:-1]
+
+
+def regressions(rows: pd.DataFrame, facts: Sequence[Facts]) -> pd.DataFrame:
+  """Coefficients as `regress` has them, by `model`, `asked` and `easy`."""
+  fitted = [
+    regress(part, facts, EASY if easy else HARD).assign(
+      model=model, asked=kind, easy=bool(easy)
     )
-    for name in variables.columns
+    for (model, kind, easy), part in rows.groupby(['model', 'kind', 'easy'])
   ]
-
-
-def regressions(
-  rows: pd.DataFrame, facts: Sequence[Facts]
-) -> Mapping[tuple[str, str, bool], list[GameCoefficient]]:
-  """(model, kind of question, easy) -> coefficients."""
-  fitted = {}
-  for (model, kind, easy), part in rows.groupby(['model', 'kind', 'easy']):
-    variables = EASY if easy else HARD
-    fitted[model, kind, bool(easy)] = regress(part, facts, variables)
-  return fitted
+  return pd.concat(fitted, ignore_index=True)

@@ -140,20 +140,9 @@ def games_table(numbers: Sequence[Facts]) -> Table:
 
 def regression_table(rows: pd.DataFrame, numbers: Sequence[Facts]) -> Table:
   """Regressions of success on the numbers of games (table 2)."""
-  return REPORT.table(
-    'regression',
-    [
-      {
-        'model': model,
-        'questions': f'{kind}, {DIFFICULTY[easy]}',
-        **coefficient._asdict(),
-      }
-      for (model, kind, easy), several in facts.regressions(
-        rows, numbers
-      ).items()
-      for coefficient in several
-    ],
-  )
+  fitted = facts.regressions(rows, numbers)
+  named = fitted.assign(easy=fitted['easy'].map(DIFFICULTY))
+  return REPORT.table('regression', named.to_dict('records'))
 
 
 # Where a direction leads on paper; up and down lean, so that they are seen.
