@@ -21,7 +21,7 @@ from wm.language.pages import AnswersPage, Report, filled
 from wm.papers import declared, reports
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import score as scoring
-from wm.papers.cogeval.statistics import LETTERS, Regression, Stepwise
+from wm.papers.cogeval.statistics import LETTERS, Stepwise
 from wm.reporting import charts
 from wm.reporting.charts import Picture
 from wm.reporting.tables import Cell, Table
@@ -69,6 +69,11 @@ REPORT = Report(
   measures={
     'beside': _beside,
     'kappa': kappa,
+    'asks_for': lambda rows: WHAT[rows['condition'].iloc[0]],
+    'group': lambda rows: statistics.GROUP[rows['condition'].iloc[0]],
+    'graphs': lambda rows: ''.join(
+      sorted(LETTERS[graph] for graph in {*rows['graph']} & LETTERS.keys())
+    ),
     'sum': lambda rows, column: int(rows[column].sum()),
   },
 )
@@ -77,23 +82,8 @@ WORDS = REPORT.declared['words']
 
 def conditions_table(frame: pd.DataFrame, score: str) -> Table:
   """Table 1: what is asked, and how often it is answered right."""
-  scored = frame[frame[score].notna()]
-  return REPORT.table(
-    'conditions',
-    [
-      {
-        'group': statistics.GROUP[condition],
-        'condition': condition,
-        'asks_for': WHAT[condition],
-        'graphs': ''.join(
-          sorted(LETTERS[g] for g in set(part['graph']) if g in LETTERS)
-        ),
-        'mean': REPORT.mean(part, score),
-      }
-      for condition, part in by_value(scored, 'condition')
-      if condition in WHAT
-    ],
-  )
+  scored = frame[frame[score].notna() & frame['condition'].isin([*WHAT])]
+  return REPORT.table('conditions', scored.assign(score=scored[score]))
 
 
 def by_value(
@@ -139,8 +129,19 @@ def stepwise_table(fits: Mapping[str, Stepwise]) -> Table:
   )
 
 
-def coefficients_table(fitted: Regression, title: str) -> Table:
-  """Log odds of each level against its factor's reference."""
+def coefficients_table(
+  frame: pd.DataFrame,
+  score: str,
+  names: Sequence[str],
+  references: dict[str, Any],
+  title: str,
+) -> Table:
+  """Log odds of each level against its factor's reference.
+
+  Raises:
+    InputError: see `statistics.regression`, which takes names and references.
+  """
+  fitted = statistics.regression(frame, score, names, references)
   return REPORT.table(
     'coefficients',
     [
@@ -397,35 +398,22 @@ def terms_of(frame: pd.DataFrame) -> list[statistics.Term]:
 def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   """Coefficients of all factors, and of single conditions for each model."""
   models = statistics.models_of(frame)
-  references = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
-  names: Sequence[str] = statistics.FACTORS
+  usual = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
+  usual['condition'] = 'valuePath'
   title = f'Coefficients of table 2: main effects on {score}'
-  fitted = [_regressed(frame, score, names, references, title)]
+  parts = [(frame, statistics.FACTORS, title)]
   for model in models[:3]:
     of_model = frame[frame['model'] == model]
     if of_model['condition'].nunique() > 1:
       title = f'Conditions of {statistics.label(model)}: effects on {score}'
       names = 'graph', 'domain', 'temperature', 'condition'
-      references = {'graph': 'n7line', 'condition': 'valuePath'}
-      fitted.append(_regressed(of_model, score, names, references, title))
-  return fitted
-
-
-def _regressed(
-  frame: pd.DataFrame,
-  score: str,
-  names: Sequence[str],
-  references: dict[str, Any],
-  title: str,
-) -> Table:
-  """Coefficients of factors, against the references that are there."""
-  present = _there(frame, references)
-  return _or_why(
-    title,
-    lambda: coefficients_table(
-      statistics.regression(frame, score, names, present), title
-    ),
-  )
+      parts.append((of_model, names, title))
+  tables = []
+  for part, names, title in parts:
+    references = {k: x for k, x in usual.items() if x in set(part[k])}
+    what = part, score, names, references, title
+    tables.append(_or_why(title, functools.partial(coefficients_table, *what)))
+  return tables
 
 
 def _or_why(title: str, make: Callable[[], Table]) -> Table:
@@ -438,11 +426,6 @@ def _or_why(title: str, make: Callable[[], Table]) -> Table:
     return make()
   except core.InputError as error:
     return pages.table(title, [{'there is none': str(error)}])
-
-
-def _there(frame: pd.DataFrame, references: dict[str, Any]) -> dict[str, Any]:
-  """References that a frame has."""
-  return {k: level for k, level in references.items() if level in set(frame[k])}
 
 
 def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
@@ -650,31 +633,29 @@ def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
 
 def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
   """Figure 3: the most frequent wrong answers of a model, on their graphs."""
-  large = frame[
+  failed = frame[
     (frame['model'] == model)
-    & frame['graph'].isin(['n15star', 'n16cluster', 'n21star'])
+    & frame['graph'].isin(LARGE)
     & frame['nodes'].notna()
   ]
-  keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
-  chosen: list[tuple[dict[str, Any], int]] = []
-  for kind in SHOWN:
-    failed = large[large['outcome'] == kind]
-    count = failed.groupby(keys, observed=True, dropna=False).size()
-    count = count.sort_values(ascending=False, kind='stable')
-    seen: list[object] = []
-    for place, number in count.items():
-      row = dict(zip(keys, place, strict=True)) | {'outcome': kind}
-      if row['graph'] not in seen and len(seen) < _EACH:
-        seen.append(row['graph'])
-        chosen.append((row, int(number)))
+  keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes', 'outcome']
+  alike = failed.groupby(keys, observed=True, dropna=False)
+  answers = alike.size().reset_index(name='number')
+  answers = answers.sort_values('number', ascending=False, kind='stable')
+  answers = answers.drop_duplicates(['graph', 'outcome'])
+  chosen = [
+    row
+    for kind in SHOWN
+    for row in answers[answers['outcome'] == kind][:_EACH].to_dict('records')
+  ]
   if not chosen:
     return None
   figure, axes = charts.new_axes(len(chosen), across=3, size=(4.2, 3.6))
-  for axis, (row, number) in zip(axes, chosen, strict=True):
+  for axis, row in zip(axes, chosen, strict=True):
     problem = questions.problem(question_of(row))
     nodes = scoring.whole(problem, scoring.parse_nodes(row['nodes']))
     title = (
-      f'{row["outcome"].replace("_", " ")}, n={number}: '
+      f'{row["outcome"].replace("_", " ")}, n={row["number"]}: '
       f'{LETTERS[row["graph"]]}, {row["condition"]}'
     )
     draw(axis, problem, nodes, title)

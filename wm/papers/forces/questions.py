@@ -264,13 +264,6 @@ def prompt(variant: str, system: System, others: Sequence[System] = ()) -> str:
 EVERY = {'published': 1, 'corrected': 1, 'several': 10}
 
 
-class ForceQuestion(NamedTuple):
-  """A prompt, and the system whose forces it asks for."""
-
-  prompt: str
-  system: System
-
-
 @fields.documented
 @dataclasses.dataclass(frozen=True)
 class ForceOptions:
@@ -323,8 +316,8 @@ class ForceOptions:
     return systems
 
 
-def questions(options: ForceOptions) -> list[ForceQuestion]:
-  """The questions of a variant of prompts; raises InputError."""
+def questions(options: ForceOptions) -> list[tuple[str, System]]:
+  """Prompts, and the systems whose forces they ask for; raises InputError."""
   systems, seed = options.systems(), options.seed
   num = min(options.num, len(systems))
   step = options.every or EVERY[options.variant]
@@ -336,13 +329,10 @@ def questions(options: ForceOptions) -> list[ForceQuestion]:
     shown = [early(system, options.num_told, seed) for system in systems]
   shown = [system.every(step) for system in shown]
   if options.variant != 'several':
-    return [
-      ForceQuestion(prompt(options.variant, system), system)
-      for system in shown[:num]
-    ]
+    return [(prompt(options.variant, system), system) for system in shown[:num]]
   listed = []
   for n in range(num):
     before = [shown[(n + 1 + k) % len(shown)] for k in range(options.others)]
     asked = spread(systems[n], options.last, seed).every(step)
-    listed.append(ForceQuestion(prompt('several', asked, before), asked))
+    listed.append((prompt('several', asked, before), asked))
   return listed

@@ -425,14 +425,6 @@ def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:
       force = np.array((score.metadata or {})['said'], np.float64)
     systems[str(sample.id)] = system
     replies.setdefault(str(sample.id), []).append(force)
-  means = [_mean_reply(replies[name]) for name in systems]
+  # NaN where no reply has a number at a step.
+  means = [pd.DataFrame(replies[name]).mean().to_numpy() for name in systems]
   return variant, [*systems.values()], means
-
-
-def _mean_reply(replies: list[np.ndarray]) -> np.ndarray:
-  """[T] mean over replies of each step's force; NaN where none has one."""
-  forces = np.stack(replies)
-  finite = np.isfinite(forces)
-  num = finite.sum(0)
-  total = np.where(finite, forces, 0).sum(0)
-  return np.where(num, total / np.maximum(num, 1), np.nan)

@@ -28,12 +28,12 @@ def forces(options: questions.ForceOptions) -> Task:
   variant = options.variant
   samples = [
     Sample(
-      id=f'{variant}-{question.system.name}',
-      input=question.prompt,
-      target=json.dumps(question.system.force.tolist()),
-      metadata={'variant': variant, **stored(question.system)},
+      id=f'{variant}-{system.name}',
+      input=prompt,
+      target=json.dumps(system.force.tolist()),
+      metadata={'variant': variant, **stored(system)},
     )
-    for question in questions.questions(options)
+    for prompt, system in questions.questions(options)
   ]
   return Task(
     dataset=MemoryDataset(samples, name=f'forces-{variant}'),
