@@ -401,7 +401,8 @@ def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   usual = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
   usual['condition'] = 'valuePath'
   title = f'Coefficients of table 2: main effects on {score}'
-  parts = [(frame, statistics.FACTORS, title)]
+  names: Sequence[str] = statistics.FACTORS
+  parts = [(frame, names, title)]
   for model in models[:3]:
     of_model = frame[frame['model'] == model]
     if of_model['condition'].nunique() > 1:
