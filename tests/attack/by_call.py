@@ -65,7 +65,7 @@ GOOD: dict[str, dict[str, Any]] = {
     'out': 'new',
     'seeds': 1,
   },
-  'sweep': {'grid': [], 'out': 'new', 'given': {}},
+  'sweep': {'grid': [], 'out': 'new', 'fixed': {}},
   'make': {'kind': 'world', 'text': LINE},
   'trials': {'metrics': 'next_token(num=5)', 'world': LINE},
   'judge': {
@@ -143,7 +143,7 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   },
   'classes': {'most': (0, 'x')},
   'count': {'state': (5, 'x', b'1')},
-  'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'given': (5, None)},
+  'sweep': {'per': ('x', 5), 'jobs': (0, 'x'), 'top': (0,), 'fixed': (5, None)},
   'trials': {
     'form': ('words', 5, None),
     'answers': (5, 'gone.csv', OBJECT),

@@ -17,14 +17,14 @@ def bench_rescoring() -> Iterator[harness.Line]:
   if not (folder / recorded.SAMPLE).is_file():
     raise harness.Skip(f'no recorded conversations at {folder}')
   found = recorded.load(folder)
-  texts = [asked for asked in found if asked.expected]
+  texts = [asked for asked in found.itertuples() if asked.expected]
 
   def ours() -> None:
     for asked in texts:
       recorded.verdict_of(asked)
 
   def whole() -> None:
-    for asked in recorded.load(folder):
+    for asked in recorded.load(folder).itertuples():
       if asked.expected:
         recorded.verdict_of(asked)
 

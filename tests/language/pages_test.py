@@ -31,6 +31,13 @@ DECLARED = {
       'folded': True,
       'columns': {'name': '{name}| ({size})', 'each': 'models', 'why': 'why'},
     },
+    'pivot': {
+      'title': '{column} by game',
+      'by': ['{row}'],
+      'across': 'model',
+      'cells': 'interval {column}',
+      'total': 'all',
+    },
     'wrong': {'title': '', 'by': ['model'], 'columns': {'a': 'meen success'}},
   },
 }
@@ -96,6 +103,26 @@ def test_rows_may_have_columns_of_their_own(report):
     {'name': 'a (1)', 'x': '0.500', 'y': '–', 'z': '', 'why': ''},
     {'name': '–', 'x': '', 'y': '', 'z': 'no', 'why': 'one'},
   ]
+
+
+def test_a_column_for_each_model_and_a_row_of_all(report):
+  table = report.table('pivot', ROWS, row='game', column='success')
+  assert table.title == 'success by game'
+  assert table.heads == ('game', 'y', 'x')
+  assert [row[0] for row in table.rows] == ['a', 'b', 'all']
+  assert [row[1].partition(' ')[0] for row in table.rows] == [
+    '1.00',
+    '–',
+    '1.00',
+  ]
+  assert [row[2].partition(' ')[0] for row in table.rows] == [
+    '0.50',
+    '0.33',
+    '0.40',
+  ]
+  assert table.rows[2][2].endswith('n=5')
+  labelled = report.table('pivot', ROWS, row='easy', column='success')
+  assert [row[0] for row in labelled.rows] == ['easy', 'hard', 'all']
 
 
 def test_a_measure_that_is_none_is_named(report):

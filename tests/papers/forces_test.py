@@ -82,7 +82,7 @@ def test_suns_are_where_the_states_say(shown):
     (0.2069, 0.4379),
   ]
   np.testing.assert_allclose(suns, wanted, atol=6e-5)
-  assert [one.told.max() < 225 for one in shown] == [True] * 5
+  assert [one.told_steps.max() < 225 for one in shown] == [True] * 5
 
 
 def test_recorded_answers_score_as_published_data_say(shown, said):
@@ -167,15 +167,15 @@ def test_newton_is_judged_from_ten_systems_on(drawn):
 
 
 def test_drawn_systems_are_told_over_the_whole_range(drawn):
-  late = [one for one in drawn if (one.told >= 225).any()]
+  late = [one for one in drawn if (one.told_steps >= 225).any()]
   assert len(late) == len(drawn)
   for one in drawn:
-    assert len(one.told) == 10
+    assert len(one.told_steps) == 10
     away = np.hypot(*(one.places - one.sun).T)
     np.testing.assert_allclose(away, one.distance, rtol=1e-12)
     again = questions.early(one, 10, 0)
-    assert again.told.max() < 225
-    assert len(again.told) == 10
+    assert again.told_steps.max() < 225
+    assert len(again.told_steps) == 10
   for tell, most in ((questions.early, 225), (questions.spread, 450)):
     with pytest.raises(core.InputError, match=f'expected 0 to {most}'):
       tell(drawn[0], most + 1, 0)

@@ -222,5 +222,5 @@ def test_the_figure_has_the_papers_models_beside(protocol, asked):
   assert table.title.startswith('noisy: one state, two answers')
   assert not list(reports.contradictions(runs['solver']))
   for one in reports.contradictions(runs['noisy']):
-    assert one.yes != one.no
+    assert one['yes'] != one['no']
   assert len(found.rows['seating']) == 2 * len(asked)

@@ -6,10 +6,11 @@ A paper's `recorded.logs(folder)` makes scored logs of a record, and its
 
 from __future__ import annotations
 
+import gzip
 import math
 import pathlib
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from inspect_ai.scorer import Score, Scorer
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core, papers
+from wm.core import inputs
 from wm.language import pages
 from wm.language.pages import AnswersPage, Row
 from wm.runtime import files
@@ -103,6 +105,34 @@ def sample(
     metadata=dict(metadata),
     scores=dict(scores or {}),
   )
+
+
+def read_lines(
+  path: pathlib.Path, needed: Mapping[str, type]
+) -> Iterator[dict[str, Any]]:
+  """Objects of a packed JSON-lines file.
+
+  needed: name -> `str` or `float`, what each object's value of it is.
+
+  Raises:
+    InputError: it is missing or damaged, or an object lacks such a value.
+  """
+  with (
+    inputs.reading_file(path, 'a file of recorded answers'),
+    gzip.open(path, 'rt', encoding='utf-8') as file,
+  ):
+    for number, line in enumerate(file, 1):
+      record = inputs.parse_json(line)
+      if not isinstance(record, dict):
+        raise core.InputError(f'{path}, line {number}: no object')
+      for name, kind in needed.items():
+        value = record.get(name)
+        if not isinstance(value, str if kind is str else int | float):
+          what = 'text' if kind is str else 'number'
+          raise core.InputError(
+            f'{path}, line {number}: {name}={value!r:.80}; expected a {what}'
+          )
+      yield record
 
 
 class Record(NamedTuple):

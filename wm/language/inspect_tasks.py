@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import math
@@ -18,6 +17,7 @@ from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Value, metric
 from inspect_ai.scorer import stderr as by_clusters
 
 from wm import core
+from wm.options import mismatch
 
 
 class BadArgument(PrerequisiteError, core.InputError):
@@ -38,7 +38,7 @@ def with_options(make: Callable[[Any], Task]) -> Callable[..., Task]:
     for name, kind in typing.get_type_hints(make).items()
     if name != 'return'
   )
-  kinds = {field.name: field.type for field in dataclasses.fields(options)}
+  kinds = typing.get_type_hints(options)
   # Inspect takes the names of options from the signature, and writes all of
   # them into its logs, defaults too. It drops those that no signature has with
   # a warning, which is easily missed: `unknown` gets them, to refuse them.
@@ -67,22 +67,12 @@ def with_options(make: Callable[[Any], Task]) -> Callable[..., Task]:
   return task
 
 
-# Annotations, which are texts, and what they take.
-_TYPES: dict[Any, tuple[str, tuple[type, ...]]] = {
-  'int': ('an integer', (int,)),
-  'float': ('a number', (int, float)),
-  'bool': ('true or false', (bool,)),
-}
-
-
-def _checked(name: str, kind: Any, value: Any) -> Any:
+def _checked(name: str, kind: type, value: Any) -> Any:
   """The value of an option; InputError where it is not of its kind."""
-  if kind == 'str':
+  if kind is str:
     return joined(value)
-  what, types = _TYPES.get(kind, ('', (object,)))
-  flag = isinstance(value, bool) and bool not in types and object not in types
-  if flag or not isinstance(value, types):
-    raise core.InputError(f'{name}={value!r}; expected {what}')
+  if wrong := mismatch(value, kind, kind.__name__):
+    raise core.InputError(f'{name}={value!r}{wrong}')
   return value
 
 

@@ -21,6 +21,16 @@ of its keys. Titles and notes may have values in braces too.
 Rows of a table with `by` are parts of a frame: groups of equal values of these
 columns. Their values are those and measures, whose words are the name of a
 measure, columns, and the subset of the rows that it is taken of.
+
+    [tables.by_game]
+    title = "{column} by game"
+    by = ["game"]                  # Without `columns`, these are its columns.
+    across = "model"               # A column for each model, all of them with
+    cells = "interval {column}"    # this measure.
+    total = "all"                  # A last row of all rows, called so.
+
+Names and measures of a table with `by` may have values in braces, as titles
+have; not those of its `columns`, where braces hold values of a row.
 """
 
 from __future__ import annotations
@@ -215,22 +225,15 @@ def ordered(values: Iterable[Any], labels: Row | None = None) -> list[Any]:
   return first + sorted(set(present) - set(first))
 
 
-class _GroupRow(Mapping[str, Any]):
+class _GroupRow(dict[str, Any]):
   """A row: values of its group, and measures of its rows on demand."""
 
   def __init__(self, report: Report, keys: Row, frame: pd.DataFrame) -> None:
-    self._report, self._keys, self._frame = report, keys, frame
+    super().__init__(keys)
+    self._report, self._frame = report, frame
 
-  def __getitem__(self, name: str) -> Any:
-    if name in self._keys:
-      return self._keys[name]
+  def __missing__(self, name: str) -> Any:
     return self._report.measure(name, self._frame)
-
-  def __iter__(self) -> Iterator[str]:
-    return iter(self._keys)
-
-  def __len__(self) -> int:
-    return len(self._keys)
 
 
 def _mean(frame: pd.DataFrame, column: str) -> float | None:
@@ -288,16 +291,36 @@ class Report:
     """
     spec = self.declared['tables'][name]
     if 'by' in spec:
-      rows = [
-        _GroupRow(self, {k: self.label(k, v) for k, v in keys.items()}, part)
-        for keys, part in self.groups(rows, *spec['by'])
-      ]
+      lines = list(self._grouped(spec, rows, values))
+    else:
+      lines = [self._cells(spec['columns'], row) for row in rows]
     return table(
       spec['title'].format_map(values),
-      [self._cells(spec['columns'], row) for row in rows],
+      lines,
       spec.get('note', '').format_map(values),
       folded=spec.get('folded', False),
     )
+
+  def _grouped(
+    self, spec: Row, frame: pd.DataFrame, values: Row
+  ) -> Iterator[dict[str, Any]]:
+    """The cells of each group of rows, and of all rows if there is a total."""
+    by = [column.format_map(values) for column in spec['by']]
+    columns = spec.get('columns', dict(zip(by, by, strict=True)))
+    groups = list(self.groups(frame, *by))
+    if 'total' in spec:
+      groups.append((dict.fromkeys(by, spec['total']), frame))
+    across = spec.get('across', by[0])
+    heads = ordered(frame[across], self.labels.get(across))
+    for keys, part in groups:
+      labels = {name: self.label(name, value) for name, value in keys.items()}
+      cells = self._cells(columns, _GroupRow(self, labels, part))
+      for head in heads if 'across' in spec else ():
+        rows = part[part[across] == head]
+        text = spec['cells'].format_map(values)
+        shown = self.shown(self.measure(text, rows)) if len(rows) else None
+        cells[self.label(across, head)] = shown
+      yield cells
 
   def groups(
     self, frame: pd.DataFrame, *by: str

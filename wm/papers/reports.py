@@ -19,7 +19,7 @@ of `model`, without ''. A chart is `of` all rows, or of a subset.
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from wm.reporting import charts
 from wm.reporting.tables import Table
 
 if TYPE_CHECKING:
-  from inspect_ai.log import EvalLog, EvalSample
+  from inspect_ai.log import EvalLog
 
 _Row = dict[str, Any]
 
@@ -203,29 +203,34 @@ def unread(logs: Sequence[EvalLog]) -> list[Table]:
   return [pages.table(title, rows, '; '.join(meanings))] if every else []
 
 
+def sample_rows(logs: Sequence[EvalLog]) -> Iterator[_Row]:
+  """A row for each sample of logs that has a score.
+
+  Keys: those of its metadata; of its scores' metadata, and their numbers
+  (`value` where a score is a single one); `model`, `sample` and `epoch`.
+  """
+  for log in logs:
+    for sample in log.samples or ():
+      row = dict(sample.metadata or {})
+      for score in (sample.scores or {}).values():
+        value = score.value
+        row |= score.metadata or {}
+        row |= value if isinstance(value, dict) else {'value': value}
+      if sample.scores:
+        about = {'sample': sample.id, 'epoch': sample.epoch}
+        yield {**row, 'model': log.eval.model, **about}
+
+
 def page(paper: str, logs: Sequence[EvalLog]) -> pages.AnswersPage:
   """The page of a paper that has no module `report`: report.toml alone.
 
-  Tables and charts are of a frame with a row for each sample: its metadata, the
-  numbers of its scores (`value` where a score is a single one), `model` and
-  `sample`. `title` and `lead` are of the page; a lead may have `answers` and
-  `models` in braces.
+  Tables and charts are of a frame of `sample_rows`. `title` and `lead` are of
+  the page; a lead may have `answers` and `models` in braces.
 
   Raises:
     InputError: no sample has a score.
   """
-  report = Report(paper)
-  rows = [
-    {
-      **(sample.metadata or {}),
-      **_values(sample),
-      'model': log.eval.model,
-      'sample': sample.id,
-    }
-    for log in logs
-    for sample in log.samples or ()
-    if sample.scores
-  ]
+  report, rows = Report(paper), list(sample_rows(logs))
   if not rows:
     raise core.InputError(f'the logs hold no scored answer of wm/{paper}')
   frame, declared = pd.DataFrame(rows), report.declared
@@ -239,12 +244,3 @@ def page(paper: str, logs: Sequence[EvalLog]) -> pages.AnswersPage:
     declared['words'],
     {'answers': rows},
   )
-
-
-def _values(sample: EvalSample) -> _Row:
-  """The numbers of a sample's scores."""
-  values: _Row = {}
-  for score in (sample.scores or {}).values():
-    value = score.value
-    values |= value if isinstance(value, dict) else {'value': value}
-  return values

@@ -245,14 +245,14 @@ class Standing:
 
   Attributes:
     status: 'done', 'failed', 'running' or 'waiting'.
-    found: values of its train.json, empty until it is trained; they stay
+    summary: values of its train.json, empty until it is trained; they stay
       while it is scored, and if that fails.
     error: one line on why it failed, else ''.
   """
 
   run: GridRun
   status: str
-  found: dict[str, Any]
+  summary: dict[str, Any]
   error: str = ''
 
   @property
@@ -261,7 +261,7 @@ class Standing:
 
     Runs by earlier versions kept that of all tokens.
     """
-    losses = map(self.found.get, ('best_loss_moves', 'best_loss'))
+    losses = map(self.summary.get, ('best_loss_moves', 'best_loss'))
     return next((loss for loss in losses if loss is not None), math.inf)
 
 
@@ -355,7 +355,7 @@ def write(
   rows = []
   for standing in standings:
     run = dataclasses.asdict(standing.run)
-    about = {'status': standing.status, **standing.found}
+    about = {'status': standing.status, **standing.summary}
     error = {'error': standing.error} if standing.error else {}
     rows.append({'name': standing.run.name, **about, **error, **run})
   files.write_json(out / 'sweep.json', {'per': list(per), 'runs': rows})
@@ -411,10 +411,9 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
     f'{sum(s.status == status for s in standings)} {status}'
     for status in (DONE, FAILED, RUNNING, WAITING)
   ]
-  lines = [f'# Sweep: {len(standings)} runs; {", ".join(counts)}', '']
-  lines += [
-    'Losses are held-out, in nats, at the best evaluation of a run.',
-    '',
+  lines = [
+    *(f'# Sweep: {len(standings)} runs; {", ".join(counts)}', ''),
+    *('Losses are held-out, in nats, at the best evaluation of a run.', ''),
   ]
   ranked = groups(standings, per)
   axes = [name for name in standings[0].run.labels if name != SEED]
@@ -431,7 +430,7 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
 
 def _more(standings: Sequence[Standing]) -> list[str]:
   """Names of what was evaluated besides losses and their parts."""
-  keys = {key: None for standing in standings for key in standing.found}
+  keys = {key: None for standing in standings for key in standing.summary}
   names = [key.removeprefix('best_') for key in keys if 'best_' in key]
   return [n for n in names if n != 'step' and not n.startswith('loss')]
 
@@ -439,7 +438,7 @@ def _more(standings: Sequence[Standing]) -> list[str]:
 def _cells(
   candidate: Candidate, axes: Sequence[str], more: Sequence[str]
 ) -> list[str]:
-  done = [m for m in candidate.members if m.found]
+  done = [m for m in candidate.members if m.summary]
   losses = [member.loss for member in done]
   errors = [m.error for m in candidate.members if m.error]
   statuses = sorted({member.status for member in candidate.members})
@@ -449,9 +448,9 @@ def _cells(
     f'{len(done)}/{len(candidate.members)}',
     f'{sum(losses) / len(losses):.6g}' if losses else '',
     f'{max(losses) - min(losses):.2g}' if several else '',
-    *(_mean([m.found.get(f'best_{name}') for m in done]) for name in more),
-    ', '.join(str(m.found['best_step']) for m in done),
-    f'{sum(m.found["seconds"] or 0 for m in done):.0f}' if done else '',
+    *(_mean([m.summary.get(f'best_{name}') for m in done]) for name in more),
+    ', '.join(str(m.summary['best_step']) for m in done),
+    f'{sum(m.summary["seconds"] or 0 for m in done):.0f}' if done else '',
     ', '.join(statuses) + (f': {errors[0]}' if errors else ''),
   ]
 

@@ -263,22 +263,19 @@ def stands(old: units.Key, new: units.Key) -> bool:
       new[stage] = {**new[stage], setting: old[stage].get(setting)}
   if None in (old.get('data'), new.get('data')):
     old, new = {**old, 'data': None}, {**new, 'data': None}
-  return _same(old, new, _usual(new))
+  return bool(_completed(old, new, _usual(new)) == new)
 
 
-def _same(old: Any, new: Any, usual: Any) -> bool:
+def _completed(old: Any, new: Any, usual: Any) -> Any:
+  """The old key, with the defaults of fields that only the new one has."""
   if not (isinstance(old, dict) and isinstance(new, dict)):
-    return old == new
-  if old.keys() - new.keys():
-    return False
-  for key, value in new.items():
-    inner = usual.get(key, {}) if isinstance(usual, dict) else {}
-    if key not in old:
-      if inner != value:
-        return False
-    elif not _same(old[key], value, inner):
-      return False
-  return True
+    return old
+  defaults = usual if isinstance(usual, dict) else {}
+  return old | {
+    key: _completed(old.get(key, default), value, default)
+    for key, value in new.items()
+    for default in [defaults.get(key, {})]
+  }
 
 
 def _usual(key: units.Key) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Sweep:
     ranked = grids.groups(self.table(), self.per).values()
     best = [group[: self.keep or None] for group in ranked]
     members = [m for group in best for c in group for m in c.members]
-    return {member.run.name for member in members if member.found}
+    return {member.run.name for member in members if member.summary}
 
   def _all(
     self, stage: _Stage, runs: Sequence[grids.GridRun], jobs: int, log: Log
@@ -216,21 +216,21 @@ def settings() -> dict[str, Any]:
 def runs_of(
   grid: Grid | Sequence[grids.Axis],
   out: Path,
-  given: Mapping[str, Any],
+  fixed: Mapping[str, Any],
   options: Sweeping,
 ) -> list[grids.GridRun]:
   """The runs that `sweep` does; see there."""
   if isinstance(grid, Mapping):
     grid = [grids.axis(name, values) for name, values in grid.items()]
-  data = pathlib.Path(given.get('data') or pathlib.Path(out) / 'data')
+  data = pathlib.Path(fixed.get('data') or pathlib.Path(out) / 'data')
   defaults = settings()
-  for name in {**given, **{axis.name: None for axis in grid}}:
+  for name in {**fixed, **{axis.name: None for axis in grid}}:
     if name not in (*defaults, grids.FILE):
       raise core.InputError(
         f'no setting of a run is called {name!r}; '
         + registry.suggest(name, [*defaults])
       )
-  plugins.allow(*registry.files([dict(given), *map(_values, grid)]))
+  plugins.allow(*registry.files([dict(fixed), *map(_values, grid)]))
   before = (
     grids.winners(options.winners_of, options.top)
     if options.winners_of
@@ -239,8 +239,8 @@ def runs_of(
   for run in before or ():
     for kind in ('world', 'model'):
       registry.make(kind, str(run.flags[kind]))
-  fixed = {**given, 'data': str(data.resolve())}
-  return grids.runs(grid, fixed, defaults, before)
+  whole = {**fixed, 'data': str(data.resolve())}
+  return grids.runs(grid, whole, defaults, before)
 
 
 def _values(axis: grids.Axis) -> list[Any]:
@@ -251,7 +251,7 @@ def _values(axis: grids.Axis) -> list[Any]:
 def sweep(
   grid: Grid | Sequence[grids.Axis],
   out: Path,
-  given: Mapping[str, Any],
+  fixed: Mapping[str, Any],
   *,
   options: Sweeping,
   scoring: Scoring | None = None,
@@ -263,7 +263,7 @@ def sweep(
     grid: what varies, each with each: setting -> values, or label -> value.
       Settings are 'world', 'model', and the fields of `Training`.
     out: folder; OUT/sweep.md fills as runs end, OUT/runs/NAME is a run.
-    given: settings of every run; its data are by default in OUT/data.
+    fixed: settings of every run; its data are by default in OUT/data.
     options: axes that each have a best run, jobs, devices, and where to start
       from.
     scoring: what is then done to the runs that kept their checkpoints; they
@@ -278,7 +278,7 @@ def sweep(
     Stopped: a signal came; what is done is kept.
   """
   place = pathlib.Path(out)
-  todo = runs_of(grid, place, given, options)
+  todo = runs_of(grid, place, fixed, options)
   if not todo:
     raise core.InputError(
       'there is no run: the grid, or --winners_of, has none'

@@ -20,13 +20,13 @@ def counted(values):
 def test_keys_of_the_solver_are_the_authors_where_theirs_are_right(
   conversations,
 ):
-  assert counted(asked.key_status for asked in conversations) == {
+  assert counted(conversations['key_status']) == {
     'ok': 54_805,
     'wrong': 2_302,
     'n/a': 2_601,
   }
   told = {}
-  for asked in conversations:
+  for asked in conversations.itertuples():
     if asked.expected and asked.key_status != 'n/a':
       told[asked.question, asked.expected, asked.key_status] = asked
   assert len(told) == 346
@@ -64,7 +64,7 @@ def test_the_authors_wrong_keys_are_found(conversations):
 def test_clusters_are_counted_as_the_authors_do(conversations):
   told = {
     asked.question: scoring.read_count(asked.expected[0]).nodes
-    for asked in conversations
+    for asked in conversations.itertuples()
     if asked.expected and asked.question.condition == 'nClusters'
   }
   assert len(told) == 9
@@ -80,8 +80,13 @@ def test_answers_as_nodes_fall_in_the_classes_of_the_data(conversations):
   new rooms are connected both ways; the data's solver knew neither.
   """
   cells = collections.Counter(
-    (asked.question, asked.nodes, asked.outcome, asked.rescore)
-    for asked in conversations
+    (
+      asked.question,
+      scoring.parse_nodes(asked.nodes),
+      asked.outcome,
+      asked.solver == 1,
+    )
+    for asked in conversations.itertuples()
     if asked.question.condition != 'nClusters'
   )
   assert sum(cells.values()) == 57_107
@@ -118,7 +123,11 @@ STRONG = (
 
 @pytest.fixture(scope='module')
 def verdicts(conversations):
-  texts = [asked for asked in conversations if asked.answer or asked.expected]
+  texts = [
+    asked
+    for asked in conversations.itertuples()
+    if asked.answer or asked.expected
+  ]
   return [(asked, recorded.verdict_of(asked)) for asked in texts]
 
 
@@ -127,11 +136,13 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
   assert len(verdicts) == 9_906
   read = [(a, v) for a, v in verdicts if v.outcome != 'no_answer']
   assert len(read) >= 8_849
-  same = [asked.rescore == (v.outcome == 'correct') for asked, v in verdicts]
+  same = [
+    (asked.solver == 1) == (v.outcome == 'correct') for asked, v in verdicts
+  ]
   assert sum(same) >= 9_778
   # 49 of these state the right path first, or in lines of their own; 8 choose
   # the right node in a sentence that named another place first.
-  assert sum(not a.rescore and v.outcome == 'correct' for a, v in read) <= 108
+  assert sum(a.solver != 1 and v.outcome == 'correct' for a, v in read) <= 108
   assert sum(asked.outcome == v.outcome for asked, v in read) >= 8_354
   # All but 101 answers of the strong models are read.
   strong = [(a, v) for a, v in verdicts if a.model in STRONG]
@@ -139,7 +150,9 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
   assert sum(v.outcome == 'no_answer' for _, v in strong) <= 101
   # What the first parser found right is right, but for 14 unread texts and six
   # others: of alternatives, of words that are no answer, of the prompt quoted.
-  lost = [(a, v) for a, v in verdicts if a.rescore and v.outcome != 'correct']
+  lost = [
+    (a, v) for a, v in verdicts if a.solver == 1 and v.outcome != 'correct'
+  ]
   assert len(lost) <= 20
   assert sum(asked.model in STRONG for asked, _ in lost) <= 3
   assert sum(v.outcome != 'no_answer' for _, v in lost) <= 6

@@ -72,7 +72,13 @@ def drawn():
 
 def test_success_is_regressed_on_the_numbers_of_games(drawn):
   known, answers = drawn
-  found = facts.regressions(answers, known)['m', 'route', True]
+  frame = facts.regressions(answers, known)
+  assert {*frame['model'], *frame['asked'], *frame['easy']} == {
+    'm',
+    'route',
+    True,
+  }
+  found = list(frame.itertuples())
   simple = {c.variable: c for c in found if c.kind == 'simple'}
   # A variable that is the same everywhere is no variable.
   assert set(simple) == {'locations', 'explicit', 'confusion', 'scene'}
@@ -106,4 +112,4 @@ def test_components_are_standardised_and_apart(drawn):
 def test_too_few_games_have_no_regression(drawn):
   known, answers = drawn
   few = answers[answers.game.isin(['g1', 'g2', 'g3'])]
-  assert facts.regress(few, known, facts.EASY) == []
+  assert facts.regress(few, known, facts.EASY).empty

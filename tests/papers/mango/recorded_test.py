@@ -2,9 +2,11 @@
 
 import gzip
 
+import numpy as np
 import pytest
 
 from wm import core
+from wm.language import eval_logs
 from wm.papers.mango import facts, questions, recorded
 from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
@@ -21,19 +23,42 @@ def folder(testdata):
   return found
 
 
+def select(rows, **values):
+  """The rows that have these values."""
+  equal = [rows[name] == value for name, value in values.items()]
+  return rows[np.logical_and.reduce(equal)]
+
+
+def authors_sample(folder):
+  """The authors' sample: 16 destinations and 16 routes of game 905."""
+  mazes_of = {'905': readers.read(folder / recorded.CAMERA_READY, '905')}
+  index = recorded.QuestionIndex(mazes_of)
+  answers, unmatched = [], 0
+  path = folder / 'example-answers-905.jsonl.gz'
+  for record in eval_logs.read_lines(path, {'response': str}):
+    actions = tuple(record.get('action_list') or ())
+    asked = index.next('905', record['src_node'], record['dst_node'], actions)
+    if asked is None:
+      unmatched += 1
+    else:
+      answer = recorded.RecordedAnswer('claude', asked, record['response'])
+      answers.append(answer)
+  return recorded.RecordedAnswers(mazes_of, answers, unmatched)
+
+
 @pytest.mark.parametrize('reading', scoring.READINGS)
 def test_the_worked_evaluation_of_905(folder, reading):
-  records = recorded.authors_sample(folder)
+  records = authors_sample(folder)
   assert (len(records.answers), records.unmatched) == (32, 4)
   found = recorded.score_records(records, reading=reading)
   assert facts.well_formed(found).shape == found.shape
-  destinations = facts.select(found, kind='destination')
+  destinations = select(found, kind='destination')
   assert destinations.success.sum() == pytest.approx(14 + 4 / 11)
   assert round(destinations.success.mean(), 6) == 0.897727
   assert destinations.reasoning.sum() == 14
   means = {
     (kind, easy): reports.REPORT.mean(
-      facts.select(found, kind=kind, easy=easy), 'success'
+      select(found, kind=kind, easy=easy), 'success'
     )
     for kind in ('destination', 'route')
     for easy in (True, False)
@@ -43,16 +68,16 @@ def test_the_worked_evaluation_of_905(folder, reading):
     assert (got.n, got.clusters) == (n, 1)
     assert got.value == pytest.approx(value, abs=1e-6)
     assert got.low <= got.value <= got.high
-  hard = facts.select(destinations, easy=False)
+  hard = select(destinations, easy=False)
   assert hard.reasoning.mean() == pytest.approx(0.6)
-  routes = facts.select(found, kind='route')
+  routes = select(found, kind='route')
   for column in ('success', 'nearest', 'reasoning', 'camera_ready'):
     assert routes[column].sum() == 11
 
 
 def test_a_move_that_is_rejected_makes_one_route_more_right(folder):
-  records = recorded.authors_sample(folder)
-  routes = facts.select(
+  records = authors_sample(folder)
+  routes = select(
     recorded.score_records(records, JudgeRules(reject=0.5)), kind='route'
   )
   assert routes.success.sum() == 12
@@ -71,7 +96,7 @@ def test_all_answers_of_rwkv(folder):
   found = recorded.score_records(records, reading='first_bracket')
   for model, expected in (('RWKV', (EASY, HARD)), ('RWKV-S', SIMPLE)):
     for easy, (num, well, value) in zip((True, False), expected, strict=True):
-      some = facts.select(found, model=model, kind='destination', easy=easy)
+      some = select(found, model=model, kind='destination', easy=easy)
       formed = facts.well_formed(some)
       assert (len(some), len(formed)) == (num, well)
       assert round(formed.success.mean(), 3) == value
@@ -81,12 +106,12 @@ def test_all_answers_of_rwkv(folder):
   # Easy and hard routes depend on the order in which the authors' program lists
   # paths, which no data tells; their sums do not.
   for model, well, right in (('RWKV', 1052, 14), ('RWKV-S', 1037, 7)):
-    some = facts.select(found, model=model, kind='route')
+    some = select(found, model=model, kind='route')
     assert len(some) == 8034
     formed = facts.well_formed(some)
     assert (len(formed), formed.success.sum()) == (well, right)
   ill = found[found.failure != '']
-  share = len(facts.select(ill, kind='destination')) / (2 * 11478)
+  share = len(select(ill, kind='destination')) / (2 * 11478)
   assert round(share, 2) == 0.85
 
 
@@ -133,18 +158,18 @@ def test_damaged_files_are_one_line(tmp_path, text, cut, message):
   packed = gzip.compress(text)
   path.write_bytes(packed[: len(packed) - cut])
   with pytest.raises(core.InputError, match=message):
-    list(recorded.read_lines(path, ['game']))
+    list(eval_logs.read_lines(path, {'game': str}))
 
 
 def test_a_missing_file_and_one_of_another_kind_are_one_line(tmp_path):
   path = tmp_path / 'answers.jsonl.gz'
   with pytest.raises(core.InputError, match='no such file'):
-    list(recorded.read_lines(path, ['game']))
+    list(eval_logs.read_lines(path, {'game': str}))
   path.write_bytes(b'no gzip')
   with pytest.raises(
     core.InputError, match='is not a file of recorded answers'
   ):
-    list(recorded.read_lines(path, ['game']))
+    list(eval_logs.read_lines(path, {'game': str}))
 
 
 @pytest.mark.parametrize('game', ['905', 'zenon', 'huntdark'])

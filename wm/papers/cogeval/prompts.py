@@ -32,8 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import core
-from wm.core import basics
+from wm.core import basics, inputs
 from wm.papers import declared
 from wm.runtime import pages
 from wm.worlds.cognitive_graph import graphs, questions
@@ -96,10 +95,8 @@ class Speaker:
 
   def __post_init__(self) -> None:
     questions.full_domain(self.domain)
-    if self.wording not in WORDINGS:
-      raise core.InputError(
-        f'unknown wording {self.wording!r}; available: {", ".join(WORDINGS)}'
-      )
+    text = f'unknown wording {self.wording!r}'
+    inputs.check_known(self.wording, WORDINGS, text)
 
   @property
   def words(self) -> types.SimpleNamespace:
@@ -387,11 +384,8 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
     ('hint', settings.hint, HINTS),
     ('check', settings.check, CHECKS),
   ):
-    if value not in available:
-      raise core.InputError(
-        f'unknown {name}={value!r}; available: '
-        + ', '.join(map(repr, available))
-      )
+    quoted = [repr(other) for other in available]
+    inputs.check_known(repr(value), quoted, f'unknown {name}={value!r}')
   problem = questions.problem(question)
   speaker = spoken(question, settings)
   if settings.check:

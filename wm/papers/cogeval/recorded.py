@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import gzip
 import json
 import pathlib
 import zlib
@@ -35,7 +34,6 @@ from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval import task as tasks
-from wm.papers.cogeval.score import AnswerVerdict
 from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.questions import Question
@@ -46,10 +44,12 @@ FINAL, HISTORY, MAY = (
 )
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
-TEXT_COLUMNS = 'answer', 'expected'
 VERDICT = ['solver', 'graded', 'outcome']
+# File -> its columns that are read besides FACTORS, and their names here.
 COLUMNS = {
   FINAL: {
+    'temperature': 'temperature',
+    'repeat': 'repeat',
     'prompt_version': 'prompts',
     'start': 'start',
     'goal': 'goal',
@@ -59,13 +59,24 @@ COLUMNS = {
     'outcome': 'outcome',
     'answer_nodes': 'nodes',
   },
-  HISTORY: {'snapshot': 'snapshot', 'score': 'recorded'},
+  HISTORY: {
+    'temp': 'temperature',
+    'rep': 'repeat',
+    'snapshot': 'snapshot',
+    'score': 'recorded',
+  },
   MAY: {
+    'temp': 'temperature',
+    'rep': 'repeat',
     'snapshot': 'snapshot',
     'token_score': 'token',
     'exact_match': 'exact',
     'recorded_score': 'recorded',
   },
+}
+_WORDS = {
+  *FACTORS,
+  *('prompt_version', 'key_status', 'outcome', 'snapshot', 'answer_nodes'),
 }
 
 
@@ -102,22 +113,11 @@ def read_table(path: pathlib.Path) -> pd.DataFrame:
   Raises:
     InputError: the file is missing, damaged, or lacks a column.
   """
-  columns = COLUMNS[path.name]
-  heads = ('temperature', 'repeat') if path.name == FINAL else ('temp', 'rep')
-  used = [*FACTORS, *heads, *columns]
-  words = [name for name in used if name in _WORDS]
-  renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | columns
+  columns = dict(zip(FACTORS, FACTORS, strict=True)) | COLUMNS[path.name]
+  words = dict.fromkeys(_WORDS & {*columns}, 'category')
   with inputs.reading_file(path, 'a table of scores'):
-    frame = pd.read_csv(
-      path, usecols=used, dtype=dict.fromkeys(words, 'category')
-    )
-    return named(frame.rename(columns=renamed))
-
-
-_WORDS = (
-  *FACTORS,
-  *('prompt_version', 'key_status', 'outcome', 'snapshot', 'answer_nodes'),
-)
+    frame = pd.read_csv(path, usecols=[*columns], dtype=words)
+    return named(frame.rename(columns=columns))
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
@@ -150,77 +150,57 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   paths = paths.drop(columns=['solver', 'outcome'])
   code = paths.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
   first = paths.loc[~code.duplicated(), asked].astype(object)
-  rows = [_verdict(*row) for row in first.itertuples(index=False)]
+  rows = [_verdict(row) for row in first.to_dict('records')]
   verdicts = pd.DataFrame(rows, columns=VERDICT)
   wide = verdicts.take(code.to_numpy()).set_index(paths.index)
   whole = pd.concat([pd.concat([paths, wide], axis=1), every[counts]])
   return whole.assign(outcome=whole['outcome'].astype('category'))
 
 
-def _verdict(
-  graph: str, condition: str, domain: str, start: float, goal: float, nodes: str
-) -> tuple:
+def _verdict(row: Mapping[str, Any]) -> tuple[float, float, str]:
   """One answer, judged; see `judged`."""
-  ends = (None if pd.isna(end) else int(end) for end in (start, goal))
-  problem = questions.problem(Question(graph, condition, domain, *ends))
-  reply = NodeReply(scoring.parse_nodes(nodes), hedged=True)
+  problem = questions.problem(reports.question_of(row))
+  reply = NodeReply(scoring.parse_nodes(row['nodes']), hedged=True)
   verdict = scoring.judge(problem, reply)
   right = float(verdict.outcome == 'correct')
   return right, verdict.graded, verdict.outcome
 
 
-class Conversation(NamedTuple):
-  """One conversation.
-
-  Attributes:
-    question: the last one.
-    model, temperature, repeat: who answered, and how often it was asked.
-    key: of the conversation among all.
-    answer: the last reply; '' where the file has no text.
-    nodes: the answer as nodes, as the data's authors' readers read it.
-    expected: the authors' answer key; () where the file has none.
-    recorded: score by the authors' judge, at most 1; None where there is none.
-    key_status: of that key by the data's own solver: 'ok', 'wrong' or 'n/a'.
-    rescore: did the data's own parser and solver find the answer right?
-    outcome: the class that they found.
-  """
-
-  question: Question
-  model: str
-  temperature: float
-  repeat: int
-  answer: str
-  nodes: tuple[int, ...]
-  expected: tuple[str, ...]
-  recorded: float | None
-  key_status: str
-  rescore: bool
-  outcome: str
-
-  @property
-  def key(self) -> tuple[str, str, str, str, float, int]:
-    """Names the conversation among all."""
-    asked = self.question
-    what = asked.graph, asked.domain, asked.condition, self.model
-    return (*what, self.temperature, self.repeat)
-
-
-def load(folder: str | pathlib.Path) -> list[Conversation]:
+def load(folder: str | pathlib.Path) -> pd.DataFrame:
   """All conversations with audited prompts, those of the sample with text.
+
+  Returns:
+    A conversation a row, None where there is nothing: the columns of
+      `ScoreTables.final`, where `solver` and `outcome` are by the data's parser
+      and solver, `nodes` is the answer as its authors' readers read it, and
+      `key_status` 'ok', 'wrong' or 'n/a' of the authors' key by that solver.
+      `question` is the last one, `key` names the conversation among all,
+      `answer` is the last reply, '' without text, and `expected` the authors'
+      keys, () without.
 
   Raises:
     InputError: a file is missing or damaged; says which.
   """
-  folder = pathlib.Path(folder)
+  place = pathlib.Path(folder)
   # Messages are left on disk: they are most of the file.
   texts = {
-    key_of(row): {name: row[name] for name in TEXT_COLUMNS if name in row}
-    for row in text_rows_of(folder / SAMPLE)
+    key_of(row): (row.get('answer', ''), row.get('expected', ()))
+    for row in text_rows_of(place / SAMPLE)
   }
-  frame = read_table(folder / FINAL)
+  frame = read_table(place / FINAL)
+  frame = frame.assign(recorded=frame['recorded'].clip(upper=1))
   frame = frame[frame['prompts'] == AUDITED].astype(object)
-  rows = frame.where(frame.notna(), None).to_dict('records')
-  return [_conversation(row, texts.get(key_of(row), {})) for row in rows]
+  frame = frame.where(frame.notna(), None)
+  rows = frame.to_dict('records')
+  keys = [key_of(row) for row in rows]
+  read = [texts.get(key, ('', ())) for key in keys]
+  return frame.assign(
+    question=[reports.question_of(row) for row in rows],
+    key=keys,
+    answer=[answer for answer, _ in read],
+    expected=[(k,) if isinstance(k, str) else tuple(k) for _, k in read],
+    key_status=frame['key_status'].fillna('n/a'),
+  )
 
 
 def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
@@ -229,50 +209,15 @@ def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
   Raises:
     InputError: the file is missing or damaged; says where.
   """
-  for line, text in enumerate(_lines(path), start=1):
-    with inputs.reading(f'{path}: line {line}', 'a conversation'):
-      row = inputs.parse_json(text)
-      key_of(row)
-    yield row
-
-
-def _lines(path: pathlib.Path) -> Iterator[str]:
-  """Lines of a compressed text file."""
-  with (
-    inputs.reading_file(path, 'a file of conversations'),
-    gzip.open(path, 'rt', encoding='utf-8', newline='') as file,
-  ):
-    yield from file
+  needed: dict[str, type] = dict.fromkeys(FACTORS, str)
+  needed |= {'temperature': float, 'repeat': float}
+  return eval_logs.read_lines(path, needed)
 
 
 def key_of(row: Mapping[str, Any]) -> tuple:
-  """Names a conversation among all; see Conversation.key."""
-  what = (row[k] for k in ('graph', 'domain', 'condition', 'model'))
+  """Names a conversation among all."""
+  what = (row[name] for name in FACTORS)
   return (*what, float(row['temperature']), int(row['repeat']))
-
-
-def _conversation(
-  row: Mapping[str, Any], text: Mapping[str, Any]
-) -> Conversation:
-  """A row of the table, and what the sample has of it."""
-  ends = (
-    None if row[name] is None else int(row[name]) for name in ('start', 'goal')
-  )
-  question = Question(row['graph'], row['condition'], row['domain'], *ends)
-  expected = text.get('expected', ())
-  return Conversation(
-    question,
-    row['model'],
-    float(row['temperature']),
-    int(row['repeat']),
-    text.get('answer', ''),
-    scoring.parse_nodes(row['nodes']),
-    (expected,) if isinstance(expected, str) else tuple(expected),
-    None if row['recorded'] is None else min(float(row['recorded']), 1.0),
-    row['key_status'] or 'n/a',
-    row['solver'] == 1,
-    row['outcome'],
-  )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -282,14 +227,14 @@ def known_names(question: Question) -> dict[int, str]:
   return dict(questions.node_names(question.graph, question.domain, most))
 
 
-def verdict_of(asked: Conversation) -> scoring.AnswerVerdict:
-  """The verdict on the text of a conversation."""
+def verdict_of(asked: Any) -> scoring.AnswerVerdict:
+  """The verdict on the text of a conversation, a row of `load`."""
   return scoring.of_text(
     asked.question, asked.answer, known_names(asked.question)
   )
 
 
-def key_nodes(asked: Conversation) -> frozenset[tuple[int, ...]]:
+def key_nodes(asked: Any) -> frozenset[tuple[int, ...]]:
   """The authors' answer key as nodes, the start of a path included."""
   problem = questions.problem(asked.question)
   node_names = known_names(asked.question)
@@ -317,15 +262,14 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
   final = final[final['domain'].isin(statistics.DOMAINS)]
   sample = text_rows_of(place / SAMPLE)
   read = load(place)
-  texts = [asked for asked in read if asked.answer]
-  verdicts = [verdict_of(asked) for asked in texts]
+  texts = read[read['answer'] != '']
+  read_again = text_rows(texts)
   main = statistics.of_paper(final, list(statistics.MODELS))
   fits = _fits(recorded, final)
   # The paper's means are of all domains, strays included.
   early = recorded.may[recorded.may['snapshot'] == PAPER]
   old = means_of_cells(early, 'token')
   return reports.assembled(
-    reports.TITLE,
     f'{reports.lead(final, "solver")}, scored again by an exact solver; '
     f'{len(texts):,} of them with text, read again. Recorded by the authors in '
     '2023.',
@@ -335,14 +279,18 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
       reports.stepwise_table(fits),
       table_3(old, f'Snapshot of {PAPER}, recovered score of words'),
       reports.repeats_table(main, ['recorded', 'solver']),
-      judges_table(final),
-      reread_table(texts, verdicts),
-      keys_table(read),
+      reports.REPORT.table('judges', both_judged(final)),
+      reread_table(texts, read_again),
+      pages.table(
+        "The authors' answer keys that are wrong",
+        wrong_key_rows(read),
+        folded=True,
+      ),
     ],
     {
       'deviances': reports.deviances(fits),
-      'table3': _table3(old),
-      'texts': text_rows(texts, verdicts),
+      'table3': old.reset_index().to_dict('records'),
+      'texts': read_again,
     },
     [
       *reports.decided(main, 'solver'),
@@ -358,18 +306,13 @@ def _fits(
   """Table 2 of several scores."""
   late = recorded.history[recorded.history['snapshot'] == '2023-07-12']
   early = recorded.may[recorded.may['snapshot'] == PAPER]
-  return {
-    'solver': statistics.stepwise(statistics.of_paper(final), 'solver'),
-    'recorded': statistics.stepwise(
-      statistics.of_paper(recorded.final), 'recorded'
-    ),
-    'recorded, July 2023': statistics.stepwise(
-      statistics.of_paper(late), 'recorded'
-    ),
-    'words, May 2023': statistics.stepwise(
-      statistics.of_paper(early, cot=True), 'token'
-    ),
+  scored = {
+    'solver': (statistics.of_paper(final), 'solver'),
+    'recorded': (statistics.of_paper(recorded.final), 'recorded'),
+    'recorded, July 2023': (statistics.of_paper(late), 'recorded'),
+    'words, May 2023': (statistics.of_paper(early, cot=True), 'token'),
   }
+  return {name: statistics.stepwise(*of) for name, of in scored.items()}
 
 
 def away_answers(
@@ -387,18 +330,17 @@ def away_answers(
 
 
 def reread_table(
-  texts: Sequence[Conversation], verdicts: Sequence[AnswerVerdict]
+  texts: pd.DataFrame, read_again: Sequence[Mapping[str, Any]]
 ) -> Table:
   """The reader of texts here beside the one that the data come with."""
-  frame = pd.DataFrame(
-    {
-      'model': asked.model,
-      'same': asked.rescore == (verdict.outcome == 'correct'),
-      'same_class': asked.outcome == verdict.outcome,
-    }
-    for asked, verdict in zip(texts, verdicts, strict=True)
+  verdicts = pd.DataFrame(read_again, texts.index)
+  return reports.REPORT.table(
+    'reread',
+    texts.assign(
+      same=(texts['solver'] == 1) == (verdicts['solver'] == 1),
+      same_class=texts['outcome'] == verdicts['outcome'],
+    ),
   )
-  return reports.REPORT.table('reread', frame)
 
 
 def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
@@ -410,19 +352,21 @@ def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
   return wrong_key_rows(load(folder))
 
 
-def wrong_key_rows(read: Sequence[Conversation]) -> list[dict[str, Any]]:
+def wrong_key_rows(read: pd.DataFrame) -> list[dict[str, Any]]:
   """Answer keys of the authors that the solver contradicts, a row each.
 
   Cluster counts are left out.
+
+  read: as `load` has it.
   """
-  wrong: dict[tuple[str, ...], list[Conversation]] = {}
-  for asked in read:
+  wrong: dict[tuple[str, ...], list[Any]] = {}
+  for asked in read[read['expected'] != ()].itertuples():
     where = asked.question[:3]
-    if asked.expected and 'nClusters' not in where:
+    if 'nClusters' not in where:
       right = frozenset(questions.problem(asked.question).optimal)
       if key_nodes(asked) != right:
         wrong.setdefault(where, []).append(asked)
-  every = collections.Counter(asked.question[:3] for asked in read)
+  every = collections.Counter(asked[:3] for asked in read['question'])
   rows = []
   for (graph, condition, domain), several in wrong.items():
     question = several[-1].question
@@ -441,22 +385,17 @@ def wrong_key_rows(read: Sequence[Conversation]) -> list[dict[str, Any]]:
   return rows
 
 
-def keys_table(read: Sequence[Conversation]) -> Table:
-  """The authors' key errors."""
-  return pages.table(
-    "The authors' answer keys that are wrong", wrong_key_rows(read), folded=True
-  )
+def text_rows(texts: pd.DataFrame) -> list[dict[str, Any]]:
+  """A row for each conversation with text, all scores side by side.
 
-
-def text_rows(
-  texts: Sequence[Conversation], verdicts: Sequence[AnswerVerdict]
-) -> list[dict[str, Any]]:
-  """A row for each conversation with text, all scores side by side."""
+  texts: as `load` has them.
+  """
   rows = []
-  for asked, verdict in zip(texts, verdicts, strict=True):
+  for asked in texts.itertuples():
+    names = known_names(asked.question)
     problem = questions.problem(asked.question)
-    node_names = known_names(asked.question)
-    right = verdict.outcome == 'correct'
+    scores = scoring.scored(problem, asked.answer, names)
+    token = scoring.token_score(scoring.matched(asked.answer), asked.expected)
     rows.append(
       {
         **asked.question._asdict(),
@@ -464,50 +403,40 @@ def text_rows(
         'temperature': asked.temperature,
         'repeat': asked.repeat,
         'recorded': asked.recorded,
-        'solver': int(right),
-        'strict': int(
-          right and scoring.as_asked(problem, asked.answer, node_names)
-        ),
-        'graded': round(verdict.graded, 4),
-        'token': round(
-          scoring.token_score(scoring.matched(asked.answer), asked.expected), 4
-        ),
-        'outcome': verdict.outcome,
-        'nodes': '-'.join('?' if n < 0 else str(n) for n in verdict.nodes),
+        'solver': int(scores.correct),
+        'strict': int(scores.strict),
+        'graded': round(scores.graded, 4),
+        'token': round(token, 4),
+        'outcome': scores.verdict.outcome,
+        'nodes': scoring.format_nodes(scores.verdict.nodes),
       }
     )
   return rows
 
 
-def _table3(
-  means: dict[str, dict[str, MeanCell]],
-) -> list[dict[str, Any]]:
-  return [
-    {'condition': condition, 'model': model, **cell._asdict()}
-    for condition, row in means.items()
-    for model, cell in row.items()
-  ]
-
-
-class MeanCell(NamedTuple):
-  """A cell of table 3: mean, standard deviation (ddof 1) and answers."""
-
-  mean: float
-  sd: float
-  n: int
-
-
-def means_of_cells(
-  frame: pd.DataFrame, score: str
-) -> dict[str, dict[str, MeanCell]]:
-  """Table 3: condition -> model -> its answers."""
+def means_of_cells(frame: pd.DataFrame, score: str) -> pd.DataFrame:
+  """Table 3: `mean`, `sd` (ddof 1) and `n`, by condition and model."""
   scored = frame[frame[score].notna()]
-  keys = [scored['condition'].astype(str), scored['model'].astype(str)]
-  cells = scored[score].clip(0, 1).groupby(keys).agg(['mean', 'std', 'size'])
-  table: dict[str, dict[str, MeanCell]] = {}
-  for (condition, model), mean, sd, n in cells.itertuples(name=None):
-    table.setdefault(condition, {})[model] = MeanCell(mean, sd, int(n))
-  return table
+  keys = [scored[name].astype(str) for name in ('condition', 'model')]
+  cells = scored[score].clip(0, 1).groupby(keys)
+  return cells.agg(mean='mean', sd='std', n='size')
+
+
+def beside_printed(means: pd.DataFrame) -> pd.DataFrame:
+  """Cells in the order of the paper's table 3, with its numbers.
+
+  Columns besides: `condition`, `model`, `printed_mean`, `printed_sd`; NaN where
+  either has none.
+  """
+  table = reports.REPORT.published['table3']
+  printed = [
+    (condition, model, *(values or (np.nan, np.nan)))
+    for condition, row in table['conditions'].items()
+    for model, values in zip(table['models'], row, strict=True)
+  ]
+  heads = ['condition', 'model', 'printed_mean', 'printed_sd']
+  frame = pd.DataFrame(printed, columns=heads)
+  return frame.join(means, on=['condition', 'model'])
 
 
 class Agreement(NamedTuple):
@@ -531,53 +460,27 @@ class Agreement(NamedTuple):
 _ROUNDING = 0.005 + 1e-9
 
 
-def agreement(means: Mapping[str, Mapping[str, MeanCell]]) -> Agreement:
+def agreement(means: pd.DataFrame) -> Agreement:
   """Compares with the paper's table 3."""
-  paper_table = reports.REPORT.published['table3']
-  pairs = [
-    (means[condition][model], values)
-    for condition, row in paper_table['conditions'].items()
-    for model, values in zip(paper_table['models'], row, strict=True)
-    if values is not None and model in means.get(condition, {})
-  ]
-  ours = np.array([(cell.mean, cell.sd) for cell, _ in pairs])
-  theirs = np.array([values for _, values in pairs])
-  off = np.abs(ours - theirs) <= _ROUNDING
+  both = beside_printed(means).dropna(subset=['mean', 'printed_mean'])
+  ours = both[['mean', 'sd']].to_numpy()
+  theirs = both[['printed_mean', 'printed_sd']].to_numpy()
+  off = np.abs(ours - theirs)
+  near = off <= _ROUNDING
   return Agreement(
-    len(pairs),
-    int(off[:, 0].sum()),
-    int(off.all(1).sum()),
-    float(np.abs(ours - theirs)[:, 0].mean()),
+    len(both),
+    int(near[:, 0].sum()),
+    int(near.all(1).sum()),
+    float(off[:, 0].mean()),
     float(np.corrcoef(ours[:, 0], theirs[:, 0])[0, 1]),
   )
 
 
-def table_3(means: Mapping[str, Mapping[str, MeanCell]], source: str) -> Table:
+def table_3(means: pd.DataFrame, source: str) -> Table:
   """Table 3 of answers, with the paper's means and standard deviations."""
-  paper_table = reports.REPORT.published['table3']
-  rows = [
-    {
-      'condition': condition,
-      'models': {
-        statistics.label(model): _beside(
-          means.get(condition, {}).get(model), printed
-        )
-        for model, printed in zip(paper_table['models'], values, strict=True)
-      },
-    }
-    for condition, values in paper_table['conditions'].items()
-  ]
-  return reports.REPORT.table(
-    'table3', rows, source=source, near=agreement(means)
-  )
-
-
-def _beside(cell: MeanCell | None, pair: Sequence[float] | None) -> str:
-  if cell is None:
-    return '–'
-  paper = '–' if pair is None else f'{pair[0]:.2f}, sd {pair[1]:.2f}'
-  shown = f'{cell.mean:.2f}, sd {cell.sd:.2f}'
-  return Cell(shown, f' [{paper}]', f', n={cell.n}')
+  frame = beside_printed(means).rename(columns={'condition': 'asked'})
+  near = agreement(means)
+  return reports.REPORT.table('table3', frame, source=source, near=near)
 
 
 def one_cluster_away(
@@ -608,62 +511,21 @@ def one_cluster_away(
   return claims
 
 
-class Judges(NamedTuple):
-  """Two judges of the same answers.
+def both_judged(frame: pd.DataFrame) -> pd.DataFrame:
+  """Answers that the authors' judge and the solver have scored.
 
-  Attributes:
-    n, agreement, kappa: answers, share of the same verdicts, and Cohen's kappa.
-    counts: (first, second) -> answers.
+  Columns besides, bool: `judge` and `solver`, is the answer right by each,
+  `same`, `judge_alone` and `solver_alone`.
   """
-
-  n: int
-  agreement: float
-  kappa: float
-  counts: dict[tuple[int, int], int]
-
-
-def judges(
-  frame: pd.DataFrame, first: str = 'recorded', second: str = 'solver'
-) -> Judges:
-  """How often two scores, each 0 or 1, are the same."""
-  both_scored = frame[frame[first].notna() & frame[second].notna()]
-  both = [
-    (both_scored[name].clip(0, 1) > 0.5).astype(int) for name in (first, second)
-  ]
-  counted = both_scored.groupby(both).size()
-  counts = {(a, b): int(counted.get((a, b), 0)) for a in (0, 1) for b in (0, 1)}
-  n = sum(counts.values())
-  same = (counts[0, 0] + counts[1, 1]) / n
-  ones = [
-    (counts[1, 1] + counts[1, 0]) / n,
-    (counts[1, 1] + counts[0, 1]) / n,
-  ]
-  chance = ones[0] * ones[1] + (1 - ones[0]) * (1 - ones[1])
-  kappa = (same - chance) / (1 - chance) if chance < 1 else 1.0
-  return Judges(n, same, kappa, counts)
-
-
-def judges_table(frame: pd.DataFrame) -> Table:
-  """The authors' judge beside the solver, over all and by graph and domain."""
-  scored = frame[frame['recorded'].notna() & frame['solver'].notna()]
-  parts: list[tuple[str, str, pd.DataFrame]] = [('all', 'all', scored)]
-  for graph, on_graph in reports.by_value(scored, 'graph'):
-    for domain, part in on_graph.groupby('domain', observed=True):
-      parts.append((statistics.LETTERS[graph], str(domain), part))
-  rows = []
-  for graph, domain, part in parts:
-    compared = judges(part) if len(part) else None
-    if compared is not None:
-      rows.append(
-        {
-          'graph': graph,
-          'domain': domain,
-          **compared._asdict(),
-          'first_alone': compared.counts[1, 0],
-          'second_alone': compared.counts[0, 1],
-        }
-      )
-  return reports.REPORT.table('judges', rows)
+  both = frame[frame['recorded'].notna() & frame['solver'].notna()]
+  judge, solver = (both[name] > 0.5 for name in ('recorded', 'solver'))
+  return both.assign(
+    judge=judge,
+    solver=solver,
+    same=judge == solver,
+    judge_alone=judge & ~solver,
+    solver_alone=solver & ~judge,
+  )
 
 
 # Of the last commit of the published repository.
@@ -687,7 +549,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
     InputError: a file is missing or damaged.
   """
   place = pathlib.Path(folder)
-  conversations = {asked.key: asked for asked in load(place)}
+  conversations = {asked.key: asked for asked in load(place).itertuples()}
   # Samples take many times the memory of packed rows: a model at a time.
   packed: dict[str, list[bytes]] = {}
   for row in text_rows_of(place / SAMPLE):
@@ -704,8 +566,11 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
     )
 
 
-def eval_sample(asked: Conversation, row: dict[str, Any]) -> EvalSample:
-  """One conversation: its messages are all turns before the last answer."""
+def eval_sample(asked: Any, row: dict[str, Any]) -> EvalSample:
+  """One conversation: its messages are all turns before the last answer.
+
+  asked: a row of `load`; row: of `text_rows_of`.
+  """
   sample = tasks.sample(
     asked.question, prompts.PLAIN, asked.temperature, asked.repeat
   )

@@ -21,20 +21,42 @@ from wm.language.pages import AnswersPage, Report, filled
 from wm.papers import declared, reports
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import score as scoring
-from wm.papers.cogeval.statistics import LETTERS, Regression, Stepwise
+from wm.papers.cogeval.statistics import LETTERS, Stepwise
 from wm.reporting import charts
 from wm.reporting.charts import Picture
-from wm.reporting.tables import Table
+from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Graph
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
 if TYPE_CHECKING:
-  from inspect_ai.log import EvalLog, EvalSample
+  from inspect_ai.log import EvalLog
 
 
 # Condition -> what it asks for (the paper's table 1).
 WHAT = declared('cogeval', 'report.toml')['conditions']
+
+
+def _beside(rows: pd.DataFrame) -> str | None:
+  """A cell of table 3: mean and standard deviation, ours and the paper's."""
+  (cell,) = rows.itertuples()
+  if np.isnan(cell.n):
+    return None
+  printed = f'{cell.printed_mean:.2f}, sd {cell.printed_sd:.2f}'
+  paper = '–' if np.isnan(cell.printed_mean) else printed
+  return Cell(
+    f'{cell.mean:.2f}, sd {cell.sd:.2f}', f' [{paper}]', f', n={cell.n:.0f}'
+  )
+
+
+def kappa(rows: pd.DataFrame) -> float:
+  """Cohen's kappa of two judges, the bool columns `judge` and `solver`."""
+  judge, solver = rows['judge'], rows['solver']
+  shares = judge.mean(), solver.mean()
+  chance = shares[0] * shares[1] + (1 - shares[0]) * (1 - shares[1])
+  return 1.0 if chance == 1 else 1 - (judge != solver).mean() / (1 - chance)
+
+
 REPORT = Report(
   'cogeval',
   labels={
@@ -44,29 +66,24 @@ REPORT = Report(
     'group': {name: name for name in questions.GROUPS},
     'setting': {},
   },
+  measures={
+    'beside': _beside,
+    'kappa': kappa,
+    'asks_for': lambda rows: WHAT[rows['condition'].iloc[0]],
+    'group': lambda rows: statistics.GROUP[rows['condition'].iloc[0]],
+    'graphs': lambda rows: ''.join(
+      sorted(LETTERS[graph] for graph in {*rows['graph']} & LETTERS.keys())
+    ),
+    'sum': lambda rows, column: int(rows[column].sum()),
+  },
 )
 WORDS = REPORT.declared['words']
 
 
 def conditions_table(frame: pd.DataFrame, score: str) -> Table:
   """Table 1: what is asked, and how often it is answered right."""
-  scored = frame[frame[score].notna()]
-  return REPORT.table(
-    'conditions',
-    [
-      {
-        'group': statistics.GROUP[condition],
-        'condition': condition,
-        'asks_for': WHAT[condition],
-        'graphs': ''.join(
-          sorted(LETTERS[g] for g in set(part['graph']) if g in LETTERS)
-        ),
-        'mean': REPORT.mean(part, score),
-      }
-      for condition, part in by_value(scored, 'condition')
-      if condition in WHAT
-    ],
-  )
+  scored = frame[frame[score].notna() & frame['condition'].isin([*WHAT])]
+  return REPORT.table('conditions', scored.assign(score=scored[score]))
 
 
 def by_value(
@@ -112,8 +129,19 @@ def stepwise_table(fits: Mapping[str, Stepwise]) -> Table:
   )
 
 
-def coefficients_table(fitted: Regression, title: str) -> Table:
-  """Log odds of each level against its factor's reference."""
+def coefficients_table(
+  frame: pd.DataFrame,
+  score: str,
+  names: Sequence[str],
+  references: dict[str, Any],
+  title: str,
+) -> Table:
+  """Log odds of each level against its factor's reference.
+
+  Raises:
+    InputError: see `statistics.regression`, which takes names and references.
+  """
+  fitted = statistics.regression(frame, score, names, references)
   return REPORT.table(
     'coefficients',
     [
@@ -142,18 +170,8 @@ def coefficients_table(fitted: Regression, title: str) -> Table:
 def by_model(frame: pd.DataFrame, score: str, by: str, title: str) -> Table:
   """Mean scores with intervals: a row for each value of a column."""
   scored = frame[frame[score].notna()]
-  models = statistics.models_of(scored)
-  rows = []
-  for value, part in [*by_value(scored, by), ('all', scored)]:
-    of_model = dict(by_value(part, 'model'))
-    cells = {
-      statistics.label(model): REPORT.shown(REPORT.mean(of_model[model], score))
-      if model in of_model
-      else '–'
-      for model in models
-    }
-    rows.append({'cells': {by: REPORT.label(by, value), **cells}})
-  return REPORT.table('by_model', rows, title=title)
+  values = {'column': by, 'score': score, 'title': title}
+  return REPORT.table('by_model', scored, **values)
 
 
 def outcomes_table(frame: pd.DataFrame) -> Table:
@@ -225,14 +243,14 @@ class JudgedClaim(NamedTuple):
   Attributes:
     claim: in a sentence.
     paper: what it prints.
-    found: our number, with its interval.
+    ours: our number, with its interval.
     holds: 'yes', 'no', or 'not sure' where the interval has both; 'not against
       it' where it has a printed number.
   """
 
   claim: str
   paper: str
-  found: str
+  ours: str
   holds: str
 
 
@@ -299,15 +317,12 @@ TITLE = 'CogEval: planning on graphs told in words'
 CELL = 'graph', 'domain', 'condition', 'group', 'model', 'temperature'
 
 
-def of_answers(
-  frame: pd.DataFrame, score: str = 'solver', *, title: str = TITLE
-) -> AnswersPage:
+def of_answers(frame: pd.DataFrame, score: str = 'solver') -> AnswersPage:
   """The page of any answers.
 
   Args:
     frame: as `answers` has them, with `start`, `goal`, `nodes` and `outcome`.
     score: the column that tables and figures are of.
-    title: of the page.
 
   Raises:
     InputError: no answer has a score.
@@ -322,7 +337,6 @@ def of_answers(
 
   step_by_step = _or_why('Table 2: step-wise regression', added)
   return assembled(
-    title,
     lead(frame, score),
     frame,
     score,
@@ -333,7 +347,6 @@ def of_answers(
 
 
 def assembled(
-  title: str,
   lead_text: str,
   frame: pd.DataFrame,
   score: str,
@@ -353,7 +366,7 @@ def assembled(
     pairs_table(frame, score) if frame['model'].nunique() > 1 else None,
   ]
   return AnswersPage(
-    title,
+    TITLE,
     lead_text,
     [part for part in parts if part is not None and len(part.rows)],
     pictures(frame, score),
@@ -385,35 +398,23 @@ def terms_of(frame: pd.DataFrame) -> list[statistics.Term]:
 def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   """Coefficients of all factors, and of single conditions for each model."""
   models = statistics.models_of(frame)
-  references = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
-  names: Sequence[str] = statistics.FACTORS
+  usual = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
+  usual['condition'] = 'valuePath'
   title = f'Coefficients of table 2: main effects on {score}'
-  fitted = [_regressed(frame, score, names, references, title)]
+  names: Sequence[str] = statistics.FACTORS
+  parts = [(frame, names, title)]
   for model in models[:3]:
     of_model = frame[frame['model'] == model]
     if of_model['condition'].nunique() > 1:
       title = f'Conditions of {statistics.label(model)}: effects on {score}'
       names = 'graph', 'domain', 'temperature', 'condition'
-      references = {'graph': 'n7line', 'condition': 'valuePath'}
-      fitted.append(_regressed(of_model, score, names, references, title))
-  return fitted
-
-
-def _regressed(
-  frame: pd.DataFrame,
-  score: str,
-  names: Sequence[str],
-  references: dict[str, Any],
-  title: str,
-) -> Table:
-  """Coefficients of factors, against the references that are there."""
-  present = _there(frame, references)
-  return _or_why(
-    title,
-    lambda: coefficients_table(
-      statistics.regression(frame, score, names, present), title
-    ),
-  )
+      parts.append((of_model, names, title))
+  tables = []
+  for part, names, title in parts:
+    references = {k: x for k, x in usual.items() if x in set(part[k])}
+    what = part, score, names, references, title
+    tables.append(_or_why(title, functools.partial(coefficients_table, *what)))
+  return tables
 
 
 def _or_why(title: str, make: Callable[[], Table]) -> Table:
@@ -426,11 +427,6 @@ def _or_why(title: str, make: Callable[[], Table]) -> Table:
     return make()
   except core.InputError as error:
     return pages.table(title, [{'there is none': str(error)}])
-
-
-def _there(frame: pd.DataFrame, references: dict[str, Any]) -> dict[str, Any]:
-  """References that a frame has."""
-  return {k: level for k, level in references.items() if level in set(frame[k])}
 
 
 def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
@@ -460,15 +456,6 @@ def cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
   return rows
 
 
-# Numbers of the task's scorers -> columns of ours.
-VALUES = {
-  'correct': 'solver',
-  'strict': 'strict',
-  'graded': 'graded',
-  'token': 'token',
-  'precision': 'precision',
-  'recall': 'recall',
-}
 ASKED = ('graph', 'domain', 'condition', 'start', 'goal')
 SETTINGS = [name for name in prompts.DialogSettings._fields if name != 'seed']
 
@@ -498,61 +485,31 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
 
 
 def answers_of_logs(logs: Sequence[EvalLog]) -> pd.DataFrame:
-  """An answer a row, see `answers`; models are those of the logs.
+  """An answer a row, see `statistics`; models are those of the logs.
 
   Columns besides: `solver`, `strict`, `graded`, `token`, `outcome`, `nodes`,
   and `precision` and `recall` of lists of edges; NaN where there is none.
   """
-  rows = [row for log in logs for row in _sample_rows(log)]
+  asked = {*ASKED, 'question'}
+  rows = [row for row in reports.sample_rows(logs) if asked <= row.keys()]
   frame = pd.DataFrame(rows, columns=_COLUMNS)
-  columns = [frame[name].astype(object) for name in SETTINGS]
-  names = [
-    '/'.join(str(x) for x in values if x)
-    for values in zip(*columns, strict=True)
-  ]
-  return frame.assign(
-    setting=names, group=frame['condition'].map(statistics.GROUP).fillna('')
+  settings = frame[SETTINGS].astype(object).fillna('')
+  return frame.rename(columns={'correct': 'solver'}).assign(
+    model=frame['model'].str.removeprefix('recorded/'),
+    temperature=frame['temperature'].fillna(0).astype(float),
+    nodes=[
+      scoring.format_nodes(nodes) if isinstance(nodes, list | tuple) else None
+      for nodes in frame['nodes']
+    ],
+    setting=['/'.join(filter(None, row)) for row in settings.to_numpy(str)],
+    group=frame['condition'].map(statistics.GROUP).fillna(''),
   )
 
 
 _COLUMNS = [
-  *('model', 'repeat', 'temperature', 'question', 'outcome', 'nodes'),
-  *(*ASKED, *SETTINGS, *VALUES.values()),
+  *('model', 'temperature', 'question', 'outcome', 'nodes', *ASKED, *SETTINGS),
+  *('correct', 'strict', 'graded', 'token', 'precision', 'recall'),
 ]
-
-
-def _sample_rows(log: EvalLog) -> Iterator[dict[str, Any]]:
-  """Samples of a log; those without this task's metadata are left out."""
-  for sample in log.samples or []:
-    metadata = sample.metadata or {}
-    if all(name in metadata for name in (*ASKED, 'question')):
-      yield {
-        'model': log.eval.model.removeprefix('recorded/'),
-        'repeat': metadata.get('repeat', 0) * 1000 + sample.epoch,
-        'temperature': float(metadata.get('temperature', 0)),
-        'question': metadata['question'],
-        **{name: metadata[name] for name in ASKED},
-        **{name: metadata.get(name, '') for name in SETTINGS},
-        **_values(sample),
-      }
-
-
-def _values(sample: EvalSample) -> dict[str, Any]:
-  """Numbers and classes of the scorers of a sample."""
-  values: dict[str, Any] = {}
-  for score in (sample.scores or {}).values():
-    if not isinstance(score.value, dict):
-      continue
-    for name, value in score.value.items():
-      if name in VALUES and isinstance(value, int | float):
-        values[VALUES[name]] = float(value)
-    metadata = score.metadata or {}
-    if 'outcome' in metadata:
-      values['outcome'] = metadata['outcome']
-      values['nodes'] = '-'.join(
-        '?' if n < 0 else str(n) for n in metadata['nodes']
-      )
-  return values
 
 
 # Figures.
@@ -573,15 +530,8 @@ def layout(graph: Graph) -> Mapping[int, tuple[float, float]]:
     apart = nx.spring_layout(drawn, seed=1, iterations=300)
     placed = nx.kamada_kawai_layout(drawn, pos=apart)
     return {node: (float(x), float(y)) for node, (x, y) in placed.items()}
-  depth = nx.single_source_shortest_path_length(drawn, graph.start)
-  across = {node: 0.0 for node in drawn if drawn.degree(node) == 1}
-  order = [n for n in nx.dfs_preorder_nodes(drawn, graph.start) if n in across]
-  across |= {leaf: float(k) for k, leaf in enumerate(order)}
-  for node in sorted(drawn, key=lambda n: -depth[n]):
-    below = [across[n] for n in drawn[node] if depth[n] > depth[node]]
-    if below:
-      across[node] = sum(below) / len(below)
-  return {node: (across[node], -float(depth[node])) for node in drawn}
+  layers = nx.bfs_layout(drawn, graph.start, align='horizontal', scale=-1)
+  return {node: (float(-x), float(y)) for node, (x, y) in layers.items()}
 
 
 def places(problem: AnsweredQuestion) -> dict[int, tuple[float, float]]:
@@ -610,68 +560,60 @@ def draw(
   low = min(y for _, y in at.values())
   for k, node in enumerate(dict.fromkeys(unknown)):
     at[node] = (min(x for x, _ in at.values()) + 0.4 * k, low - 0.5)
-  now = {frozenset(arc) for arc in graph.arcs}
-  then = {frozenset(arc) for arc in before.arcs}
-  for edge in now | then:
-    a, b = sorted(edge)
-    colour = _NEW if edge not in then else _GREY
-    style = '--' if edge not in now else '-'
-    xs, ys = zip(at[a], at[b], strict=True)
-    axis.plot(xs, ys, style, color=colour, linewidth=1.1, zorder=1)
-  for k, (tail, head) in enumerate(itertools.pairwise(nodes)):
+  now, then = nx.Graph(graph.arcs), nx.Graph(before.arcs)
+  edges = list(nx.compose(then, now).edges)
+  nx.draw_networkx_edges(
+    now,
+    at,
+    edges,
+    ax=axis,
+    width=1.1,
+    edge_color=[_GREY if then.has_edge(*edge) else _NEW for edge in edges],
+    style=['-' if now.has_edge(*edge) else '--' for edge in edges],
+  )
+  steps = list(itertools.pairwise(nodes))
+  nx.draw_networkx_edges(
+    nx.DiGraph(steps),
+    at,
+    steps,
+    ax=axis,
+    width=1.8,
+    arrowsize=12,
+    node_size=190,
+    edge_color=[_GOOD if step in graph.known else _BAD for step in steps],
+    # Steps that are there and back do not cover each other.
+    connectionstyle='arc3,rad=0.12',
+  )
+  for k, (tail, head) in enumerate(steps, 1):
     colour = _GOOD if (tail, head) in graph.known else _BAD
-    _arrow(axis, at[tail], at[head], colour, k)
-  for node, spot in at.items():
-    fill = _GOAL if node in problem.goals else 'white'
-    ring = _GOOD if node == problem.start else '#444444'
-    ring = _BAD if node in unknown else ring
-    axis.scatter(
-      *spot, s=190, color=fill, edgecolors=ring, linewidths=1.6, zorder=3
-    )
-    label = '?' if node in unknown else str(node)
-    axis.text(*spot, label, ha='center', va='center', fontsize=7, zorder=4)
+    spot = 0.6 * np.array(at[tail]) + 0.4 * np.array(at[head])
+    axis.text(*spot, str(k), color=colour, fontsize=7, zorder=5)
+  rings = {problem.start: _GOOD} | dict.fromkeys(unknown, _BAD)
+  nx.draw_networkx_nodes(
+    now,
+    at,
+    list(at),
+    ax=axis,
+    node_size=190,
+    linewidths=1.6,
+    node_color=[_GOAL if n in problem.goals else 'white' for n in at],
+    edgecolors=[rings.get(node, '#444444') for node in at],
+  )
+  names = {node: '?' if node in unknown else str(node) for node in at}
+  nx.draw_networkx_labels(now, at, names, ax=axis, font_size=7)
   axis.set_title(title, fontsize=9)
   axis.set_axis_off()
   axis.margins(0.1)
 
 
-def _arrow(
-  axis: Any,
-  tail: tuple[float, float],
-  head: tuple[float, float],
-  colour: str,
-  number: int,
-) -> None:
-  """A step; those that are there and back do not cover each other."""
-  axis.annotate(
-    '',
-    head,
-    tail,
-    arrowprops={
-      'arrowstyle': '-|>',
-      'color': colour,
-      'linewidth': 1.8,
-      'shrinkA': 7,
-      'shrinkB': 7,
-      'connectionstyle': 'arc3,rad=0.12',
-    },
-    zorder=2,
-  )
-  x, y = 0.6 * np.array(tail) + 0.4 * np.array(head)
-  axis.text(x, y, str(number + 1), color=colour, fontsize=7, zorder=5)
-
-
-def problem_of(row: Mapping[str, Any]) -> AnsweredQuestion:
-  """The problem that an answer, a row of a table, is about."""
+def question_of(row: Mapping[str, Any]) -> Question:
+  """The question that an answer, a row of a table, is about."""
   graph, condition, domain = (
     str(row[name]) for name in ('graph', 'condition', 'domain')
   )
-  start, goal = (_node(row[name]) for name in ('start', 'goal'))
-  return questions.problem(Question(graph, condition, domain, start, goal))
-
-
-def _node(value: Any) -> int | None:
-  return None if pd.isna(value) else int(value)
+  ends = (row[name] for name in ('start', 'goal'))
+  start, goal = (None if pd.isna(end) else int(end) for end in ends)
+  return Question(graph, condition, domain, start, goal)
 
 
 def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
@@ -692,31 +634,29 @@ def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
 
 def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
   """Figure 3: the most frequent wrong answers of a model, on their graphs."""
-  large = frame[
+  failed = frame[
     (frame['model'] == model)
-    & frame['graph'].isin(['n15star', 'n16cluster', 'n21star'])
+    & frame['graph'].isin(LARGE)
     & frame['nodes'].notna()
   ]
-  keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
-  chosen: list[tuple[dict[str, Any], int]] = []
-  for kind in SHOWN:
-    failed = large[large['outcome'] == kind]
-    count = failed.groupby(keys, observed=True, dropna=False).size()
-    count = count.sort_values(ascending=False, kind='stable')
-    seen: list[object] = []
-    for place, number in count.items():
-      row = dict(zip(keys, place, strict=True)) | {'outcome': kind}
-      if row['graph'] not in seen and len(seen) < _EACH:
-        seen.append(row['graph'])
-        chosen.append((row, int(number)))
+  keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes', 'outcome']
+  alike = failed.groupby(keys, observed=True, dropna=False)
+  answers = alike.size().reset_index(name='number')
+  answers = answers.sort_values('number', ascending=False, kind='stable')
+  answers = answers.drop_duplicates(['graph', 'outcome'])
+  chosen = [
+    row
+    for kind in SHOWN
+    for row in answers[answers['outcome'] == kind][:_EACH].to_dict('records')
+  ]
   if not chosen:
     return None
   figure, axes = charts.new_axes(len(chosen), across=3, size=(4.2, 3.6))
-  for axis, (row, number) in zip(axes, chosen, strict=True):
-    problem = problem_of(row)
+  for axis, row in zip(axes, chosen, strict=True):
+    problem = questions.problem(question_of(row))
     nodes = scoring.whole(problem, scoring.parse_nodes(row['nodes']))
     title = (
-      f'{row["outcome"].replace("_", " ")}, n={number}: '
+      f'{row["outcome"].replace("_", " ")}, n={row["number"]}: '
       f'{LETTERS[row["graph"]]}, {row["condition"]}'
     )
     draw(axis, problem, nodes, title)

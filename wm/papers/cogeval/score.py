@@ -37,6 +37,11 @@ def parse_nodes(text: object) -> tuple[int, ...]:
   )
 
 
+def format_nodes(nodes: Sequence[int]) -> str:
+  """Nodes as `parse_nodes` reads them."""
+  return '-'.join('?' if node < 0 else str(node) for node in nodes)
+
+
 def read_path(text: str, node_names: Mapping[int, str]) -> NodeReply:
   """The nodes that a reply names as its answer; none of one that is unread.
 

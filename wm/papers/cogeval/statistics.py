@@ -17,8 +17,8 @@ pattern of cells, the data are separated: coefficients run away, and iterations
 end wherever their tolerance says. Separation is found exactly, as in Konis
 (2007), by a linear program; its cells are reproduced in the limit, so the
 greatest likelihood is that of all other cells (Correia, Guimaraes and Zylkin
-2019). It is always reported, and may be refused; coefficients of separated
-data are Firth's (1993, Biometrika 80), which are finite.
+2019). It is always reported; coefficients of separated data are Firth's (1993,
+Biometrika 80), which are finite.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import itertools
 import types
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -150,23 +150,20 @@ def intraclass(
   return Intraclass(correlation, effect, float(mean_size), num, n, same)
 
 
-def _sums(
-  frame: pd.DataFrame, score: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Sums of scores [G] and answers [G] of each question, and all scores."""
-  scored = frame[frame[score].notna()]
-  if scored.empty:
-    raise core.InputError(f'no answer has a score {score!r}')
-  values = scored[score].clip(0, 1).to_numpy(float)
-  code = pd.factorize(scored['question'])[0]
-  return np.bincount(code, values), np.bincount(code).astype(float), values
-
-
 def bootstrap(
   frame: pd.DataFrame, score: str, seed: int = 0, draws: int = _DRAWS
 ) -> np.ndarray:
-  """[B] means of samples of as many questions, drawn with replacement."""
-  totals, weights, _ = _sums(frame, score)
+  """[B] means of samples of as many questions, drawn with replacement.
+
+  Raises:
+    InputError: no answer has a score.
+  """
+  scored = frame[frame[score].notna()]
+  if scored.empty:
+    raise core.InputError(f'no answer has a score {score!r}')
+  values = scored[score].clip(0, 1)
+  sums = values.groupby(scored['question'].to_numpy(), sort=False)
+  totals, weights = sums.sum().to_numpy(float), sums.size().to_numpy(float)
   counts = resample(len(totals), seed, np.arange(draws))
   return (counts @ totals) / (counts @ weights)
 
@@ -195,15 +192,15 @@ def contrast(
   first: pd.DataFrame, second: pd.DataFrame, score: str, seed: int = 0
 ) -> Contrast:
   """Do answers to other questions score higher? Each is resampled by itself."""
-  sums, other_sums = (_sums(frame, score) for frame in (first, second))
+  parts = [frame[frame[score].notna()] for frame in (first, second)]
+  old, new = (float(part[score].clip(0, 1).mean()) for part in parts)
+  num = sum(part['question'].nunique() for part in parts)
   drawn = bootstrap(second, score, seed + 1) - bootstrap(first, score, seed)
   low, high = np.quantile(drawn, [0.025, 0.975])
   # One is added to either count, so that no p is 0 with few resamples.
   tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
-  means = float(sums[2].mean()), float(other_sums[2].mean())
   p = min(2 * (1 + int(tail)) / (1 + len(drawn)), 1.0)
-  num = len(sums[0]) + len(other_sums[0])
-  return Contrast(*means, means[1] - means[0], float(low), float(high), p, num)
+  return Contrast(old, new, new - old, float(low), float(high), p, num)
 
 
 class Pair(NamedTuple):
@@ -269,7 +266,6 @@ def _signs(num: int, seed: int, draws: int) -> np.ndarray:
 
 
 Term = tuple[str, ...]
-Separation = Literal['limit', 'refuse']
 
 # Momennejad et al. 2023, table 2, in its order.
 TERMS: tuple[Term, ...] = (
@@ -530,10 +526,7 @@ def fit(design: np.ndarray, data: Cells) -> Fit:
 
 
 def stepwise(
-  frame: pd.DataFrame,
-  score: str,
-  terms: Sequence[Term] = TERMS,
-  separation: Separation = 'limit',
+  frame: pd.DataFrame, score: str, terms: Sequence[Term] = TERMS
 ) -> Stepwise:
   """Adds terms one by one (Momennejad et al. 2023, table 2).
 
@@ -541,11 +534,9 @@ def stepwise(
     frame: an answer a row, see `cells`.
     score: name of the column of scores.
     terms: each a tuple of factors; one of several is their interaction.
-    separation: what to do about separated cells: take the limit of the
-      likelihood, and say so in each step; or refuse.
 
   Raises:
-    InputError: no scores, or a model that is separated, where that is refused.
+    InputError: no scores.
   """
   factors = list(dict.fromkeys(f for term in terms for f in term))
   data = cells(frame, score, factors)
@@ -556,12 +547,6 @@ def stepwise(
     added = independent(design, design_of(data, terms[:number]))
     design = np.hstack([design, added])
     new = fit(design, data) if added.size else last
-    if separation == 'refuse' and new.separated.any():
-      raise core.InputError(
-        f'{":".join(term)} separates {int(new.separated.sum())} of '
-        f'{len(data.totals)} cells of {score!r}: its coefficients are '
-        "infinite; expected overlapping outcomes, or separation='limit'"
-      )
     steps.append(_step(term, data, design, added.shape[1], last, new))
     last = new
   return Stepwise(
@@ -718,10 +703,8 @@ def regression(
   return Regression(
     {name: several[0] for name, several in levels.items()},
     tuple(
-      LogOdds(
-        what[0], what[1], float(b), float(a), float(e), float(q), float(h), n
-      )
-      for what, n, b, a, e, q, h in zip(
+      LogOdds._make((*name, *map(float, numbers), n))
+      for name, n, *numbers in zip(
         named, counts, values, alone, errors, p, holm, strict=True
       )
     ),

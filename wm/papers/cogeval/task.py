@@ -37,7 +37,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
-from wm.core import basics, fields
+from wm.core import basics, fields, inputs
 from wm.core.fields import field
 from wm.language import providers
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
@@ -124,11 +124,8 @@ def _conditions(
     by_graph[name] = questions.conditions(name)
   every = list(dict.fromkeys(itertools.chain.from_iterable(by_graph.values())))
   for condition in chosen_conditions:
-    if condition not in every:
-      raise core.InputError(
-        f'no condition {condition!r} of {", ".join(by_graph)}; available: '
-        + ', '.join(every)
-      )
+    text = f'no condition {condition!r} of {", ".join(by_graph)}'
+    inputs.check_known(condition, every, text)
   return {
     name: [
       condition

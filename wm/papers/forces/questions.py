@@ -37,7 +37,7 @@ class System(NamedTuple):
     places: [T, 2] float64 where the planet is seen.
     distance: [T] float64 from the sun, not rounded.
     force: [T] float64 between both, > 0.
-    told: [P] ascending steps whose force is told.
+    told_steps: [P] ascending steps whose force is told.
     sun: [2] where the sun is.
     planet, star: masses.
   """
@@ -46,7 +46,7 @@ class System(NamedTuple):
   places: np.ndarray
   distance: np.ndarray
   force: np.ndarray
-  told: np.ndarray
+  told_steps: np.ndarray
   sun: np.ndarray
   planet: float
   star: float
@@ -54,7 +54,7 @@ class System(NamedTuple):
   @property
   def known(self) -> np.ndarray:
     """[T] bool: is the force told?"""
-    return np.isin(np.arange(len(self.force)), self.told)
+    return np.isin(np.arange(len(self.force)), self.told_steps)
 
   def every(self, step: int) -> System:
     """Each `step`-th time step and those that are told, as a system."""
@@ -63,12 +63,12 @@ class System(NamedTuple):
       places=self.places[shown],
       distance=self.distance[shown],
       force=self.force[shown],
-      told=np.flatnonzero(self.known[shown]),
+      told_steps=np.flatnonzero(self.known[shown]),
     )
 
   def telling(self, steps: np.ndarray) -> System:
     """The system with other steps told."""
-    return self._replace(told=np.asarray(steps, np.int64))
+    return self._replace(told_steps=np.asarray(steps, np.int64))
 
 
 def load(folder: pathlib.Path) -> list[System]:
@@ -264,13 +264,6 @@ def prompt(variant: str, system: System, others: Sequence[System] = ()) -> str:
 EVERY = {'published': 1, 'corrected': 1, 'several': 10}
 
 
-class ForceQuestion(NamedTuple):
-  """A prompt, and the system whose forces it asks for."""
-
-  prompt: str
-  system: System
-
-
 @fields.documented
 @dataclasses.dataclass(frozen=True)
 class ForceOptions:
@@ -279,8 +272,8 @@ class ForceOptions:
   Attributes:
     variant: 'published'; 'corrected', with the sun where it is and forces told
       over the whole range; or 'several', which tells of other systems first.
-    told: steps of a system whose force is told; of published systems as they
-      are, unless the variant is another.
+    num_told: steps of a system whose force is told; of published systems as
+      they are, unless the variant is another.
     every: each which time step is shown, besides those that are told; 0 is 10
       for 'several' and 1 else.
   """
@@ -288,7 +281,7 @@ class ForceOptions:
   variant: str = field('published', choices=VARIANTS)
   folder: str = field('', "of published systems; '' draws `num` new ones")
   num: int = field(5, 'systems that are asked about', least=1)
-  told: int = field(10, least=1)
+  num_told: int = field(10, least=1)
   every: int = field(0, least=0)
   others: int = field(4, "of 'several', the systems told before", least=1)
   last: int = field(
@@ -313,7 +306,7 @@ class ForceOptions:
     """
     if not self.folder:
       num = self.num + self.more
-      return draw(num, self.seed, world=self.world, num_told=self.told)
+      return draw(num, self.seed, world=self.world, num_told=self.num_told)
     systems = load(pathlib.Path(self.folder))
     if len(systems) <= self.more:
       raise core.InputError(
@@ -323,26 +316,23 @@ class ForceOptions:
     return systems
 
 
-def questions(options: ForceOptions) -> list[ForceQuestion]:
-  """The questions of a variant of prompts; raises InputError."""
+def questions(options: ForceOptions) -> list[tuple[str, System]]:
+  """Prompts, and the systems whose forces they ask for; raises InputError."""
   systems, seed = options.systems(), options.seed
   num = min(options.num, len(systems))
   step = options.every or EVERY[options.variant]
   if options.variant != 'published':
-    shown = [spread(system, options.told, seed) for system in systems]
+    shown = [spread(system, options.num_told, seed) for system in systems]
   elif options.folder:  # These have their told steps already.
     shown = systems
   else:
-    shown = [early(system, options.told, seed) for system in systems]
+    shown = [early(system, options.num_told, seed) for system in systems]
   shown = [system.every(step) for system in shown]
   if options.variant != 'several':
-    return [
-      ForceQuestion(prompt(options.variant, system), system)
-      for system in shown[:num]
-    ]
+    return [(prompt(options.variant, system), system) for system in shown[:num]]
   listed = []
   for n in range(num):
     before = [shown[(n + 1 + k) % len(shown)] for k in range(options.others)]
     asked = spread(systems[n], options.last, seed).every(step)
-    listed.append(ForceQuestion(prompt('several', asked, before), asked))
+    listed.append((prompt('several', asked, before), asked))
   return listed

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from inspect_ai.log import EvalLog
 
 from wm import core
@@ -63,23 +64,20 @@ class SpeakerLaw(NamedTuple):
   judged: str
 
 
-class _SystemSteps(NamedTuple):
-  """Steps of all systems, concatenated."""
-
-  columns: dict[str, np.ndarray]
-  truth: np.ndarray
-  group: np.ndarray
+_VARIABLES = ['r', 'm1', 'm2']
 
 
-def _rows(systems: Sequence[System]) -> _SystemSteps:
-  sizes = [len(system.force) for system in systems]
-  columns = {
-    'r': np.concatenate([system.distance for system in systems]),
-    'm1': np.repeat([system.planet for system in systems], sizes),
-    'm2': np.repeat([system.star for system in systems], sizes),
-  }
-  truth = np.concatenate([system.force for system in systems])
-  return _SystemSteps(columns, truth, np.repeat(np.arange(len(sizes)), sizes))
+def _rows(systems: Sequence[System]) -> pd.DataFrame:
+  """Steps of all systems: _VARIABLES, and `group`, the system's number."""
+  parts = [
+    pd.DataFrame({'r': s.distance, 'm1': s.planet, 'm2': s.star, 'group': n})
+    for n, s in enumerate(systems)
+  ]
+  return pd.concat(parts, ignore_index=True)
+
+
+def _columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+  return {name: rows[name].to_numpy(float) for name in _VARIABLES}
 
 
 def laws(
@@ -111,7 +109,7 @@ def laws(
 
 
 def _law(
-  systems: Sequence[System], rows: _SystemSteps, forces: list[np.ndarray]
+  systems: Sequence[System], rows: pd.DataFrame, forces: list[np.ndarray]
 ) -> SpeakerLaw:
   within = {
     system.name: _within(system, values)
@@ -126,9 +124,11 @@ def _law(
     return none._replace(reason='not_positive')
   if good.sum() < 2 or np.ptp(every[good]) == 0:
     return none._replace(reason='constant')
-  chosen = {name: values[good] for name, values in rows.columns.items()}
+  chosen = rows[good]
   try:
-    law = force_laws.fit_power_law(every[good], chosen, rows.group[good])
+    law = force_laws.fit_power_law(
+      every[good], _columns(chosen), chosen['group'].to_numpy()
+    )
   except core.InputError:
     return none._replace(reason='undetermined')
   intervals = {name: law.interval(name) for name in law.exponents}
@@ -148,20 +148,17 @@ def _within(system: System, force: np.ndarray) -> tuple[float, float]:
   return slope, scoring.correlation(x, y) ** 2
 
 
-def _judged(rows: _SystemSteps, force: np.ndarray) -> str:
+def _judged(rows: pd.DataFrame, force: np.ndarray) -> str:
   """The verdict of `force_law`, which needs ten systems."""
-  num = len(force)
   # x and y from the sun; only their distance counts for a magnitude.
-  columns = rows.columns['r'], np.zeros(num), rows.columns['m1']
-  state = np.stack([*columns, rows.columns['m2']], axis=1)
-  verdict = force_laws.LawRows(state, rows.group, False).verdict(
-    'force', force[:, None], TOLERANCE
-  )
+  state = rows.assign(y=0.0)[['r', 'y', 'm1', 'm2']].to_numpy()
+  law = force_laws.LawRows(state, rows['group'].to_numpy(), False)
+  verdict = law.verdict('force', force[:, None], TOLERANCE)
   return verdict.reason or ('newton' if verdict.newton else 'other')
 
 
 def _searched(
-  rows: _SystemSteps, speakers: Mapping[str, np.ndarray], nodes: int, loss: str
+  rows: pd.DataFrame, speakers: Mapping[str, np.ndarray], nodes: int, loss: str
 ) -> dict[str, tuple[str, bool]]:
   """Speaker -> the formula of r, m1 and m2 that fits best; is it Newton's?
 
@@ -179,7 +176,7 @@ def _searched(
   for mask, names in alike.items():
     at = np.flatnonzero(np.frombuffer(mask, bool))
     at = at[np.unique(np.linspace(0, len(at) - 1, ROWS).astype(int))]
-    columns = {name: values[at] for name, values in rows.columns.items()}
+    columns = _columns(rows.iloc[at])
     aims = np.array([speakers[name][at] for name in names])
     varied = np.ptp(aims, axis=1) > 0
     if not varied.any():
@@ -225,7 +222,7 @@ def grid(
       ]
       rows += [
         {'model': 'told', 'x': at, 'value': system.force[at], 'joined': False}
-        for at in map(int, system.told)
+        for at in map(int, system.told_steps)
       ]
       title = f'{name}, system {system.name}'
       scale = {'domain': [*_limits(system.force, values)]}
@@ -253,60 +250,43 @@ def _limits(truth: np.ndarray, force: np.ndarray) -> tuple[float, float]:
 
 
 NODES = 8  # Size of the largest formulas: that of Newton's law.
-REPORT = Report('forces')
+
+
+def _short(rows: pd.DataFrame, *columns: str) -> str:
+  """Numbers of a row: whole ones as they are, of others four decimals."""
+  return ', '.join(
+    '–' if np.isnan(x) else f'{x:.0f}' if x == int(x) else f'{x:.4f}'
+    for x in rows.iloc[0][[*columns]]
+  )
+
+
+REPORT = Report('forces', measures={'short': _short})
 TITLE = 'Forces on planets, as language models say'
 FITTED = 'Newton with the sun fitted knows what the prompt shows, and no more.'
 FALSE = 'The prompts have the sun at the origin, where it is not.'
 
 
 def _tables(
-  rows: Sequence[pages.Row],
-  laws_of: Mapping[str, SpeakerLaw],
-  shown: Sequence[System],
+  rows: Sequence[pages.Row], laws_of: Mapping[str, SpeakerLaw]
 ) -> list[Table]:
-  by = {(row['speaker'], row['system']): row for row in rows}
-  speakers = dict.fromkeys(row['speaker'] for row in rows)
-
-  def lines(*quantities: str) -> list[dict[str, Any]]:
-    """A row for each speaker, in it the quantities of each system."""
-    return [
-      {
-        'speaker': name,
-        'systems': {
-          f'system {system.name}': ', '.join(
-            _short(by[name, system.name][quantity]) for quantity in quantities
-          )
-          for system in shown
-        },
-      }
-      for name in speakers
-    ]
-
+  frame = pd.DataFrame(rows)
   exponents = [
-    {
-      'speaker': name,
-      'systems': {
-        f'system {key}': ', '.join(map(_short, pair))
-        for key, pair in law.within.items()
-      },
-    }
+    {'speaker': name, 'system': key, 'exponent': slope, 'r2': r2}
     for name, law in laws_of.items()
+    for key, (slope, r2) in law.within.items()
   ]
-  note = FITTED * ('newton_fitted' in speakers)
+  note = FITTED * ('newton_fitted' in set(frame['speaker']))
   return [
-    REPORT.table('errors', lines('error', 'r', 'distinct'), note=note),
-    REPORT.table('unknown', lines('error_unknown', 'r_unknown', 'r_time')),
+    REPORT.table('errors', _named(frame), note=note),
+    REPORT.table('unknown', _named(frame)),
     REPORT.table('laws', [{'law': row} for row in _law_rows(laws_of)]),
-    REPORT.table('exponents', exponents),
+    REPORT.table('exponents', _named(pd.DataFrame(exponents))),
   ]
 
 
-def _short(value: float) -> str:
-  if value != value:
-    return '–'
-  if value == int(value):
-    return str(int(value))
-  return f'{value:.4f}'
+def _named(frame: pd.DataFrame) -> pd.DataFrame:
+  """Rows whose systems are called 'system 0' and so on."""
+  return frame.assign(system='system ' + frame['system'].astype(str))
 
 
 def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
@@ -349,7 +329,8 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
     variant, systems, forces = _read(log)
     # Systems are the same where all that prompts tell of them is.
     key = variant + ' '.join(
-      f'{system.force.tolist()} {system.told.tolist()}' for system in systems
+      f'{system.force.tolist()} {system.told_steps.tolist()}'
+      for system in systems
     )
     asked[key] = variant, systems
     speakers = replies.setdefault(key, {})
@@ -380,7 +361,7 @@ def of_systems(
   baselines = {
     name: [scoring.baseline(name, system) for system in systems]
     for name in scoring.BASELINES
-    if any(len(system.told) for system in systems)
+    if any(len(system.told_steps) for system in systems)
   }
   speakers = {**models, **baselines}
   rows = [
@@ -399,7 +380,7 @@ def of_systems(
   return pages.AnswersPage(
     TITLE,
     lead.rstrip(),
-    _tables(rows, laws_of, systems),
+    _tables(rows, laws_of),
     [picture],
     scoring.SCORES,
     {'forces': rows, 'laws': _law_rows(laws_of)},
@@ -444,14 +425,6 @@ def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:
       force = np.array((score.metadata or {})['said'], np.float64)
     systems[str(sample.id)] = system
     replies.setdefault(str(sample.id), []).append(force)
-  means = [_mean_reply(replies[name]) for name in systems]
+  # NaN where no reply has a number at a step.
+  means = [pd.DataFrame(replies[name]).mean().to_numpy() for name in systems]
   return variant, [*systems.values()], means
-
-
-def _mean_reply(replies: list[np.ndarray]) -> np.ndarray:
-  """[T] mean over replies of each step's force; NaN where none has one."""
-  forces = np.stack(replies)
-  finite = np.isfinite(forces)
-  num = finite.sum(0)
-  total = np.where(finite, forces, 0).sum(0)
-  return np.where(num, total / np.maximum(num, 1), np.nan)

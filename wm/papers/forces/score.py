@@ -149,25 +149,18 @@ def correlation(first: np.ndarray, second: np.ndarray) -> float:
   return float(first @ second / total) if total > 0 else np.nan
 
 
-def beside(
-  system: System, speakers: Mapping[str, np.ndarray]
-) -> dict[str, dict[str, float]]:
-  """Speaker -> `scores` of a system."""
-  return {name: scores(force, system) for name, force in speakers.items()}
-
-
 SOLVED = 1e-14  # Relative tolerance of the fit.
 
 
 def constant(system: System) -> np.ndarray:
   """[T] the median of the told forces."""
-  force_told = system.force[system.told]
+  force_told = system.force[system.told_steps]
   return np.full(len(system.force), np.median(force_told))
 
 
 def mean_force(system: System) -> np.ndarray:
   """[T] the mean of the told forces."""
-  return np.full(len(system.force), system.force[system.told].mean())
+  return np.full(len(system.force), system.force[system.told_steps].mean())
 
 
 def interpolation(system: System) -> np.ndarray:
@@ -176,12 +169,12 @@ def interpolation(system: System) -> np.ndarray:
   Steps are the numbers of the rows that are shown.
   """
   at = np.arange(len(system.force))
-  return np.interp(at, system.told, system.force[system.told])
+  return np.interp(at, system.told_steps, system.force[system.told_steps])
 
 
 def line_in_time(system: System) -> np.ndarray:
   """[T] a straight line in time, fitted to the told forces."""
-  at, steps_told = np.arange(len(system.force)), system.told
+  at, steps_told = np.arange(len(system.force)), system.told_steps
   away = steps_told - steps_told.mean()
   total = float(away @ away)
   force = system.force[steps_told]
@@ -192,7 +185,7 @@ def line_in_time(system: System) -> np.ndarray:
 def newton_at(system: System, sun: np.ndarray) -> np.ndarray:
   """[T] c / r^2 with the mean c of the told forces, for a sun [2]."""
   square = ((system.places - sun) ** 2).sum(1)
-  factor = (system.force * square)[system.told].mean()
+  factor = (system.force * square)[system.told_steps].mean()
   return factor / square
 
 
@@ -212,10 +205,10 @@ def newton_fitted(system: System) -> np.ndarray:
   Least squares of logarithms; steps begin at the origin. With fewer than three
   told forces the sun is left there.
   """
-  if len(system.told) < 3:
+  if len(system.told_steps) < 3:
     return newton_origin(system)
-  places = system.places[system.told]
-  aim = np.log(system.force[system.told])
+  places = system.places[system.told_steps]
+  aim = np.log(system.force[system.told_steps])
   size = np.sqrt((places**2).sum(1).mean())
 
   def square(sun: np.ndarray) -> np.ndarray:
@@ -246,6 +239,6 @@ BASELINES: dict[str, Callable[[System], np.ndarray]] = {
 
 def baseline(name: str, system: System) -> np.ndarray:
   """[T] what a baseline says; NaN of a system of which no force is told."""
-  if not len(system.told):
+  if not len(system.told_steps):
     return np.full(len(system.force), np.nan)
   return BASELINES[name](system)

@@ -28,12 +28,12 @@ def forces(options: questions.ForceOptions) -> Task:
   variant = options.variant
   samples = [
     Sample(
-      id=f'{variant}-{question.system.name}',
-      input=question.prompt,
-      target=json.dumps(question.system.force.tolist()),
-      metadata={'variant': variant, **stored(question.system)},
+      id=f'{variant}-{system.name}',
+      input=prompt,
+      target=json.dumps(system.force.tolist()),
+      metadata={'variant': variant, **stored(system)},
     )
-    for question in questions.questions(options)
+    for prompt, system in questions.questions(options)
   ]
   return Task(
     dataset=MemoryDataset(samples, name=f'forces-{variant}'),
@@ -50,7 +50,7 @@ def stored(system: System) -> dict[str, Any]:
     'places': system.places.tolist(),
     'distance': system.distance.tolist(),
     'force': system.force.tolist(),
-    'told': system.told.tolist(),
+    'told': system.told_steps.tolist(),
     'sun': system.sun.tolist(),
     'planet': system.planet,
     'star': system.star,
@@ -113,11 +113,13 @@ def known_answer(request: providers.Request) -> str:
   )
   force = system.force
   if request.guesses:
-    choices = force[system.told if len(system.told) else slice(None)].tolist()
+    choices = force[
+      system.told_steps if len(system.told_steps) else slice(None)
+    ].tolist()
     force = np.array([request.choice(choices) for _ in force])
   elif request.metadata['variant'] == 'published':
     force = scoring.newton_origin(shown)
-  elif len(system.told):
+  elif len(system.told_steps):
     force = scoring.newton_true(shown)
   listed = ',\n'.join(
     f'{n}: {value!r}' for n, value in enumerate(force.tolist())

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
-from wm import core
-from wm.core import basics
+from wm.core import basics, inputs
 from wm.papers.mango import questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import (
@@ -32,46 +31,22 @@ from wm.papers.mango.score import (
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
 
-COLUMNS = (
-  'model',
-  'game',
-  'kind',
-  'key',
-  'easy',
-  'length',
-  'imputed',
+COLUMNS = [
+  *('model', 'game', 'kind', 'key', 'easy', 'length', 'imputed'),
   *scoring.Score._fields,
-)
+]
 
 
 def answer_row(
   model: str, asked: questions.MazeQuestion, score: scoring.Score
-) -> tuple[Any, ...]:
-  """A scored answer, in the order of COLUMNS."""
-  return (
-    model,
-    asked.game,
-    asked.kind,
-    asked.key,
-    asked.easy,
-    asked.length,
-    asked.imputed,
-    *score,
-  )
+) -> dict[str, Any]:
+  """A scored answer with the columns of COLUMNS, and others."""
+  return {'model': model, **asked._asdict(), **score._asdict()}
 
 
-def answer_frame(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+def answer_frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
   """A table of rows."""
-  return pd.DataFrame(list(rows), columns=list(COLUMNS))
-
-
-def select(rows: pd.DataFrame, **columns: Any) -> pd.DataFrame:
-  """The rows that have these values; None is any."""
-  mask = np.ones(len(rows), bool)
-  for name, value in columns.items():
-    if value is not None:
-      mask &= (rows[name] == value).to_numpy()
-  return rows[mask]
+  return pd.DataFrame(list(rows), columns=COLUMNS)
 
 
 def well_formed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -95,11 +70,10 @@ def both_answered(
   As tables 1 and 9 have it; of several answers of one model to a question the
   first counts.
   """
-  formed = [
-    well_formed(select(rows, model=name)).drop_duplicates(['game', 'key'])
-    for name in models
+  formed = well_formed(rows).drop_duplicates(['model', 'game', 'key'])
+  indexed = [
+    formed[formed.model == name].set_index(['game', 'key']) for name in models
   ]
-  indexed = [part.set_index(['game', 'key']) for part in formed]
   common = indexed[0].index.intersection(indexed[1].index)
   first, second = (part.loc[common].reset_index() for part in indexed)
   return first, second
@@ -164,10 +138,8 @@ def confusion(names: Sequence[str]) -> float:
   )
 
 
-def facts_of(
-  maze: mazes.Maze, step: int = mazes.LAST, rule: str = 'some'
-) -> Facts:
-  """The numbers of a game at a step; rule: see `questions.questions`."""
+def facts_of(maze: mazes.Maze, step: int = mazes.LAST) -> Facts:
+  """The numbers of a game at a step."""
   shown = mazes.prefix(maze, step)
   edges = shown.edges
   walked = edges.answerable.forward <= step
@@ -183,8 +155,7 @@ def facts_of(
   ]
   words = [len(step_shown.observation.split()) for step_shown in shown.steps]
   routes = [
-    step_shown.easy
-    for step_shown in questions.questions(maze, 'route', step, rule)
+    step_shown.easy for step_shown in questions.questions(maze, 'route', step)
   ]
   return Facts(
     maze.game,
@@ -213,14 +184,13 @@ def _mean(values: Sequence[int] | np.ndarray) -> float:
 def facts_of_all(
   mazes_shown: Iterable[mazes.Maze],
   cuts: Mapping[str, int] | None = None,
-  rule: str = 'some',
 ) -> list[Facts]:
   """The numbers of games, each at its own step; default the map's last.
 
   cuts: game -> step, as of a model's prefixes (tables 5, 7 and 8).
   """
   return [
-    facts_of(maze, (cuts or {}).get(maze.game, mazes.LAST), rule)
+    facts_of(maze, (cuts or {}).get(maze.game, mazes.LAST))
     for maze in mazes_shown
   ]
 
@@ -369,7 +339,6 @@ def baseline_scores(
   kind: str,
   step: int = mazes.LAST,
   *,
-  rule: str = 'some',
   rules: JudgeRules | None = None,
   names: Sequence[str] = tuple(BASELINES),
   seed: int = 0,
@@ -377,17 +346,14 @@ def baseline_scores(
   """(baseline, question, score) of all questions of a kind about a game.
 
   Raises:
-    InputError: there is no such kind, rule or baseline.
+    InputError: there is no such kind or baseline.
   """
   for name in names:
-    if name not in BASELINES:
-      raise core.InputError(
-        f'no baseline {name!r}; available: {", ".join(BASELINES)}'
-      )
+    inputs.check_known(name, BASELINES, f'no baseline {name!r}')
   graph = questions.judge_graph(maze, rules)
   shown = seen_at(maze, step)
   judge = judged(kind)
-  for asked in questions.questions(maze, kind, step, rule):
+  for asked in questions.questions(maze, kind, step):
     for name in names:
       if name == 'uniform':
         yield name, asked, _uniform(graph, asked)
@@ -427,33 +393,12 @@ HARD = (
   'imputed_hard',
   'scene',
 )
-SIMPLE, MULTIPLE, COMPONENTS = REGRESSIONS = 'simple', 'multiple', 'components'
 # Components that are kept explain this share of the variance.
 VARIANCE_KEPT = 0.9
 _FEWEST = 3  # Games beyond the number of coefficients.
 
 
-class GameCoefficient(NamedTuple):
-  """One coefficient: success by one standard deviation of a variable.
-
-  Attributes:
-    kind: 'simple', 'multiple' or 'components'.
-    variable: its name; of a component its number and its largest loadings.
-    beta: the coefficient.
-    low, high: its 95 % interval.
-    p: two-sided.
-    n: games.
-    r2: of the whole regression.
-  """
-
-  kind: str
-  variable: str
-  beta: float
-  low: float
-  high: float
-  p: float
-  n: int
-  r2: float
+COEFFICIENT = ['kind', 'variable', 'beta', 'low', 'high', 'p', 'n', 'r2']
 
 
 def by_game(
@@ -476,8 +421,8 @@ def by_game(
 
 def regress(
   rows: pd.DataFrame, facts: Sequence[Facts], variables: Sequence[str]
-) -> list[GameCoefficient]:
-  """All coefficients of one model on one kind of question.
+) -> pd.DataFrame:
+  """All coefficients of one model on one kind of question, a row each.
 
   Args:
     rows: scored answers; those that are ill-formed are left out, as the paper
@@ -486,15 +431,19 @@ def regress(
     variables: fields of Facts.
 
   Returns:
-    Of each kind of regression those that have games enough; often none.
+    Columns COEFFICIENT: the kind of regression, 'simple', 'multiple' or
+    'components'; the variable, of a component its number and its largest
+    loadings; success by one standard deviation of it, with its 95 % interval
+    and two-sided p; games, and r squared of the whole regression. Regressions
+    without games enough are left out; often all are.
   """
   table = by_game(well_formed(rows), facts, variables)
   success = table.pop('success')
-  coefficients: list[GameCoefficient] = []
-  for name in table.columns:
-    coefficients += _fit(SIMPLE, success, table[[name]])
-  coefficients += _fit(MULTIPLE, success, table)
-  return coefficients + _fit(COMPONENTS, success, components(table))
+  parts = [_fit('simple', success, table[[name]]) for name in table.columns]
+  parts.append(_fit('multiple', success, table))
+  parts.append(_fit('components', success, components(table)))
+  fitted = [part for part in parts if part is not None]
+  return pd.concat([pd.DataFrame(columns=COEFFICIENT), *fitted])
 
 
 def components(variables: pd.DataFrame) -> pd.DataFrame:
@@ -524,39 +473,29 @@ def components(variables: pd.DataFrame) -> pd.DataFrame:
 
 def _fit(
   kind: str, success: pd.Series, variables: pd.DataFrame
-) -> list[GameCoefficient]:
-  """Coefficients but the constant; [] where games are too few or all alike."""
+) -> pd.DataFrame | None:
+  """Coefficients but the constant; None of games too few or all alike."""
   from statsmodels.regression import linear_model
 
   num = len(variables.columns)
   if not num or len(variables) < num + 1 + _FEWEST or np.ptp(success) == 0:
-    return []
+    return None
   design = variables.assign(constant=1.0)
   if np.linalg.matrix_rank(design.to_numpy()) < num + 1:
-    return []
+    return None
   fit = linear_model.OLS(success, design).fit()
   ends = fit.conf_int()
-  return [
-    GameCoefficient(
-      kind,
-      name,
-      float(fit.params[name]),
-      float(ends.loc[name, 0]),
-      float(ends.loc[name, 1]),
-      float(fit.pvalues[name]),
-      len(variables),
-      float(fit.rsquared),
+  columns = (kind, design.columns, fit.params, ends[0], ends[1], fit.pvalues)
+  values = dict(zip(COEFFICIENT, columns, strict=False))
+  return pd.DataFrame({**values, 'n': len(variables), 'r2': fit.rsquared})[:-1]
+
+
+def regressions(rows: pd.DataFrame, facts: Sequence[Facts]) -> pd.DataFrame:
+  """Coefficients as `regress` has them, by `model`, `asked` and `easy`."""
+  fitted = [
+    regress(part, facts, EASY if easy else HARD).assign(
+      model=model, asked=kind, easy=bool(easy)
     )
-    for name in variables.columns
+    for (model, kind, easy), part in rows.groupby(['model', 'kind', 'easy'])
   ]
-
-
-def regressions(
-  rows: pd.DataFrame, facts: Sequence[Facts]
-) -> Mapping[tuple[str, str, bool], list[GameCoefficient]]:
-  """(model, kind of question, easy) -> coefficients."""
-  fitted = {}
-  for (model, kind, easy), part in rows.groupby(['model', 'kind', 'easy']):
-    variables = EASY if easy else HARD
-    fitted[model, kind, bool(easy)] = regress(part, facts, variables)
-  return fitted
+  return pd.concat(fitted, ignore_index=True)

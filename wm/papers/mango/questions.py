@@ -23,6 +23,7 @@ import numpy as np
 from inspect_ai.model import Model, ModelAPI, get_model
 
 from wm import core
+from wm.core import inputs
 from wm.models.serving import replies
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import JudgeGraph, JudgeRules, QuestionWords
@@ -132,10 +133,7 @@ def counter(tokenizer: str = 'model') -> Counter:
   Raises:
     InputError: there is no such tokenizer.
   """
-  if tokenizer not in TOKENIZERS:
-    raise core.InputError(
-      f'no tokenizer {tokenizer!r}; available: {", ".join(TOKENIZERS)}'
-    )
+  inputs.check_known(tokenizer, TOKENIZERS, f'no tokenizer {tokenizer!r}')
   if tokenizer == 'estimate':
     return estimate
   model = get_model()
@@ -203,10 +201,7 @@ class MazePrompt:
       ('generation', self.generation, KEYS),
       ('setting', self.setting, SETTINGS),
     ):
-      if value not in available:
-        raise core.InputError(
-          f'no {name} {value!r}; available: {", ".join(available)}'
-        )
+      inputs.check_known(value, available, f'no {name} {value!r}')
 
   @property
   def keys(self) -> tuple[str, str, str]:
@@ -330,10 +325,7 @@ def questions(
   Raises:
     InputError: there is no such kind or rule.
   """
-  if kind not in KINDS:
-    raise core.InputError(
-      f'no kind of questions {kind!r}; available: {", ".join(KINDS)}'
-    )
+  inputs.check_known(kind, KINDS, f'no kind of questions {kind!r}')
   shown_edges = maze.edges.answerable.total <= step
   shown_maze = maze._replace(edges=_kept(maze.edges, shown_edges))
   paths = game_questions.destinations(shown_maze, listed=kind == DESTINATION)

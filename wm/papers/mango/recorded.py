@@ -1,7 +1,6 @@
 """Recorded answers of language models about MANGO, as logs and as a page.
 
     rwkv14b-answers-2023-06.jsonl.gz   RWKV-4-14B, both settings, July 2023 maps
-    example-answers-905.jsonl.gz       claude-instant-1, the authors' sample
 
 The files hold texts; questions come from the maps beside them.
 """
@@ -9,10 +8,9 @@ The files hold texts; questions come from the maps beside them.
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import pathlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 import pandas as pd
 from inspect_ai.log import EvalLog, EvalSample
@@ -20,8 +18,6 @@ from inspect_ai.model import (
   ChatMessageUser,
 )
 
-from wm import core
-from wm.core import inputs
 from wm.language import eval_logs
 from wm.language.pages import AnswersPage
 from wm.papers.mango import facts, questions
@@ -34,7 +30,6 @@ from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
 RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
-SAMPLE = 'example-answers-905.jsonl.gz'
 PAPER = 'paper-2023-07.tar.gz'
 CAMERA_READY = 'camera-ready-70.tar.gz'
 
@@ -68,46 +63,17 @@ class RecordedAnswers(NamedTuple):
   """Recorded answers of one file.
 
   Attributes:
-    name: of the file.
     mazes: game -> the map that they were asked about.
     answers: in the order of the file.
     unmatched: records whose question is none of these maps.
   """
 
-  name: str
   mazes: Mazes
   answers: list[RecordedAnswer]
   unmatched: int
 
 
-def read_lines(
-  path: pathlib.Path, needed: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:
-  """Objects of a packed JSON-lines file.
-
-  needed: names whose values are texts.
-
-  Raises:
-    InputError: it is missing or damaged, or an object lacks such a text.
-  """
-  with (
-    inputs.reading_file(path, 'a file of recorded answers'),
-    gzip.open(path, 'rt', encoding='utf-8') as file,
-  ):
-    for number, line in enumerate(file, 1):
-      record = inputs.parse_json(line)
-      if not isinstance(record, dict):
-        raise core.InputError(f'{path}, line {number}: no object')
-      for name in needed:
-        if not isinstance(record.get(name), str):
-          raise core.InputError(
-            f'{path}, line {number}: {name}={record.get(name)!r:.80}; '
-            'expected a text'
-          )
-      yield record
-
-
-class _QuestionIndex:
+class QuestionIndex:
   """Questions of maps, by their words; each is given out once, then again."""
 
   def __init__(self, mazes: Mazes) -> None:
@@ -141,11 +107,13 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> RecordedAnswers:
     game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
     for game in games or readers.games(folder / PAPER)
   }
-  index = _QuestionIndex(mazes_of)
+  index = QuestionIndex(mazes_of)
   routes: set[tuple[str, str]] = set()
   answers, unmatched = [], 0
-  for record in read_lines(folder / RWKV, ('game', 'src', 'dst')):
-    game, start, target = (record[name] for name in ('game', 'src', 'dst'))
+  names = 'game', 'src', 'dst'
+  lines = eval_logs.read_lines(folder / RWKV, dict.fromkeys(names, str))
+  for record in lines:
+    game, start, target = (record[name] for name in names)
     if game not in mazes_of:
       continue
     actions = tuple(map(str, record.get('actions') or ()))
@@ -160,28 +128,7 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> RecordedAnswers:
         text = str(record.get(column) or '')
         answers.append(RecordedAnswer(model, asked, text))
     routes.add((game, pair.key))
-  return RecordedAnswers(RWKV, mazes_of, answers, unmatched)
-
-
-def authors_sample(folder: pathlib.Path) -> RecordedAnswers:
-  """The authors' sample: 16 destinations and 16 routes of game 905."""
-  game = '905'
-  mazes_of = {game: readers.read(folder / CAMERA_READY, game)}
-  index = _QuestionIndex(mazes_of)
-  answers, unmatched = [], 0
-  for record in read_lines(
-    folder / SAMPLE, ('src_node', 'dst_node', 'response')
-  ):
-    actions = tuple(map(str, record.get('action_list') or ()))
-    start, target = record['src_node'], record['dst_node']
-    asked = index.next(game, start, target, actions)
-    if asked is None:
-      unmatched += 1
-    else:
-      answers.append(
-        RecordedAnswer('claude-instant-1', asked, record['response'])
-      )
-  return RecordedAnswers(SAMPLE, mazes_of, answers, unmatched)
+  return RecordedAnswers(mazes_of, answers, unmatched)
 
 
 def score_records(

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 
@@ -39,12 +40,20 @@ def _causes(rows: pd.DataFrame) -> str:
   return ', '.join(f'{k} {v}' for k, v in causes.items())
 
 
+def _won(rows: pd.DataFrame) -> str:
+  """How many minigames are won; of several games also their mean."""
+  mean = f', {REPORT.shown(REPORT.mean(rows, "success"))}'
+  won = f'{int(rows.success.sum())} of {len(rows)}'
+  return won + mean * (rows.game.nunique() > 1)
+
+
 REPORT = Report(
   'mango',
   labels={'kind': {kind: kind for kind in KINDS}, 'easy': DIFFICULTY},
   measures={
     'corrected': facts.corrected,
     'causes': _causes,
+    'won': _won,
     # Each move has two places.
     'share_of_ends': lambda rows, column: (
       float(rows[column].sum() / (2 * rows.moves.sum()))
@@ -131,40 +140,9 @@ def games_table(numbers: Sequence[Facts]) -> Table:
 
 def regression_table(rows: pd.DataFrame, numbers: Sequence[Facts]) -> Table:
   """Regressions of success on the numbers of games (table 2)."""
-  return REPORT.table(
-    'regression',
-    [
-      {
-        'model': model,
-        'questions': f'{kind}, {DIFFICULTY[easy]}',
-        **coefficient._asdict(),
-      }
-      for (model, kind, easy), several in facts.regressions(
-        rows, numbers
-      ).items()
-      for coefficient in several
-    ],
-  )
-
-
-def minigames_table(rows: pd.DataFrame) -> Table:
-  """Successes of minigames, game by game, with the map and without (table 10).
-
-  Rows have kinds of MINIGAMES.
-  """
-  lines: list[dict[str, Any]] = []
-  for game in [*sorted(set(rows.game)), '']:
-    cells = {}
-    for model, kind in itertools.product(
-      dict.fromkeys(rows.model), dict.fromkeys(rows.kind)
-    ):
-      part = facts.select(rows, game=game or None, model=model, kind=kind)
-      if len(part):
-        mean = f', {REPORT.shown(REPORT.mean(part, "success"))}' * (not game)
-        won = f'{int(part.success.sum())} of {len(part)}'
-        cells[f'{model}, {kind}'] = won + mean
-    lines.append({'game': game or 'all', 'models': cells})
-  return REPORT.table('minigames', lines)
+  fitted = facts.regressions(rows, numbers)
+  named = fitted.assign(easy=fitted['easy'].map(DIFFICULTY))
+  return REPORT.table('regression', named.to_dict('records'))
 
 
 # Where a direction leads on paper; up and down lean, so that they are seen.
@@ -207,21 +185,18 @@ def drawn(maze: mazes.Maze) -> bytes:
   shown = mazes.prefix(maze, mazes.LAST)
   where = _layout(shown)
   figure, (axis,) = charts.new_axes(1, size=(8, 6))
-  for edge in range(shown.edges.source.size):
-    source, action, target = shown.words(edge)
-    walked = bool(shown.edges.walked[edge])
-    axis.annotate(
-      '',
-      where[target],
-      where[source],
-      arrowprops={
-        'arrowstyle': '->',
-        'color': 'black' if walked else 'silver',
-        'connectionstyle': 'arc3,rad=0.12',
-        'shrinkA': 8,
-        'shrinkB': 8,
-      },
-    )
+  moves = [shown.words(edge) for edge in range(shown.edges.source.size)]
+  ways = [(source, target) for source, _, target in moves]
+  nx.draw_networkx_edges(
+    nx.DiGraph(ways),
+    where,
+    ways,
+    ax=axis,
+    arrowstyle='->',
+    edge_color=np.where(shown.edges.walked, 'black', 'silver').tolist(),
+    connectionstyle='arc3,rad=0.12',
+  )
+  for source, action, target in moves:
     if action not in _TOWARDS:
       middle = np.mean([where[source], where[target]], axis=0)
       axis.text(*middle, action, fontsize=5, color='tab:blue', ha='center')
@@ -345,7 +320,7 @@ def baselines_table(
 MINIGAMES = 'minigame', 'minigame with map'
 
 
-def scored(logs: Sequence[EvalLog]) -> Iterator[tuple[Any, ...]]:
+def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
   """Rows of all samples that were scored, as `facts.answer_frame` takes them.
 
   A model in the setting 'simple' is called MODEL-S, as in the paper, and one
@@ -461,7 +436,9 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
       'score them with inspect score'
     )
   games = every[~every.kind.isin(KINDS)]
-  more = [minigames_table(games)] if len(games) else []
+  games = games.assign(asked=games.model + ', ' + games.kind)
+  games = games.sort_values('game', kind='stable')
+  more = [REPORT.table('minigames', games)] if len(games) else []
   asked = every[every.kind.isin(KINDS)]
   if len(asked):
     content = answers_page(asked, maps(logs), cuts(logs), more)

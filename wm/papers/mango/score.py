@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
+from wm.core import inputs
 from wm.models.serving import replies, structures
 
 try:
@@ -96,15 +97,11 @@ class JudgeRules:
 
   def __post_init__(self) -> None:
     """Raises InputError where a field has no such value."""
-    for name, available in (
-      ('graph', ('loose', 'strict')),
-      ('scope', ('graph', 'node')),
+    for name, value, available in (
+      ('graph', self.graph, ('loose', 'strict')),
+      ('scope', self.scope, ('graph', 'node')),
     ):
-      value = {'graph': self.graph, 'scope': self.scope}[name]
-      if value not in available:
-        raise core.InputError(
-          f'no {name} {value!r}; available: {", ".join(available)}'
-        )
+      inputs.check_known(value, available, f'no {name} {value!r}')
     if not 0 <= self.reject <= 1:
       raise core.InputError(f'reject={self.reject} is not between 0 and 1')
 
@@ -346,10 +343,8 @@ def parse(
   Raises:
     InputError: there is no such rule.
   """
-  if rule not in READINGS:
-    raise core.InputError(
-      f'no rule {rule!r} for reading answers; available: {", ".join(READINGS)}'
-    )
+  text_of_rule = f'no rule {rule!r} for reading answers'
+  inputs.check_known(rule, READINGS, text_of_rule)
   if rule == FIRST_BRACKET:
     value, failure = _first_bracket(text)
     reading = replies.Reading(value, failure or ill_formed(value))
@@ -508,25 +503,19 @@ class _MovesSeen(NamedTuple):
 def _look(
   graph: JudgeGraph, start: str, moves: Sequence[AnswerMove]
 ) -> _MovesSeen:
-  place = start.lower()
-  linked = edges = reals = walks = True
-  places = strange = 0
-  takens, literals = [], []
-  for move in moves:
-    literal, taken, before, after, unknown, edge, real, walk = graph.facts(move)
-    linked = linked and before == place
-    place = after
-    takens.append(taken)
-    literals.append(literal)
-    edges = edges and edge
-    walks = walks and walk
-    if not real:
-      reals = False
-      places += unknown
-      strange += not unknown
-  num = len(moves)
-  counts = num, literals.count(''), places, strange
-  return _MovesSeen(linked, edges, reals, walks, takens, literals, counts)
+  seen = [graph.facts(move) for move in moves]
+  places = [start.lower(), *(move.after for move in seen[:-1])]
+  literal = [move.literal for move in seen]
+  unknown = [move.unknown for move in seen if not move.real]
+  return _MovesSeen(
+    [move.before for move in seen] == places,
+    all(move.edge for move in seen),
+    not unknown,
+    all(move.walks for move in seen),
+    [move.taken for move in seen],
+    literal,
+    (len(seen), literal.count(''), sum(unknown), unknown.count(0)),
+  )
 
 
 def destination(

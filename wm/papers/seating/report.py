@@ -95,25 +95,18 @@ def _theirs(value: float, error: float | None) -> str:
   return f'{value:.2f} ± {error:.2f}'
 
 
-class Contradiction(NamedTuple):
-  """A continuation that is said to hold after one list, and not another.
+def contradictions(run: ModelAnswers) -> Iterator[dict[str, str]]:
+  """Pairs of answers about one state that cannot both be right, in words.
 
-  Attributes:
-    state: that both lists leave.
-    yes, no: the lists.
-    more: the continuation.
-    truth: core.YES or NO.
+  Keys: `yes` and `no`, the lists after which the model says that `more` holds,
+  and that it does not; and `right`, yes or no.
   """
+  vocab = run.protocol.world.vocab
 
-  state: str
-  yes: Tokens
-  no: Tokens
-  more: Tokens
-  truth: int
+  def words(tokens: Tokens) -> str:
+    """A list in sentences."""
+    return ' '.join(text.statement(vocab[token]) for token in tokens)
 
-
-def contradictions(run: ModelAnswers) -> Iterator[Contradiction]:
-  """Pairs of answers about one state that cannot both be right."""
   by: dict[tuple[str, Tokens], dict[int, SeatingQuestion]] = {}
   for question, answer in zip(run.asked, run.answers, strict=True):
     if not question.suffix or answer is None:
@@ -121,45 +114,21 @@ def contradictions(run: ModelAnswers) -> Iterator[Contradiction]:
     by_answer = by.setdefault((question.state, question.suffix), {})
     by_answer.setdefault(answer, question)
     if len(by_answer) == 2 and by_answer[answer] is question:
-      yes, no = by_answer[core.YES], by_answer[core.NO]
-      yield Contradiction(
-        question.state, yes.prefix, no.prefix, question.suffix, question.truth
-      )
-
-
-def contradicted(model: str, run: ModelAnswers) -> Table | None:
-  """The first contradictions of a model in words; None where it has none."""
-  every = list(contradictions(run))
-  if not every:
-    return None
-  vocab = run.protocol.world.vocab
-
-  def said(tokens: Tokens) -> str:
-    """A list in sentences."""
-    return ' '.join(text.statement(vocab[token]) for token in tokens)
-
-  return REPORT.table(
-    'contradictions',
-    [
-      {
-        'yes': said(pair.yes),
-        'no': said(pair.no),
-        'more': said(pair.more),
-        'right': 'yes' if pair.truth else 'no',
+      yield {
+        'yes': words(by_answer[core.YES].prefix),
+        'no': words(by_answer[core.NO].prefix),
+        'more': words(question.suffix),
+        'right': 'yes' if question.truth else 'no',
       }
-      for pair in every[:SHOWN]
-    ],
-    model=model,
-    num=len(every),
-  )
 
 
 def runs_page(runs: Mapping[str, ModelAnswers]) -> pages.AnswersPage:
   """The figure and contradictions of models."""
   shown = [figure_4(runs)]
   for model, run in runs.items():
-    if (table := contradicted(model, run)) is not None:
-      shown.append(table)
+    if pairs := list(contradictions(run)):
+      names = {'model': model, 'num': len(pairs)}
+      shown.append(REPORT.table('contradictions', pairs[:SHOWN], **names))
   metrics = Protocol().metrics()
   words = {
     name: metrics[part].glossary[quantity]
