@@ -160,6 +160,25 @@ def test_tables_call_a_run_by_its_labels_without_the_seed():
   assert (run.name, run.title) == ('seed=7', 'toy')
 
 
+def test_a_page_says_how_often_loss_and_exactness_choose_the_same(tmp_path):
+  """Two of three sizes: in the third the best loss is not the most exact."""
+  axes = [number('width=1|2|3'), number('lr=1|2'), number('seed=0|1')]
+  runs = grid.runs(axes, {}, {**DEFAULTS, 'width': None})
+  standings = []
+  for run in runs:
+    width, lr = float(run.labels['width']), float(run.labels['lr'])
+    exact = lr / 10 if width == 3 else 1 - lr / 10
+    exact += int(run.labels['seed']) / 100
+    best = {'best_loss': lr, 'best_exact': exact, 'best_step': 1}
+    best |= {'seconds': 1.0, 'best_labelwise': None if width == 2 else exact}
+    standings.append(grid.Standing(run, grid.DONE, best))
+  grid.write(tmp_path, standings, ['width'])
+  page = (tmp_path / 'sweep.md').read_text()
+  assert 'The best by loss is the best by exact in 2 of 3.' in page
+  assert 'The best by loss is the best by labelwise in 1 of 2.' in page
+  assert '| 1 | 1 | 2/2 | 1 | 0 | 0.905 | 0.905 |' in page
+
+
 def test_a_grid_of_too_many_runs_is_refused():
   numbers = '|'.join(map(str, range(100)))
   axes = [number(f'{name}={numbers}') for name in ('lr', 'seed', 'steps')]

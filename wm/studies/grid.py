@@ -282,6 +282,12 @@ class Candidate:
     """Mean over the seeds of the best held-out loss; infinite if one failed."""
     return sum(member.loss for member in self.members) / len(self.members)
 
+  def best(self, name: str) -> float | None:
+    """Mean over the seeds of what was evaluated; None where one lacks it."""
+    values = [member.summary.get(f'best_{name}') for member in self.members]
+    measured = [value for value in values if value is not None]
+    return sum(measured) / len(measured) if measured == values else None
+
   @property
   def ended(self) -> bool:
     """Whether every seed is done or has failed."""
@@ -423,9 +429,27 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
   best = [c[0] for c in ranked.values() if c[0].ended]
   lines += [f'## Best{" per " + ", ".join(per) if per else ""}', '']
   lines += _table(head, [_cells(candidate, axes, more) for candidate in best])
-  lines += ['## All, the best first', '']
+  lines += [_shared_winners(ranked, name) for name in more]
+  lines += ['' * bool(more), '## All, the best first', '']
   cells = [_cells(c, axes, more) for group in ranked.values() for c in group]
   return '\n'.join(lines + _table(head, cells))
+
+
+def _shared_winners(
+  ranked: Mapping[tuple[str, ...], Sequence[Candidate]], name: str
+) -> str:
+  """In how many groups the best by loss is the best by a share, too.
+
+  Walker and Lyons 2026, appendix C.
+  """
+  shared = groups = 0
+  for candidates in ranked.values():
+    # best first: the winner by loss is candidates[0].
+    values = [candidate.best(name) for candidate in candidates]
+    if len(values) > 1 and None not in values:
+      groups += 1
+      shared += values[0] == max(values)
+  return f'The best by loss is the best by {name} in {shared} of {groups}.'
 
 
 def _more(standings: Sequence[Standing]) -> list[str]:
@@ -448,18 +472,15 @@ def _cells(
     f'{len(done)}/{len(candidate.members)}',
     f'{sum(losses) / len(losses):.6g}' if losses else '',
     f'{max(losses) - min(losses):.2g}' if several else '',
-    *(_mean([m.summary.get(f'best_{name}') for m in done]) for name in more),
+    *(_written(Candidate({}, tuple(done)).best(name)) for name in more),
     ', '.join(str(m.summary['best_step']) for m in done),
     f'{sum(m.summary["seconds"] or 0 for m in done):.0f}' if done else '',
     ', '.join(statuses) + (f': {errors[0]}' if errors else ''),
   ]
 
 
-def _mean(values: Sequence[float | None]) -> str:
-  measured = [value for value in values if value is not None]
-  if not measured or len(measured) < len(values):
-    return ''
-  return f'{sum(measured) / len(measured):.4g}'
+def _written(value: float | None) -> str:
+  return '' if value is None else f'{value:.4g}'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
