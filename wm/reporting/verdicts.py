@@ -120,10 +120,11 @@ class Judged:
 
   def amounts_of(self, claim: Claim) -> dict[str, Amount]:
     """Row -> its amount, of the rows that a claim compares."""
-    measured: dict[Any, Amount | None] = {}
+    measured: dict[str, Amount | None] = {}
     for each in self.comparisons:
       if each.claim is claim:
-        measured |= {each.row: each.amount, each.other: each.other_amount}
+        # A quantity or a number is no row's name.
+        measured |= {each.row: each.amount, str(each.other): each.other_amount}
     amounts = {row: measured.get(row) for row in claim.row_names}
     return {row: amount for row, amount in amounts.items() if amount}
 
