@@ -168,8 +168,7 @@ def figure(
   )
   axes.set(xticks=[], yticks=[])
   axes.spines[:].set_color('#c8ccd0')
-  _true_edges(axes, graph, edges, view)
-  _new_edges(axes, graph, edges, view)
+  _edges(axes, graph, edges, view)
   _frame(axes, edges, view, title)
   return drawing
 
@@ -185,29 +184,7 @@ def _seen(points: np.ndarray, view: View) -> np.ndarray:
   )
 
 
-def _true_edges(
-  axes: axes_lib.Axes,
-  graph: streets.StreetGraph,
-  edges: pd.DataFrame,
-  view: View,
-) -> None:
-  from matplotlib import collections
-
-  used = edges[edges.kind == reconstruct.USED]
-  place = np.stack([graph.lon, graph.lat], -1)
-  ends = place[used[['source', 'target']]]
-  axes.add_collection(
-    collections.LineCollection(
-      ends[_seen(ends, view)],
-      colors=INK,
-      linewidths=view.width,
-      alpha=view.alpha,
-    ),
-    autolim=False,
-  )
-
-
-def _new_edges(
+def _edges(
   axes: axes_lib.Axes,
   graph: streets.StreetGraph,
   edges: pd.DataFrame,
@@ -215,27 +192,29 @@ def _new_edges(
 ) -> None:
   from matplotlib import collections, colors, path
 
+  place = np.stack([graph.lon, graph.lat], -1)
+  used = edges[edges.kind == reconstruct.USED]
+  ends = place[used[['source', 'target']]]
+  true = collections.LineCollection(
+    ends[_seen(ends, view)],
+    **{'colors': INK, 'linewidths': view.width, 'alpha': view.alpha},
+  )
   new = edges[edges.kind == reconstruct.FALSE]
   source, target = new.source.to_numpy(), new.target.to_numpy()
-  lat, lon = control_points(graph, source, new.label.to_numpy())
-  place = np.stack([graph.lon, graph.lat], -1)
-  bends = np.stack([lon, lat], -1)
-  points = np.stack([place[source], bends, place[target]], 1)
+  bends = control_points(graph, source, new.label.to_numpy())[::-1]
+  points = np.stack([place[source], np.stack(bends, -1), place[target]], 1)
   seen = _seen(points, view)
   codes = [path.Path.MOVETO, path.Path.CURVE3, path.Path.CURVE3]
   shades = colors.LinearSegmentedColormap.from_list('new', [PALE, DARK])
-  # Where an edge has no bearing, nothing about it is off.
-  off = np.nan_to_num(new.error[seen]) / 180
-  axes.add_collection(
-    collections.PathCollection(
-      [path.Path(curve, codes) for curve in points[seen]],
-      facecolors='none',
-      edgecolors=shades(off),
-      linewidths=view.new_width,
-      alpha=view.new_alpha,
-    ),
-    autolim=False,
+  false = collections.PathCollection(
+    [path.Path(curve, codes) for curve in points[seen]],
+    **{'facecolors': 'none', 'linewidths': view.new_width},
+    # Where an edge has no bearing, nothing about it is off.
+    edgecolors=shades(np.nan_to_num(new.error[seen]) / 180),
+    alpha=view.new_alpha,
   )
+  for drawn in (true, false):
+    axes.add_collection(drawn, autolim=False)
 
 
 def _frame(

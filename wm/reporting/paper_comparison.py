@@ -372,12 +372,8 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
     return None
   printed = [_mapped(run, summary) for run, summary in mapped]
   keys = (*_varied([summary for _, summary in mapped]), *_MAP_COUNTS)
-  apart = [differs for _, differs in printed if differs]
-  shared = [
-    x
-    for x in (apart or [[]])[0]
-    if all(x in differences for differences in apart)
-  ]
+  apart = [differs for _, differs in printed if differs] or [[]]
+  shared = [x for x in apart[0] if all(x in differs for differs in apart)]
   head, frame = 'failed in the paper', []
   several = any(_over(summary) for _, summary in mapped)
   for (run, summary), (value, differs) in zip(mapped, printed, strict=True):
@@ -387,7 +383,10 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
       {
         'model': run.name,
         **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
-        **{head: _rate(summary.get(key)) for key, head in _MAP_RATES.items()},
+        **{
+          name: tables.interval(summary[key]) if summary.get(key) else ''
+          for key, name in _MAP_RATES.items()
+        },
         **({'failed over orders': _over(summary)} if several else {}),
         **_directions(run.name, summary),
         head: '' if differs else value,
@@ -405,11 +404,6 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
     theirs=not {*table.columns[-2:]} <= {*empty},
   )
   return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
-
-
-def _rate(rate: Mapping[str, Any] | None) -> str:
-  """Formats a share of a summary; '' of one that lacks it."""
-  return tables.interval({**rate}) if rate else ''
 
 
 def _reconstructed(name: str) -> Iterator[tuple[Paper, dict[str, Any]]]:

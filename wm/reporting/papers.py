@@ -145,7 +145,7 @@ def model_key(name: str) -> str:
   return ''.join(c for c in name.lower() if c.isalnum())
 
 
-_USUAL = {
+_USUAL: dict[str, Any] = {
   **{'facts': {}, 'place': '', 'coverage': None, 'reconstructions': None},
   'searches': (),
 }
@@ -157,7 +157,7 @@ def _paper(record: Mapping[str, Any]) -> Paper:
     names |= {model_key(name): name for name in table['values']}
   names |= {model_key(a): name for a, name in record.get('aliases', {}).items()}
   models = record.get('models', {})
-  paper = Paper(**_USUAL | record)
+  paper = Paper(**{**_USUAL, **record})
   paper.rows = [row for t in record['tables'] for row in _rows(t, names)]
   paper.names = names
   paper.models = {

@@ -156,8 +156,10 @@ def judge(
         verdict = ABSENT if p_absent <= ALPHA else SHOWN
       judged[n] = dataclasses.replace(
         judged[n],
-        **{'verdict': verdict, 'family': titles},
-        **{'shown': p_shown, 'absent': p_absent},
+        verdict=verdict,
+        family=titles,
+        shown=p_shown,
+        absent=p_absent,
       )
   return judged
 
