@@ -338,8 +338,8 @@ def edge_frame(
   """Returns a row per edge, for edges.csv; NA where a value is not defined."""
   names = np.array([*streets.DIRECTIONS, *routes.others], dtype=object)
   nodes = np.array(graph.names, dtype=object)
-  known = {'line': edges.line > 0, 'crossings': edges.crossings != core.DEAD}
-  counts = {k: edges[k].where(x).astype('Int64') for k, x in known.items()}
+  defined = {'line': edges.line > 0, 'crossings': edges.crossings != core.DEAD}
+  counts = {k: edges[k].where(x).astype('Int64') for k, x in defined.items()}
   return pd.DataFrame(
     {
       'node': nodes[edges.source],

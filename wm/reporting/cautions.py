@@ -122,8 +122,8 @@ def _clause(
   numbers: dict[str, float | None] = {}
   for name in held[0]:
     several = [entry['value'] for values in held if (entry := values.get(name))]
-    known = [value for value in several if value is not None]
-    numbers[name] = sum(known) / len(known) if known else None
+    measured = [value for value in several if value is not None]
+    numbers[name] = sum(measured) / len(measured) if measured else None
   value = numbers[rule.quantity]
   rest = None if value is None else 1 - value
   numbers |= {'value': value, 'rest': rest, 'best': best}

@@ -190,12 +190,12 @@ def _measure(record: Any, where: str) -> ScaledMeasure:
   findings.check(record, where, needed, fields | ends)
 
   def parts(metric: str) -> tuple[Quantity, ...]:
-    same = {
-      'metric': metric,
-      **{k: record[k] for k in ('where',) if k in record},
+    """Quantities of a metric: the measure's own, and `also`."""
+    shared = {'metric': metric} | {
+      key: record[key] for key in ('where',) if key in record
     }
     return tuple(
-      findings.quantity({**same, 'quantity': record[key]}, where)
+      findings.quantity({**shared, 'quantity': record[key]}, where)
       for key in ('quantity', 'also')
       if key in record
     )
