@@ -31,15 +31,15 @@ def test_bearing_length_and_class_of_every_edge():
   }
   assert len(rows) == 3 + 3
   up, back, used = rows['100', 'N'], rows['102', 'W'], rows['101', 'E']
-  assert (up['class'], up['neighbor'], up['first_line']) == ('new', '103', '1')
-  assert up['direction_error_deg'] == '90.0'  # It leads east.
-  assert float(up['length_m']) == pytest.approx(3 * 111.2, abs=0.2)
-  assert (back['class'], back['direction_error_deg']) == ('new', '0.0')
-  assert (used['class'], used['first_line']) == ('true', '3')
-  assert used['crossings'] == ''
+  assert (up['class'], up['neighbor'], up['first_line']) == ('new', '103', 1)
+  assert up['direction_error_deg'] == pytest.approx(90)  # It leads east.
+  assert up['length_m'] == pytest.approx(3 * 111.2, abs=0.2)
+  assert (back['class'], back['direction_error_deg']) == ('new', 0)
+  assert (used['class'], used['first_line']) == ('true', 3)
+  assert used['crossings'] is None
   unused = [row for row in rows.values() if row['class'] == 'unused']
   assert {row['node'] for row in unused} == {'100', '102', '103'}
-  assert all(row['first_line'] == '' for row in unused)
+  assert all(row['first_line'] is None for row in unused)
 
 
 def test_loops_and_odd_labels_have_no_bearing():

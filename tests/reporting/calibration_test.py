@@ -43,9 +43,9 @@ def test_bins_are_paired_in_order(runs, tmp_path):
   lost['value'] = None
   ((near, linear),) = curves.calibrations(tables.results(runs))
   assert (near.oracle, linear.oracle) == ('nearest', 'linear')
-  values = [(a['value'], c['value']) for a, c in linear.lines['net']]
+  values = [(r['x'], r['value']) for r in linear.rows if r['model'] == 'net']
   assert values == [(-0.05, -0.025), (-0.95, -0.475)]
-  assert [len(line) for line in near.lines.values()] == [3, 3]
+  assert [row['model'] for row in near.rows] == ['net'] * 3 + ['oracle'] * 3
   assert not curves.calibrations(
     tables.results([collect.Run(tmp_path, [lost], [], [], None)])
   )

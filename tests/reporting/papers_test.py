@@ -181,11 +181,11 @@ def test_searches_are_those_of_the_heads_and_sizes_those_of_the_networks(root):
   text = (root / 'launch/flags/chess2026/published.json').read_text()
   heads = json.loads(text)['files']
   for search, stage in zip(paper.searches, (1, 2), strict=True):
-    assert f'table {4 + stage}' in search.table
-    assert list(search.forms)[:3] == ['loss', 'exact', 'labelwise']
+    assert f'table {4 + stage}' in search['table']
+    assert search['quantities'][:3] == ['loss', 'exact', 'labelwise']
     for family, *numbers in heads[f'stage{stage}.flags']['rows']:
       for size, width in enumerate((128, 256, 384, 512)):
-        values = search.values[papers.model_key(f'{family}_d{width}')]
+        values = search['values'][papers.model_key(f'{family}_d{width}')]
         loss, exact = values[:2]
         wanted = numbers[2 * size : 2 * size + 2]
         assert [loss, exact * 100] == pytest.approx(wanted)
@@ -195,7 +195,7 @@ def test_searches_are_those_of_the_heads_and_sizes_those_of_the_networks(root):
       main = paper.models[model.ablates]
       assert main.model['width'] == model.model['width']
       assert not main.ablates
-  assert paper.coverage.seen == {'train': 1968, 'test': 1968}
+  assert paper.coverage['seen'] == {'train': 1968, 'test': 1968}
 
 
 def test_printed_parameters_are_those_of_the_flagfiles(root):

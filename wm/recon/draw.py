@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from wm.recon import reconstruct
 from wm.recon.routes import Routes
@@ -66,9 +67,7 @@ FAR = View('far', 40.702, 40.800, -74.022, -73.933, 0.5, 0.3, 0.75, 0.3)
 CLOSE = View('close', 40.714, 40.720, -74.020, -73.980, 1.0, 0.3, 1.5, 0.7)
 
 
-def views(
-  graph: streets.StreetGraph, edges: reconstruct.EdgeTable
-) -> tuple[View, View]:
+def views(graph: streets.StreetGraph, edges: pd.DataFrame) -> tuple[View, View]:
   """Returns a far and a close view; of Manhattan, the published ones.
 
   Of any other map they are the whole of it, and the window a third as wide in
@@ -113,12 +112,12 @@ def _window(
 
 def _busiest(
   graph: streets.StreetGraph,
-  edges: reconstruct.EdgeTable,
+  edges: pd.DataFrame,
   half_lat: float,
   half_lon: float,
 ) -> tuple[float, float]:
   """Returns the middle of the window in which most new edges start."""
-  starts = edges.source[edges.kind == reconstruct.FALSE]
+  starts = edges.source[edges.kind == reconstruct.FALSE].to_numpy()
   if not len(starts):
     starts = np.arange(len(graph))
   lat, lon = graph.lat[starts], graph.lon[starts]
@@ -150,7 +149,7 @@ def control_points(
 
 def figure(
   graph: streets.StreetGraph,
-  edges: reconstruct.EdgeTable,
+  edges: pd.DataFrame,
   view: View,
   title: str,
 ) -> figure_lib.Figure:
@@ -169,8 +168,7 @@ def figure(
   )
   axes.set(xticks=[], yticks=[])
   axes.spines[:].set_color('#c8ccd0')
-  _true_edges(axes, graph, edges, view)
-  _new_edges(axes, graph, edges, view)
+  _edges(axes, graph, edges, view)
   _frame(axes, edges, view, title)
   return drawing
 
@@ -186,61 +184,41 @@ def _seen(points: np.ndarray, view: View) -> np.ndarray:
   )
 
 
-def _true_edges(
+def _edges(
   axes: axes_lib.Axes,
   graph: streets.StreetGraph,
-  edges: reconstruct.EdgeTable,
-  view: View,
-) -> None:
-  from matplotlib import collections
-
-  used = edges.kind == reconstruct.USED
-  place = np.stack([graph.lon, graph.lat], -1)
-  ends = np.stack([place[edges.source[used]], place[edges.target[used]]], 1)
-  axes.add_collection(
-    collections.LineCollection(
-      ends[_seen(ends, view)],
-      colors=INK,
-      linewidths=view.width,
-      alpha=view.alpha,
-    ),
-    autolim=False,
-  )
-
-
-def _new_edges(
-  axes: axes_lib.Axes,
-  graph: streets.StreetGraph,
-  edges: reconstruct.EdgeTable,
+  edges: pd.DataFrame,
   view: View,
 ) -> None:
   from matplotlib import collections, colors, path
 
-  new = np.flatnonzero(edges.kind == reconstruct.FALSE)
-  source, target = edges.source[new], edges.target[new]
-  lat, lon = control_points(graph, source, edges.label[new])
   place = np.stack([graph.lon, graph.lat], -1)
-  bends = np.stack([lon, lat], -1)
-  points = np.stack([place[source], bends, place[target]], 1)
+  used = edges[edges.kind == reconstruct.USED]
+  ends = place[used[['source', 'target']]]
+  true = collections.LineCollection(
+    ends[_seen(ends, view)],
+    **{'colors': INK, 'linewidths': view.width, 'alpha': view.alpha},
+  )
+  new = edges[edges.kind == reconstruct.FALSE]
+  source, target = new.source.to_numpy(), new.target.to_numpy()
+  bends = control_points(graph, source, new.label.to_numpy())[::-1]
+  points = np.stack([place[source], np.stack(bends, -1), place[target]], 1)
   seen = _seen(points, view)
   codes = [path.Path.MOVETO, path.Path.CURVE3, path.Path.CURVE3]
   shades = colors.LinearSegmentedColormap.from_list('new', [PALE, DARK])
-  # Where an edge has no bearing, nothing about it is off.
-  off = np.nan_to_num(edges.error[new][seen]) / 180
-  axes.add_collection(
-    collections.PathCollection(
-      [path.Path(curve, codes) for curve in points[seen]],
-      facecolors='none',
-      edgecolors=shades(off),
-      linewidths=view.new_width,
-      alpha=view.new_alpha,
-    ),
-    autolim=False,
+  false = collections.PathCollection(
+    [path.Path(curve, codes) for curve in points[seen]],
+    **{'facecolors': 'none', 'linewidths': view.new_width},
+    # Where an edge has no bearing, nothing about it is off.
+    edgecolors=shades(np.nan_to_num(new.error[seen]) / 180),
+    alpha=view.new_alpha,
   )
+  for drawn in (true, false):
+    axes.add_collection(drawn, autolim=False)
 
 
 def _frame(
-  axes: axes_lib.Axes, edges: reconstruct.EdgeTable, view: View, title: str
+  axes: axes_lib.Axes, edges: pd.DataFrame, view: View, title: str
 ) -> None:
   from matplotlib import lines
 
@@ -271,7 +249,7 @@ def _frame(
 
 def write(
   graph: streets.StreetGraph,
-  edges: reconstruct.EdgeTable,
+  edges: pd.DataFrame,
   folder: str | pathlib.Path,
   title: str,
 ) -> list[pathlib.Path]:
@@ -295,7 +273,7 @@ def write(
 def render_page(
   graph: streets.StreetGraph,
   routes: Routes,
-  edges: reconstruct.EdgeTable,
+  edges: pd.DataFrame,
   *,
   title: str,
   subtitle: str,
@@ -321,7 +299,7 @@ def render_page(
 
 
 def _page_data(
-  graph: streets.StreetGraph, routes: Routes, edges: reconstruct.EdgeTable
+  graph: streets.StreetGraph, routes: Routes, edges: pd.DataFrame
 ) -> dict[str, Any]:
   """Returns what the page draws, in metres east and south of the map's
   middle.

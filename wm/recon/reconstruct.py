@@ -9,7 +9,7 @@ their counts, rates, bearings, lengths and crossings are measured here.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,17 +33,9 @@ REASONS = {
 }
 
 
-class Candidates(NamedTuple):
-  """The nodes that a false edge from each node may lead to, preferred ones
-  first.
-
-  Attributes:
-    offsets: [S + 1] int64, start of each node's.
-    nodes: int32.
-  """
-
-  offsets: np.ndarray
-  nodes: np.ndarray
+# The nodes that a false edge from each of S nodes may lead to, preferred ones
+# first: offsets [S + 1] int64 of each node's, and the nodes, int32.
+Candidates = tuple[np.ndarray, np.ndarray]
 
 
 def candidates(
@@ -64,7 +56,7 @@ def candidates(
       graph.lat[start], graph.lon[start], graph.lat[nodes], graph.lon[nodes]
     )
     nodes = nodes[np.lexsort((nodes, apart, start))]
-  return Candidates(offsets, nodes)
+  return offsets, nodes
 
 
 def reconstruct(
@@ -87,11 +79,9 @@ def problem(
   near: Candidates | None = None,
 ) -> PlacementProblem:
   """What the kernel is given."""
-  near = near or candidates(graph, options)
   return PlacementProblem(
     graph.delta,
-    near.offsets,
-    near.nodes,
+    *(near or candidates(graph, options)),
     routes.origins,
     routes.destinations,
     routes.offsets,
@@ -225,35 +215,23 @@ ERRORS_DEG = (45, 90)
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)  # Per cent.
 
 
-class EdgeTable(NamedTuple):
-  """All edges of a reconstructed map, unused true ones included.
-
-  Attributes:
-    source, target: [E] int32, rows of the graph.
-    label: [E] int32; 8 and above are no directions.
-    kind: [E] int8 index into KINDS.
-    line: [E] int64, where the route that first used it stood; 0 if unused.
-    metres: [E] float64, great-circle length.
-    error: [E] float64, degrees in [0, 180] between the geometric bearing and
-      the middle of the label's sector; NaN for a self-loop or no direction.
-    crossings: [E] int64, other edges, true or new, that a new edge crosses
-      (a flyover); those joining the same two nodes count once; -1 elsewhere.
-  """
-
-  source: np.ndarray
-  target: np.ndarray
-  label: np.ndarray
-  kind: np.ndarray
-  line: np.ndarray
-  metres: np.ndarray
-  error: np.ndarray
-  crossings: np.ndarray
-
-
 def edge_table(
   graph: streets.StreetGraph, routes: Routes, edges: UsedEdges
-) -> EdgeTable:
-  """Measures every edge; used ones come first, by source and label."""
+) -> pd.DataFrame:
+  """Measures every edge; used ones come first, by source and label, then true
+  ones that are not used.
+
+  Columns:
+    source, target: int32, rows of the graph.
+    label: int32; 8 and above are no directions.
+    kind: int8 index into KINDS.
+    line: int64, where the route that first used it stood; 0 if unused.
+    metres: float64, great-circle length.
+    error: float64, degrees in [0, 180] between the geometric bearing and the
+      middle of the label's sector; NaN for a self-loop or no direction.
+    crossings: int64, other edges, true or new, that a new edge crosses (a
+      flyover); those joining the same two nodes count once; -1 elsewhere.
+  """
   real = graph.edges()
   key = edges.source.astype(np.int64) * 8 + edges.label
   taken = np.isin(real[0] * 8 + real[1], key[~edges.false])
@@ -275,15 +253,12 @@ def edge_table(
   off = np.abs(streets.bearing(*ends) - 45.0 * label) % 360
   error = np.minimum(off, 360 - off)
   error[(source == target) | (label >= len(streets.DIRECTIONS))] = np.nan
-  return EdgeTable(
-    source,
-    target,
-    label,
-    kind,
-    line,
-    streets.great_circle(*ends),
-    error,
-    crossings(graph, source, target, kind),
+  return pd.DataFrame(
+    {
+      **{'source': source, 'target': target, 'label': label, 'kind': kind},
+      **{'line': line, 'metres': streets.great_circle(*ends), 'error': error},
+      'crossings': crossings(graph, source, target, kind),
+    }
   )
 
 
@@ -318,7 +293,7 @@ def crossings(
   return count
 
 
-def _share(hits: np.ndarray) -> dict[str, Any]:
+def _share(hits: pd.Series) -> dict[str, Any]:
   """Returns a proportion with its 95 % interval; None without trials."""
   if not len(hits):
     return {'n': 0, 'value': None, 'low': None, 'high': None}
@@ -327,7 +302,7 @@ def _share(hits: np.ndarray) -> dict[str, Any]:
   return {'n': len(hits), 'value': value, 'low': low, 'high': high}
 
 
-def _lengths(metres: np.ndarray) -> dict[str, Any]:
+def _lengths(metres: pd.Series) -> dict[str, Any]:
   if not len(metres):
     return {'n': 0, 'mean': None, 'percentiles': {}}
   return {
@@ -337,51 +312,43 @@ def _lengths(metres: np.ndarray) -> dict[str, Any]:
   }
 
 
-def edge_summary(edges: EdgeTable) -> dict[str, dict[str, Any]]:
+def edge_summary(edges: pd.DataFrame) -> dict[str, dict[str, Any]]:
   """Summarises the new edges, and the true ones in use for comparison."""
   result: dict[str, dict[str, Any]] = {}
   for kind in (FALSE, USED):
-    chosen = edges.kind == kind
-    error = edges.error[chosen]
-    error = error[~np.isnan(error)]
+    chosen = edges[edges.kind == kind]
     result[KINDS[kind]] = {
       **{
-        f'direction_off_by_over_{limit}': _share(error > limit)
+        f'direction_off_by_over_{limit}': _share(chosen.error.dropna() > limit)
         for limit in ERRORS_DEG
       },
-      'length_m': _lengths(edges.metres[chosen]),
+      'length_m': _lengths(chosen.metres),
     }
   crossed = edges.crossings[edges.kind == FALSE]
-  result[KINDS[FALSE]]['crosses_another'] = _share(crossed > 0)
-  result[KINDS[FALSE]]['crossings_per_edge'] = (
-    float(crossed.mean()) if len(crossed) else None
-  )
+  result[KINDS[FALSE]] |= {
+    'crosses_another': _share(crossed > 0),
+    'crossings_per_edge': float(crossed.mean()) if len(crossed) else None,
+  }
   return result
 
 
 def edge_frame(
-  graph: streets.StreetGraph, routes: Routes, edges: EdgeTable
+  graph: streets.StreetGraph, routes: Routes, edges: pd.DataFrame
 ) -> pd.DataFrame:
-  """Returns a row per edge, for edges.csv; '' where a value is not defined."""
+  """Returns a row per edge, for edges.csv; NA where a value is not defined."""
   names = np.array([*streets.DIRECTIONS, *routes.others], dtype=object)
   nodes = np.array(graph.names, dtype=object)
-
-  def known(texts: np.ndarray, where: np.ndarray) -> np.ndarray:
-    return np.where(where, texts, '')
-
+  defined = {'line': edges.line > 0, 'crossings': edges.crossings != core.DEAD}
+  counts = {k: edges[k].where(x).astype('Int64') for k, x in defined.items()}
   return pd.DataFrame(
     {
       'node': nodes[edges.source],
       'direction': names[edges.label],
       'neighbor': nodes[edges.target],
       'class': np.array(KINDS)[edges.kind],
-      'first_line': known(edges.line.astype(str), edges.line > 0),
-      'length_m': np.char.mod('%.1f', edges.metres),
-      'direction_error_deg': known(
-        np.char.mod('%.1f', edges.error), ~np.isnan(edges.error)
-      ),
-      'crossings': known(
-        edges.crossings.astype(str), edges.crossings != core.DEAD
-      ),
+      'first_line': counts['line'],
+      'length_m': edges.metres,
+      'direction_error_deg': edges.error,
+      'crossings': counts['crossings'],
     }
   )

@@ -274,31 +274,20 @@ def matched(
     if fate.kind[n] == PATH:
       step = min(int(fate.steps[n]), int(result.lengths[n]) - 1)
       at = result.offsets[n] + step
-      node = _node_at(result, graph, int(n), step)
-      labels[at] = _dead_label(graph.delta[node], int(labels[at]), rng)
+      node = result.origins[n]
+      for label in result.labels[result.offsets[n] : at]:
+        node = graph.delta[node, label]
+      # A direction without an edge, or any other one if all have edges.
+      free = np.flatnonzero(graph.delta[node] == core.DEAD)
+      if not free.size:
+        free = np.flatnonzero(np.arange(8) != labels[at])
+      labels[at] = rng.choice(free)
     elif fate.kind[n] == DESTINATION:
       miss = _metres(graph, routes.destinations[n])[fate.node[n]]
       off = np.abs(_metres(graph, result.destinations[n]) - miss)
       off[result.destinations[n]] = np.inf
       destinations[n] = np.argmin(off)
   return result._replace(labels=labels, destinations=destinations)
-
-
-def _node_at(
-  routes: Routes, graph: streets.StreetGraph, n: int, step: int
-) -> int:
-  node = routes.origins[n]
-  for label in routes.labels[routes.offsets[n] : routes.offsets[n] + step]:
-    node = graph.delta[node, label]
-  return int(node)
-
-
-def _dead_label(edges: np.ndarray, label: int, rng: np.random.Generator) -> int:
-  """Draws a direction without an edge, or any other one if all have edges."""
-  free = np.flatnonzero(edges == core.DEAD)
-  if not free.size:
-    free = np.flatnonzero(np.arange(8) != label)
-  return int(rng.choice(free))
 
 
 def _metres(graph: streets.StreetGraph, row: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from wm import core
 from wm.core import registry
@@ -188,39 +189,35 @@ def _orders(
       fate = routes_lib.follow(ordered, graph)
       edges = reconstruct.reconstruct(graph, ordered, options, near)
       counted = reconstruct.counts(graph, ordered, fate, edges)
-      first = first or (
-        ordered,
-        edges,
-        _input(ordered, fate)
-        | counted
-        | reconstruct.rates(graph, ordered, fate, edges),
-      )
+      if first is None:
+        groups = fate.groups(ordered)
+        classes = np.bincount(groups, minlength=len(routes_lib.CLASSES))
+        about = {
+          'routes': num,
+          'classes': dict(
+            zip(routes_lib.CLASSES, classes.tolist(), strict=True)
+          ),
+        }
+        rates = reconstruct.rates(graph, ordered, fate, edges)
+        first = ordered, edges, about | counted | rates
       rows_of_runs.append({'order': label, **{k: counted[k] for k in RANGED}})
       shown.update()
   assert first is not None
   return *first, _ranges(rows_of_runs)
 
 
-def _input(routes: routes_lib.Routes, fate: routes_lib.Fate) -> dict[str, Any]:
-  """Counts the routes, and how they fare on the true map."""
-  groups = np.bincount(fate.groups(routes), minlength=len(routes_lib.CLASSES))
-  return {
-    'routes': len(routes.origins),
-    'classes': dict(zip(routes_lib.CLASSES, groups.tolist(), strict=True)),
-  }
-
-
 def _ranges(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
   """Returns mean and range of each count over orders."""
-  ranges: dict[str, Any] = {'n': len(runs), 'runs': list(runs)}
-  for key in RANGED:
-    values = [run[key] for run in runs]
-    ranges[key] = {
-      'mean': sum(values) / len(values),
-      'least': min(values),
-      'most': max(values),
+  table = pd.DataFrame(runs)
+  ranges = {
+    key: {
+      'mean': float(table[key].mean()),
+      'least': int(table[key].min()),
+      'most': int(table[key].max()),
     }
-  return ranges
+    for key in RANGED
+  }
+  return {'n': len(runs), 'runs': runs, **ranges}
 
 
 def title(summary: dict[str, Any]) -> str:
@@ -237,7 +234,7 @@ def title(summary: dict[str, Any]) -> str:
 def _write(
   world: core.World,
   routes: routes_lib.Routes,
-  table: reconstruct.EdgeTable,
+  table: pd.DataFrame,
   out: Path,
   summary: dict[str, Any],
 ) -> None:
@@ -245,7 +242,8 @@ def _write(
   graph = routes_lib.street_graph(world)
   (out / 'summary.json').unlink(missing_ok=True)
   with files.replacing(out / 'edges.csv') as name:
-    reconstruct.edge_frame(graph, routes, table).to_csv(name, index=False)
+    frame = reconstruct.edge_frame(graph, routes, table)
+    frame.to_csv(name, index=False, float_format='%.1f')
   draw.write(graph, table, out, title(summary))
   shown = draw.render_page(
     graph,

@@ -63,10 +63,10 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
   every.sort(key=lambda line: line.role != ceilings.TRAINED)
   if all(role in _BASELINES for role in against.roles):
     return every, []
-  return (
-    [line for line in every if line.role not in _BASELINES],
-    [line for line in every if line.role in _BASELINES],
-  )
+  parts: tuple[list[Warned], list[Warned]] = [], []
+  for line in every:
+    parts[line.role in _BASELINES].append(line)
+  return parts
 
 
 def caution_rules(runs: Sequence[Run]) -> list[str]:
@@ -119,9 +119,11 @@ def _clause(
   if not held:
     return ''
   # Results of older versions may lack a quantity.
-  numbers: dict[str, float | None] = {
-    name: _mean_value([values.get(name) for values in held]) for name in held[0]
-  }
+  numbers: dict[str, float | None] = {}
+  for name in held[0]:
+    several = [entry['value'] for values in held if (entry := values.get(name))]
+    measured = [value for value in several if value is not None]
+    numbers[name] = sum(measured) / len(measured) if measured else None
   value = numbers[rule.quantity]
   rest = None if value is None else 1 - value
   numbers |= {'value': value, 'rest': rest, 'best': best}
@@ -131,11 +133,6 @@ def _clause(
     return text
   every = 'each' if len(held) == len(seeds) else str(len(held))
   return f'{text}, in {every} of {len(seeds)} seeds'
-
-
-def _mean_value(entries: Sequence[Entry | None]) -> float | None:
-  values = [e['value'] for e in entries if e and e['value'] is not None]
-  return sum(values) / len(values) if values else None
 
 
 def _best_value(

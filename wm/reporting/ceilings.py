@@ -205,12 +205,9 @@ class Against:
     if role not in (TRAINED, UNTRAINED, UNIFORM):
       return None
     beside = self._by_key.get(_key(entry), {})
-    run = self._runs[place]
-    untrained = None
-    for world in (kind(run.world), run.world):
+    run, untrained = self._runs[place], None
+    for world in (kind(run.world), run.world) if role == TRAINED else ():
       untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
-    if role != TRAINED:
-      untrained = None
     ceiling = self.ceiling(place, entry)
     if ceiling is None:
       return None
@@ -231,17 +228,10 @@ class Against:
 
   def missing(self) -> list[str]:
     """A line on each world that trained runs lack a ceiling in."""
-    have = {
-      run.world
-      for run, role in zip(self._runs, self.roles, strict=True)
-      if role in NAMES
-    }
-    lack = [
-      run.world
-      for run, role in zip(self._runs, self.roles, strict=True)
-      if role == TRAINED and run.world and run.world not in have
-    ]
-    return [_advice(world) for world in dict.fromkeys(lack)]
+    pairs = [*zip(self._runs, self.roles, strict=True)]
+    have = {run.world for run, role in pairs if role in NAMES}
+    lack = [run.world for run, role in pairs if role == TRAINED and run.world]
+    return [_advice(x) for x in dict.fromkeys(lack) if x not in have]
 
 
 def kind(world: str) -> str:
@@ -310,17 +300,10 @@ def too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
 
   names = []
   for head, several in entries.items():
-    values = [value['value'] for value in several if value['value'] is not None]
-    shown = [
-      value
-      for value in map(comparisons.detectable, several)
-      if value is not None
-    ]
-    if len(values) > 1 and shown and max(values) - min(values) < max(shown):
-      names.append(
-        f'{head} ({max(values) - min(values):.2g} apart, {max(shown):.2g} '
-        'would show)'
-      )
+    values = [e['value'] for e in several if e['value'] is not None]
+    shown = max(filter(None, map(comparisons.detectable, several)), default=0)
+    if len(values) > 1 and (apart := max(values) - min(values)) < shown:
+      names.append(f'{head} ({apart:.2g} apart, {shown:.2g} would show)')
   if not names:
     return ''
   return (

@@ -21,6 +21,7 @@ import contextlib
 import functools
 import importlib.metadata
 import io
+import json
 import math
 import pathlib
 import textwrap
@@ -185,47 +186,64 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
   if panel.x_scale.get('type'):
     ticks['tickCount'] = 4
   scale = alt.Scale(**panel.x_scale)
-  label = {'title': _wrapped(panel.x), 'axis': alt.Axis(**ticks)}
-  x = alt.X('x:Q', scale=scale, **label)
+  x = alt.X('x:Q', scale=scale, title=_wrapped(panel.x), axis=alt.Axis(**ticks))
   axis = {'title': panel.y, 'scale': alt.Scale(**panel.y_scale)}
   color, shape, dash = _legend(looks)
-  base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=color)
+  base = _data(rows).encode(x=x, color=color)
   layers = []
-  # Bands of baselines would be one haze.
-  clear = [name for name in models if looks[name].colour != BASELINE]
   if intervals and any(row.get('low') is not None for row in rows):
     span = base.encode(alt.Y('low:Q', **axis), alt.Y2('high:Q'))
-    if intervals == 'band':
-      few = alt.FieldOneOfPredicate('model', clear)
-      span = span.transform_filter(few)
+    # Bands of baselines would be one haze.
+    clear = [name for name in models if looks[name].colour != BASELINE]
+    few = alt.FieldOneOfPredicate('model', clear)
     layers.append(
-      span.mark_area(opacity=0.15)
+      span.transform_filter(few).mark_area(opacity=0.15)
       if intervals == 'band'
       else span.mark_rule(strokeWidth=_THIN)
     )
-  pale = alt.condition('datum.pale', alt.value(_PALE), alt.value(1))
-  drawn = base.encode(y=alt.Y('value:Q', **axis), opacity=pale)
+  drawn = base.encode(y=alt.Y('value:Q', **axis), opacity=_pale(_PALE))
   if any(row.get('joined', True) for row in rows):
     joined = drawn.transform_filter('datum.joined !== false')
     several = joined.encode(strokeDash=dash, detail=['series:N', 'pale:N'])
     layers.append(several.mark_line(strokeWidth=1.6, clip=panel.clip))
-  marks = drawn.transform_filter('datum.marked !== false').encode(
-    shape=shape,
-    stroke=_outline(looks),
-    fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
-    tooltip=_tips(rows, panel.x, panel.y),
-  )
+  marks = drawn.transform_filter('datum.marked !== false').encode(shape=shape)
   size = 45 if len(rows) <= _MANY * len(models) else 12
-  layers.append(marks.mark_point(filled=True, size=size, strokeWidth=_THIN))
+  layers.append(_points(marks, looks, size, _tips(rows, panel.x, panel.y)))
   if panel.guides:
-    base = alt.Chart(alt.InlineData(values=_clean(panel.guides)))
+    base = _data(_clean(panel.guides))
     guide = base.encode(x, alt.Y('value:Q', **axis), detail='model:N')
-    look = {'color': 'currentColor', 'strokeDash': [5, 4], 'opacity': 0.7}
-    layers.append(guide.mark_line(strokeWidth=1, **look))
+    layers.append(guide.mark_line(**_GUIDE))
     last = guide.transform_filter('datum.label').encode(text='model:N')
-    look = {'align': 'right', 'dx': -4, 'dy': 10, 'color': 'currentColor'}
+    look = {'align': 'right', 'dx': -4, 'dy': 10, **_GUIDE}
     layers.append(last.mark_text(fontSize=9, **look))
   return alt.layer(*layers).properties(**_frame(panel))
+
+
+_GUIDE: Mapping[str, Any] = {
+  **{'color': 'currentColor', 'opacity': 0.7},
+  **{'strokeDash': [5, 4], 'strokeWidth': 1},
+}
+
+
+def _data(rows: list[dict[str, Any]]) -> Any:
+  return _altair().Chart(_altair().InlineData(values=rows))
+
+
+def _pale(value: float) -> Any:
+  """An encoding that has a value for pale marks, and 1 for others."""
+  alt = _altair()
+  return alt.condition('datum.pale', alt.value(value), alt.value(1))
+
+
+def _points(
+  chart: Any, looks: Mapping[str, Look], size: int, tips: list[Any]
+) -> Any:
+  """Marks with an outline, which is all of a pale one."""
+  colours = [look.colour for look in looks.values()]
+  scale = _altair().Scale(domain=[*looks], range=colours)
+  stroke = _altair().Stroke('model:N', legend=None, scale=scale)
+  chart = chart.encode(stroke=stroke, fillOpacity=_pale(0), tooltip=tips)
+  return chart.mark_point(filled=True, size=size, strokeWidth=_THIN)
 
 
 def dots(
@@ -257,37 +275,29 @@ def _dots(panel: Panel, looks: Mapping[str, Look], apart: bool) -> Any:
   models = [name for name in looks if any(r['model'] == name for r in rows)]
   categories = list(dict.fromkeys(row['x'] for row in rows))
   single = {r['x'] for r in rows} == {r['model'] for r in rows}
-  step = 12 * len(models) + 8 if apart and not single else 20
-  y = alt.Y('x:N', title=None, sort=categories)
   axis = {'title': _wrapped(panel.x), 'scale': alt.Scale(**panel.x_scale)}
   axis['axis'] = alt.Axis(tickCount=5)
   color, shape, _ = _legend(looks, shown=not single)
-  base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=color)
+  y = alt.Y('x:N', title=None, sort=categories)
+  base, step = _data(rows).encode(y=y, color=color), 20
   if apart and not single:
     base = base.encode(yOffset=alt.YOffset('model:N', sort=models))
-  pale = alt.condition('datum.pale', alt.value(_PALE), alt.value(1))
+    step = 12 * len(models) + 8
   span = base.encode(alt.X('low:Q', **axis), alt.X2('high:Q'))
-  mark = base.encode(alt.X('value:Q', **axis), shape=shape, opacity=pale)
-  mark = mark.encode(
-    stroke=_outline(looks),
-    fillOpacity=alt.condition('datum.pale', alt.value(0), alt.value(1)),
-    tooltip=_tips(rows, panel.y, panel.x),
-  )
+  value = alt.X('value:Q', **axis)
+  mark = base.encode(value, shape=shape, opacity=_pale(_PALE))
   layers = [
     span.mark_rule(strokeWidth=1.6),
-    mark.mark_point(filled=True, size=60, strokeWidth=_THIN),
+    _points(mark, looks, 60, _tips(rows, panel.y, panel.x)),
   ]
   if panel.guides:
-    base = alt.Chart(alt.InlineData(values=_clean(panel.guides)))
-    guide = base.encode(alt.X('value:Q', **axis), tooltip='model:N')
-    look = {'color': 'currentColor', 'opacity': 0.7}
-    layers.append(guide.mark_rule(strokeDash=[5, 4], strokeWidth=1, **look))
+    guide = _data(_clean(panel.guides)).encode(value, tooltip='model:N')
     text = guide.encode(text='model:N', y=alt.value(-4))
-    layers.append(text.mark_text(fontSize=9, **look))
+    look = {'color': 'currentColor', 'opacity': 0.7}
+    layers += [guide.mark_rule(**_GUIDE), text.mark_text(fontSize=9, **look)]
   # Beside a few categories a title would be longer than its axis.
-  above = [*_title(panel.title), *_title(panel.y)]
-  frame = _frame(panel._replace(title=above))
-  frame['height'] = step * len(categories)
+  above = [*(_wrapped(panel.title) or ()), *(_wrapped(panel.y) or ())]
+  frame = _frame(panel._replace(title=above, height=step * len(categories)))
   return alt.layer(*layers).properties(**frame)
 
 
@@ -305,13 +315,13 @@ def shares(panels: Sequence[Panel], names: Iterable[str]) -> Spec:
     rows = _clean(panel.rows)
     categories = list(dict.fromkeys(row['x'] for row in rows))
     length = {'title': _wrapped(panel.x), 'scale': alt.Scale(domain=[0, 1])}
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
+    base = _data(rows).encode(
       alt.X('sum(value):Q', **length),
       alt.Y('x:N', title=panel.y or None, sort=categories),
       color,
       tooltip=_tips(rows, panel.y, panel.x),
     )
-    frame = _frame(panel) | {'height': 20 * len(categories)}
+    frame = _frame(panel._replace(height=20 * len(categories)))
     drawn.append(base.mark_bar().properties(**frame))
   return _chart(drawn, looks, 2)
 
@@ -327,7 +337,7 @@ def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
     x = alt.X('x:O', title=_wrapped(panel.x))
     names = list(dict.fromkeys(row['model'] for row in rows))
     y = alt.Y('model:N', title=panel.y or None, sort=names)
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x, y)
+    base = _data(rows).encode(x, y)
     shade = alt.Scale(domain=[0, 1], scheme='viridis')
     field = base.mark_rect().encode(
       color=alt.Color('value:Q', scale=shade, legend=None),
@@ -339,7 +349,7 @@ def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
     number = base.mark_text(fontSize=10).encode(
       text=alt.Text('value:Q', format='.2f'), color=ink
     )
-    frame = _frame(panel) | {'height': 22 * len(names)}
+    frame = _frame(panel._replace(height=22 * len(names)))
     drawn.append(alt.layer(field, number).properties(**frame))
   return _chart(drawn, {}, columns)
 
@@ -417,27 +427,16 @@ def _legend(looks: Mapping[str, Look], *, shown: bool = True) -> list[Any]:
   ]
 
 
-def _outline(looks: Mapping[str, Look]) -> Any:
-  """Returns the encoding of outlines, which are all of a hollow mark."""
-  colours = [look.colour for look in looks.values()]
-  scale = _altair().Scale(domain=[*looks], range=colours)
-  return _altair().Stroke('model:N', legend=None, scale=scale)
-
-
-def _wrapped(text: str) -> Any:
-  """Returns an axis' title in lines; None of ''."""
-  return textwrap.wrap(text, _WRAP) or None
-
-
-def _title(text: str | Sequence[str]) -> list[str]:
-  return textwrap.wrap(text, _WRAP) if isinstance(text, str) else [*text]
+def _wrapped(text: str | Sequence[str]) -> list[str] | None:
+  """Returns a title in lines; None of ''."""
+  lines = textwrap.wrap(text, _WRAP) if isinstance(text, str) else [*text]
+  return lines or None
 
 
 def _frame(panel: Panel) -> dict[str, Any]:
-  alt = _altair()
-  text = _title(panel.title)
-  more = {'title': alt.Title(text)} if text else {}
-  return {'width': panel.width, 'height': panel.height, **more}
+  size = {'width': panel.width, 'height': panel.height}
+  lines = _wrapped(panel.title)
+  return size | ({'title': _altair().Title(lines)} if lines else {})
 
 
 def _chart(
@@ -468,7 +467,6 @@ class Picture(NamedTuple):
     name: of its file in the page's folder.
     caption: below it.
     image: its content, PNG or, of a chart, SVG.
-    link: name of an interactive page, or ''.
     chart: the specification that a page draws instead of the image, if any.
     part: key of the section of a report that shows it, or ''.
   """
@@ -476,7 +474,6 @@ class Picture(NamedTuple):
   name: str
   caption: str
   image: bytes
-  link: str = ''
   chart: Spec | None = None
   part: str = ''
 
@@ -553,20 +550,7 @@ def _styled(spec: Spec, *, paper: bool) -> Spec:
     },
     'concat': {'spacing': 24},
   }
-  result = spec | {'config': config}
-  return _blackened(result) if paper else result
-
-
-def _blackened(value: Any) -> Any:
-  """Returns a specification in which text of the page's colour is black."""
-  if isinstance(value, dict):
-    return {
-      key: each if key == 'datasets' else _blackened(each)
-      for key, each in value.items()
-    }
-  if isinstance(value, list):
-    return [_blackened(each) for each in value]
-  return '#000' if value == 'currentColor' else value
+  return spec | {'config': config}
 
 
 FORMATS = 'svg', 'pdf'
@@ -574,7 +558,9 @@ FORMATS = 'svg', 'pdf'
 
 def render(spec: Spec) -> bytes:
   """Returns a chart as SVG, in a style that journals take."""
-  image: str = _vl_convert().vegalite_to_svg(_styled(spec, paper=True))
+  text = json.dumps(_styled(spec, paper=True))
+  black = text.replace('"currentColor"', '"#000"')
+  image: str = _vl_convert().vegalite_to_svg(black)
   return image.encode()
 
 

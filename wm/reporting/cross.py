@@ -47,6 +47,7 @@ import pandas as pd
 import scipy.stats
 
 from wm import core
+from wm.core import inputs
 from wm.evaluation import agreement
 from wm.evaluation.agreement import Added, AgreementRules, MetricAgreement
 from wm.reporting import charts, findings, tables, units
@@ -128,14 +129,9 @@ _NEEDED = {
   **{'metrics': dict, 'seeds': int},
 }
 _OPTIONAL = {
-  **{
-    'first_seed': int,
-    'pending': list,
-    'exclusions': list,
-    'rules': dict,
-    'pilot': dict,
-  },
-  **{'hypotheses': list, 'exceptions': list, 'power': dict},
+  **dict.fromkeys(('pending', 'exclusions', 'hypotheses', 'exceptions'), list),
+  **dict.fromkeys(('rules', 'pilot', 'power'), dict),
+  'first_seed': int,
 }
 
 
@@ -151,21 +147,15 @@ def load(folder: str | pathlib.Path) -> Design | None:
     return None
   where = f'{path}: {REGISTRATION}'
   findings.check(body, where, _NEEDED, _OPTIONAL)
-  if body['status'] not in (DRAFT, REGISTERED):
-    raise core.InputError(
-      f'{where}: status is {body["status"]!r:.40}; expected {DRAFT!r} or '
-      f'{REGISTERED!r}'
-    )
+  text = f'{where}: no status {body["status"]!r:.40}'
+  inputs.check_known(body['status'], (DRAFT, REGISTERED), text)
   measures = {
     name: _measure(record, f'{where}: {name}')
     for name, record in body['metrics'].items()
   }
   for role in ('control', 'criterion'):
-    if body[role] not in measures:
-      raise core.InputError(
-        f'{where}: {role} is {body[role]!r:.40}; expected one of '
-        f'{", ".join(measures)}'
-      )
+    text = f'{where}: no {role} {body[role]!r:.40}'
+    inputs.check_known(body[role], measures, text)
   usual = {field.name: _NUMBER for field in dataclasses.fields(AgreementRules)}
   findings.check(body.get('rules', {}), f'{where}: rules', {}, usual)
   return Design(
@@ -200,12 +190,14 @@ def _measure(record: Any, where: str) -> ScaledMeasure:
   findings.check(record, where, needed, fields | ends)
 
   def parts(metric: str) -> tuple[Quantity, ...]:
-    names = record['quantity'], record.get('also')
-    more = {'where': record['where']} if 'where' in record else {}
+    """Quantities of a metric: the measure's own, and `also`."""
+    shared = {'metric': metric} | {
+      key: record[key] for key in ('where',) if key in record
+    }
     return tuple(
-      findings.quantity({'metric': metric, 'quantity': name, **more}, where)
-      for name in names
-      if name
+      findings.quantity({**shared, 'quantity': record[key]}, where)
+      for key in ('quantity', 'also')
+      if key in record
     )
 
   floor = record.get('floor', UNTRAINED)
@@ -270,11 +262,12 @@ def read(
       bottom = by_row.get(design.recipes.get(recipe, ''), ())
       lines = models if row in rows else others
       for unit, (name, of) in itertools.product(same, measures.items()):
-        ends = _end(of.floor, of, unit, bottom), _ceiling(of, unit, by_row)
+        floor = _end(of.floor, of, unit, bottom)
+        ceiling = _end(of.ceiling, of, unit, by_row.get(f'{of.ceiling}', ()))
         value, why = _value(unit, of.parts)
-        scaled, why = _scaled(value, *ends, why)
+        scaled, why = _scaled(value, floor, ceiling, why)
         about = world, recipe, level, unit.seed, name
-        lines.append((*about, value, scaled, ends[1], why))
+        lines.append((*about, value, scaled, ceiling, why))
   frame = pd.DataFrame(models, columns=_COLUMNS)
   references = pd.DataFrame(others, columns=_COLUMNS)
   return CrossCells(_kept(frame, design), references, refused)
@@ -309,31 +302,20 @@ def _value(unit: Unit, parts: Sequence[Quantity]) -> tuple[float | None, str]:
   return None, 'not asked for'
 
 
-def _mean(several: Sequence[Unit], of: ScaledMeasure) -> float | None:
-  every = [_value(unit, of.parts)[0] for unit in several]
-  values = [value for value in every if value is not None]
-  return sum(values) / len(values) if values else None
-
-
 def _end(
-  floor: str | float | Quantity,
+  end: str | float | Quantity,
   of: ScaledMeasure,
   unit: Unit,
-  bottom: Sequence[Unit],
+  row: Sequence[Unit],
 ) -> float | None:
-  """What is 0 for a unit; `bottom` are its untrained models."""
-  if isinstance(floor, Quantity):
-    return _value(unit, [floor])[0]
-  return _mean(bottom, of) if isinstance(floor, str) else float(floor)
-
-
-def _ceiling(
-  of: ScaledMeasure, unit: Unit, by_row: Mapping[str, Sequence[Unit]]
-) -> float | None:
-  """What is 1."""
-  if not isinstance(of.ceiling, str):
-    return float(of.ceiling)
-  return _mean(by_row.get(of.ceiling, ()), of)
+  """What is 0 or 1 for a unit; a name stands for the mean of its `row`."""
+  if isinstance(end, Quantity):
+    return _value(unit, [end])[0]
+  if not isinstance(end, str):
+    return float(end)
+  every = [_value(each, of.parts)[0] for each in row]
+  values = [value for value in every if value is not None]
+  return sum(values) / len(values) if values else None
 
 
 def _scaled(
@@ -354,11 +336,8 @@ def _kept(frame: pd.DataFrame, design: Design) -> pd.DataFrame:
   last = frame[frame.level == design.levels[-1]]
   for exclusion in design.exclusions:
     of = last[last.metric == exclusion['measure']]
-    out = (
-      of[of.raw < exclusion['below']]
-      if 'below' in exclusion
-      else of[of.raw > exclusion['above']]
-    )
+    below, above = exclusion.get('below'), exclusion.get('above')
+    out = of[of.raw < below] if above is None else of[of.raw > above]
     gone = pd.MultiIndex.from_frame(out[keys])
     inside = pd.MultiIndex.from_frame(frame[keys]).isin(gone)
     frame.loc[inside, ['value', 'reason']] = None, 'excluded by the rule'
@@ -434,34 +413,46 @@ def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, str]]]:
     for each in (*analysis.pairs, *analysis.criteria)
   }
   names = [*design.compared, design.criterion]
-  return [
-    [
-      {'text': '1', 'link': ''}
-      if a == b
-      else {
-        'text': str(_entry(by_pair[frozenset((a, b))].mean)),
-        'link': _anchor(by_pair[frozenset((a, b))]),
-      }
-      for b in names
-    ]
-    for a in names
-  ]
+
+  def cell(a: str, b: str) -> dict[str, str]:
+    if a == b:
+      return {'text': '1', 'link': ''}
+    each = by_pair[frozenset((a, b))]
+    return {'text': str(_entry(each.mean)), 'link': _anchor(each)}
+
+  return [[cell(a, b) for b in names] for a in names]
 
 
 def _anchor(each: MetricAgreement) -> str:
   return '-'.join(('pair', *each.metrics))
 
 
-class PairTrials(NamedTuple):
-  """The trials behind a cell of the matrix."""
+def _panels(
+  frame: pd.DataFrame, columns: tuple[str, str, str], by: str, **more: Any
+) -> list[charts.Panel]:
+  """A panel of marks for each value of `by`.
 
-  anchor: str
-  table: tables.Table
-  picture: Picture
+  Args:
+    frame: a row for each mark.
+    columns: x, y, and what colours tell apart; x and y are titles too.
+    by: column.
+    **more: of the marks; a text is the column `about`.
+  """
+  x, y, model = columns
+  panels = []
+  for name, of in frame.dropna(subset=[x, y]).groupby(by, sort=False):
+    rows = of[[model, x, y]].set_axis(['model', 'x', 'value'], axis=1)
+    rows = rows.assign(
+      **{k: of[c] if k == 'about' else c for k, c in more.items()}
+    )
+    panels.append(charts.Panel(x, y, rows.to_dict('records'), str(name)))
+  return panels
 
 
-def _pair(each: MetricAgreement, models: pd.DataFrame) -> PairTrials | None:
-  """Values of both metrics, world by world."""
+def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
+  """The trials behind a cell of the matrix: values of both metrics, world by
+  world, as the `picture` and the `table` of an `anchor`.
+  """
   first, second = each.metrics
   wide = models.pivot_table(
     index=['world', 'recipe', 'seed'], columns='metric', values='value'
@@ -469,36 +460,20 @@ def _pair(each: MetricAgreement, models: pd.DataFrame) -> PairTrials | None:
   wide = wide.dropna().reset_index()
   if wide.empty:
     return None
-  panels = [
-    charts.Panel(
-      *(first, second),
-      [
-        {
-          **{'model': row.recipe, 'x': row[first], 'value': row[second]},
-          **{'joined': False, 'about': f'seed {row.seed}'},
-        }
-        for _, row in of.iterrows()
-      ],
-      str(world),
-    )
-    for world, of in wide.groupby('world')
-  ]
+  wide['about'] = 'seed ' + wide.seed.astype(str)
+  columns = first, second, 'recipe'
+  panels = _panels(wide, columns, 'world', joined=False, about='about')
   looks = charts.palette(wide.recipe)
   caption = f'{first} and {second}: a mark is a model, from untrained to Bayes'
   anchor = _anchor(each)
-  picture = charts.picture(anchor, caption, charts.lines(panels, looks))
-  rows = [
-    {'world': w, 'correlation': f'{r:.2f}', 'why not': ''}
-    for w, r in each.by_world.items()
-  ]
-  rows += [
-    {'world': w, 'correlation': '–', 'why not': why}
-    for w, why in each.missing.items()
-  ]
-  frame = pd.DataFrame(rows, dtype=object)
-  return PairTrials(
-    anchor, tables.Table(f'{first} and {second}', frame), picture
-  )
+  rows = [(world, f'{r:.2f}', '') for world, r in each.by_world.items()]
+  rows += [(world, '–', why) for world, why in each.missing.items()]
+  frame = pd.DataFrame(rows, columns=['world', 'correlation', 'why not'])
+  return {
+    'anchor': anchor,
+    'table': tables.Table(f'{first} and {second}', frame),
+    'picture': charts.picture(anchor, caption, charts.lines(panels, looks)),
+  }
 
 
 def added_table(analysis: Analysis, design: Design) -> tables.Table:
@@ -543,43 +518,33 @@ def missing_table(models: pd.DataFrame) -> tables.Table:
   return tables.Table(title, counts.astype(str).astype(object), '', True)
 
 
-def _by_world(
-  models: pd.DataFrame, x: str, y: str, axes: tuple[str, str], title: str
-) -> charts.Panel:
-  """A mark for each model; columns x and y, a colour for each world."""
-  rows = [
-    {'model': r.world, 'x': r[x], 'value': r[y], 'joined': False}
-    for _, r in models.dropna(subset=[x, y]).iterrows()
-  ]
-  return charts.Panel(*axes, rows, title)
-
-
 def pictures(cells: CrossCells, design: Design) -> list[Picture]:
   """Values against ceilings, the criterion against metrics, and training."""
   last = cells.models[cells.models.level == design.levels[-1]]
   if last.empty:
     return []
-  looks = charts.palette(design.worlds)
-  against = [
-    _by_world(last[last.metric == m], 'ceiling', 'raw', ('ceiling', m), m)
-    for m in design.metrics
-  ]
   keys = ['world', 'recipe', 'seed']
   wide = last.pivot_table(index=keys, columns='metric', values='value')
   wide = wide.reindex(columns=[*design.metrics]).reset_index()
-  outside = [
-    _by_world(wide, m, design.criterion, (m, design.criterion), m)
-    for m in design.compared
-  ]
-  drawn = [
-    ('ceilings', 'value and Bayes ceiling, by sampler', against),
-    ('criterion', f'{design.criterion} and each metric, by world', outside),
-  ]
+  against, outside = [], []
+  for name in design.metrics:
+    of = last[last.metric == name].rename(columns={'raw': name})
+    columns = 'ceiling', name, 'world'
+    against += _panels(of.assign(metric=name), columns, 'metric', joined=False)
+    if name in design.compared:
+      columns = name, design.criterion, 'world'
+      of = wide.assign(metric=name)
+      outside += _panels(of, columns, 'metric', joined=False)
+  looks = charts.palette(design.worlds)
+  drawn = {
+    ('ceilings', 'value and Bayes ceiling, by sampler'): against,
+    ('criterion', f'{design.criterion} and each metric, by world'): outside,
+  }
   return [
     *(
-      charts.picture(name, caption, charts.lines(several, looks))
-      for name, caption, panels in drawn
-      if (several := [panel for panel in panels if panel.rows])
+      charts.picture(name, caption, charts.lines(panels, looks))
+      for (name, caption), panels in drawn.items()
+      if panels
     ),
     *_course(cells.models, design),
   ]
@@ -588,29 +553,24 @@ def pictures(cells: CrossCells, design: Design) -> list[Picture]:
 def _course(models: pd.DataFrame, design: Design) -> list[Picture]:
   """Levels of each recipe: a metric over the control, which is a loss."""
   keys = ['world', 'recipe', 'level']
-  raw = models.pivot_table(index=keys, columns='metric', values='raw')
-  wide = models.pivot_table(index=keys, columns='metric', values='value')
-  drawn = []
+  raw, wide = (
+    models.pivot_table(index=keys, columns='metric', values=column)
+    for column in ('raw', 'value')
+  )
+  loss, drawn = f'held-out {design.control}', []
   for name in (*design.compared, design.criterion):
     if name not in wide or design.control not in raw:
       continue
-    both = pd.DataFrame({'x': raw[design.control], 'y': wide[name]}).dropna()
+    both = pd.DataFrame({loss: raw[design.control], name: wide[name]})
+    both = both.reset_index().assign(about=lambda of: of.level.astype(str))
+    columns = loss, name, 'recipe'
     panels = [
-      charts.Panel(
-        *(f'held-out {design.control}', name),
-        [
-          {'model': r.recipe, 'x': r.x, 'value': r.y, 'about': f'{r.level}'}
-          for r in of.reset_index().itertuples()
-        ],
-        str(world),
-        x_scale=charts.log_scale(of.x, 10),
-      )
-      for world, of in both.groupby('world')
+      panel._replace(x_scale=charts.log_scale([r['x'] for r in panel.rows], 10))
+      for panel in _panels(both, columns, 'world', about='about')
     ]
     if panels:
       caption = f'{name} over training: a line is a recipe at its levels'
-      looks = charts.palette(design.recipes)
-      spec = charts.lines(panels, looks)
+      spec = charts.lines(panels, charts.palette(design.recipes))
       drawn.append(charts.picture(f'course-{name}', caption, spec))
   return drawn
 
@@ -621,12 +581,8 @@ def specifications(
   """Metric, variant, and its agreement with the criterion, of all variants."""
   results = []
   for name, measure in design.metrics.items():
-    for label, parts in {
-      'registered': measure.parts,
-      **measure.variants,
-    }.items():
-      if not measure.variants:
-        continue
+    every = {'registered': measure.parts, **measure.variants}
+    for label, parts in every.items() if measure.variants else ():
       changed = {**design.metrics, name: measure._replace(parts=parts)}
       models = read(folder, design, changed).models
       last = models[models.level == design.levels[-1]]
@@ -675,7 +631,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
   pairs = [pair for each in several if (pair := _pair(each, last))]
   drawn = [*pictures(cells, design), *_curve(specifications(folder, design))]
   with files.stage_lock(place, 'report'):
-    every = [*drawn, *(pair.picture for pair in pairs)]
+    every = [*drawn, *(pair['picture'] for pair in pairs)]
     for picture in every:
       (place / picture.name).write_bytes(picture.image)
     text = pages.render(

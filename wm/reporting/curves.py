@@ -51,7 +51,7 @@ class Curve(NamedTuple):
   @property
   def measured(self) -> bool:
     """Has any model a value?"""
-    return any(entry['value'] is not None for entry in self.points.entry)
+    return bool(self.points.value.notna().any())
 
 
 def _headline(parts: pd.DataFrame) -> pd.DataFrame:
@@ -169,10 +169,9 @@ def breakdown_table(
   7), except those that are curves; None if nothing is left.
   """
   frame = _headline(parts)
-  curved = {(curve.metric, curve.quantity, curve.column) for curve in drawn}
-  keys = zip(frame.metric, frame.quantity, frame.column, strict=True)
-  left = [number for number, key in enumerate(keys) if key not in curved]
-  frame = frame.iloc[left]
+  keys = ['metric', 'quantity', 'column']
+  curved = [(curve.metric, curve.quantity, curve.column) for curve in drawn]
+  frame = frame[~pd.MultiIndex.from_frame(frame[keys]).isin(curved)]
   if frame.empty:
     return None
   shown = frame[['model', 'metric', 'quantity']].assign(
@@ -207,12 +206,16 @@ def _point(model: str, x: Any, entry: Entry, **more: Any) -> dict[str, Any]:
 
 def _points(frame: pd.DataFrame) -> list[dict[str, Any]]:
   """Returns the rows of a chart over the places of breakdowns."""
-  columns = frame.model, frame.place, frame.entry, frame.run
   return [
-    _point(model, place, entry, series=str(run))
-    for model, place, entry, run in zip(*columns, strict=True)
-    if entry['value'] is not None
+    _point(row.model, row.place, row.entry, series=str(row.run))
+    for row in frame[frame.value.notna()].itertuples()
   ]
+
+
+def _ends(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
+  """Returns the least and the greatest number of these keys; [0, 1] of none."""
+  ends = [row[key] for row in rows for key in keys if row[key] is not None]
+  return [min(ends, default=0), max(ends, default=1)]
 
 
 def draw_curves(curve: Curve, looks: Mapping[str, Look]) -> charts.Spec:
@@ -226,14 +229,8 @@ def draw_curves(curve: Curve, looks: Mapping[str, Look]) -> charts.Spec:
     settings = [min(settings, key=lambda setting: len(setting[0]))]
   titles = tables.differing([text for text, _ in settings])
   shown = {text: _points(part) for text, part in settings}
-  ends = [
-    row[key]
-    for rows in shown.values()
-    for row in rows
-    for key in ('low', 'value', 'high')
-    if row[key] is not None
-  ]
-  low, high = min(ends, default=0), max(ends, default=1)
+  every = [row for rows in shown.values() for row in rows]
+  low, high = _ends(every, 'low', 'value', 'high')
   scale = {'domain': [min(low, 0) if low < high / 2 else low, high]}
   panels = []
   for text, part in settings:
@@ -317,7 +314,7 @@ def ablations(frame: pd.DataFrame) -> dict[str, list[Entry]]:
   return {
     field: mine
     for field, mine in points.items()
-    if mine and all(len(str(point['x'])) <= _LONGEST for point in mine)
+    if mine and max(len(str(point['x'])) for point in mine) <= _LONGEST
   }
 
 
@@ -367,34 +364,35 @@ class Calibration(NamedTuple):
   Attributes:
     metric, spec: that measured them.
     oracle: its name.
-    lines: name of a run -> (oracle's, model's) entries by bin.
+    rows: of a chart, the oracle's value as x.
   """
 
   metric: str
   spec: str
   oracle: str
-  lines: dict[str, list[tuple[Entry, Entry]]]
+  rows: list[dict[str, Any]]
 
 
 def calibrations(frame: pd.DataFrame) -> list[list[Calibration]]:
   """Returns the panels of each metric; bins that lack a value are left out."""
   parts = frame.quantity.astype(str).str.extract(_CALIBRATION)
-  rows = frame.join(parts)[parts.half.notna() & frame.value.notna()]
+  halves = frame.join(parts)[parts.half.notna() & frame.value.notna()]
   by_metric: dict[str, list[Calibration]] = {}
   keys = ['metric', 'spec', 'oracle']
-  for (metric, spec, oracle), panel in rows.groupby(keys, sort=False):
-    lines = {}
+  for (metric, spec, oracle), panel in halves.groupby(keys, sort=False):
+    rows = []
     for _, line in panel.groupby('run', sort=False):
       pairs = line.drop_duplicates(['middle', 'half'], keep='last')
       bins = pairs.pivot(index='middle', columns='half', values='entry')
       bins = bins.reindex(columns=['axis', 'curve']).dropna()
       bins = bins.sort_index(key=lambda middle: middle.astype(float))
-      if len(bins):
-        name = line.entry.iloc[0]['model']
-        lines[name] = [*zip(bins['axis'], bins['curve'], strict=True)]
-    if lines:
+      rows += [
+        _point(mine['model'], oracles['value'], mine)
+        for oracles, mine in bins.itertuples(index=False)
+      ]
+    if rows:
       panels = by_metric.setdefault(metric, [])
-      panels.append(Calibration(metric, spec, oracle, lines))
+      panels.append(Calibration(metric, spec, oracle, rows))
   return [*by_metric.values()]
 
 
@@ -407,40 +405,24 @@ def draw_calibrations(
   """
   specs = list(dict.fromkeys(panel.spec for panel in panels))
   titles = tables.differing(specs) if len(specs) > 1 else {}
-  shown = [
-    [
-      _point(name, at['value'], entry)
-      for name, line in panel.lines.items()
-      for at, entry in line
-    ]
-    for panel in panels
-  ]
-  ends = [
-    row[key]
-    for rows in shown
-    for row in rows
-    for key in ('x', 'value', 'low', 'high')
-    if row[key] is not None
-  ]
-  whole = [min(ends), max(ends)]
+  every = [row for panel in panels for row in panel.rows]
+  whole = _ends(every, 'x', 'value', 'low', 'high')
   diagonal = [
     {'model': 'as the oracle', 'x': end, 'value': end, 'label': end == whole[1]}
     for end in whole
   ]
-  return charts.lines(
-    [
-      charts.Panel(
-        *(f'oracle: {panel.oracle}', 'model', rows),
-        title=titles.get(panel.spec, ''),
-        guides=diagonal,
-        x_scale={'domain': whole},
-        y_scale={'domain': whole},
-        height=270,
-      )
-      for panel, rows in zip(panels, shown, strict=True)
-    ],
-    looks,
-  )
+  drawn = [
+    charts.Panel(
+      *(f'oracle: {panel.oracle}', 'model', panel.rows),
+      title=titles.get(panel.spec, ''),
+      guides=diagonal,
+      x_scale={'domain': whole},
+      y_scale={'domain': whole},
+      height=270,
+    )
+    for panel in panels
+  ]
+  return charts.lines(drawn, looks)
 
 
 _FEW_LOGS = 4  # Runs whose training loss is drawn beside the held-out one.
@@ -459,16 +441,15 @@ def draw_training(
   if not trained:
     return {}
   keys = dict.fromkeys(
-    key for run in trained for row in run.curve for key in row
-  )
-  usual = ('heldout_loss', 'heldout_tokens')
-  more = [
     key
-    for key in keys
-    if key.startswith('heldout_') and not key.startswith(usual)
-  ]
+    for run in trained
+    for row in run.curve
+    for key in ('heldout_loss', *row)
+    if key.startswith('heldout_')
+  )
+  parts = ('heldout_loss_', 'heldout_tokens')
   panels = []
-  for key in ('heldout_loss', *more):
+  for key in (key for key in keys if not key.startswith(parts)):
     title = key.removeprefix('heldout_')
     both = len(trained) <= _FEW_LOGS and title == 'loss'
     rows = [

@@ -65,6 +65,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import hashlib
+import itertools
 import json
 import pathlib
 import re
@@ -72,7 +73,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.runtime import files
 
 RELATIONS = 'above', 'below', 'ordered'
@@ -125,24 +126,23 @@ class Claim:
   published: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   @property
-  def label(self) -> str:
-    """Its quantity in words."""
-    return str(self.of)
+  def others(self) -> tuple[str | float | Quantity, ...]:
+    """All that `than` names."""
+    alone = isinstance(self.than, float | Quantity)
+    return (self.than,) if alone else self.than  # type: ignore
 
   @property
   def row_names(self) -> tuple[str, ...]:
     """All rows that it compares."""
-    others = () if isinstance(self.than, float | Quantity) else self.than
+    others = [other for other in self.others if isinstance(other, str)]
     return tuple(dict.fromkeys((*self.rows, *others)))
 
   @property
   def pairs(self) -> list[tuple[str, str | float | Quantity]]:
     """Its comparisons: a row and what it is compared with."""
     if self.relation == 'ordered':
-      return list(zip(self.rows, self.rows[1:], strict=False))
-    alone = isinstance(self.than, float | Quantity)
-    others: tuple = (self.than,) if alone else tuple(self.than)  # type: ignore
-    return [(row, other) for row in self.rows for other in others]
+      return list(itertools.pairwise(self.rows))
+    return list(itertools.product(self.rows, self.others))
 
   def __str__(self) -> str:
     """In words."""
@@ -151,18 +151,12 @@ class Claim:
     left_out = ''.join(f', {each}' for each in self.exclusions)
     if self.relation == 'ordered':
       order = f' above {times}'.join(self.rows)
-      return f'{self.label}: {order}{margin}{left_out}'
-    than = (
-      f'{self.than:g}'
-      if isinstance(self.than, float)
-      else str(self.than)
-      if isinstance(self.than, Quantity)
-      else ', '.join(self.than)
+      return f'{self.of}: {order}{margin}{left_out}'
+    than = ', '.join(
+      f'{x:g}' if isinstance(x, float) else str(x) for x in self.others
     )
     rows = ', '.join(self.rows)
-    return (
-      f'{self.label}: {rows} {self.relation} {times}{than}{margin}{left_out}'
-    )
+    return f'{self.of}: {rows} {self.relation} {times}{than}{margin}{left_out}'
 
   def rule(self) -> dict[str, Any]:
     """All that decides a verdict, without fields at their default."""
@@ -303,9 +297,7 @@ def _claim(record: Any, where: str) -> Claim:
   )
   relation, than = record['relation'], record.get('than', [])
   rows = _rows(record['rows'], f'{where}: rows')
-  if relation not in RELATIONS:
-    available = registry.suggest(relation, [*RELATIONS])
-    raise core.InputError(f'{where}: no relation {relation!r}; {available}')
+  inputs.check_known(relation, RELATIONS, f'{where}: no relation {relation!r}')
   if not rows or (relation == 'ordered' and (len(rows) < 2 or than != [])):
     raise core.InputError(f'{where}: expected two rows or more and no `than`')
   if relation != 'ordered' and than == []:
@@ -318,9 +310,7 @@ def _claim(record: Any, where: str) -> Claim:
         f'{where}: published {row!r} is {value!r:.40}; expected a number'
       )
   variance = record.get('variance', VARIANCES[0])
-  if variance not in VARIANCES:
-    available = registry.suggest(variance, [*VARIANCES])
-    raise core.InputError(f'{where}: no variance {variance!r}; {available}')
+  inputs.check_known(variance, VARIANCES, f'{where}: no variance {variance!r}')
   margin = float(record.get('margin', 0))
   if margin < 0:
     raise core.InputError(f'{where}: margin is {margin:g}; expected 0 or more')
@@ -392,6 +382,5 @@ def check(
   """Raises InputError for fields that lack, are unknown or of a wrong type."""
   files.record(record, where, needed, optional)
   for key in record:
-    if key not in (fields := {**needed, **optional}):
-      available = registry.suggest(key, sorted(fields))
-      raise core.InputError(f'{where} has an unknown {key!r}; {available}')
+    fields = sorted({**needed, **optional})
+    inputs.check_known(key, fields, f'{where} has an unknown {key!r}')

@@ -21,6 +21,7 @@ Lines may have `x`, a label, and `published`, row -> {number: value}.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
 import re
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from wm import core
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.reporting import (
   ceilings,
   charts,
@@ -128,18 +129,15 @@ def judged(
 def verdict_table(judged: Sequence[Judged]) -> tables.Table:
   """A row for each finding, by paper, with the difference that decides."""
   papers = [each.finding.paper for each in judged]
+  ordered = sorted(judged, key=lambda each: papers.index(each.finding.paper))
   rows = [
     {
       'paper': each.finding.paper,
       'finding': each.finding.title,
       'verdict': each.label,
-      'deciding difference D': verdicts.deciding_effect(each).removeprefix(
-        'D '
-      ),
+      'deciding difference D': verdicts.deciding_effect(each)[len('D ') :],
     }
-    for each in sorted(
-      judged, key=lambda each: papers.index(each.finding.paper)
-    )
+    for each in ordered
   ]
   return tables.Table('', pd.DataFrame(rows), '')
 
@@ -257,14 +255,13 @@ def _run(
   }
   entries = []
   for (metric, quantity), spec in plain.items():
-    amount = units.amount(of, Quantity(spec, quantity))
+    asked = Quantity(spec, quantity)
+    amount = units.amount(of, asked)
     empty = {**dict.fromkeys(('value', 'low', 'high')), 'n': 0}
     shown = {'metric': metric, 'spec': spec, 'quantity': quantity}
-    counts: dict[str, int] = {}
+    counts: collections.Counter[str] = collections.Counter()
     for unit in of:
-      same = units.entry_of(unit, Quantity(spec, quantity)) or {}
-      for cause, num in same.get('unmeasured', {}).items():
-        counts[cause] = counts.get(cause, 0) + num
+      counts.update((units.entry_of(unit, asked) or {}).get('unmeasured', {}))
     numbers = amount.entry() if amount else empty
     entries.append({**about, **shown, **numbers, 'unmeasured': counts})
   return collect.Run(pathlib.Path(row), entries, [], [], None)
@@ -293,21 +290,20 @@ def _costs(read: Mapping[str, Rows]) -> tables.Table:
   """Time and memory of each miniature."""
   table = []
   for name, rows in read.items():
-    every = [unit for row in rows.values() for unit in row]
-    costs = [unit.cost for unit in every]
-
-    def minutes(key: str, units: list = costs) -> list[float]:
-      return [cost[key] / 60 for cost in units] or [0.0]
-
+    costs = [unit.cost for row in rows.values() for unit in row]
+    processor, wall, peak = (
+      [cost[key] for cost in costs] or [0]
+      for key in ('cpu_seconds', 'wall_seconds', 'peak_mb')
+    )
     table.append(
       {
         'miniature': name,
         'rows': str(len(rows)),
-        'units': str(len(every)),
-        'processor minutes': f'{sum(minutes("cpu_seconds")):.0f}',
-        'minutes, one unit at a time': f'{sum(minutes("wall_seconds")):.0f}',
-        'longest unit, minutes': f'{max(minutes("wall_seconds")):.1f}',
-        'peak MiB': str(max((cost['peak_mb'] for cost in costs), default=0)),
+        'units': str(len(costs)),
+        'processor minutes': f'{sum(processor) / 60:.0f}',
+        'minutes, one unit at a time': f'{sum(wall) / 60:.0f}',
+        'longest unit, minutes': f'{max(wall) / 60:.1f}',
+        'peak MiB': str(max(peak)),
       }
     )
   note = 'Data that several rows share are counted with the first of them.'
@@ -336,10 +332,8 @@ def draw_finding(
   if not picture:
     return []
   kind = picture.get('kind', '')
-  if kind not in KINDS:
-    where = f'finding {judged.finding.name!r}'
-    available = registry.suggest(kind, [*KINDS])
-    raise core.InputError(f'{where}: no picture {kind!r}; {available}')
+  where = f'finding {judged.finding.name!r}'
+  inputs.check_known(kind, KINDS, f'{where}: no picture {kind!r}')
   names = picture.get('rows') or list(rows)
   if kind == 'map':
     paths = [
@@ -350,8 +344,7 @@ def draw_finding(
     return [path.read_bytes() for path in paths if path.is_file()]
   if kind == 'bars':
     return _draw_bars(judged)
-  collect = _series_points if kind == 'series' else _curve_points
-  lines = {name: collect(rows.get(name, ()), picture) for name in names}
+  lines = {name: _points(rows.get(name, ()), picture) for name in names}
   lines = {name: points for name, points in lines.items() if points}
   if not lines:
     return []
@@ -375,7 +368,7 @@ def _draw_bars(judged: Judged) -> list[charts.Spec]:
   panels: dict[str, tuple[dict, dict]] = {}
   for claim in judged.finding.claims:  # Those of one quantity share a panel.
     if measured := judged.amounts_of(claim):
-      ours, theirs = panels.setdefault(claim.label, ({}, {}))
+      ours, theirs = panels.setdefault(str(claim.of), ({}, {}))
       ours |= {name: _row(name, name, x) for name, x in measured.items()}
       theirs |= {
         name: _printed(name, name, claim.published[name])
@@ -392,38 +385,21 @@ def _draw_bars(judged: Judged) -> list[charts.Spec]:
   return [charts.dots(drawn, charts.palette(names))]
 
 
-def _series_points(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
-  """Amounts of quantities that end in numbers."""
-  metric, start = picture['metric'], f'{picture["quantity"]}_'
-  tails = {
-    entry['quantity'].removeprefix(start)
-    for unit in row
-    for entry in unit.scores
-    if entry['quantity'].startswith(start)
-  }
-  numbers = sorted(
-    (float(tail), tail) for tail in tails if tail.replace('.', '', 1).isdigit()
-  )
-  points = [
-    (at, units.amount(row, Quantity(metric, f'{start}{tail}')))
-    for at, tail in numbers
-  ]
-  return [(at, amount) for at, amount in points if amount is not None]
-
-
-def _curve_points(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
-  """Amounts of a breakdown."""
+def _points(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
+  """Amounts of a breakdown `by` a column, or of quantities that end in
+  numbers.
+  """
   metric, quantity = picture['metric'], picture['quantity']
-  places = {
-    entry['where'][picture['by']]
-    for unit in row
-    for entry in unit.scores
-    if list(entry.get('where', ())) == [picture['by']]
-  }
-  points = [
-    (at, units.amount(row, Quantity(metric, quantity, {picture['by']: at})))
-    for at in sorted(places)
-  ]
+  of: dict[float, Quantity] = {}
+  for entry in (entry for unit in row for entry in unit.scores):
+    start, _, tail = entry['quantity'].rpartition('_')
+    where = entry.get('where', {})
+    if 'by' in picture:
+      if list(where) == [picture['by']]:
+        of[where[picture['by']]] = Quantity(metric, quantity, where)
+    elif start == quantity and tail.replace('.', '', 1).isdigit():
+      of[float(tail)] = Quantity(metric, entry['quantity'])
+  points = [(at, units.amount(row, of[at])) for at in sorted(of)]
   return [(at, amount) for at, amount in points if amount is not None]
 
 

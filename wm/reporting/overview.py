@@ -21,48 +21,27 @@ REFERENCES = ceilings.UNTRAINED, ceilings.UNIFORM, ceilings.ORACLE
 _DECADES = 30  # Greatest value over the least, from which an axis is in logs.
 
 
-class Mark(NamedTuple):
-  """A row of a panel; places are parts of its width, None is nothing there.
-
-  Attributes:
-    label: of the model.
-    look: its colour and mark, see `charts.palette`.
-    reference: whether it is untrained, a uniform guesser or the oracle.
-    text: value and interval.
-    at, low, high: places of these.
-    ceiling, ceiling_text: of the Bayes predictor of its data; None, ''.
-  """
-
-  label: str
-  look: charts.Look
-  reference: bool
-  text: str
-  at: float | None
-  low: float | None
-  high: float | None
-  ceiling: float | None
-  ceiling_text: str
-
-
 class MeasurePanel(NamedTuple):
   """One headline measure.
 
   Attributes:
     metric, title: its metric, and its quantity in words.
     good: what is good, in about five words.
-    marks: a row for each model, those of references last.
-    ticks: (place, text) at its axis.
+    marks: a row of a chart for each model, those of references last; also its
+      `look`, whether it is a `reference`, and `top`, the ceiling of the Bayes
+      predictor of its data, or None.
+    place: value -> part of the width of its axis.
+    ticks: (place, text) at the axis.
     more: models that are left out.
-    rows: the values behind the marks, for `chart`.
   """
 
   metric: str
   title: str
   good: str
-  marks: Sequence[Mark]
+  marks: Sequence[charts.Row]
+  place: Callable[[float], float]
   ticks: Sequence[tuple[float, str]]
   more: int
-  rows: Sequence[charts.Row] = ()
 
 
 def looks(frame: pd.DataFrame) -> dict[str, charts.Look]:
@@ -95,63 +74,34 @@ def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[MeasurePanel]:
     references = rows[rows.role.isin(REFERENCES)]
     drawn = pd.concat([models[:MOST], references.drop_duplicates('role')])
     if len(drawn):
-      above = [
-        against.ceiling(row.run, row.entry) for row in drawn.itertuples()
-      ]
+      marks = [_mark(row, against, colours) for row in drawn.itertuples()]
+      keys_of = 'value', 'low', 'high', 'top'
+      numbers = [mark[key] for key in keys_of for mark in marks]
+      place, ticks = _axis([x for x in numbers if x is not None])
       at = drawn['at'].iloc[0]
       head = drawn.headline.iloc[0] if at == at else str(quantity)
       title = head.replace('_', ' ') + (f' at {at:g}' if at == at else '')
+      good = sentences.ideal(metric, head)[1]
+      more = max(len(models) - MOST, 0)
       result.append(
-        _panel((metric, title, head), drawn, above, colours)._replace(
-          more=max(len(models) - MOST, 0)
-        )
+        MeasurePanel(metric, title, good, marks, place, ticks, more)
       )
   return result
 
 
-def _panel(
-  names: tuple[str, str, str],
-  rows: pd.DataFrame,
-  above: Sequence[tuple[str, Mapping[str, Any]] | None],
-  colours: Mapping[str, charts.Look],
-) -> MeasurePanel:
-  """names: of the metric, the panel and the headline quantity."""
-  tops = [top[1]['value'] if top else None for top in above]
-  ends = [ceilings.ends(entry) for entry in rows.entry]
-  numbers = [*rows.value, *(x for pair in ends for x in pair)]
-  numbers += [top for top in tops if top is not None]
-  place, ticks = _axis(numbers)
-  marks = []
-  for row, (low, high), top in zip(rows.itertuples(), ends, tops, strict=True):
-    reference = row.role in REFERENCES
-    ceiling = None if reference or top is None else place(top)
-    marks.append(
-      Mark(
-        row.model,
-        colours[row.model],
-        reference,
-        sentences.value(row.entry),
-        place(row.value),
-        place(low),
-        place(high),
-        ceiling,
-        '' if ceiling is None else f'{top:.2f}',
-      )
-    )
-  metric, title, quantity = names
-  good = sentences.ideal(metric, quantity)[1]
-  values = [
-    {'model': mark.label, 'x': mark.label, 'value': value, 'text': mark.text}
-    | {'low': low, 'high': high}
-    for mark, value, (low, high) in zip(marks, rows.value, ends, strict=True)
-  ]
-  values += [
-    {'model': mark.label, 'x': mark.label, 'value': top, 'low': None}
-    | {'high': None, 'pale': True, 'about': 'Bayes predictor of the data'}
-    for mark, top in zip(marks, tops, strict=True)
-    if mark.ceiling is not None
-  ]
-  return MeasurePanel(metric, title, good, marks, ticks, 0, values)
+def _mark(
+  row: Any, against: ceilings.Against, colours: Mapping[str, charts.Look]
+) -> dict[str, Any]:
+  """The mark of a row of `tables.results`."""
+  reference = row.role in REFERENCES
+  ceiling = None if reference else against.ceiling(row.run, row.entry)
+  low, high = ceilings.ends(row.entry)
+  return {
+    **{'model': row.model, 'x': row.model, 'value': row.value},
+    **{'low': low, 'high': high, 'text': sentences.value(row.entry)},
+    **{'look': colours[row.model], 'reference': reference},
+    'top': ceiling and ceiling[1]['value'],
+  }
 
 
 NAME = 'overview'
@@ -164,9 +114,20 @@ def picture(
 
   shown, frame: at least one of `panels`, and what they are made of.
   """
+  shape = 'model', 'x', 'value', 'low', 'high', 'text'
+  pale = {'pale': True, 'about': 'Bayes predictor of the data'}
   drawn = [
     charts.Panel(
-      *('', '', each.rows),
+      *('', ''),
+      [
+        *({key: mark[key] for key in shape} for mark in each.marks),
+        *(
+          {'model': mark['model'], 'x': mark['model'], 'value': mark['top']}
+          | pale
+          for mark in each.marks
+          if mark['top'] is not None
+        ),
+      ],
       title=[f'{each.metric.replace("_", " ")}: {each.title}', each.good],
       x_scale={'domain': [0, 1]} if each.ticks[-1] == (1, '1') else {},
       width=130,

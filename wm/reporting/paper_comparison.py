@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,7 @@ from wm import core
 from wm.core import registry
 from wm.reporting import catalog, papers, tables
 from wm.reporting.collect import Entry, Run
-from wm.reporting.papers import Paper, Row, Search, Trained
+from wm.reporting.papers import Paper, Row, Trained
 from wm.runtime import files
 
 
@@ -249,9 +249,11 @@ def _trained_on(run: Run) -> str:
 
 
 def _search_table(
-  search: Search, source: papers.Paper, runs: Sequence[Run]
+  search: Mapping[str, Any], source: Paper, runs: Sequence[Run]
 ) -> tables.Table:
-  shown = [run for run in runs if papers.model_key(run.name) in search.values]
+  forms = dict(zip(search['quantities'], search['forms'], strict=True))
+  by_model = search['values']
+  shown = [run for run in runs if papers.model_key(run.name) in by_model]
   keys = [
     key.removeprefix('best_')
     for run in shown
@@ -264,30 +266,24 @@ def _search_table(
   frame = []
   for run in shown:
     key = papers.model_key(run.name)
-    printed = dict(zip(search.forms, search.values[key], strict=True))
+    printed = dict(zip(forms, by_model[key], strict=True))
     trained = source.models.get(key, papers.Trained())
     spec = run.trained.get('model')
     differs = [
       *papers.size_differences(trained.model, spec),
-      *papers.differing_fields(search.training, run.training),
+      *papers.differing_fields(search['training'], run.training),
     ]
     seed = f', seed {run.training.get("seed", "?")}' if several else ''
     ours = {name: run.trained.get(f'best_{name}') for name in names}
     frame.append(
       {
         'model': run.name + seed,
-        **{
-          name: _formatted(x, search.forms.get(name))
-          for name, x in ours.items()
-        },
-        **{
-          f'paper: {name}': _formatted(value, search.forms[name])
-          for name, value in printed.items()
-        },
+        **{k: _formatted(x, forms.get(k)) for k, x in ours.items()},
+        **{f'paper: {k}': _formatted(x, forms[k]) for k, x in printed.items()},
         'the paper has': ', '.join(differs),
       }
     )
-  title = f'Beside the paper: {search.table}'
+  title = f'Beside the paper: {search["table"]}'
   return tables.Table(title, pd.DataFrame(frame), _SEARCH_NOTE, folded=True)
 
 
@@ -341,10 +337,10 @@ def _printed_coverage(world: str, data: str) -> list[tuple[str, str]]:
   """Returns what papers print of such data, and where."""
   result = []
   for paper in papers.papers().get(registry.parse(world)[0], ()):
-    if (coverage := paper.coverage) and data in coverage.seen:
-      seen = coverage.seen[data]
-      text = f'{seen:,} of {coverage.ids:,}, {seen / coverage.ids:.2%}'
-      result.append((text, f'Paper: {coverage.table}, {data}.'))
+    if (coverage := paper.coverage) and data in coverage['seen']:
+      seen, ids = coverage['seen'][data], coverage['ids']
+      text = f'{seen:,} of {ids:,}, {seen / ids:.2%}'
+      result.append((text, f'Paper: {coverage["table"]}, {data}.'))
   return result
 
 
@@ -376,12 +372,8 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
     return None
   printed = [_mapped(run, summary) for run, summary in mapped]
   keys = (*_varied([summary for _, summary in mapped]), *_MAP_COUNTS)
-  apart = [differs for _, differs in printed if differs]
-  shared = [
-    x
-    for x in (apart or [[]])[0]
-    if all(x in differences for differences in apart)
-  ]
+  apart = [differs for _, differs in printed if differs] or [[]]
+  shared = [x for x in apart[0] if all(x in differs for differs in apart)]
   head, frame = 'failed in the paper', []
   several = any(_over(summary) for _, summary in mapped)
   for (run, summary), (value, differs) in zip(mapped, printed, strict=True):
@@ -391,7 +383,10 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
       {
         'model': run.name,
         **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
-        **{head: _rate(summary.get(key)) for key, head in _MAP_RATES.items()},
+        **{
+          name: tables.interval(summary[key]) if summary.get(key) else ''
+          for key, name in _MAP_RATES.items()
+        },
         **({'failed over orders': _over(summary)} if several else {}),
         **_directions(run.name, summary),
         head: '' if differs else value,
@@ -411,29 +406,23 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
 
 
-def _rate(rate: Mapping[str, Any] | None) -> str:
-  """Formats a share of a summary; '' of one that lacks it."""
-  return tables.interval({**rate}) if rate else ''
+def _reconstructed(name: str) -> Iterator[tuple[Paper, dict[str, Any]]]:
+  """Yields papers that print counts of routes of a model, and its record."""
+  for source in itertools.chain(*papers.papers().values()):
+    models = (source.reconstructions or {}).get('models', {})
+    if record := models.get(papers.model_key(name)):
+      yield source, record
 
 
 def _directions(name: str, summary: Mapping[str, Any]) -> dict[str, str]:
   """Returns what is printed as the directions of the same routes, if any, and
   what that is.
   """
-  key, routes = papers.model_key(name), summary.get('samples_sha256')
-  for source in itertools.chain(*papers.papers().values()):
-    reconstructions = source.reconstructions
-    if (
-      reconstructions
-      and routes
-      and routes == reconstructions.samples_sha256.get(key)
-    ):
-      counts = (
-        str(reconstructions.directions[key]),
-        str(summary.get('characters', '')),
-      )
-      return dict(zip((_PRINTED_DIRECTIONS, 'characters'), counts, strict=True))
-  return {_PRINTED_DIRECTIONS: '', 'characters': ''}
+  counts = ['', '']
+  for _, record in _reconstructed(name):
+    if record['samples_sha256'] == summary.get('samples_sha256'):
+      counts = [f'{record["directions"]}', f'{summary.get("characters", "")}']
+  return dict(zip((_PRINTED_DIRECTIONS, 'characters'), counts, strict=True))
 
 
 def _varied(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -455,28 +444,22 @@ def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
   """Returns the count printed for a run's name ('' if none), and what
   differs.
   """
-  key = papers.model_key(run.name)
-  for source in itertools.chain(*papers.papers().values()):
-    reconstructions = source.reconstructions
-    if reconstructions is None or key not in reconstructions.failed:
-      continue
-    failed = reconstructions.failed[key]
-    limits: tuple[Any, ...] = tuple(map(summary.get, reconstructions.limits))
+  for source, record in _reconstructed(run.name):
+    about = source.reconstructions
+    failed = {tuple(limits): count for *limits, count in record['failed']}
+    limits: tuple[Any, ...] = tuple(map(summary.get, about['limits']))
     nearest = limits if limits in failed else next(iter(failed))
-    world = str(summary.get('world', ''))
-    settings = {
-      **reconstructions.settings,
-      **dict(zip(reconstructions.limits, nearest, strict=True)),
-    }
+    settings = about['settings'] | dict(
+      zip(about['limits'], nearest, strict=True)
+    )
     differs = [
-      *papers.place_difference(source.facts, source.place, world),
+      *papers.place_difference(source, str(summary.get('world', ''))),
       *papers.differing_fields(settings, {'pairs': 'uniform', **summary}),
       *(['shuffled'] if summary.get('order') == 'file' else []),
     ]
-    if summary.get('samples_sha256') != reconstructions.samples_sha256[key]:
-      differs += _sampled(
-        source.models[key], reconstructions.accept, run, summary
-      )
+    if summary.get('samples_sha256') != record['samples_sha256']:
+      trained = source.models[papers.model_key(run.name)]
+      differs += _sampled(trained, about['accept'], run, summary)
     return str(failed[nearest]), differs
   return '', []
 

@@ -19,11 +19,16 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
         `each`, a field of the metric -> values of it, there is one quantity,
         and a value of it for each of these. With `by`, a side column, and its
         `places`, a quantity has a value at each place.
-      searches: tables of held-out values of training: `table`, `training` (of
-        its runs), `quantities`, `forms`, and `values`.
+      searches: tables of held-out values of training, at the best evaluation
+        of each run: `table`, `training` (fields of its runs), `quantities`,
+        `forms`, and `values`, null where one is not legible.
       coverage: tokens that data have: `table`, `ids` (tokens that there are),
         and `seen`, data -> how many of them they have.
-      reconstructions: counts of failed routes; see `Reconstructions`.
+      reconstructions: counts of routes that no map could be fitted to:
+        `settings`, fields of a summary.json; `accept`, the rule that the routes
+        were sampled under; `limits`, names of two limits; and `models`, name ->
+        `failed`, lists of both limits and a count, the `directions` that are
+        printed of its routes, and their `samples_sha256`.
     files: flagfile -> the numbers that its head says to expect.
 
 In a spec, '...' stands for any value but an empty one.
@@ -35,7 +40,8 @@ import dataclasses
 import functools
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from wm import core
@@ -76,37 +82,6 @@ class Row(NamedTuple):
   where: Mapping[str, Any] = {}
 
 
-class Search(NamedTuple):
-  """Held-out values at the best evaluation of each run of a search.
-
-  Attributes:
-    table: where they are printed.
-    training: fields of OUT/train.run.json.
-    forms: quantity -> form of its values, as `format` takes it.
-    values: model, as `model_key` gives it -> a value for each quantity, None
-      where it is not legible.
-  """
-
-  table: str
-  training: Mapping[str, Any]
-  forms: Mapping[str, str]
-  values: Mapping[str, Sequence[float | None]]
-
-
-class Coverage(NamedTuple):
-  """How many tokens of a vocabulary data have.
-
-  Attributes:
-    table: where it is printed.
-    ids: tokens of the vocabulary.
-    seen: data -> how many of them it has.
-  """
-
-  table: str
-  ids: int
-  seen: Mapping[str, int]
-
-
 class Trained(NamedTuple):
   """A published model.
 
@@ -125,42 +100,12 @@ class Trained(NamedTuple):
   ablates: str = ''
 
 
-class Reconstructions(NamedTuple):
-  """Published counts of routes that no map could be fitted to.
+class Paper(types.SimpleNamespace):
+  """What one paper prints about one world: its record in published.json.
 
-  Attributes:
-    settings: fields of a summary.json.
-    accept: rule that the routes were sampled under.
-    limits: names of the two limits in `failed`.
-    failed: model -> the limits' values -> count.
-    directions: model -> what is printed as the routes' directions in all.
-    samples_sha256: model -> hash of the published routes.
+  In place of `tables` there are `rows`. Names of models (`names`, as printed),
+  `models`, and the keys of values are as `model_key` gives them.
   """
-
-  settings: Mapping[str, Any]
-  accept: str
-  limits: tuple[str, ...]
-  failed: Mapping[str, Mapping[tuple[float, ...], int]]
-  directions: Mapping[str, int]
-  samples_sha256: Mapping[str, str]
-
-
-class Paper(NamedTuple):
-  """What one paper prints about one world; see the module's docstring.
-
-  `names` (as printed), `models` and `Row.values` are keyed by `model_key`.
-  """
-
-  table: str
-  setting: str
-  rows: tuple[Row, ...]
-  names: Mapping[str, str]
-  models: Mapping[str, Trained]
-  facts: Mapping[str, int]
-  place: str
-  reconstructions: Reconstructions | None
-  searches: tuple[Search, ...]
-  coverage: Coverage | None
 
 
 def folder() -> pathlib.Path:
@@ -200,24 +145,28 @@ def model_key(name: str) -> str:
   return ''.join(c for c in name.lower() if c.isalnum())
 
 
+_USUAL: dict[str, Any] = {
+  **{'facts': {}, 'place': '', 'coverage': None, 'reconstructions': None},
+  'searches': (),
+}
+
+
 def _paper(record: Mapping[str, Any]) -> Paper:
   names: dict[str, str] = {}  # model_key -> name as in the file.
   for table in record['tables']:
     names |= {model_key(name): name for name in table['values']}
   names |= {model_key(a): name for a, name in record.get('aliases', {}).items()}
   models = record.get('models', {})
-  return Paper(
-    record['table'],
-    record['setting'],
-    tuple(row for table in record['tables'] for row in _rows(table, names)),
-    names,
-    {k: _trained(models[name]) for k, name in names.items() if name in models},
-    record.get('facts', {}),
-    record.get('place', ''),
-    _reconstructions(record.get('reconstructions')),
-    tuple(_search(table) for table in record.get('searches', ())),
-    Coverage(**record['coverage']) if 'coverage' in record else None,
-  )
+  paper = Paper(**{**_USUAL, **record})
+  paper.rows = [row for t in record['tables'] for row in _rows(t, names)]
+  paper.names = names
+  paper.models = {
+    k: _trained(models[name]) for k, name in names.items() if name in models
+  }
+  for each in (*paper.searches, paper.reconstructions or {}):
+    for part in each.keys() & {'values', 'models'}:
+      each[part] = {model_key(name): x for name, x in each[part].items()}
+  return paper
 
 
 def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
@@ -234,34 +183,17 @@ def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
       _fields(table.get('world')),
       forms[column],
       {
-        key: _value(_at(table['values'][name][column], place))
+        key: tuple(x) if isinstance(x, list) else (x, None)
         for key, name in names.items()
         if name in table['values']
+        for values in [table['values'][name][column]]
+        for x in [values if place is None else values[place]]
       },
       {} if place is None else {table['by']: table['places'][place]},
     )
     for column, quantity in enumerate(many)
     for place in (range(len(table['places'])) if 'by' in table else [None])
   ]
-
-
-def _at(values: Any, place: int | None) -> Any:
-  return values if place is None else values[place]
-
-
-def _search(table: Mapping[str, Any]) -> Search:
-  return Search(
-    table['table'],
-    table['training'],
-    dict(zip(table['quantities'], table['forms'], strict=True)),
-    {model_key(name): values for name, values in table['values'].items()},
-  )
-
-
-def _value(number: Any) -> tuple[float, float | None]:
-  """Reads a number, or a pair of a number and its error."""
-  value, error = number if isinstance(number, list) else (number, None)
-  return value, error
 
 
 def _fields(spec: str | None) -> dict[str, Any]:
@@ -276,25 +208,6 @@ def _trained(record: Mapping[str, Any]) -> Trained:
     record.get('training', {}),
     record.get('parameters', 0),
     model_key(record.get('ablates', '')),
-  )
-
-
-def _reconstructions(
-  record: Mapping[str, Any] | None,
-) -> Reconstructions | None:
-  if record is None:
-    return None
-  models = {model_key(name): model for name, model in record['models'].items()}
-  return Reconstructions(
-    record['settings'],
-    record['accept'],
-    tuple(record['limits']),
-    {
-      key: {tuple(limits): count for *limits, count in model['failed']}
-      for key, model in models.items()
-    },
-    {key: model['directions'] for key, model in models.items()},
-    {key: model['samples_sha256'] for key, model in models.items()},
   )
 
 
@@ -313,7 +226,7 @@ def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
   if arguments.get('world'):  # It draws what is asked about.
     world |= registry.parse(arguments['world'])[2]
   return [
-    *place_difference(source.facts, source.place, entry['world']),
+    *place_difference(source, entry['world']),
     *differing_fields({**row.world, **trained.world}, world),
     *(f'{row.metric} {field}' for field in differing_fields(metric, arguments)),
     *size_differences(
@@ -342,12 +255,11 @@ def training_differences(trained: Trained, run: Run) -> list[str]:
   return [] if imported else differing_fields(trained.training, run.training)
 
 
-def place_difference(
-  facts: Mapping[str, int], place: str, world: str
-) -> list[str]:
-  """Returns the name `place` if a world's counts are not `facts`."""
-  stats = _facts(world) if facts else {}
-  return [place] if any(stats.get(k) != x for k, x in facts.items()) else []
+def place_difference(source: Paper, world: str) -> list[str]:
+  """Returns a paper's place if a world's counts are not its `facts`."""
+  stats = _facts(world) if source.facts else {}
+  same = all(stats.get(k) == x for k, x in source.facts.items())
+  return [] if same else [source.place]
 
 
 @functools.lru_cache
@@ -368,19 +280,12 @@ def size_differences(
   """
   if not expected:
     return []
-  fields = (
-    {**filled_fields('model', spec), 'family': _plug_in_name(spec)}
-    if spec
-    else {}
-  )
+  fields = filled_fields('model', spec) if spec else {}
+  fields |= {'family': registry.parse(spec)[0]} if spec else {}
   missing = differing_fields(expected, fields)
   size = [x for x in missing if x.split('=')[0] in ('layers', 'width')]
   words = [f'{expected["layers"]} x {expected["width"]}'] if size else []
   return [*words, *(x for x in missing if x not in size)]
-
-
-def _plug_in_name(spec: str) -> str:
-  return registry.parse(spec)[0]
 
 
 def filled_fields(kind: str, spec: str) -> dict[str, Any]:

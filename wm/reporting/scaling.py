@@ -100,24 +100,22 @@ class _Names:
     self.papers = papers.papers().get(world, ())
     telling: dict[str, dict[str, set[str]]] = {}
     for entry in entries:
-      name, fields = _fields(entry.get('model_spec') or '')
+      name, fields, _ = _fields(entry.get('model_spec'))
       for key, value in fields.items():
         telling.setdefault(name, {}).setdefault(key, set()).add(repr(value))
     self._telling = {
       name: {key for key, values in fields.items() if len(values) > 1}
       for name, fields in telling.items()
     }
-    for trained in self._trained():
+    self._models = [m for paper in self.papers for m in paper.models.values()]
+    for trained in self._models:
       name = trained.model['family']
       identity = set(trained.model) - {'family', *SIZES}
       self._telling.setdefault(name, set()).update(identity)
 
-  def _trained(self) -> list[papers.Trained]:
-    return [model for paper in self.papers for model in paper.models.values()]
-
   def family(self, name: str, arguments: Mapping[str, Any]) -> str:
     """Returns 'slice block_size=1' of a plug-in's name and given fields."""
-    usual = _fields(f'{name}()')[1] if name else {}
+    usual = _fields(f'{name}()' if name else '')[1]
     telling = self._telling.get(name, set())
     texts = [
       f'{key}={value!r}'
@@ -149,14 +147,16 @@ class _Names:
     }
 
 
-def _fields(spec: str) -> tuple[str, dict[str, Any]]:
-  """Returns a model's name, and its fields but for those of its size."""
+def _fields(spec: str | None) -> tuple[str, dict[str, Any], tuple[int, int]]:
+  """Returns a model's name, its fields but for those of its size, and its
+  layers and width.
+  """
   if not spec:
-    return '', {}
+    return '', {}, (0, 0)
   values = papers.filled_fields('model', spec)
-  return registry.parse(spec)[0], {
-    key: value for key, value in values.items() if key not in SIZES
-  }
+  fields = {key: value for key, value in values.items() if key not in SIZES}
+  size = values.get('layers', 0), values.get('width', 0)
+  return registry.parse(spec)[0], fields, size
 
 
 def _data(runs: Sequence[Run]) -> dict[str, str]:
@@ -182,17 +182,15 @@ def _data(runs: Sequence[Run]) -> dict[str, str]:
 def _point(
   run: Run, entry: Entry, names: _Names, data: Mapping[str, str]
 ) -> Point:
-  spec = entry.get('model_spec') or ''
-  name, fields = _fields(spec)
+  name, fields, size = _fields(entry.get('model_spec'))
   variant = [x for x in entry['model'].split(',')[1:] if '=' not in x]
   ending = data.get(run.training.get('data_sha256', ''), '')
   variant = variant or list(filter(None, [ending]))
   family = names.family(name, fields) if name else entry['model']
-  filled = papers.filled_fields('model', spec) if spec else {}
   return Point(
     entry['model'],
     ','.join([family, *(variant if name else [])]),
-    (filled.get('layers', 0), filled.get('width', 0)),
+    size,
     run.parameters,
     *(entry['value'], entry['low'], entry['high']),
     tables.interval(entry),
@@ -226,8 +224,11 @@ def front(points: Sequence[Point]) -> list[Point]:
   """Returns the Pareto front, by ascending parameters: models that score more
   than every other of at most as many parameters. Ties stay.
   """
-  sized = [point for point in points if point.parameters]
-  best = [
+  sized = sorted(
+    (point for point in points if point.parameters),
+    key=lambda point: (point.parameters, point.value),
+  )
+  return [
     point
     for point in sized
     if not any(
@@ -237,7 +238,6 @@ def front(points: Sequence[Point]) -> list[Point]:
       for other in sized
     )
   ]
-  return sorted(best, key=lambda point: (point.parameters, point.value))
 
 
 def variant_pairs(
@@ -332,27 +332,23 @@ def draw_pareto(panels: Sequence[ScalingPanel]) -> charts.Spec:
       if point.parameters
     ]
     ends = min(row['x'] for row in rows), max(row['x'] for row in rows)
-    guides = [
-      {
-        'model': point.family,
-        'x': x,
-        'value': point.value,
-        'label': x > ends[0],
-      }
+    lines = [
+      (point.family, [(x, point.value) for x in ends])
       for point in panel.points
-      for x in ends
       if not point.parameters
     ]
-    for points, name in (
-      (panel.points, 'Pareto front'),
-      (panel.printed, "the paper's Pareto front"),
-    ):
-      best = front(points)
-      guides += [
-        {'model': name, 'x': point.parameters, 'value': point.value}
-        | {'label': point is best[-1]}
-        for point in best
-      ]
+    lines += [
+      (name, [(point.parameters, point.value) for point in front(points)])
+      for points, name in (
+        (panel.points, 'Pareto front'),
+        (panel.printed, "the paper's Pareto front"),
+      )
+    ]
+    guides = [
+      {'model': name, 'x': x, 'value': value, 'label': x == line[-1][0]}
+      for name, line in lines
+      for x, value in line
+    ]
     title = '' if len(panels) == 1 else titles[panel.spec]
     scale = {'type': 'log', 'nice': False}
     shown.append(
@@ -392,10 +388,9 @@ def draw_variants(panels: Sequence[ScalingPanel]) -> charts.Spec | None:
       variant_pairs(panel, panel.points), key=lambda pair: pair[0][1:3]
     ):
       pair = theirs.get((main.printed, other.printed), ())
-      for point in (main, other):
-        rows.append(_row(point, _tick(main, other)))
-      for point in pair:
-        rows.append(_row(point, _tick(main, other), pale=True))
+      tick = _tick(main, other)
+      rows += [_row(point, tick) for point in (main, other)]
+      rows += [_row(point, tick, pale=True) for point in pair]
     if rows:
       title = titles[panel.spec]
       shown.append(charts.Panel(panel.quantity, '', rows, title))

@@ -591,16 +591,16 @@ def training_table(runs: Sequence[Run]) -> Table | None:
 
   Cells are blank where a run, of an earlier version, does not say.
   """
-  trained = [
-    (run, label)
-    for run, label in zip(runs, labels(runs), strict=True)
+  pairs = zip(runs, labels(runs), strict=True)
+  rows = [
+    {'model': label, **_training_cells(run)}
+    for run, label in pairs
     if run.trained
   ]
-  if not trained:
+  if not rows:
     return None
-  rows = [{'model': label, **_training_cells(run)} for run, label in trained]
-  note_text = note('training', cut=any(_is_cut(run) for run, _ in trained))
-  return Table(TRAINING_TITLE, pd.DataFrame(rows), note_text)
+  cut = any(_is_cut(run) for run in runs if run.trained)
+  return Table(TRAINING_TITLE, pd.DataFrame(rows), note('training', cut=cut))
 
 
 def _is_cut(run: Run) -> bool:
@@ -610,35 +610,31 @@ def _is_cut(run: Run) -> bool:
 
 def _training_cells(run: Run) -> dict[str, str]:
   seen, trained = run.exposure, run.trained
-  of = (
-    f', of the first {_count_or_blank(seen.get("compared"))}'
-    if _is_cut(run)
-    else ''
-  )
+  of = f', of the first {_count(seen.get("compared"))}' if _is_cut(run) else ''
 
   def share(key: str) -> str:
-    value = seen.get(key)
-    return '' if value is None else f'{value:.3f}{of}'
+    value = _number(seen.get(key))
+    return value and f'{value}{of}'
 
   return {
-    'training sequences': _count_or_blank(seen.get('sequences')),
-    'distinct': _count_or_blank(seen.get('distinct')),
-    'tokens in the data': _count_or_blank(seen.get('tokens')),
-    'tokens seen': _count_or_blank(trained.get('tokens')),
-    'epochs': _number_or_blank(seen.get('epochs'), 1),
-    'steps': _count_or_blank(trained.get('step')),
-    'parameters': _count_or_blank(trained.get('parameters')),
-    'step scored': _count_or_blank(trained.get('best_step')),
-    'training loss': _number_or_blank(seen.get('training_loss')),
-    'held-out loss': _number_or_blank(trained.get('best_loss_moves')),
+    'training sequences': _count(seen.get('sequences')),
+    'distinct': _count(seen.get('distinct')),
+    'tokens in the data': _count(seen.get('tokens')),
+    'tokens seen': _count(trained.get('tokens')),
+    'epochs': _number(seen.get('epochs'), 1),
+    'steps': _count(trained.get('step')),
+    'parameters': _count(trained.get('parameters')),
+    'step scored': _count(trained.get('best_step')),
+    'training loss': _number(seen.get('training_loss')),
+    'held-out loss': _number(trained.get('best_loss_moves')),
     'prefixes shown': share('prefixes_shown'),
     'states shown': share('states_shown'),
   }
 
 
-def _count_or_blank(value: Any) -> str:
+def _count(value: Any) -> str:
   return '' if value is None else f'{value:,}'
 
 
-def _number_or_blank(value: float | None, decimals: int = 3) -> str:
+def _number(value: float | None, decimals: int = 3) -> str:
   return '' if value is None else number(value, decimals)

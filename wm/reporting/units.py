@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from wm import core
 from wm.core import registry
 from wm.evaluation import comparisons, statistics
-from wm.reporting import tables
+from wm.reporting import findings, tables
 from wm.reporting.findings import MAP, Exclusion, Quantity
 from wm.runtime import files, provenance
 
@@ -34,12 +34,9 @@ _MORE = 'where', 'unmeasured', 'counts'
 _NUMBER = int | float | None
 _TYPES = str, _NUMBER, _NUMBER, _NUMBER, int, int, dict
 _NEEDED = {
-  'miniature': str,
-  'row': str,
-  'seed': int,
-  'key': dict,
-  'cost': dict,
-  'scores': dict,
+  **dict.fromkeys(('miniature', 'row'), str),
+  **dict.fromkeys(('key', 'about', 'cost', 'training'), dict),
+  **{'seed': int, 'scores': dict, 'map': dict},
 }
 _OPTIONAL = {'rules': dict, 'matched': dict}
 
@@ -155,12 +152,7 @@ def read(path: str | pathlib.Path) -> Unit:
   body = files.read_record(path, {'format': int})
   if body.pop('format') != FORMAT:
     raise core.InputError(f'{path}: expected format {FORMAT}')
-  files.record(body, str(path), _NEEDED, _OPTIONAL)
-  fields = {field.name for field in dataclasses.fields(Unit)}
-  if unknown := body.keys() - fields:
-    raise core.InputError(f'{path}: unknown {sorted(unknown)[0]!r}')
-  if missing := fields - body.keys() - _OPTIONAL.keys():
-    raise core.InputError(f'{path} lacks {sorted(missing)[0]!r}')
+  findings.check(body, str(path), _NEEDED, _OPTIONAL)
   scores = [
     {'spec': spec, **_entry(line, f'{path}: {spec}')}
     for spec, listed in body['scores'].items()
@@ -350,23 +342,20 @@ def _has(spec: str, fields: Mapping[str, Any]) -> bool:
 
 def excluded(unit: Unit, exclusions: Sequence[Exclusion]) -> bool:
   """Does a claim leave out this unit? Not by what `lacking` names."""
-  for exclusion in exclusions:
-    entry = entry_of(unit, exclusion.of)
-    if entry is None or entry['value'] is None:
-      continue
-    above = entry['value'] - exclusion.bound
-    if above < 0 if exclusion.relation == 'below' else above > 0:
-      return True
-  return False
+  return any(
+    (value - each.bound) * (-1 if each.relation == 'below' else 1) > 0
+    for each in exclusions
+    if (value := _value(unit, each.of)) is not None
+  )
 
 
 def lacking(unit: Unit, exclusions: Sequence[Exclusion]) -> list[Quantity]:
   """Quantities that a unit lacks to tell whether a claim leaves it out."""
-  return [
-    exclusion.of
-    for exclusion in exclusions
-    if (entry := entry_of(unit, exclusion.of)) is None or entry['value'] is None
-  ]
+  return [each.of for each in exclusions if _value(unit, each.of) is None]
+
+
+def _value(unit: Unit, of: Quantity) -> float | None:
+  return (entry_of(unit, of) or {}).get('value')
 
 
 def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:

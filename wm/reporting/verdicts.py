@@ -123,14 +123,10 @@ class Judged:
     measured: dict[str, Amount | None] = {}
     for each in self.comparisons:
       if each.claim is claim:
-        measured[each.row] = each.amount
-        if isinstance(each.other, str):
-          measured[each.other] = each.other_amount
-    return {
-      row: amount
-      for row in claim.row_names
-      if (amount := measured.get(row)) is not None
-    }
+        # A quantity or a number is no row's name.
+        measured |= {each.row: each.amount, str(each.other): each.other_amount}
+    amounts = {row: measured.get(row) for row in claim.row_names}
+    return {row: amount for row, amount in amounts.items() if amount}
 
 
 def judge(
@@ -154,9 +150,17 @@ def judge(
     shown = comparisons.holm([judged[n].shown for n in family])
     absent = comparisons.holm([judged[n].absent for n in family])
     titles = tuple(judged[n].finding.title for n in family)
-    for n, *p_values in zip(family, shown, absent, strict=True):
-      with_family = dataclasses.replace(judged[n], family=titles)
-      judged[n] = _decide(with_family, *p_values)
+    for n, p_shown, p_absent in zip(family, shown, absent, strict=True):
+      verdict = judged[n].verdict
+      if verdict == UNDECIDED and min(p_shown, p_absent) <= ALPHA:
+        verdict = ABSENT if p_absent <= ALPHA else SHOWN
+      judged[n] = dataclasses.replace(
+        judged[n],
+        verdict=verdict,
+        family=titles,
+        shown=p_shown,
+        absent=p_absent,
+      )
   return judged
 
 
@@ -172,18 +176,6 @@ def families(several: Sequence[Judged]) -> str:
   return (
     'Corrected together, whether they could be tested or not, are the findings '
     f'of {". Those of ".join(listed)}.'
-  )
-
-
-def _decide(judged: Judged, shown: float, absent: float) -> Judged:
-  """The verdict, by p values that are corrected for the paper's findings."""
-  verdict = judged.verdict
-  if verdict == UNDECIDED and absent <= ALPHA:
-    verdict = ABSENT
-  elif verdict == UNDECIDED and shown <= ALPHA:
-    verdict = SHOWN
-  return dataclasses.replace(
-    judged, verdict=verdict, shown=shown, absent=absent
   )
 
 
@@ -251,7 +243,7 @@ def _lacking(
     return '', True
   excluded = len(results.rows.get(name, ())) - len(row)
   why = f', {excluded} excluded by the rule' if excluded else ''
-  of = '' if name in results.refused else f' of {claim.label}'
+  of = '' if name in results.refused else f' of {claim.of}'
   return f'{name}: {seeds} of {needed} seeds{of}{why}', False
 
 
@@ -411,7 +403,7 @@ def _comparison_row(each: Comparison, rows: Rows) -> dict[str, str]:
     if isinstance(name, str) and name in claim.published
   ]
   return {
-    'quantity': claim.label,
+    'quantity': str(claim.of),
     'row': tables.headed(f'{each.row}: ', value),
     'compared with': second,
     'D': _interval(each.difference._asdict()),
@@ -454,13 +446,11 @@ def _seeds(each: Comparison) -> str:
 def _amount(amount: Amount | None) -> tables.Cell:
   if amount is None:
     return tables.Cell('–')
-  entry, values = amount.entry(), []
+  entry, values, sign = amount.entry(), amount.values, ', '
   if amount.seeds > statistics.SHOWN:
-    ends = map(tables.number, (min(amount.values), max(amount.values)))
-    values = [f' ({" to ".join(ends)})']
-  elif amount.seeds > 1:
-    values = [f' ({", ".join(map(tables.number, amount.values))})']
-  shown = tables.Cell(*_interval(entry).pieces, *values)
+    values, sign = (min(values), max(values)), ' to '
+  several = [f' ({sign.join(map(tables.number, values))})'] * (len(values) > 1)
+  shown = tables.Cell(*_interval(entry).pieces, *several)
   return tables.joined(shown, f'n={tables.trials(entry)}')
 
 

@@ -15,7 +15,7 @@ import shlex
 import urllib.parse
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -191,7 +191,7 @@ def fragment(run: Run, group: Group, trial: Trial) -> str:
 
 
 def command(run: Run, opened: str) -> str:
-  """The command that opens the explorer of a run at a fragment."""
+  """The command that opens the explorer of a run at a `fragment`."""
   first = run.entries[0]
   flags = {'run': str(run.folder)}
   if first.get('checkpoint') == 'none':
@@ -268,9 +268,8 @@ class Painter:
     if not written:
       written = ('',) * len(prefixes)
     pairs = zip(prefixes, written, strict=True)
-    states = [self._reached(*pair) for pair in pairs]
-    reached = [state for state in states if state is not None]
-    return reached if len(reached) == len(states) else []
+    states: list[Any] = [self._reached(*pair) for pair in pairs]
+    return [] if any(state is None for state in states) else states
 
   def _reach(self, prefix: str, written: str) -> np.ndarray | None:
     """Returns the state [W] after a prefix, else the one that is written.
@@ -323,23 +322,6 @@ class Painter:
     return steps, parted, f'{trial.suffix[steps]} is {verdict} here{early}'
 
 
-class ShownTrial(NamedTuple):
-  """A trial as a page shows it.
-
-  Attributes:
-    trial: what was measured.
-    rows: of pictures, see `Painter.rows`.
-    anchor: id on the page.
-    fragment, command: that open it in the explorer; '' where nothing does.
-  """
-
-  trial: Trial
-  rows: list[list[Scene]]
-  anchor: str
-  fragment: str
-  command: str
-
-
 class Gallery(NamedTuple):
   """The worst trials of a run, as a page shows them.
 
@@ -348,14 +330,15 @@ class Gallery(NamedTuple):
     legend: what the pictures show; '' where there are none.
     missing: why there are none; '' where there are, or nothing is to be shown.
     perfect: 'metric: quantity (n)' of each without a trial below 1.
-    groups: those with such trials, each with its trials.
+    groups: those with such trials, each with its trials and their rows of
+      pictures, see `Painter.rows`.
   """
 
   run: Run
   legend: str
   missing: str
   perfect: list[str]
-  groups: list[tuple[Group, list[ShownTrial]]]
+  groups: list[tuple[Group, list[tuple[Trial, list[list[Scene]]]]]]
 
 
 def galleries(
@@ -384,20 +367,7 @@ def _gallery(
     missing,
     [f'{g.spec}: {g.quantity} ({g.measured})' for g in mine if not g.short],
     [
-      (group, [_shown(run, group, trial, painter) for trial in group.trials])
+      (group, [(t, painter.rows(t) if painter else []) for t in group.trials])
       for group in shown
     ],
-  )
-
-
-def _shown(
-  run: Run, group: Group, trial: Trial, painter: Painter | None
-) -> ShownTrial:
-  opened = fragment(run, group, trial)
-  return ShownTrial(
-    trial,
-    painter.rows(trial) if painter else [],
-    anchor(run, group, trial),
-    opened,
-    command(run, opened) if opened else '',
   )

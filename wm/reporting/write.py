@@ -19,8 +19,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from wm import core
 from wm.reporting import (
   catalog,
@@ -109,7 +107,7 @@ def _write(
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(unfinished / 'scores.json', entries)
   joined = collect.join_trials(runs, unfinished)
-  measured = _measured(ceilings.ordered(runs))
+  measured = _Measured(ceilings.ordered(runs))
   together = measured.together
   subjects = [
     run
@@ -142,8 +140,8 @@ def _write(
     ),
     panels=_panels(measured, unfinished),
     galleries=galleries,
-    most=worst.MOST,
-    seeds=any(run.seeds for run in together),
+    worst=worst,
+    seeds=measured.seeds,
     number=tables.number,
     embed=single_file,
     drawings=drawings,
@@ -205,36 +203,26 @@ def _beside(drawings: dict[str, str], drawing: str) -> str:
   return name
 
 
-class _Measured(NamedTuple):
+class _Measured:
   """What tables and pictures show.
 
   Attributes:
     runs: all, in order; those of several seeds apart.
-    together: runs with the seeds of a model pooled.
+    together, seeds: runs with the seeds of a model pooled; are there several?
     single, frame: `tables.results` of these two.
     parts: `tables.results` of the breakdowns of `together`.
     by_place: results over a property of trials.
     sized: results over the number of parameters.
   """
 
-  runs: Sequence[collect.Run]
-  together: Sequence[collect.Run]
-  single: pd.DataFrame
-  frame: pd.DataFrame
-  parts: pd.DataFrame
-  by_place: Sequence[curves.Curve]
-  sized: Sequence[Sequence[scaling.ScalingPanel]]
-
-
-def _measured(runs: Sequence[collect.Run]) -> _Measured:
-  together = collect.pooled(runs)
-  frame = single = tables.results(together)
-  if any(run.seeds for run in together):
-    single = tables.results(runs)
-  parts = tables.results(together, breakdown=True)
-  by_place = curves.curves(together, parts)
-  sized = scaling.panels(together)
-  return _Measured(runs, together, single, frame, parts, by_place, sized)
+  def __init__(self, runs: Sequence[collect.Run]) -> None:
+    self.runs, self.together = runs, collect.pooled(runs)
+    self.seeds = any(run.seeds for run in self.together)
+    self.frame = tables.results(self.together)
+    self.single = tables.results(runs) if self.seeds else self.frame
+    self.parts = tables.results(self.together, breakdown=True)
+    self.by_place = curves.curves(self.together, self.parts)
+    self.sized = scaling.panels(self.together)
 
 
 class PageSection(NamedTuple):
@@ -366,7 +354,7 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
     caption = f'Loss by step of training{lines}; lower is better'
     drawn.append(('training', 'training', caption, curve))
   bands = 'bands are 95 % intervals'
-  if any(run.seeds for run in together):
+  if measured.seeds:
     bands += ', or from the least to the greatest of several seeds'
   for line in (curve for curve in measured.by_place if curve.measured):
     name = f'{line.metric}_{line.quantity}_by_{line.column}'
@@ -454,34 +442,30 @@ def _scaled(
   what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
   theirs = any(panel.printed for panel in panels)
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
-  caption = f'{words} against parameters{hollow}'
-  pareto = f'{what}_by_parameters', caption, scaling.draw_pareto(panels)
-  if lost := scaling.draw_variants(panels):
-    caption = f'{words} of less expressive variants{hollow}'
-    return [('sizes', *pareto), ('sizes', f'{what}_of_variants', caption, lost)]
-  return [('sizes', *pareto)]
+  drawn = {
+    ('by_parameters', 'against parameters'): scaling.draw_pareto(panels),
+    ('of_variants', 'of less expressive variants'): (
+      scaling.draw_variants(panels)
+    ),
+  }
+  return [
+    ('sizes', f'{what}_{name}', f'{words} {about}{hollow}', spec)
+    for (name, about), spec in drawn.items()
+    if spec
+  ]
 
 
-class MapPage(NamedTuple):
-  """The interactive map of a reconstruction, a page of its own.
-
-  Attributes:
-    label: of the model whose routes imply the map.
-    name: of its file beside the report.
-    page: its content.
-  """
-
-  label: str
-  name: str
-  page: str
-
-
-def _maps(measured: _Measured, out: pathlib.Path) -> list[MapPage]:
+def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:
   """Copies the interactive maps; beside trained models only theirs, as those
   of baselines are lines of a table.
+
+  Returns:
+    For each the `label` of the model, the `name` of the file beside the report,
+    and its content, a `page`.
   """
   runs = measured.runs
-  roles, taken, result = ceilings.roles(runs), set[str](), []
+  roles, taken = ceilings.roles(runs), set[str]()
+  result: list[dict[str, str]] = []
   for run, label, role in zip(runs, tables.labels(runs), roles, strict=True):
     source = run.folder / 'map.html'
     shown = role == ceilings.TRAINED or ceilings.TRAINED not in roles
@@ -489,7 +473,7 @@ def _maps(measured: _Measured, out: pathlib.Path) -> list[MapPage]:
       name = _file_name(f'map_{run.name}', '.html', taken)
       shutil.copyfile(source, out / name)
       page = source.read_text('utf-8', 'replace')
-      result.append(MapPage(label, name, page))
+      result.append({'label': label, 'name': name, 'page': page})
   return result
 
 
@@ -501,10 +485,9 @@ def _file_name(stem: str, suffix: str, taken: set[str]) -> str:
   taken, and takes it.
   """
   plain = re.sub(r'[^\w.+=-]+', '_', stem)[:_LONGEST]
-  numbered = (f'{plain}_{number}' for number in itertools.count(2))
-  for name in itertools.chain([plain], numbered):
-    # To some file systems letters of either case are the same.
-    if (name + suffix).lower() not in taken:
-      break
-  taken.add((name + suffix).lower())
-  return name + suffix
+  numbers = itertools.chain([''], (f'_{n}' for n in itertools.count(2)))
+  names = (plain + number + suffix for number in numbers)
+  # To some file systems letters of either case are the same.
+  name = next(name for name in names if name.lower() not in taken)
+  taken.add(name.lower())
+  return name
