@@ -79,6 +79,10 @@ class Held(core.InputError):
   """Another process works on that stage of the folder."""
 
 
+class Cleared(OSError):
+  """The mirror is gone: what was not published is lost."""
+
+
 class _File(NamedTuple):
   """A file when both sides last agreed; time 0: it is not on this disk."""
 
@@ -427,7 +431,7 @@ class Remote:
 
   def _send(self, check: Callable[[], None]) -> None:
     if self.lock and not self.lock.exists():  # Else all would be removed.
-      raise OSError(errno.EIO, 'the cache was cleared', str(self.mirror))
+      raise Cleared(errno.EIO, 'the cache was cleared', str(self.mirror))
     rows = self._index.rows(self.url)
 
     def changed() -> dict[str, tuple[int, int]]:
@@ -678,7 +682,8 @@ class _Publisher:
         self.lease.beat()
         self.remote.publish(self.lease.check)
     except (core.InputError, OSError) as error:
-      return error
+      cause = error.__cause__
+      return cause if isinstance(cause, Cleared) else error
     return None
 
   def _run(self) -> None:
@@ -706,11 +711,10 @@ class _Publisher:
       error = self.attempt()
       if failed or error is None:
         return
-      if isinstance(error, Held):
-        break
-      time.sleep(2**wait)
-    if isinstance(error, Held):
-      raise error
+      if isinstance(error, Held | Cleared):
+        raise error
+      if wait + 1 < _TRIES:
+        time.sleep(2**wait)
     raise OSError(
       errno.EIO,
       f'not all was published ({error}); it is in {self.remote.mirror}, and '

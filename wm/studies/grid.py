@@ -446,9 +446,10 @@ def _shared_winners(
   for candidates in ranked.values():
     # best first: the winner by loss is candidates[0].
     values = [candidate.best(name) for candidate in candidates]
-    if len(values) > 1 and None not in values:
+    measured = [value for value in values if value is not None]
+    if len(measured) == len(values) > 1:
       groups += 1
-      shared += values[0] == max(values)
+      shared += measured[0] == max(measured)
   return f'The best by loss is the best by {name} in {shared} of {groups}.'
 
 
