@@ -241,12 +241,9 @@ class CachedTextReader(TextReader):
     return parts, _last(outputs.logits, sizes)
 
 
-class _Visit(NamedTuple):
-  """Predictions after the first `sizes` [R] pieces of texts [R]."""
-
-  text: np.ndarray
-  sizes: np.ndarray
-  last: torch.Tensor
+# Numbers of texts [R], pieces of each that were read [R], and log-probabilities
+# after these.
+_Visit = tuple[np.ndarray, np.ndarray, torch.Tensor]
 
 
 def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
@@ -257,7 +254,7 @@ def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
   starts = [longest - 2 * STEPS, longest // 2, longest - STEPS, 1]
   sizes = np.clip(starts, 1, longest)
   rows = reader.read(texts[:, : sizes.max()], sizes)
-  yield _Visit(text, sizes, rows.last)
+  yield text, sizes, rows.last
   for step in range(STEPS):
     if step == STEPS // 3:  # Row 1 goes on from row 0.
       parents = np.array([0, 0, 2, 3])
@@ -272,7 +269,7 @@ def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
     at = np.minimum(sizes[:, None] + np.arange(2), longest - 1)
     rows = reader.read(texts[text[:, None], at], more, rows)
     sizes = sizes + more
-    yield _Visit(text, sizes, rows.last)
+    yield text, sizes, rows.last
 
 
 def _apart(visits: Iterable[_Visit], text: int, whole: torch.Tensor) -> float:

@@ -200,11 +200,8 @@ def adapted(thing: Any, label: str) -> Any:
 
   Raises InputError for a module of Flax linen without its parameters.
   """
-  module, params = thing, None
-  if isinstance(thing, tuple) and len(thing) == 2:
-    module, params = thing
-  if is_a(module, 'torch.nn', 'Module') and params is None:
-    return _with_methods(module, functools.partial(_torch_call, module))
+  if is_a(thing, 'torch.nn', 'Module'):
+    return _with_methods(thing, functools.partial(_torch_call, thing))
   if (pure := functional(thing, label)) is None:
     return thing
 
@@ -515,9 +512,7 @@ def with_untrained(reader: Any, fresh: Any) -> Any:
   """A reader whose probes have `fresh` as their control, where both can be
   probed; else the reader itself.
   """
-  if not isinstance(reader, core.HiddenStates):
-    return reader
-  if not isinstance(fresh, core.HiddenStates):
+  if not all(isinstance(x, core.HiddenStates) for x in (reader, fresh)):
     return reader
   return extended(reader, (), {'untrained': _untrained}, fresh=fresh)
 
