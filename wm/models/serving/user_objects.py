@@ -774,7 +774,7 @@ class CacheSession(core.Session):
     shape = len(lengths), num
     # [B, M] objects of the user's; continuations share them until they part.
     self._states = np.empty(shape, object)
-    self._found = np.zeros((*shape, predictor.vocab_size), np.float32)
+    self._log_probs = np.zeros((*shape, predictor.vocab_size), np.float32)
     self.restart(np.arange(len(lengths)), prefixes, lengths)
 
   def restart(
@@ -790,11 +790,11 @@ class CacheSession(core.Session):
     for row, state in zip(rows, states, strict=True):
       for branch in range(self._states.shape[1]):
         self._states[row, branch] = state
-    self._found[rows] = log_probs[:, None]
+    self._log_probs[rows] = log_probs[:, None]
 
   def log_probs(self) -> np.ndarray:
     """See core.Session."""
-    return self._found
+    return self._log_probs
 
   def advance(
     self, tokens: np.ndarray, parents: np.ndarray | None = None
@@ -803,7 +803,9 @@ class CacheSession(core.Session):
     if parents is not None:
       # A state may be shared: a step leaves it as it is, see `check_cache`.
       self._states = np.take_along_axis(self._states, parents, 1)
-      self._found = np.take_along_axis(self._found, parents[..., None], 1)
+      self._log_probs = np.take_along_axis(
+        self._log_probs, parents[..., None], 1
+      )
     tokens = np.asarray(tokens)
     at = np.nonzero(tokens != core.DEAD)
     if not at[0].size:
@@ -812,7 +814,7 @@ class CacheSession(core.Session):
       list(self._states[at]), tokens[at].astype(np.int32)
     )
     # Callers may hold the last array.
-    self._found = self._found.copy()
-    self._found[at] = log_probs
+    self._log_probs = self._log_probs.copy()
+    self._log_probs[at] = log_probs
     for row, branch, state in zip(*at, states, strict=True):
       self._states[row, branch] = state
