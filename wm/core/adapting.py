@@ -47,6 +47,11 @@ class FewShotTasks(NamedTuple):
   places: np.ndarray
   labels: np.ndarray
 
+  def batch(self, step: int, kind: LabelSpec) -> FewShotTasks:
+    """The sequences of a step, as of a `TaskStream`: the same at each."""
+    del step, kind
+    return self
+
 
 @dataclasses.dataclass(frozen=True)
 class TaskStream:

@@ -97,6 +97,39 @@ def uniforms(*words: np.ndarray | int) -> np.ndarray:
   return top * np.float32(2.0**-24)
 
 
+def lowest(mask: np.ndarray, keys: np.ndarray, num: int) -> np.ndarray:
+  """[..., n] bool: the `num` places of each row of a mask of the lowest keys.
+
+  All places of a row that has fewer. By hashes they are a random subset.
+
+  keys: [..., n] uint64, of which 63 bits count.
+  """
+  # Places outside the mask, at 2**63, sort last.
+  keys = np.where(mask, keys >> np.uint64(1), np.uint64(2**63))
+  order = np.argsort(keys, axis=-1, kind='stable')[..., :num]
+  chosen = np.zeros(mask.shape, bool)
+  np.put_along_axis(chosen, order, True, -1)
+  return chosen & mask
+
+
+def listed(mask: np.ndarray, width: int = 0) -> np.ndarray:
+  """[..., K] int32 places of each row of a mask [..., n], ascending.
+
+  DEAD where there are no more. width: K; 0 is as many as a row has, at least 1.
+  """
+  rows = mask.reshape(-1, mask.shape[-1])
+  # np.nonzero goes row by row: a place's rank is within its row.
+  #   mask  0 1 0 1      places  1 3
+  #         0 0 1 0              2 DEAD
+  row, place = np.nonzero(rows)
+  sizes = rows.sum(-1)
+  rank = np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
+  shape = len(rows), width or int(sizes.max(initial=1))
+  places = np.full(shape, DEAD, np.int32)
+  places[row, rank] = place
+  return places.reshape(*mask.shape[:-1], shape[1])
+
+
 def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """The first [U] of each of the different rows [R, W], and [R] its number.
 

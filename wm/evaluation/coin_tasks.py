@@ -126,19 +126,10 @@ def visited(
   over = basics.hash64(*np.packbits(np.zeros(len(world.vocab), bool)))
   valid &= every.legal[0] != over
   rows = np.arange(len(sequences))[:, None]
-  # A random order of all places, with those that do not count behind.
-  order = np.argsort(
-    np.where(
-      valid,
-      basics.hash64(basics.stream(seed, CHOSEN), places, rows) >> np.uint64(1),
-      np.uint64(2**63),
-    ),
-    axis=None,
-    kind='stable',
-  )
-  chosen = np.zeros(valid.size, bool)
-  chosen[order[: min(most, int(valid.sum()))]] = True
-  chosen = (chosen.reshape(valid.shape) & valid)[None]
+  keys = basics.hash64(basics.stream(seed, CHOSEN), places, rows)
+  # Of the places of all sequences together.
+  chosen = basics.lowest(valid.reshape(-1), keys.reshape(-1), most)
+  chosen = chosen.reshape(1, *valid.shape)
   places = np.where(chosen, every.places, core.DEAD)
   # Once more, as the legal sets of the places that were chosen are those of
   # side 0; `every` had those of the side to move, by which games are over.

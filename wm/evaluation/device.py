@@ -73,13 +73,11 @@ class Fixed(NamedTuple):
 
   Attributes:
     num: continuations of a trial, M.
-    slots: trials in flight, B.
     end: id of the end token, or DEAD.
     turns: most turns of one call.
   """
 
   num: int
-  slots: int
   end: int
   turns: int
 
@@ -424,7 +422,7 @@ def _start(
   }
   # One transfer; later only the number of trials left comes back.
   machine, queue, carry = jax.device_put((machine, queue, carry), device)
-  fixed = Fixed(num, slots, predictor.end, TURNS)
+  fixed = Fixed(num, predictor.end, TURNS)
   return fixed, machine, Queue(**queue), Carry(**carry)
 
 

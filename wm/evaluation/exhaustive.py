@@ -273,23 +273,18 @@ def compare_boundaries(
     (k, int((truth.lengths <= k).sum()), int((boundary.lengths <= k).sum()))
     for k in range(1, depth + 1)
   ]
-  first, second = (
-    _words(world, row[:size].tolist())
-    for row, size in zip(trials.tokens[0], trials.lengths[0], strict=True)
-  )
+  first, second = context.token_texts(
+    world, trials.tokens[0], trials.lengths[0]
+  ).tolist()
   return BoundaryComparison(
     world,
     (first, second),
     sizes,
-    [_words(world, suffix) for suffix in boundary.listed()[0]],
+    context.token_texts(world, boundary.listed()[0]).tolist(),
     right,
-    [_words(world, suffix) for suffix in truth.listed()[0]],
+    context.token_texts(world, truth.listed()[0]).tolist(),
     wrong_at == 0,
   )
-
-
-def _words(world: core.World, tokens: list[int] | tuple[int, ...]) -> str:
-  return ' '.join(world.vocab[token] for token in tokens)
 
 
 def _pair(
@@ -431,7 +426,7 @@ def recovery(
       first = _difference(world, level.tokens[at], accepted[at], legal[at])
     number = np.full(len(level.tokens), core.DEAD)
     number[asked] = len(words) + np.arange(len(asked))
-    words += [_words(world, row) for row in level.tokens[asked].tolist()]
+    words += context.token_texts(world, level.tokens[asked]).tolist()
     exact.append(right)
     level, differs = _longer(world, level, number, legal, accepted, most)
     # Beginnings whose languages differ are found at any later level.
@@ -535,5 +530,5 @@ def _difference(
     ', '.join(world.vocab[k] for k in np.flatnonzero(mask)) or 'nothing'
     for mask in (accepted, legal)
   ]
-  words = _words(world, tokens.tolist())
+  (words,) = context.token_texts(world, tokens[None]).tolist()
   return f'first after {words!r}: accepted {lists[0]}; legal {lists[1]}'

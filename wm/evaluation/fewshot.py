@@ -191,19 +191,8 @@ def places(
 
   num: random ones of each sequence, P; 0 is all.
   """
-  tokens, valid = drawn.tokens, labelled_places(world, drawn)
-  every = np.arange(tokens.shape[1], dtype=np.int32)
-  rows = np.arange(len(tokens))[:, None]
+  valid = labelled_places(world, drawn)
   if num:
-    keys = basics.hash64(seed, rows, every) >> np.uint64(1)
-    # Hashes have 63 bits here, so that 2**63 sorts behind them all.
-    keys = np.where(valid, keys, np.uint64(2**63))
-    # Places of the `num` lowest ranks are a random subset of those that count.
-    rank = keys.argsort(axis=1, kind='stable').argsort(axis=1)
-    valid &= rank < num
-  width = max(int(valid.sum(1).max(initial=0)), 1)
-  # Those that are there come first, ascending.
-  order = np.where(valid, every, np.int32(len(every))).argsort(
-    axis=1, kind='stable'
-  )[:, :width]
-  return np.where(valid[rows, order], every[order], np.int32(core.DEAD))
+    rows, every = np.arange(len(valid))[:, None], np.arange(valid.shape[1])
+    valid = basics.lowest(valid, basics.hash64(seed, rows, every), num)
+  return basics.listed(valid)

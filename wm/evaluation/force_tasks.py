@@ -162,16 +162,9 @@ def chosen(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
 
   DEAD, last, where there are no more.
   """
-  size = mask.shape[2]
   words = np.arange(mask.size, dtype=np.int64).reshape(mask.shape)
-  # 63 bits, so that rows outside the mask, at 2**63, sort last.
-  coin = basics.hash64(seed, words) >> np.uint64(1)
-  order = np.argsort(np.where(mask, coin, np.uint64(2**63)), axis=2)
-  rows = order[..., : min(num, size)].astype(np.int32)
-  selected = np.take_along_axis(mask, rows, axis=2)
-  # Ascending, with those that are none (size) last, then DEAD.
-  rows = np.sort(np.where(selected, rows, size), axis=2)
-  return np.where(rows < size, rows, core.DEAD).astype(np.int32)
+  selected = basics.lowest(mask, basics.hash64(seed, words), num)
+  return basics.listed(selected, min(num, mask.shape[2]))
 
 
 class OrbitPoints(NamedTuple):

@@ -201,13 +201,12 @@ def _fitting(
   """The plan of a metric, cut to whole trials where it asks too much."""
   most = max_calls or MOST_CALLS
   fitting = _listed(metric, predictor, world, seed, most)
-  asks = str(fitting)
-  if fitting.metric is not metric:
+  asks, cut = str(fitting), fitting.metric is not metric
+  if cut:
     asks = (
       f'{registry.spec(metric)}: at least {fitting.calls:,} calls, those of '
       f'its first {_trials(fitting.metric):,} trials'
     )
-  cut = fitting.metric is not metric
   # Trials cost different numbers of calls: what is cut may still be too much.
   while fitting.calls > most:
     smaller = _cut(fitting, most)

@@ -426,9 +426,7 @@ def random_places(mask: np.ndarray, num: int, seed: int) -> np.ndarray:
     )
   rows, places = np.arange(len(mask))[:, None], np.arange(mask.shape[1])
   keys = basics.hash64(basics.stream(seed, PLACES), rows, places)
-  keys = np.where(mask, keys >> np.uint64(1), np.uint64(2**63))
-  chosen = np.argsort(keys, axis=1, kind='stable')[:, :num]
-  return np.sort(chosen, axis=1).astype(np.int32)
+  return basics.listed(basics.lowest(mask, keys, num), num)
 
 
 def projected_labels(

@@ -187,7 +187,13 @@ class _Checks:
         again = self._ask(question._replace(tokens=tokens))
         self._agree(what, hint, question, seen, again, places)
     if len(questions) > 1:
-      self._padded_length(questions[0], answers[0])
+      short, longest = questions[0], self.sizes[-1]
+      missing = longest - short.tokens.shape[1]
+      longer = np.pad(short.tokens, ((0, 0), (0, missing)))
+      what = f'padding to {longest} tokens, not {short.tokens.shape[1]},'
+      hint = 'it must not matter; of lower precision? then give tolerance='
+      again = self._ask(short._replace(tokens=longer))
+      self._agree(what, hint, short, answers[0], again)
     self._shifted(world, sequences, questions[-1], answers[-1])
 
   def _ask(self, question: CheckInput) -> CheckOutput:
@@ -279,16 +285,6 @@ class _Checks:
       CheckOutput(*(array[first] for array in answer)),
       CheckOutput(*(array[first + half] for array in again)),
     )
-
-  def _padded_length(self, question: CheckInput, answer: CheckOutput) -> None:
-    missing = self.sizes[-1] - question.tokens.shape[1]
-    longer = np.pad(question.tokens, ((0, 0), (0, missing)))
-    what = (
-      f'padding to {longer.shape[1]} tokens, not {question.tokens.shape[1]},'
-    )
-    hint = 'it must not matter; of lower precision? then give tolerance='
-    again = self._ask(question._replace(tokens=longer))
-    self._agree(what, hint, question, answer, again)
 
   def _shifted(
     self,

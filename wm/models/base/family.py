@@ -203,11 +203,11 @@ class RowNetwork(network.StatefulNetwork):
     pads = jnp.full((batch, self.patch), core.PAD, tokens_BL.dtype)
     return jnp.concatenate([pads, whole], 1).reshape(batch, -1, self.patch)
 
-  def by_token(self, found_BYKX: jax.Array, length: int) -> jax.Array:
+  def by_token(self, values_BYKX: jax.Array, length: int) -> jax.Array:
     """[B, L, ...] of what holds before each token of rows and pads."""
     # [B, Y K, ...]: entry n is for token n, so what holds after token n is
     # entry n + 1.
-    flat = found_BYKX.reshape(len(found_BYKX), -1, *found_BYKX.shape[3:])
+    flat = values_BYKX.reshape(len(values_BYKX), -1, *values_BYKX.shape[3:])
     return flat[:, 1 : length + 1]
 
   def heads(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:

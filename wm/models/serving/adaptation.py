@@ -99,12 +99,12 @@ class ParallelCalls:
       pool.shutdown(cancel_futures=True)
 
 
-# LabelRows of a data set are cut to one length in each of so many groups.
+# Rows of a data set are cut to one length in each of so many groups.
 GROUPS, ROUND = 4, 8
 
 
 class LabelRows(NamedTuple):
-  """LabelRows of C data sets, all of one length.
+  """Rows of C data sets, all of one length.
 
   Attributes:
     tokens: [C, n, L] int32.
@@ -120,7 +120,7 @@ class LabelRows(NamedTuple):
 
 
 class RowGroups(NamedTuple):
-  """LabelRows of D data sets in groups, each cut to one length.
+  """Rows of D data sets in groups, each cut to one length.
 
   Attributes:
     sets: as given; rows are copied when they are `taken`.
@@ -167,7 +167,7 @@ class RowGroups(NamedTuple):
 def group_rows(
   sets: adapting.FewShotTasks, number: str, least: Sequence[int] = ()
 ) -> RowGroups:
-  """LabelRows by their last place, in groups that are cut behind the longest.
+  """Rows by their last place, in groups that are cut behind the longest.
 
   number: type of labels; least: lengths of the groups, at least.
   """
@@ -190,7 +190,7 @@ def group_rows(
 
 
 def question_rows(asked: adapting.QueryPoints) -> RowGroups:
-  """LabelRows without labels."""
+  """Rows without labels."""
   # No label at any place: rows with H = 0.
   none = np.zeros((*asked.places.shape, 0), np.int32)
   return group_rows(adapting.FewShotTasks(*asked, none), 'int32')
@@ -221,8 +221,7 @@ class TrainingRows(NamedTuple):
     """Raises InputError for what the network cannot read."""
     number = 'int32' if isinstance(kind, adapting.Classes) else 'float32'
     stream = sets if isinstance(sets, adapting.TaskStream) else None
-    batch = stream.batch(0, kind) if stream else sets
-    assert isinstance(batch, adapting.FewShotTasks)  # One or the other.
+    batch = sets.batch(0, kind)
     check_rows(spec, batch.tokens, batch.places)
     return cls(group_rows(batch, number), kind, spec, stream)
 
@@ -316,10 +315,10 @@ def _outputs(
     for path, leaf in nnx.to_flat_state(spec.abstract)
   ]
   net = nnx.merge(spec.graph, nnx.from_flat_state(leaves))
-  found_NPO = net.at(tokens_NL, places_NP)
+  outputs_NPO = net.at(tokens_NL, places_NP)
   if isinstance(kind, adapting.Classes):
-    return found_NPO.reshape(*found_NPO.shape[:2], kind.heads, kind.k)
-  return found_NPO
+    return outputs_NPO.reshape(*outputs_NPO.shape[:2], kind.heads, kind.k)
+  return outputs_NPO
 
 
 def _loss(

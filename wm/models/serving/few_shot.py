@@ -59,10 +59,8 @@ class Draws(NamedTuple):
 
   def at(self, step: int) -> Examples:
     """The labelled sequences of a step."""
-    tasks = self.tasks
-    if isinstance(tasks, adapting.TaskStream):
-      tasks = tasks.batch(step, self.kind)
-    tokens, places, labels = (array[self.d] for array in tasks)
+    batch = self.tasks.batch(step, self.kind)
+    tokens, places, labels = (array[self.d] for array in batch)
     return Examples(read_only(tokens, places), places, labels)
 
   def until(self, step: int) -> Examples:
@@ -108,7 +106,7 @@ class TaskByTask(core.Adaptable):
     """
 
   def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
-    """See core.Adaptable: learns anew for each number of steps."""
+    """See core.Adaptable; it learns anew for each number of steps."""
     tasks, queries, kind, steps, seed, config = data
     num, held = len(queries.tokens), config.validation
     shape = len(config.rates), len(steps), num
@@ -190,10 +188,7 @@ class KeyTable(core.Adaptable):
     answers, done = [], 0
     for step in steps if isinstance(tasks, adapting.TaskStream) else (1,):
       for number in range(done, step if self.learned else done):
-        batch = tasks
-        if isinstance(tasks, adapting.TaskStream):
-          batch = tasks.batch(number, kind)
-        assert isinstance(batch, adapting.FewShotTasks)  # One or the other.
+        batch = tasks.batch(number, kind)
         labelled = self._keys(batch.tokens, batch.places)
         for note, key, place, labels in zip(
           notes, labelled, *batch[1:], strict=True

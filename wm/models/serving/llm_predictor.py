@@ -330,8 +330,10 @@ def prompt(
     kind: of labels.
   """
   # Numbered lines: known answers find the labelled sequences by `_LABELLED`.
-  shown = [f'{n}. {words}: {label}' for n, (words, label) in _counted(examples)]
-  asked_of = [f'{n}. {words}' for n, words in _counted(unlabelled)]
+  shown = [
+    f'{n}. {words}: {label}' for n, (words, label) in enumerate(examples, 1)
+  ]
+  asked_of = [f'{n}. {words}' for n, words in enumerate(unlabelled, 1)]
   if isinstance(kind, adapting.Classes):
     classes = [str(k) for k in range(kind.k)]
     form = f'{", ".join(classes[:-1])} or {classes[-1]}'
@@ -351,10 +353,6 @@ def prompt(
       f'each {form}, in square brackets after "Answer:".',
     ]
   )
-
-
-def _counted(items: Sequence[Any]) -> list[tuple[int, Any]]:
-  return list(enumerate(items, 1))
 
 
 def _upto(tokens: np.ndarray, place: int) -> Tokens:

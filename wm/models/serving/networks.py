@@ -154,26 +154,13 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     function: of the static arguments, weights, tokens [R, P] and `more`, each
     [B, L, ...] and cut likewise.
     """
-    arrays = tokens, lengths, *more
-    if not self.shared:
-      return self._map_own(function, static, *arrays)
-    share, total = compute.own_rows(len(tokens)), len(tokens)
-    parts = self._map_own(function, static, *(x[share] for x in arrays))
-    return jax.tree.map(lambda x: compute.gathered(x, total), parts)
-
-  def _map_own(
-    self,
-    function: Any,
-    static: tuple[Any, ...],
-    tokens: np.ndarray,
-    lengths: np.ndarray,
-    *more: np.ndarray,
-  ) -> Any:
-    """See map_tiles; of the rows that this process computes."""
-    # Shapes of the results come from tracing alone: nothing is computed.
-    tokens, lengths = np.asarray(tokens), np.asarray(lengths)
+    total, arrays = len(tokens), [*map(np.asarray, (tokens, lengths, *more))]
+    if self.shared:  # Each process computes rows of its own.
+      arrays = [array[compute.own_rows(total)] for array in arrays]
+    tokens, lengths, *rest = arrays
     self.spec.check_tokens(tokens, lengths)
-    kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in more)]
+    # Shapes of the results come from tracing alone: nothing is computed.
+    kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in rest)]
     out = jax.tree.map(
       lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
       _abstract_results(function, static, self.spec, tuple(kinds)),
@@ -191,7 +178,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
           whole[row, : lengths[row]] = values[: lengths[row]]
 
     for number, (rows, *arrays) in enumerate(
-      _tiles(self.tile_tokens, self.buckets, lengths, tokens, *more)
+      _tiles(self.tile_tokens, self.buckets, lengths, tokens, *rest)
     ):
       # device 0   tile 0 . . | tile 2 . . |
       # device 1     tile 1 . . | tile 3 . . |
@@ -205,7 +192,9 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
         collect()
     while pending:
       collect()
-    return out
+    if not self.shared:
+      return out
+    return jax.tree.map(lambda x: compute.gathered(x, total), out)
 
 
 class NetworkPredictor(NetworkReader, core.Predictor):

@@ -65,7 +65,7 @@ def likely(world: core.World, states: np.ndarray) -> NextTokens:
     least = needed.min(-1, keepdims=True, where=legal, initial=world.max_len)
     soon = legal & (needed <= least)
   else:
-    tokens = _listed(world.legal(unique))
+    tokens = basics.listed(world.legal(unique))
     soon = legal = tokens != core.DEAD
   count = legal.sum(-1, keepdims=True)
   # A world without an end has no soonest completion: all legal tokens alike.
@@ -78,19 +78,6 @@ def likely(world: core.World, states: np.ndarray) -> NextTokens:
     share = np.where(soon, np.log((1 + TILT) / total), np.log(1 / total))
   log_probs = np.where(legal, share, -np.inf).astype(np.float32)
   return NextTokens(tokens, log_probs).take(back.reshape(-1))
-
-
-def _listed(legal: np.ndarray) -> np.ndarray:
-  """[B, K] int32: the tokens of masks [B, V], ascending; DEAD is none."""
-  # np.nonzero goes row by row: place is the token's rank within its row.
-  row, token = np.nonzero(legal)
-  # legal  0 1 0 1      tokens  1 3
-  #        0 0 1 0              2 DEAD
-  sizes = legal.sum(-1)
-  place = np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
-  tokens = np.full((len(legal), sizes.max(initial=1)), core.DEAD, np.int32)
-  tokens[row, place] = token
-  return tokens
 
 
 class WorldPredictor(TablePredictor):

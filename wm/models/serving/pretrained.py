@@ -12,7 +12,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import transformers
@@ -58,21 +58,17 @@ _OTHER = ('.bin', '.pt', '.pth', '.h5', '.msgpack', '.gguf', '.ckpt')
 WEIGHTS, INDEX = 'model.safetensors', 'model.safetensors.index.json'
 
 
-class Pretrained(NamedTuple):
-  """A network in evaluation mode, and remarks on parts of its folder that
-  were left out."""
-
-  network: Any
-  remarks: tuple[str, ...]
-
-
 def label(folder: str | pathlib.Path) -> str:
   """The name of a folder in errors."""
   return f'huggingface: {plugins.shortened(str(folder))}'
 
 
-def load(folder: pathlib.Path) -> Pretrained:
+def load(folder: pathlib.Path) -> tuple[Any, tuple[str, ...]]:
   """The causal language model of a folder, float32, with all its weights.
+
+  Returns:
+    The network in evaluation mode, and remarks on parts of the folder that were
+    left out.
 
   Raises:
     InputError: a file is missing, damaged or none that is read here; weights
@@ -92,11 +88,9 @@ def load(folder: pathlib.Path) -> Pretrained:
     _check_layers(settings, weights, name)
     network = _network(settings, weights, name)
   if not ignored:
-    return Pretrained(network, ())
+    return network, ()
   keys = ', '.join(ignored)
-  return Pretrained(
-    network, (f'{name} names code ({keys}), which was not run',)
-  )
+  return network, (f'{name} names code ({keys}), which was not run',)
 
 
 def tokenizer(folder: pathlib.Path) -> Any:

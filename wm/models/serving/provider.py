@@ -31,6 +31,7 @@ import pathlib
 import re
 import threading
 import types
+import typing
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,17 +43,6 @@ try:
   import fcntl
 except ImportError:  # Not a Unix.
   fcntl = None  # type: ignore[assignment]  # It is asked for before use.
-
-# Fields of a reply and their types: lines without them are no answers.
-_TYPES = {
-  'text': str,
-  'stop': str,
-  'probability': float | None,
-  'tokens_in': int,
-  'tokens_out': int,
-  'reasoning': int,
-  'thinking': int,
-}
 
 
 class CallReply(NamedTuple):
@@ -79,6 +69,10 @@ class CallReply(NamedTuple):
   failure: str = ''
 
 
+# Fields of a reply and their types: lines without them are no answers. Failures
+# are not written.
+_TYPES = typing.get_type_hints(CallReply)
+del _TYPES['failure']
 Key = tuple[str, int]  # Hash of the prompt, number of the repeat.
 
 
@@ -152,34 +146,19 @@ class AnswerCache:
     if reply.failure or key in self._known:
       return
     self._known[key] = reply
-    # Failures and what only this run knows are not written.
     fields = {k: x for k, x in reply._asdict().items() if k in _TYPES}
     line = json.dumps({'prompt': key[0], 'repeat': key[1], **fields})
-    with self._locked() as file:
-      size = os.lseek(file, 0, os.SEEK_END)
-      head = '' if size else self._about + '\n'
-      # A killed process may have left a line without its end.
-      if size and os.pread(file, 1, size - 1) != b'\n':
-        head = '\n'
-      _write(file, f'{head}{line}\n'.encode())
-
-  @contextlib.contextmanager
-  def _locked(self) -> Iterator[int]:
     self.make_folder()
-    file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
+    # Closing writes what is buffered, and gives up the lock after that.
+    with open(self.path, 'ab+') as file:
       if fcntl is not None:
         with contextlib.suppress(OSError):  # A file system without locks.
           fcntl.flock(file, fcntl.LOCK_EX)
-      yield file
-    finally:
-      os.close(file)
-
-
-def _write(file: int, data: bytes) -> None:
-  """Writes all of it; os.write may take a part."""
-  while data:
-    data = data[os.write(file, data) :]
+      size = file.seek(0, os.SEEK_END)
+      file.seek(max(size - 1, 0))
+      # A killed process may have left a line without its end.
+      head = '' if file.read(1) == b'\n' else '\n'
+      file.write(f'{head if size else self._about + head}{line}\n'.encode())
 
 
 def _parsed(line: bytes) -> tuple[Key, CallReply] | None:

@@ -92,7 +92,7 @@ def _sorted(
 def _packed(
   parts: tuple[torch.Tensor, ...], real: torch.Tensor, last: torch.Tensor
 ) -> TextRows:
-  """TextRows of columns among which padding stands anywhere."""
+  """Rows of columns among which padding stands anywhere."""
   moved = _sorted(parts, real)
   return TextRows(moved, real.sort(dim=1).values, last).taken(slice(None))
 
@@ -143,7 +143,7 @@ class TextReader:
     lengths: np.ndarray,
     before: TextRows | None = None,
   ) -> TextRows:
-    """TextRows after more pieces [R, K] of lengths [R], which may be 0.
+    """Rows after more pieces [R, K] of lengths [R], which may be 0.
 
     Padding comes behind a row's pieces. Without `before` no length is 0.
     """
@@ -208,7 +208,7 @@ class CachedTextReader(TextReader):
       parts, last = zip(*chunks, strict=True)
       parts = tuple(map(torch.cat, zip(*parts, strict=True)))
       return _packed(parts, real, torch.cat(last))
-    # TextRows that read as many pieces go together: no padding comes between.
+    # Rows that read as many pieces go together: no padding comes between.
     for size in sorted(set(sizes.tolist()) - {0}):
       rows = (sizes == size).nonzero()[:, 0]
       old = before.taken(rows) if len(rows) < len(ids) else before
@@ -241,12 +241,9 @@ class CachedTextReader(TextReader):
     return parts, _last(outputs.logits, sizes)
 
 
-class _Visit(NamedTuple):
-  """Predictions after the first `sizes` [R] pieces of texts [R]."""
-
-  text: np.ndarray
-  sizes: np.ndarray
-  last: torch.Tensor
+# Numbers of texts [R], pieces of each that were read [R], and log-probabilities
+# after these.
+_Visit = tuple[np.ndarray, np.ndarray, torch.Tensor]
 
 
 def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
@@ -257,7 +254,7 @@ def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
   starts = [longest - 2 * STEPS, longest // 2, longest - STEPS, 1]
   sizes = np.clip(starts, 1, longest)
   rows = reader.read(texts[:, : sizes.max()], sizes)
-  yield _Visit(text, sizes, rows.last)
+  yield text, sizes, rows.last
   for step in range(STEPS):
     if step == STEPS // 3:  # Row 1 goes on from row 0.
       parents = np.array([0, 0, 2, 3])
@@ -272,7 +269,7 @@ def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
     at = np.minimum(sizes[:, None] + np.arange(2), longest - 1)
     rows = reader.read(texts[text[:, None], at], more, rows)
     sizes = sizes + more
-    yield _Visit(text, sizes, rows.last)
+    yield text, sizes, rows.last
 
 
 def _apart(visits: Iterable[_Visit], text: int, whole: torch.Tensor) -> float:
@@ -594,7 +591,7 @@ class PieceSession(core.Session):
   ) -> None:
     self._model, self._num = predictor, num
     self._rows, self._closing = self._read(prefixes, lengths)
-    self._found: np.ndarray | None = None
+    self._log_probs: np.ndarray | None = None
 
   def _read(
     self, prefixes: np.ndarray, lengths: np.ndarray
@@ -612,7 +609,7 @@ class PieceSession(core.Session):
 
   def log_probs(self) -> np.ndarray:
     """See core.Session."""
-    if self._found is None:
+    if self._log_probs is None:
       parts = []
       for rows in core.predictor.chunks(
         len(self._closing), 1, self._model.batch
@@ -620,8 +617,8 @@ class PieceSession(core.Session):
         texts = self._rows.taken(rows)
         parts.append(self._model.next_tokens(texts, self._closing[rows]))
       log_probs = np.concatenate(parts)
-      self._found = log_probs.reshape(-1, self._num, log_probs.shape[-1])
-    return self._found
+      self._log_probs = log_probs.reshape(-1, self._num, log_probs.shape[-1])
+    return self._log_probs
 
   def advance(
     self, tokens: np.ndarray, parents: np.ndarray | None = None
@@ -642,7 +639,7 @@ class PieceSession(core.Session):
     # Continuations that stay keep what was paid for their last token.
     closing = self._model.closed(self._rows, np.maximum(flat, 0))
     self._closing = np.where(moved, closing, self._closing)
-    self._found = None
+    self._log_probs = None
 
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
@@ -653,4 +650,4 @@ class PieceSession(core.Session):
     at = at.reshape(-1)
     self._rows = self._rows.replaced(torch.as_tensor(at), read)
     self._closing[at] = closing
-    self._found = None
+    self._log_probs = None

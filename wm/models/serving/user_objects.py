@@ -200,11 +200,8 @@ def adapted(thing: Any, label: str) -> Any:
 
   Raises InputError for a module of Flax linen without its parameters.
   """
-  module, params = thing, None
-  if isinstance(thing, tuple) and len(thing) == 2:
-    module, params = thing
-  if is_a(module, 'torch.nn', 'Module') and params is None:
-    return _with_methods(module, functools.partial(_torch_call, module))
+  if is_a(thing, 'torch.nn', 'Module'):
+    return _with_methods(thing, functools.partial(_torch_call, thing))
   if (pure := functional(thing, label)) is None:
     return thing
 
@@ -515,9 +512,7 @@ def with_untrained(reader: Any, fresh: Any) -> Any:
   """A reader whose probes have `fresh` as their control, where both can be
   probed; else the reader itself.
   """
-  if not isinstance(reader, core.HiddenStates):
-    return reader
-  if not isinstance(fresh, core.HiddenStates):
+  if not all(isinstance(x, core.HiddenStates) for x in (reader, fresh)):
     return reader
   return extended(reader, (), {'untrained': _untrained}, fresh=fresh)
 
@@ -779,7 +774,7 @@ class CacheSession(core.Session):
     shape = len(lengths), num
     # [B, M] objects of the user's; continuations share them until they part.
     self._states = np.empty(shape, object)
-    self._found = np.zeros((*shape, predictor.vocab_size), np.float32)
+    self._log_probs = np.zeros((*shape, predictor.vocab_size), np.float32)
     self.restart(np.arange(len(lengths)), prefixes, lengths)
 
   def restart(
@@ -795,11 +790,11 @@ class CacheSession(core.Session):
     for row, state in zip(rows, states, strict=True):
       for branch in range(self._states.shape[1]):
         self._states[row, branch] = state
-    self._found[rows] = log_probs[:, None]
+    self._log_probs[rows] = log_probs[:, None]
 
   def log_probs(self) -> np.ndarray:
     """See core.Session."""
-    return self._found
+    return self._log_probs
 
   def advance(
     self, tokens: np.ndarray, parents: np.ndarray | None = None
@@ -808,7 +803,9 @@ class CacheSession(core.Session):
     if parents is not None:
       # A state may be shared: a step leaves it as it is, see `check_cache`.
       self._states = np.take_along_axis(self._states, parents, 1)
-      self._found = np.take_along_axis(self._found, parents[..., None], 1)
+      self._log_probs = np.take_along_axis(
+        self._log_probs, parents[..., None], 1
+      )
     tokens = np.asarray(tokens)
     at = np.nonzero(tokens != core.DEAD)
     if not at[0].size:
@@ -817,7 +814,7 @@ class CacheSession(core.Session):
       list(self._states[at]), tokens[at].astype(np.int32)
     )
     # Callers may hold the last array.
-    self._found = self._found.copy()
-    self._found[at] = log_probs
+    self._log_probs = self._log_probs.copy()
+    self._log_probs[at] = log_probs
     for row, branch, state in zip(*at, states, strict=True):
       self._states[row, branch] = state
