@@ -335,12 +335,9 @@ def groups(
   together: dict[tuple, list[Standing]] = {}
   for standing in standings:
     labels = standing.run.labels
-    unknown = [name for name in per if name not in labels]
-    if unknown:
-      raise core.InputError(
-        f'--per={unknown[0]}: no axis of the grid is called so; available: '
-        + (', '.join(labels) or 'none')
-      )
+    for name in per:
+      text = f'--per={name}: no axis of the grid is called so'
+      inputs.check_known(name, labels, text)
     key = tuple(item for item in labels.items() if item[0] != SEED)
     together.setdefault(key, []).append(standing)
   ranked: dict[tuple[str, ...], list[Candidate]] = {}
