@@ -442,8 +442,9 @@ def _shared_winners(
   shared = groups = 0
   for candidates in ranked.values():
     # best first: the winner by loss is candidates[0].
-    values = [candidate.best(name) for candidate in candidates]
-    if len(values) > 1 and None not in values:
+    every = [candidate.best(name) for candidate in candidates]
+    values = [value for value in every if value is not None]
+    if 1 < len(values) == len(every):
       groups += 1
       shared += values[0] == max(values)
   return f'The best by loss is the best by {name} in {shared} of {groups}.'
