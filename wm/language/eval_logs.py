@@ -200,16 +200,11 @@ def scored_log(
 def _module(paper: str, function: str, lacking: str) -> Any:
   """The module `recorded` of a paper, which has a function; or InputError."""
   recorded = [name for name in papers.names() if papers.has(name, 'recorded')]
-  if paper not in recorded:
-    raise core.InputError(
-      f'no recorded answers of {paper!r}; available: {", ".join(recorded)}'
-    )
+  text = f'no recorded answers of {paper!r}'
+  inputs.check_known(paper, recorded, text)
   modules = {name: papers.load(name, 'recorded') for name in recorded}
   having = [name for name in recorded if function in vars(modules[name])]
-  if paper not in having:
-    raise core.InputError(
-      f'{lacking.format(paper)}; available: {", ".join(having)}'
-    )
+  inputs.check_known(paper, having, lacking.format(paper))
   return modules[paper]
 
 

@@ -17,6 +17,7 @@ from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Value, metric
 from inspect_ai.scorer import stderr as by_clusters
 
 from wm import core
+from wm.core import inputs
 from wm.options import mismatch
 
 
@@ -52,10 +53,8 @@ def with_options(make: Callable[[Any], Task]) -> Callable[..., Task]:
     values = signature.bind(*args, **kwargs).arguments
     try:
       for name in values.pop(unknown.name, ()):
-        raise core.InputError(
-          f'no option {name!r} of wm/{make.__name__}; available: '
-          + ', '.join(kinds)
-        )
+        text = f'no option {name!r} of wm/{make.__name__}'
+        inputs.check_known(name, kinds, text)
       checked = {
         name: _checked(name, kinds[name], values[name]) for name in values
       }

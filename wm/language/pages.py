@@ -57,7 +57,7 @@ import numpy as np
 import pandas as pd
 
 import wm
-from wm import core
+from wm.core import inputs
 from wm.evaluation import statistics
 from wm.papers import declared
 from wm.reporting import charts, papers, tables, write
@@ -379,12 +379,9 @@ class Report:
       **self.measures,
     }
     match = _MEASURE.fullmatch(text)
-    if match is None or match[1] not in measures:
-      raise core.InputError(
-        f'report.toml of {self.paper}: no column or measure {text!r}; '
-        f'available: {", ".join(measures)}'
-      )
-    name, columns, subset = match.groups()
+    name, columns, subset = match.groups() if match else ('', '', None)
+    wrong = f'report.toml of {self.paper}: no column or measure {text!r}'
+    inputs.check_known(name, measures, wrong)
     if subset:
       frame = frame.query(self.declared['subsets'][subset])
     return measures[name](frame, *columns.split())

@@ -20,9 +20,7 @@ from typing import Any
 
 from inspect_ai.log._samples import sample_active
 from inspect_ai.model import (
-  ChatCompletionChoice,
   ChatMessage,
-  ChatMessageAssistant,
   GenerateConfig,
   Logprob,
   Logprobs,
@@ -182,16 +180,15 @@ class KnownAnswers(ModelAPI):
       draws,
     )
     reply = answer(request, sample.task if sample else '')
-    choice = ChatCompletionChoice(
-      message=ChatMessageAssistant(content=reply, model=self.model_name),
-      stop_reason='stop',
-      logprobs=self._logprobs(reply) if config.logprobs else None,
+    output = ModelOutput.from_content(self.model_name, reply)
+    output.choices[0].logprobs = (
+      self._logprobs(reply) if config.logprobs else None
     )
     sizes = len(text) // CHARACTERS + 1, len(reply) // CHARACTERS + 1
-    usage = ModelUsage(
+    output.usage = ModelUsage(
       input_tokens=sizes[0], output_tokens=sizes[1], total_tokens=sum(sizes)
     )
-    return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
+    return output
 
   def _logprobs(self, reply: str) -> Logprobs | None:
     """Log-probabilities of the first word, if it is yes or no."""

@@ -213,14 +213,10 @@ def metrics_of(
   chosen: list[Any] = [registry.resolve('metric', m) for m in several]
   names_of = [{field.name for field in dataclasses.fields(m)} for m in chosen]
   _, unnamed, values = registry.parse(f'metric_overrides({overrides or ""})')
-  unknown = [repr(value) for value in unnamed]
-  unknown += [name for name in values if name not in set().union(*names_of)]
-  if unknown:
-    available = inputs.suggest(unknown[0], sorted(set().union(*names_of)))
-    raise core.InputError(
-      f'metric_overrides={overrides!r}: no metric here has a field '
-      f'{unknown[0]}; {available}'
-    )
+  text = f'metric_overrides={overrides!r}: no metric here has a field'
+  for name in (*map(repr, unnamed), *values):
+    every = sorted(set().union(*names_of))
+    inputs.check_known(name, every, f'{text} {name}')
   values |= {} if loop is None else {'loop': loop}
   if accept is not None:
     values['accept'] = registry.spec(registry.resolve('accept', accept))

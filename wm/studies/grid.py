@@ -335,12 +335,9 @@ def groups(
   together: dict[tuple, list[Standing]] = {}
   for standing in standings:
     labels = standing.run.labels
-    unknown = [name for name in per if name not in labels]
-    if unknown:
-      raise core.InputError(
-        f'--per={unknown[0]}: no axis of the grid is called so; available: '
-        + (', '.join(labels) or 'none')
-      )
+    for name in per:
+      text = f'--per={name}: no axis of the grid is called so'
+      inputs.check_known(name, labels, text)
     key = tuple(item for item in labels.items() if item[0] != SEED)
     together.setdefault(key, []).append(standing)
   ranked: dict[tuple[str, ...], list[Candidate]] = {}
@@ -445,9 +442,15 @@ def _shared_winners(
   shared = groups = 0
   for candidates in ranked.values():
     # best first: the winner by loss is candidates[0].
+<<<<<<< HEAD
     values = [candidate.best(name) for candidate in candidates]
     measured = [value for value in values if value is not None]
     if len(measured) == len(values) > 1:
+=======
+    every = [candidate.best(name) for candidate in candidates]
+    values = [value for value in every if value is not None]
+    if 1 < len(values) == len(every):
+>>>>>>> main
       groups += 1
       shared += measured[0] == max(measured)
   return f'The best by loss is the best by {name} in {shared} of {groups}.'

@@ -20,7 +20,7 @@ from typing import Any
 
 import wm
 from wm import core
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.core.accept import Accept
 from wm.data import exposure
 from wm.data import store as stores
@@ -466,9 +466,8 @@ def _units(
     checked += (more := _possible(more))
     every += more
   names = [row.name for row in every]
-  if unknown := [name for name in options.row_names if name not in names]:
-    available = registry.suggest(unknown[0], names)
-    raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
+  for name in options.row_names:
+    inputs.check_known(name, names, f'no row is called {name!r}')
   plain = {row.name: row.specs(world) for row in every}
   number = {row.name: row.settings.get('seeds', options.seeds) for row in every}
   todo: list[UnitSpec] = []

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wm import core, options
-from wm.core import registry
+from wm.core import inputs, registry
 from wm.data import exposure, sampling
 from wm.library import loading
 from wm.options.calls import Matching, Stages, Units
@@ -85,11 +85,7 @@ class Row:
     name, model, used_in, trained_on, after, settings = match.groups()
     _, bare, values = registry.parse(f'row({settings or ""})')
     for key, value in values.items():
-      if key not in SETTINGS:
-        available = registry.suggest(key, [*SETTINGS])
-        raise core.InputError(
-          f'row {name!r} has no setting {key!r}; {available}'
-        )
+      inputs.check_known(key, SETTINGS, f'row {name!r} has no setting {key!r}')
       if not registry.accepts(value, SETTINGS[key]):
         default = SETTINGS[key].default
         expected = f'the type of its default {default!r}'
@@ -235,9 +231,7 @@ def _check(row: Row) -> None:
   kinds = str(row.settings.get('match', '')).split('+')
   what = f'row {row.name!r}: match={row.settings.get("match", "")!r}'
   for kind in kinds:
-    if kind not in DECIDES:
-      available = registry.suggest(kind, [*DECIDES])
-      raise core.InputError(f'{what} names {kind!r}; {available}')
+    inputs.check_known(kind, DECIDES, f'{what} names {kind!r}')
     setting = DECIDES[kind]
     if [DECIDES[other] for other in kinds].count(setting) > 1:
       raise core.InputError(f'{what} decides {setting} twice')

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import plugins, registry
+from wm.core import inputs, plugins, registry
 from wm.library import calls, report
 from wm.library.calls import Log
 from wm.options import check, takes
@@ -225,11 +225,9 @@ def runs_of(
   data = pathlib.Path(fixed.get('data') or pathlib.Path(out) / 'data')
   defaults = settings()
   for name in {**fixed, **{axis.name: None for axis in grid}}:
-    if name not in (*defaults, grids.FILE):
-      raise core.InputError(
-        f'no setting of a run is called {name!r}; '
-        + registry.suggest(name, [*defaults])
-      )
+    if name != grids.FILE:
+      text = f'no setting of a run is called {name!r}'
+      inputs.check_known(name, defaults, text)
   plugins.allow(*registry.files([dict(fixed), *map(_values, grid)]))
   before = (
     grids.winners(options.winners_of, options.top)

@@ -36,7 +36,7 @@ import scipy
 import statsmodels.api as sm
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, inputs
 from wm.evaluation import comparisons
 from wm.evaluation.statistics import resample
 from wm.language.pages import ClusterMean, cluster_mean, ordered
@@ -341,15 +341,12 @@ class Stepwise(NamedTuple):
 
   Attributes:
     n, successes: answers, and the sum of their scores.
-    cells, questions: how many.
     null_deviance: of the model with a constant alone.
     steps: in order of the terms.
   """
 
   n: int
   successes: float
-  cells: int
-  questions: int
   null_deviance: float
   steps: tuple[AddedTerm, ...]
 
@@ -409,11 +406,8 @@ def _levels(values: pd.Series, reference: Any) -> pd.Categorical:
   """A factor whose first category is the reference, by default the least."""
   levels = sorted(set(values))
   reference = levels[0] if reference is None else reference
-  if reference not in levels:
-    raise core.InputError(
-      f'{values.name} is never {reference!r}; available: '
-      f'{", ".join(map(str, levels))}'
-    )
+  text = f'{values.name} is never {reference!r}'
+  inputs.check_known(reference, levels, text)
   return pd.Categorical(
     values.tolist(),
     [reference, *(level for level in levels if level != reference)],
@@ -552,8 +546,6 @@ def stepwise(
   return Stepwise(
     int(data.totals.sum()),
     float(data.successes.sum()),
-    len(data.totals),
-    int(data.questions.max()) + 1,
     null,
     tuple(steps),
   )

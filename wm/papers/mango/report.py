@@ -20,7 +20,7 @@ from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
 from wm.papers.mango.facts import Facts
 from wm.papers.mango.questions import KINDS
-from wm.papers.mango.score import QuestionWords, Score
+from wm.papers.mango.score import Score
 from wm.reporting import charts
 from wm.reporting.tables import Table
 from wm.worlds.text_game import maze as mazes
@@ -344,10 +344,15 @@ def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
           metadata.get('task') == 'mango_minigames'
           and 'success' in score_metadata
         ):
-          won = Score(
-            score_metadata['failure'], score_metadata['success'], moves=1
-          )
-          yield facts.answer_row(model + how, _minigame(metadata), won)
+          failure, success = (score_metadata[k] for k in ('failure', 'success'))
+          yield {
+            'model': model + how,
+            'game': metadata['game'],
+            'kind': MINIGAMES[bool(metadata['map'])],
+            'key': f'{metadata["game"]}/{metadata["step"]}',
+            **{'easy': True, 'length': 1, 'imputed': 0},
+            **Score(failure, success, moves=1)._asdict(),
+          }
           break
 
 
@@ -385,18 +390,6 @@ def names(logs: Sequence[EvalLog]) -> list[tuple[str, str]]:
   return pairs
 
 
-def _minigame(metadata: Mapping[str, Any]) -> questions.MazeQuestion:
-  return questions.MazeQuestion(
-    metadata['game'],
-    MINIGAMES[bool(metadata['map'])],
-    f'{metadata["game"]}/{metadata["step"]}',
-    QuestionWords(metadata['here'], metadata['there']),
-    easy=True,
-    length=1,
-    imputed=0,
-  )
-
-
 def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
   """Game -> its map, of the folders that logs name and that are still there."""
   mazes_of: dict[str, mazes.Maze] = {}
@@ -413,14 +406,11 @@ def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
 
 def cuts(logs: Sequence[EvalLog]) -> dict[str, int]:
   """Game -> the last step that was shown of it in any of the logs."""
-  last_steps: dict[str, int] = {}
-  for log in logs:
-    for sample in log.samples or []:
-      metadata = sample.metadata or {}
-      if metadata.get('kind') in KINDS:
-        game = metadata['game']
-        last_steps[game] = max(last_steps.get(game, 0), metadata['step'])
-  return last_steps
+  frame = pd.DataFrame(reports.sample_rows(logs))
+  steps: dict[str, int] = (
+    frame[frame['kind'].isin(KINDS)].groupby('game')['step'].max().to_dict()
+  )
+  return steps
 
 
 def page(logs: Sequence[EvalLog]) -> AnswersPage:

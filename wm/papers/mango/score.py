@@ -21,12 +21,8 @@ from wm import core
 from wm.core import inputs
 from wm.models.serving import replies, structures
 
-try:
+with inputs.extra('language', 'an edit distance'):
   from rapidfuzz.distance import Levenshtein
-except ImportError as error:
-  raise core.InputError(
-    "edit distances need the extra 'language': pip install -e '.[language]'"
-  ) from error
 
 OPPOSITES = {
   'north': 'south',
