@@ -442,15 +442,9 @@ def _shared_winners(
   shared = groups = 0
   for candidates in ranked.values():
     # best first: the winner by loss is candidates[0].
-<<<<<<< HEAD
     values = [candidate.best(name) for candidate in candidates]
     measured = [value for value in values if value is not None]
     if len(measured) == len(values) > 1:
-=======
-    every = [candidate.best(name) for candidate in candidates]
-    values = [value for value in every if value is not None]
-    if 1 < len(values) == len(every):
->>>>>>> main
       groups += 1
       shared += measured[0] == max(measured)
   return f'The best by loss is the best by {name} in {shared} of {groups}.'
