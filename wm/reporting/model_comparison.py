@@ -188,7 +188,7 @@ def write_page(
   # NaN is None, as in results.
   differences = differences.astype(object).where(differences.notna(), None)
   differences = differences.assign(
-    name=[names[key] for key in _keys(differences)],
+    name=[names[row.spec, row.quantity] for row in differences.itertuples()],
     better=[_better(row, labels) for row in differences.itertuples()],
   )
   of = {*map(sentences.noun, (run.world for run in runs))}
@@ -217,10 +217,6 @@ def write_page(
   return path
 
 
-def _keys(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
-  return zip(frame.spec, frame.quantity, strict=True)
-
-
 def _short_names(differences: pd.DataFrame) -> dict[tuple[str, str], str]:
   """(spec, quantity) -> 'compression: precision', with what tells settings
   apart.
@@ -228,10 +224,10 @@ def _short_names(differences: pd.DataFrame) -> dict[tuple[str, str], str]:
   names = {}
   for metric, rows in differences.groupby('metric', sort=False):
     settings = tables.differing([*dict.fromkeys(rows.spec)])
-    for key in _keys(rows):
-      name = f'{metric}: {key[1]}'.replace('_', ' ')
-      more = f' ({settings[key[0]]})' if len(settings) > 1 else ''
-      names[key] = name + more
+    for row in rows.itertuples():
+      name = f'{metric}: {row.quantity}'.replace('_', ' ')
+      more = f' ({settings[row.spec]})' if len(settings) > 1 else ''
+      names[row.spec, row.quantity] = name + more
   return names
 
 
