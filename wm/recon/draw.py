@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ import pandas as pd
 
 from wm.recon import reconstruct
 from wm.recon.routes import Routes
-from wm.runtime import files, pages
+from wm.runtime import files
 from wm.worlds.maps import streets
 
 if TYPE_CHECKING:
@@ -268,39 +267,15 @@ def write(
   return paths
 
 
-def render_page(
-  graph: streets.StreetGraph,
-  routes: Routes,
-  edges: pd.DataFrame,
-  *,
-  title: str,
-  subtitle: str,
-  facts: Iterable[tuple[str, str]],
-) -> str:
-  """Returns the page's text.
+def page_data(
+  graph: streets.StreetGraph, routes: Routes, edges: pd.DataFrame
+) -> dict[str, Any]:
+  """Returns what map.html draws, in metres east and south of the map's middle.
 
   Args:
     graph: the true map.
     routes: what the map was made from.
-    edges: of `measures.table`.
-    title: what the map is of.
-    subtitle: how it was made.
-    facts: names and values of a small table.
-  """
-  return pages.render(
-    *('wm.recon', 'map.html'),
-    title=title,
-    subtitle=subtitle,
-    facts=list(facts),
-    data=_page_data(graph, routes, edges),
-  )
-
-
-def _page_data(
-  graph: streets.StreetGraph, routes: Routes, edges: pd.DataFrame
-) -> dict[str, Any]:
-  """Returns what the page draws, in metres east and south of the map's
-  middle.
+    edges: of `reconstruct.edge_table`.
   """
   east, north = streets.project(graph, graph.lat, graph.lon).T
   across = streets.EARTH_M * math.radians(BEND)

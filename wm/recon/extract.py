@@ -68,7 +68,7 @@ class Extracted:
     title = f'the automaton that {name} implies'
     if self.truth is None or self.comparison is None:
       return svg.card(self.lines(), title)
-    return implied.draw(self.world, self.truth, self.comparison, title)
+    return implied.draw(self.truth, self.comparison, title)
 
   def _repr_svg_(self) -> str:
     return self.picture()
@@ -151,7 +151,7 @@ def extract(
     summary['not_compared'] = why
   else:
     comparison = implied.compare(automaton, truth.automaton, len(world.vocab))
-    summary |= _differences(world, truth, automaton, comparison)
+    summary |= _differences(truth, automaton, comparison)
   return Extracted(automaton, world, truth, comparison, summary)
 
 
@@ -336,13 +336,12 @@ def _agreement(
 
 
 def _differences(
-  world: core.World,
   truth: implied.Truth,
   automaton: MooreMachine,
   comparison: implied.Differences,
 ) -> dict[str, Any]:
   """The comparison by names, for a file."""
-  names, vocab = truth.names, world.vocab
+  names, vocab = truth.names, truth.world.vocab
   separators = implied.Separators(truth.automaton, len(vocab))
 
   def spelled(word: Tokens) -> str:
