@@ -17,6 +17,7 @@ from wm.core import registry
 from wm.data import text
 from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, reconstruct, routes
+from wm.runtime import pages
 
 SVG = '{http://www.w3.org/2000/svg}'
 
@@ -47,7 +48,9 @@ def plain():
 
 
 def _page(made, title='A city', facts=(('failed', 3),)):
-  return draw.render_page(*made, title=title, subtitle='maps()', facts=facts)
+  data = draw.page_data(*made)
+  values = {'title': title, 'subtitle': 'maps()', 'facts': facts, 'data': data}
+  return pages.render('wm.recon', 'map.html', **values)
 
 
 @pytest.mark.parametrize('name', ['city', 'plain'])

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ import pandas as pd
 
 from wm.recon import reconstruct
 from wm.recon.routes import Routes
-from wm.runtime import files, pages
+from wm.runtime import files
 from wm.worlds.maps import streets
 
 if TYPE_CHECKING:
@@ -76,38 +75,36 @@ def views(graph: streets.StreetGraph, edges: pd.DataFrame) -> tuple[View, View]:
   south, north = float(graph.lat.min()), float(graph.lat.max())
   west, east = float(graph.lon.min()), float(graph.lon.max())
   wide = east - west > 0.8 * (FAR.east - FAR.west)
-  if wide and _inside(FAR, graph.lat, graph.lon).mean() > 0.5:
+  inside = (graph.lat > FAR.south) & (graph.lat < FAR.north)
+  inside &= (graph.lon > FAR.west) & (graph.lon < FAR.east)
+  if wide and inside.mean() > 0.5:
     return FAR, CLOSE
   tall, broad = max(north - south, 1e-3), max(east - west, 1e-3)
   style = FAR if len(graph) > DENSE else CLOSE
-  far = _window(style, (south, north), (west, east), (tall / 20, broad / 20))
+  far = _window(style, south, north, west, east, tall / 20, broad / 20)
   half = tall / 6, broad / 6
   lat, lon = _busiest(graph, edges, *half)
-  close = _window(CLOSE, (lat, lat), (lon, lon), half)
+  close = _window(CLOSE, lat, lat, lon, lon, *half)
   return far._replace(name=FAR.name), close
-
-
-def _inside(view: View, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
-  """Returns [N] bool, which points are in the window."""
-  tall = (lat > view.south) & (lat < view.north)
-  return tall & (lon > view.west) & (lon < view.east)
 
 
 def _window(
   view: View,
-  lat: tuple[float, float],
-  lon: tuple[float, float],
-  margin: tuple[float, float],
+  south: float,
+  north: float,
+  west: float,
+  east: float,
+  *margin: float,
 ) -> View:
-  """Returns a view of these ranges and a margin in degrees, drawn like
-  `view`.
-  """
-  return view._replace(
-    south=lat[0] - margin[0],
-    north=lat[1] + margin[0],
-    west=lon[0] - margin[1],
-    east=lon[1] + margin[1],
+  """Returns a view of a range and a margin in degrees, drawn like `view`."""
+  tall, broad = margin
+  south, north, west, east = (
+    south - tall,
+    north + tall,
+    west - broad,
+    east + broad,
   )
+  return view._replace(south=south, north=north, west=west, east=east)
 
 
 def _busiest(
@@ -270,39 +267,15 @@ def write(
   return paths
 
 
-def render_page(
-  graph: streets.StreetGraph,
-  routes: Routes,
-  edges: pd.DataFrame,
-  *,
-  title: str,
-  subtitle: str,
-  facts: Iterable[tuple[str, str]],
-) -> str:
-  """Returns the page's text.
+def page_data(
+  graph: streets.StreetGraph, routes: Routes, edges: pd.DataFrame
+) -> dict[str, Any]:
+  """Returns what map.html draws, in metres east and south of the map's middle.
 
   Args:
     graph: the true map.
     routes: what the map was made from.
-    edges: of `measures.table`.
-    title: what the map is of.
-    subtitle: how it was made.
-    facts: names and values of a small table.
-  """
-  return pages.render(
-    *('wm.recon', 'map.html'),
-    title=title,
-    subtitle=subtitle,
-    facts=list(facts),
-    data=_page_data(graph, routes, edges),
-  )
-
-
-def _page_data(
-  graph: streets.StreetGraph, routes: Routes, edges: pd.DataFrame
-) -> dict[str, Any]:
-  """Returns what the page draws, in metres east and south of the map's
-  middle.
+    edges: of `reconstruct.edge_table`.
   """
   east, north = streets.project(graph, graph.lat, graph.lon).T
   across = streets.EARTH_M * math.radians(BEND)

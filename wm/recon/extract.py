@@ -68,7 +68,7 @@ class Extracted:
     title = f'the automaton that {name} implies'
     if self.truth is None or self.comparison is None:
       return svg.card(self.lines(), title)
-    return implied.draw(self.world, self.truth, self.comparison, title)
+    return implied.draw(self.truth, self.comparison, title)
 
   def _repr_svg_(self) -> str:
     return self.picture()
@@ -151,7 +151,7 @@ def extract(
     summary['not_compared'] = why
   else:
     comparison = implied.compare(automaton, truth.automaton, len(world.vocab))
-    summary |= _differences(world, truth, automaton, comparison)
+    summary |= _differences(truth, automaton, comparison)
   return Extracted(automaton, world, truth, comparison, summary)
 
 
@@ -322,55 +322,48 @@ def _agreement(
       tokens = np.array([words[row][k - 1] for row in rows], np.int32)
       states[rows] = world.advance(states[rows], tokens)
     for row, legal in zip(rows, world.legal(states[rows]), strict=True):
-      path = follows[row]
-      same = len(path) > k and path[k] >= 0
-      same = same and automaton.accepted[path[k]] == tuple(
-        np.flatnonzero(legal).tolist()
-      )
+      state, *_ = *follows[row][k : k + 1], core.DEAD
+      accepted = automaton.accepted[state] if state >= 0 else None
+      same = accepted == tuple(np.flatnonzero(legal).tolist())
       whole[row] &= same or k < start
       right, total = right + (same and k >= start), total + (k >= start)
   share = float(whole.mean()) if len(words) else 0.0
-  low, high = statistics.proportion(share, len(words))
+  low, high = map(float, statistics.proportion(share, len(words)))
   return {
-    'n': len(words),
-    'value': share,
-    'low': float(low),
-    'high': float(high),
+    **{'n': len(words), 'value': share, 'low': low, 'high': high},
     'positions': right / max(total, 1),
   }
 
 
 def _differences(
-  world: core.World,
   truth: implied.Truth,
   automaton: MooreMachine,
   comparison: implied.Differences,
 ) -> dict[str, Any]:
   """The comparison by names, for a file."""
-  names, vocab = truth.names, world.vocab
+  names, vocab = truth.names, truth.world.vocab
   separators = implied.Separators(truth.automaton, len(vocab))
-  merged = []
-  for group in comparison.merged:
-    suffix = separators.suffix(*group[:2])
-    merged.append(
-      {
-        'states': [names[state] for state in group],
-        'told_apart_by': ' '.join(vocab[token] for token in suffix),
-      }
-    )
-  first = None
-  if comparison.first is not None:
-    first = ' '.join(vocab[token] for token in comparison.first)
+
+  def spelled(word: Tokens) -> str:
+    return ' '.join(vocab[token] for token in word)
+
+  first = comparison.first
   return {
     'world_states': len(names),
     'states_met': len(comparison.pairs),
-    'equal': comparison.first is None and not automaton.unexplored,
+    'equal': first is None and not automaton.unexplored,
     'distance': comparison.distance,
-    'first_difference': first,
+    'first_difference': None if first is None else spelled(first),
     'pairs': comparison.told_apart[1],
     'told_apart': comparison.told_apart[0],
     'suffix_lengths': comparison.lengths,
-    'merged': merged,
+    'merged': [
+      {
+        'states': [names[state] for state in group],
+        'told_apart_by': spelled(separators.suffix(*group[:2])),
+      }
+      for group in comparison.merged
+    ],
     'split': {names[k]: num for k, num in comparison.split.items()},
     'edges': [
       {

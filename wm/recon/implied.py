@@ -39,10 +39,12 @@ class Truth(NamedTuple):
   """The world's minimal automaton.
 
   Attributes:
+    world: whose it is.
     automaton: its states in order of the shortest word that leads there.
     names: [S] of its states, several joined by ' = ' where they allow the same.
   """
 
+  world: core.World
   automaton: MooreMachine
   names: list[str]
 
@@ -68,7 +70,7 @@ def truth(world: core.World) -> Truth:
     for token, head in heads[state].items():
       access.setdefault(head, (*access[state], token))
   words = [access[state] for state in range(len(heads))]
-  return Truth(MooreMachine(words, [*map(tuple, heads)], heads), names)
+  return Truth(world, MooreMachine(words, [*map(tuple, heads)], heads), names)
 
 
 class Separators:
@@ -290,12 +292,10 @@ LISTED = 20  # Lines of a table of differences.
 Arrows = dict[tuple[int, int, str], list[str]]
 
 
-def draw(
-  world: core.World, truth: Truth, comparison: Differences, title: str
-) -> str:
+def draw(truth: Truth, comparison: Differences, title: str) -> str:
   """SVG of the world's minimal automaton, and where the model's differs."""
-  final = _final(world, truth)
-  arrows = _arrows(world, truth, comparison, final)
+  final = _final(truth)
+  arrows = _arrows(truth, comparison, final)
   inside = tuple(
     dict.fromkeys((tail, head) for tail, head, _ in arrows if head >= 0)
   )
@@ -304,7 +304,7 @@ def draw(
   pairs = tuple((place[tail], place[head]) for tail, head in inside)
   at = diagram.places(len(states), pairs)
   if not at:
-    return _table(world, truth, comparison, title)
+    return _table(truth, comparison, title)
   if any(t == h and kind != 'right' for t, h, kind in arrows):
     at = [(x, y + 2 * APART) for x, y in at]  # Room for higher loops.
   parts = [diagram.heads(diagram.PLAIN, *LOOKS.values()), diagram.start(at[0])]
@@ -313,9 +313,9 @@ def draw(
     parts += _arrow(at, ends, kind, symbols, pairs)
   fills = _fills(comparison, final)
   for state in states:
-    parts += _circle(world, truth, comparison, at[place[state]], state, fills)
+    parts += _circle(truth, comparison, at[place[state]], state, fills)
   width, height = (max(axis) + diagram.MARGIN for axis in zip(*at, strict=True))
-  notes = _notes(world, truth, comparison, fills)
+  notes = _notes(truth, comparison, fills)
   parts.append(svg.text(10, height + 14, title, more=svg.BOLD))
   parts += [
     svg.text(10, height + 34 + 18 * k, note, size=12, fill=svg.FAINT)
@@ -325,18 +325,16 @@ def draw(
   return svg.picture(wide, height + 26 + 18 * len(notes), parts, title)
 
 
-def _final(world: core.World, truth: Truth) -> int:
+def _final(truth: Truth) -> int:
   """The state that only the end token leads to; DEAD without one."""
-  if world.end != core.DEAD:
+  if truth.world.end != core.DEAD:
     for heads in truth.automaton.heads:
-      if world.end in heads:
-        return heads[world.end]
+      if truth.world.end in heads:
+        return heads[truth.world.end]
   return core.DEAD
 
 
-def _arrows(
-  world: core.World, truth: Truth, comparison: Differences, final: int
-) -> Arrows:
+def _arrows(truth: Truth, comparison: Differences, final: int) -> Arrows:
   """All arrows but those of the end token, which is a ring."""
   kinds = {(e.state, e.token): e for e in comparison.edges}
   arrows: Arrows = {}
@@ -344,16 +342,16 @@ def _arrows(
     for token, head in heads.items():
       edge = kinds.get((state, token))
       kind = 'missing' if edge and edge.always else 'right'
-      if token != world.end and head != final:
+      if token != truth.world.end and head != final:
         key = state, head, kind
-        arrows.setdefault(key, []).append(world.vocab[token])
+        arrows.setdefault(key, []).append(truth.world.vocab[token])
   for edge in comparison.edges:
-    if edge.kind == 'extra' and edge.token != world.end:
+    if edge.kind == 'extra' and edge.token != truth.world.end:
       inside = [head for head in edge.heads if head != final]
       # One of several that are one for the model: its own state, if it can be.
       inside = [edge.state] * (edge.state in inside) + inside
       key = edge.state, inside[0] if inside else core.DEAD, 'extra'
-      arrows.setdefault(key, []).append(world.vocab[edge.token])
+      arrows.setdefault(key, []).append(truth.world.vocab[edge.token])
   return arrows
 
 
@@ -382,7 +380,6 @@ def _arrow(
 
 
 def _circle(
-  world: core.World,
   truth: Truth,
   comparison: Differences,
   place: tuple[float, float],
@@ -391,12 +388,12 @@ def _circle(
 ) -> list[str]:
   """A state: its ring is that of the end token, by what the model accepts."""
   edges = {(e.state, e.token): e for e in comparison.edges}
-  edge = edges.get((state, world.end))
+  edge = edges.get((state, truth.world.end))
   ring = ''
   if edge is not None and (edge.always or edge.kind == 'extra'):
     look = LOOKS[edge.kind]
     ring = f'stroke="{look.color}" stroke-width="1.8"{look.more}'
-  elif world.end in truth.automaton.heads[state]:
+  elif truth.world.end in truth.automaton.heads[state]:
     ring = f'stroke="{svg.INK}"'
   fill = fills.get(state, svg.PAPER)
   parts = diagram.circle(place, truth.names[state], fill, svg.INK, ring)
@@ -417,16 +414,15 @@ def _fills(comparison: Differences, final: int) -> dict[int, str]:
 
 
 def _notes(
-  world: core.World,
   truth: Truth,
   comparison: Differences,
   fills: Mapping[int, str],
 ) -> list[str]:
   """What the picture does not say by itself, a line each."""
   names = truth.names
-  ends = {e.kind for e in comparison.edges if e.token == world.end}
+  ends = {e.kind for e in comparison.edges if e.token == truth.world.end}
   rings = {'extra': 'red', 'missing': 'dashed'}
-  end = world.vocab[world.end]
+  end = truth.world.vocab[truth.world.end]
   notes = [f'a {rings[k]} inner ring: {end!r} is {k}' for k in sorted(ends)]
   for edge in comparison.edges:
     if edge.kind == 'missing' and not edge.always:
@@ -443,15 +439,13 @@ def _notes(
   return [*dict.fromkeys(notes)][:LISTED]
 
 
-def _table(
-  world: core.World, truth: Truth, comparison: Differences, title: str
-) -> str:
+def _table(truth: Truth, comparison: Differences, title: str) -> str:
   """The differences of an automaton that is too large to be drawn."""
   names = truth.names
 
   def row(edge: DifferingEdge) -> tuple[str, str, str, str]:
     heads = ' | '.join(names[head] for head in edge.heads[:2])
-    return edge.kind, names[edge.state], world.vocab[edge.token], heads
+    return edge.kind, names[edge.state], truth.world.vocab[edge.token], heads
 
   rows = [row(edge) for edge in comparison.edges]
   rows += [

@@ -17,7 +17,7 @@ from wm.evaluation import scoring
 from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, reconstruct, sampling
 from wm.recon import routes as routes_lib
-from wm.runtime import files, progress, provenance
+from wm.runtime import files, pages, progress, provenance
 
 Path = pathlib.Path
 
@@ -245,10 +245,8 @@ def _write(
     frame = reconstruct.edge_frame(graph, routes, table)
     frame.to_csv(name, index=False, float_format='%.1f')
   draw.write(graph, table, out, title(summary))
-  shown = draw.render_page(
-    graph,
-    routes,
-    table,
+  shown = pages.render(
+    *('wm.recon', 'map.html'),
     title=title(summary),
     subtitle=(
       f'{summary["world"]}; variant {summary["variant"]}, at most '
@@ -257,6 +255,7 @@ def _write(
       f'{summary["seed"]}'
     ),
     facts=facts(summary),
+    data=draw.page_data(graph, routes, table),
   )
   files.write_text(out / 'map.html', shown)
   files.write_json(out / 'summary.json', summary)

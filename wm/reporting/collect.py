@@ -215,26 +215,25 @@ def _check_rows(path: pathlib.Path) -> None:
     raise core.InputError(f'{path} has no column {missing[0]!r}')
 
 
-def _object(
-  path: pathlib.Path,
-  needed: dict[str, Any] | None = None,
-  optional: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-  return _usable(files.read_record(path, needed or {}, optional), path)
+# The objects that a folder may hold: fields that each has, and may have.
+_OBJECTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+  'train.run.json': ({}, {}),
+  'train.json': ({}, _TRAINED),
+  'exposure.json': ({}, _EXPOSURE),
+  'summary.json': (_SUMMARY, dict.fromkeys(_RATES, dict)),
+  'extraction.json': (_EXTRACTION, _COMPARED),
+}
+_PARTS = {
+  **dict.fromkeys((*_RATES, 'agreement'), _RATE),
+  **dict.fromkeys(('world_walks', 'model_walks'), _BOUND),
+}
 
 
-def _summary(path: pathlib.Path) -> dict[str, Any]:
-  summary = _object(path, _SUMMARY, dict.fromkeys(_RATES, dict))
-  for name in _RATES & summary.keys():
-    files.record(summary[name], f'{path}: {name}', _RATE)
-  return summary
-
-
-def _extraction(path: pathlib.Path) -> dict[str, Any]:
-  value = _object(path, _EXTRACTION, _COMPARED)
-  for name in ('world_walks', 'model_walks'):
-    files.record(value[name], f'{path}: {name}', _BOUND)
-  files.record(value['agreement'], f'{path}: agreement', _RATE)
+def _object(path: pathlib.Path) -> dict[str, Any]:
+  needed, optional = _OBJECTS[path.name]
+  value = _usable(files.read_record(path, needed, optional), path)
+  for name in _PARTS.keys() & {*needed, *optional} & value.keys():
+    files.record(value[name], f'{path}: {name}', _PARTS[name])
   return value
 
 
@@ -253,11 +252,11 @@ def _load(folder: pathlib.Path) -> Run:
       f'{folder} has no scores.json; run launch/score.py --out={folder} first'
     )
 
-  def optional(name: str, read: Callable[..., Any], **kinds: Any) -> Any:
+  def optional(name: str, read: Callable[..., Any] = _object) -> Any:
     path = folder / name
     if path.exists() and not path.is_file():
       raise core.InputError(f'{path} is no file')
-    return read(path, **kinds) if path.exists() else None
+    return read(path) if path.exists() else None
 
   if (folder / 'report.md').is_file():
     raise core.InputError(f'{folder} is a report; expected the folder of a run')
@@ -267,11 +266,11 @@ def _load(folder: pathlib.Path) -> Run:
     _entries(folder / 'scores.json'),
     optional('breakdown.json', _entries) or [],
     optional('metrics.jsonl', _lines) or [],
-    optional('summary.json', _summary),
-    optional('train.run.json', _object) or {},
-    trained=optional('train.json', _object, optional=_TRAINED) or {},
-    exposure=optional('exposure.json', _object, optional=_EXPOSURE) or {},
-    extraction=optional('extraction.json', _extraction),
+    optional('summary.json'),
+    optional('train.run.json') or {},
+    trained=optional('train.json') or {},
+    exposure=optional('exposure.json') or {},
+    extraction=optional('extraction.json'),
   )
 
 

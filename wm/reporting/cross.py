@@ -308,7 +308,11 @@ def _end(
   unit: Unit,
   row: Sequence[Unit],
 ) -> float | None:
-  """What is 0 or 1 for a unit; a name stands for the mean of its `row`."""
+  """The value that is scaled to 0, or to 1; None if it was not measured.
+
+  end: a number, a quantity of the unit, or the name of a row, which stands for
+    the mean over its units, `row`.
+  """
   if isinstance(end, Quantity):
     return _value(unit, [end])[0]
   if not isinstance(end, str):
@@ -436,7 +440,7 @@ def _panels(
     frame: a row for each mark.
     columns: x, y, and what colours tell apart; x and y are titles too.
     by: column.
-    **more: of the marks; a text is the column `about`.
+    **more: further keys of every mark; `about` names a column.
   """
   x, y, model = columns
   panels = []

@@ -46,7 +46,7 @@ class Curve(NamedTuple):
   column: str
   axis: str
   points: pd.DataFrame
-  correlations: Mapping[tuple[str, int], Correlation]
+  correlations: dict[tuple[str, int], Correlation]
 
   @property
   def measured(self) -> bool:
@@ -85,7 +85,8 @@ def curves(runs: Sequence[Run], parts: pd.DataFrame) -> list[Curve]:
     )
     if points.place.nunique() > FEW
   ]
-  return _correlated(runs, result)
+  _correlate(runs, result)
+  return result
 
 
 def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
@@ -104,16 +105,13 @@ def panel_curves(parts: pd.DataFrame) -> list[list[Curve]]:
   return result
 
 
-def _correlated(runs: Sequence[Run], drawn: Sequence[Curve]) -> list[Curve]:
-  """Returns the curves over few places with the correlations of all trials; a
-  model of several seeds has none.
+def _correlate(runs: Sequence[Run], drawn: Sequence[Curve]) -> None:
+  """Adds the correlations of all trials to the curves over few places; a model
+  of several seeds has none.
   """
-  short = [
-    k for k, line in enumerate(drawn) if line.points.place.nunique() <= _COLUMNS
-  ]
-  several: list[dict] = [{} for _ in drawn]
+  short = [each for each in drawn if each.points.place.nunique() <= _COLUMNS]
   if not short:
-    return [*drawn]
+    return
   from wm.evaluation import comparisons  # Few reports need it.
 
   texts = 'metric', 'quantity', 'spec', 'reason', 'group'
@@ -122,19 +120,14 @@ def _correlated(runs: Sequence[Run], drawn: Sequence[Curve]) -> list[Curve]:
     if run.seeds:
       continue
     trials = collect.trials(run, texts, numbers)
-    for k in short:
-      metric, quantity, column = drawn[k][:3]
-      mask = (trials.metric == metric) & (trials.quantity == quantity)
-      mask &= (trials.reason == '') & trials[column].notna()
+    for curve in short:
+      mask = (trials.metric == curve.metric) & (trials.reason == '')
+      mask &= (trials.quantity == curve.quantity) & trials[curve.column].notna()
       for text, points in trials[mask].groupby('spec', observed=True):
         group = points.group.astype(str).to_numpy(str)
-        x, y, weight = points[[column, 'value', 'weight']].to_numpy().T
+        x, y, weight = points[[curve.column, 'value', 'weight']].to_numpy().T
         if correlation := comparisons.pearson(x, y, weight, group):
-          several[k][text, place] = correlation
-  return [
-    curve._replace(correlations=correlation)
-    for curve, correlation in zip(drawn, several, strict=True)
-  ]
+          curve.correlations[str(text), place] = correlation
 
 
 def curve_tables(curves: Sequence[Curve]) -> list[tables.Table]:

@@ -108,23 +108,14 @@ def _data(take: Take) -> dict[str, Any]:
 
   Forces are in parts of the largest true one.
   """
-  paths = {
-    name: _numbers(getattr(take, name))
-    for name in ('true', 'seen', 'said', 'alone')
-  }
+  fields = take._asdict()
+  forces = {'force': fields.pop('force'), 'told': fields.pop('told')}
+  for name in ('true', 'seen', 'said', 'alone'):
+    fields[name] = _numbers(fields[name])
   if take.force is not None and take.told is not None:
     largest = np.nanmax(np.hypot(*np.moveaxis(take.force, -1, 0)))
-    paths |= {
-      'force': _numbers(take.force / largest),
-      'told': _numbers(take.told / largest),
-    }
-  return {
-    'name': take.name,
-    'years': take.years,
-    'start': take.start,
-    'width': take.width,
-    **paths,
-  }
+    fields |= {name: _numbers(x / largest) for name, x in forces.items()}
+  return fields
 
 
 def _numbers(path: np.ndarray) -> list[Any]:

@@ -188,7 +188,7 @@ def write_page(
   # NaN is None, as in results.
   differences = differences.astype(object).where(differences.notna(), None)
   differences = differences.assign(
-    name=[names[key] for key in _keys(differences)],
+    name=[names[row.spec, row.quantity] for row in differences.itertuples()],
     better=[_better(row, labels) for row in differences.itertuples()],
   )
   of = {*map(sentences.noun, (run.world for run in runs))}
@@ -217,10 +217,6 @@ def write_page(
   return path
 
 
-def _keys(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
-  return zip(frame.spec, frame.quantity, strict=True)
-
-
 def _short_names(differences: pd.DataFrame) -> dict[tuple[str, str], str]:
   """(spec, quantity) -> 'compression: precision', with what tells settings
   apart.
@@ -228,10 +224,10 @@ def _short_names(differences: pd.DataFrame) -> dict[tuple[str, str], str]:
   names = {}
   for metric, rows in differences.groupby('metric', sort=False):
     settings = tables.differing([*dict.fromkeys(rows.spec)])
-    for key in _keys(rows):
-      name = f'{metric}: {key[1]}'.replace('_', ' ')
-      more = f' ({settings[key[0]]})' if len(settings) > 1 else ''
-      names[key] = name + more
+    for row in rows.itertuples():
+      name = f'{metric}: {row.quantity}'.replace('_', ' ')
+      more = f' ({settings[row.spec]})' if len(settings) > 1 else ''
+      names[row.spec, row.quantity] = name + more
   return names
 
 
@@ -369,33 +365,33 @@ def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
 
   frame: `tables.results` of all runs of a report.
   """
-  measured = frame[frame.value.notna()]
   values = {
     key: {
       run: dict(zip(rows.quantity, rows.value, strict=True))
       for run, rows in of_spec.groupby('run', sort=False)
     }
-    for key, of_spec in measured.groupby(
+    for key, of_spec in frame[frame.value.notna()].groupby(
       ['world', 'metric', 'spec'], sort=False
     )
   }
   cells: dict[tuple[str, str], dict[str, str]] = {}
-  for (world, metric, spec), mine in values.items():
-    for (other_world, probe, other_spec), theirs in values.items():
-      if metric == probe or world != other_world:
-        continue
-      declared = catalog.metric_class(probe)
-      for quantity in catalog.metric_class(metric).correlated_quantities:
-        for name in dict.fromkeys([*declared.headline, *declared.derived]):
-          derived = declared.derived.get(name, operator.itemgetter(name))
-          points = [*_points(mine, theirs, quantity, derived)]
-          columns = [np.array(column) for column in zip(*points, strict=True)]
-          between = columns and comparisons.pearson_over_models(*columns)
-          if between:
-            row = cells.setdefault((world, f'{other_spec}: {name}'), {})
-            row[f'{spec}: {quantity}'] = tables.joined(
-              tables.correlation(between), f'n={between.clusters}'
-            )
+  for first, second in itertools.permutations(values, 2):
+    (world, metric, spec), (other_world, probe, other_spec) = first, second
+    if metric == probe or world != other_world:
+      continue
+    declared = catalog.metric_class(probe)
+    names = dict.fromkeys([*declared.headline, *declared.derived])
+    quantities = catalog.metric_class(metric).correlated_quantities
+    for quantity, name in itertools.product(quantities, names):
+      derived = declared.derived.get(name, operator.itemgetter(name))
+      points = [*_points(values[first], values[second], quantity, derived)]
+      columns = [np.array(column) for column in zip(*points, strict=True)]
+      between = columns and comparisons.pearson_over_models(*columns)
+      if between:
+        row = cells.setdefault((world, f'{other_spec}: {name}'), {})
+        row[f'{spec}: {quantity}'] = tables.joined(
+          tables.correlation(between), f'n={between.clusters}'
+        )
   if not cells:
     return None
   table = pd.DataFrame(
@@ -526,12 +522,13 @@ def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
   for run, label in zip(runs, tables.labels(runs), strict=True):
     if (about := run.extraction) is None:
       continue
-    agreement = about['agreement']
     row = {
       'model': label,
       'states': f'{about["states"]}' + '+' * bool(about['stopped']),
       'of the world': str(about.get('world_states', '')),
-      'agrees on sequences': _rate(agreement),
+      'agrees on sequences': '{value:.3f} [{low:.3f}, {high:.3f}]'.format(
+        **about['agreement']
+      ),
       'walks of the world wrong': _bound(about['world_walks']),
       'walks of the model wrong': _bound(about['model_walks']),
     }
@@ -550,10 +547,6 @@ def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
     return None
   frame = pd.DataFrame(rows, dtype=object).fillna('')
   return tables.Table('Implied automata', frame, tables.note('automata'))
-
-
-def _rate(rate: Mapping[str, Any]) -> str:
-  return f'{rate["value"]:.3f} [{rate["low"]:.3f}, {rate["high"]:.3f}]'
 
 
 def _bound(walks: Mapping[str, Any]) -> str:

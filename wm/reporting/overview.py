@@ -75,8 +75,8 @@ def panels(runs: Sequence[Run], frame: pd.DataFrame) -> list[MeasurePanel]:
     drawn = pd.concat([models[:MOST], references.drop_duplicates('role')])
     if len(drawn):
       marks = [_mark(row, against, colours) for row in drawn.itertuples()]
-      keys_of = 'value', 'low', 'high', 'top'
-      numbers = [mark[key] for key in keys_of for mark in marks]
+      ends = 'value', 'low', 'high', 'top'
+      numbers = [mark[key] for key in ends for mark in marks]
       place, ticks = _axis([x for x in numbers if x is not None])
       at = drawn['at'].iloc[0]
       head = drawn.headline.iloc[0] if at == at else str(quantity)
@@ -114,20 +114,22 @@ def picture(
 
   shown, frame: at least one of `panels`, and what they are made of.
   """
-  shape = 'model', 'x', 'value', 'low', 'high', 'text'
+  of_row = 'model', 'x', 'value', 'low', 'high', 'text'
   pale = {'pale': True, 'about': 'Bayes predictor of the data'}
+
+  def rows(marks: Sequence[charts.Row]) -> list[charts.Row]:
+    tops = [mark for mark in marks if mark['top'] is not None]
+    return [
+      *({key: mark[key] for key in of_row} for mark in marks),
+      *(
+        {'model': x['model'], 'x': x['x'], 'value': x['top'], **pale}
+        for x in tops
+      ),
+    ]
+
   drawn = [
     charts.Panel(
-      *('', ''),
-      [
-        *({key: mark[key] for key in shape} for mark in each.marks),
-        *(
-          {'model': mark['model'], 'x': mark['model'], 'value': mark['top']}
-          | pale
-          for mark in each.marks
-          if mark['top'] is not None
-        ),
-      ],
+      *('', '', rows(each.marks)),
       title=[f'{each.metric.replace("_", " ")}: {each.title}', each.good],
       x_scale={'domain': [0, 1]} if each.ticks[-1] == (1, '1') else {},
       width=130,

@@ -234,7 +234,7 @@ def search_tables(runs: Sequence[Run]) -> list[tables.Table]:
   """
   result = []
   for world, sources in papers.papers().items():
-    mine = [run for run in runs if _trained_on(run) == world]
+    mine = [r for r in runs if _world_name(r.trained.get('world')) == world]
     for source in sources:
       result += [
         _search_table(search, source, mine) for search in source.searches
@@ -242,10 +242,8 @@ def search_tables(runs: Sequence[Run]) -> list[tables.Table]:
   return [table for table in result if table.rows]
 
 
-def _trained_on(run: Run) -> str:
-  """Returns the name of the world of a trained run, '' if it is not known."""
-  world = run.trained.get('world') or ''
-  return registry.parse(world)[0] if world else ''
+def _world_name(spec: str | None) -> str:
+  return registry.parse(spec)[0] if spec else ''
 
 
 def _search_table(

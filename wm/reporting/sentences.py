@@ -10,6 +10,7 @@ passes compression, one that leaks probability passes distinction.
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -203,19 +204,11 @@ def _judged_rows(anchors: _Anchors, rows: pd.DataFrame) -> Iterator[Measure]:
       for role, world, anchor in same
       if role not in ceilings.NAMES or world == row.world
     }
-    floor = next(
-      (
-        by_role[role]
-        for role in _NOTHING
-        if role in by_role and role != row.role
-      ),
-      None,
-    )
+    top = next((x for k in ceilings.NAMES if (x := by_role.get(k))), None)
+    by_role.pop(row.role, None)
+    floor = next((x for k in _NOTHING if (x := by_role.get(k))), None)
     scale = _scale(entry, best, floor)
     if scale:
-      top = next(
-        (by_role[name] for name in ceilings.NAMES if name in by_role), None
-      )
       judged = _judge(key, entry, best, scale, floor, top)
       # Who has learned nothing has nothing in part.
       yield judged._replace(clear=judged.clear and row.role not in _NOTHING)
@@ -505,28 +498,24 @@ def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
   """On maps where the model with more false streets has the better measures."""
   rows = plain(frame)
   rows = rows[rows.role == ceilings.TRAINED]
-  sides = [
-    catalog.metric_class(metric).shows.get(quantity, '')
-    for metric, quantity in zip(rows.metric, rows.quantity, strict=True)
-  ]
-  rows = rows.assign(side=sides)
-  values = {
-    run: dict(zip(part.side, part.value, strict=True))
-    for run, part in rows.groupby('run', sort=False)
-  }
+  values: dict[int, dict[str, float]] = {}
+  for row in rows.itertuples():
+    side = catalog.metric_class(row.metric).shows.get(row.quantity, '')
+    values.setdefault(row.run, {})[side] = row.value or 0
   labels = dict(zip(rows.run, rows.model, strict=True))
-  mapped = [
-    run
+  mapped = {
+    run: summary
     for run in values
-    if (runs[run].summary or {}).get('illegal_directions', {}).get('value')
-    and 'new_edges' in (runs[run].summary or {})
-  ]
-  for a, b in itertools.permutations(mapped, 2):
-    first, second = (runs[run].summary or {} for run in (a, b))
-    if first['new_edges'] <= second['new_edges'] or not all(
-      (values[a].get(key) or 0) > (values[b].get(key) or 0)
-      for key in ('same', 'apart')
-    ):
+    if (summary := runs[run].summary or {}).keys() >= {'new_edges'}
+    and summary.get('illegal_directions', {}).get('value')
+  }
+  for (a, first), (b, second) in itertools.permutations(mapped.items(), 2):
+    sides = [
+      (values[run].get('same', 0), values[run].get('apart', 0))
+      for run in (a, b)
+    ]
+    better = all(itertools.starmap(operator.gt, zip(*sides, strict=True)))
+    if not better or first['new_edges'] <= second['new_edges']:
       continue
     rates = [each['illegal_directions'] for each in (first, second)]
     yield (

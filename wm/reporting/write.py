@@ -343,16 +343,31 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
 
 def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
-  runs, together = measured.runs, measured.together
+  of_metrics = [*_of_metrics(measured.together)]  # First: may be refused.
+  pictures = [
+    charts.picture(name, caption, spec)._replace(part=part)
+    for part, name, caption, spec in _charts(measured)
+  ]
+  taken: set[str] = set()
+  written = []
+  for picture in [*pictures, *of_metrics, *_automata(measured.runs)]:
+    stem, dot, ending = picture.name.rpartition('.')
+    name = _file_name(stem, dot + ending, taken)
+    (out / name).write_bytes(picture.image)
+    written.append(picture._replace(name=name))
+  return written
+
+
+def _charts(
+  measured: _Measured,
+) -> Iterator[tuple[str, str, str, charts.Spec]]:
+  """Yields part of the page, name, caption and chart."""
   frame = measured.frame
-  baselines = frame.model[frame.role != ceilings.TRAINED]
-  looks = charts.palette(tables.labels(together), baselines)
-  of_metrics = [*_of_metrics(together)]  # First: code of a user may be refused.
-  drawn: list[tuple[str, str, str, charts.Spec]] = []
-  if curve := curves.draw_training(runs, looks):
-    lines = ', a line for each seed' if together != runs else ''
+  looks = overview.looks(frame)
+  if curve := curves.draw_training(measured.runs, looks):
+    lines = ', a line for each seed' if measured.seeds else ''
     caption = f'Loss by step of training{lines}; lower is better'
-    drawn.append(('training', 'training', caption, curve))
+    yield 'training', 'training', caption, curve
   bands = 'bands are 95 % intervals'
   if measured.seeds:
     bands += ', or from the least to the greatest of several seeds'
@@ -363,36 +378,22 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
     if line.correlations and curves.banded(line):
       caption += f'; above is the correlation, {curves.CORRELATION}'
     spec = curves.draw_curves(line, looks)
-    drawn.append((f'metric-{line.metric}', name, caption, spec))
+    yield f'metric-{line.metric}', name, caption, spec
   for several in curves.panel_curves(measured.parts):
     metric = several[0].metric
     caption = f'{metric}: {", ".join(line.quantity for line in several)}'
     spec = curves.draw_panels(several, looks)
-    drawn.append((f'metric-{metric}', f'{metric}_rules', caption, spec))
+    yield f'metric-{metric}', f'{metric}_rules', caption, spec
   for calibrated in curves.calibrations(frame):
     metric = calibrated[0].metric
     caption = f'{metric}: model over oracle, by bins of pairs; {bands}'
     spec = curves.draw_calibrations(calibrated, looks)
-    drawn.append((f'metric-{metric}', f'{metric}_calibration', caption, spec))
+    yield f'metric-{metric}', f'{metric}_calibration', caption, spec
   for panels in measured.sized:
-    drawn += _scaled(panels)
+    yield from _scaled(panels)
   for field, points in curves.ablations(frame).items():
-    caption = f'Ablation over {field}; {bands}'
     spec = curves.draw_ablation(field, points, looks)
-    drawn.append(('sizes', f'ablation_{field}', caption, spec))
-  pictures = [
-    charts.picture(name, caption, spec)._replace(part=part)
-    for part, name, caption, spec in drawn
-  ]
-  pictures += [*of_metrics, *_automata(runs)]
-  taken: set[str] = set()
-  written = []
-  for picture in pictures:
-    stem, dot, ending = picture.name.rpartition('.')
-    name = _file_name(stem, dot + ending, taken)
-    (out / name).write_bytes(picture.image)
-    written.append(picture._replace(name=name))
-  return written
+    yield 'sizes', f'ablation_{field}', f'Ablation over {field}; {bands}', spec
 
 
 _MOST = 8  # Models in a figure that a metric draws.
