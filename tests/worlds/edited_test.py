@@ -76,7 +76,7 @@ def test_edited_positions_of_chess_are_possible(chess):
   start = chess.init(len(found.row))
   states = chess.walk(start, found.tokens, found.place + 1)[1]
   edited = chess.edited(states, found.label, found.new)
-  for row, wanted in zip(edited, found.wanted, strict=True):
+  for row, wanted in zip(edited, found.legal_after, strict=True):
     read = chess.rows(
       chess_notation.parse_fen(chess_notation.format_fen(row))[None]
     )

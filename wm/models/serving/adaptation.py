@@ -29,6 +29,7 @@ import contextvars
 import dataclasses
 import functools
 import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -349,10 +350,18 @@ def _each(call: Callable[..., Any], *trees: Any) -> Any:
 
 
 def _optimizer(task: TunedTask) -> optax.GradientTransformation:
-  """Updates before the learning rate; matrices alone decay."""
+  """Updates before the learning rate.
+
+  All but biases and norms decays, embeddings too, as in the published program;
+  in training embeddings do not.
+  """
 
   def mask(params: Arrays) -> dict[tuple[Any, ...], bool]:
-    return {path: layers.decays(path) for path in params}
+    # By name as well: biases of several heads have several dimensions.
+    return {
+      path: leaf.ndim > 1 and not re.search('bias|scale', str(path[-1]))
+      for path, leaf in params.items()
+    }
 
   return optax.chain(
     optax.clip_by_global_norm(CLIP),
@@ -705,8 +714,7 @@ class Foreign:
 class HeadedNetwork(nnx.Module):
   """A function of weights with a linear head.
 
-  Matrices are called kernels, as all decay that `layers.decays` knows by that
-  name; vectors and numbers are biases.
+  Matrices are called kernels, and decay; vectors and numbers are biases.
   """
 
   def __init__(self, model: Foreign, rngs: nnx.Rngs, outputs: int):
