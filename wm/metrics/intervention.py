@@ -66,6 +66,10 @@ class Metric(core.Metric):
   as before: where `future_swapped` is low, the model does not read them from
   the edited place, and no edit there can be followed.
 
+  A low value along a probe's direction is no proof that a state is not used. In
+  recurrent models whose memory was edited, that direction moved .00 to .49 of
+  what follows where moves between means moved .94 to 1 (launch/flags/edits).
+
   With site='memory' the state of a recurrence is edited in place of the stream
   between its blocks, and what was changed goes on with it. The next token is
   predicted before, so that this needs pairs='same_next'.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
+from wm.evaluation import statistics
 from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
 
@@ -57,6 +58,11 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
       for rule in catalog.metric_class(metric).cautions
       if (text := _clause(rule, seeds, against, place))
     ]
+    if stopped := sorted({e['metric'] for e in run.entries if _stopped(e)}):
+      clauses.append(
+        f'was measured until the intervals of {", ".join(stopped)} were narrow '
+        f'enough; these are {100 * statistics.SEQUENTIAL:g} % intervals'
+      )
     if clauses:
       text = '; '.join(dict.fromkeys(clauses))
       every.append(Warned(label, text, against.roles[place]))
@@ -67,6 +73,11 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
   for line in every:
     parts[line.role in _BASELINES].append(line)
   return parts
+
+
+def _stopped(entry: Entry) -> bool:
+  """Did measuring stop by the width of the interval? See core.Scores."""
+  return bool(entry.get('sequential'))
 
 
 def caution_rules(runs: Sequence[Run]) -> list[str]:
