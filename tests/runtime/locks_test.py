@@ -242,3 +242,15 @@ def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path):
   (tmp_path / 'run').write_text('')
   with pytest.raises(FileExistsError):
     files.stage_lock(tmp_path / 'run', 'train').__enter__()
+
+
+def test_a_holder_that_has_not_written_its_name_yet_is_waited_for(tmp_path):
+  path = tmp_path / '.train.lock'
+  path.touch()
+  name = f'7 {socket.gethostname()}'
+  timer = threading.Timer(0.05, path.write_text, [name])
+  timer.start()
+  assert files._holder(path) == f'another process ({name.replace(" ", " on ")})'
+  timer.join()
+  path.write_text('')
+  assert files._holder(path) == 'another process'

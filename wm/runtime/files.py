@@ -512,9 +512,13 @@ def _written(path: Path) -> tuple[str, str]:
 
 def _holder(path: Path) -> str:
   number, host = _written(path)
-  return (
-    f'another process ({number} on {host})' if number else ('another process')
-  )
+  # It locks the file first, and writes its name into it a moment later.
+  for _ in range(_TRIES):
+    if number:
+      return f'another process ({number} on {host})'
+    time.sleep(_POLL / _TRIES)
+    number, host = _written(path)
+  return 'another process'
 
 
 def stages_at_work(folder: str | Path) -> list[str]:
