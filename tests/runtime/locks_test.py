@@ -244,7 +244,10 @@ def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path):
     files.stage_lock(tmp_path / 'run', 'train').__enter__()
 
 
-def test_a_holder_that_has_not_written_its_name_yet_is_waited_for(tmp_path):
+def test_a_holder_that_has_not_written_its_name_yet_is_waited_for(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(files, '_POLL', 2.0)
   path = tmp_path / '.train.lock'
   path.touch()
   name = f'7 {socket.gethostname()}'
@@ -253,4 +256,5 @@ def test_a_holder_that_has_not_written_its_name_yet_is_waited_for(tmp_path):
   assert files._holder(path) == f'another process ({name.replace(" ", " on ")})'
   timer.join()
   path.write_text('')
+  monkeypatch.setattr(files, '_POLL', 0.01)
   assert files._holder(path) == 'another process'
