@@ -121,9 +121,8 @@ def main() -> None:
   seeds = range(args.first_seed, args.first_seed + args.seeds)
   cells = table(seeds)
   if args.out:
-    args.out.write_text(
-      json.dumps({'seeds': args.seeds, 'cells': cells}) + '\n'
-    )
+    which = f'{seeds[0]} to {seeds[-1]}'
+    args.out.write_text(json.dumps({'seeds': which, 'cells': cells}) + '\n')
 
 
 if __name__ == '__main__':

@@ -1,5 +1,8 @@
 """The search that can say none: planted laws, chance, few systems."""
 
+import json
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -30,6 +33,17 @@ def test_there_is_no_law_where_none_is_in_reach(kind, reason, size):
     planted_laws.NONE,
     f'none ({reason})',
   )
+
+
+@pytest.mark.parametrize('kind', ['m2 / r^2', 'm1 r', 'm1 m2 / r^2.5'])
+def test_the_recorded_table_is_that_of_the_search(kind):
+  """A seed of a cell in which all seeds have one outcome."""
+  table = json.loads(
+    pathlib.Path(planted_laws.__file__[:-2] + 'json').read_text()
+  )
+  ((outcome, seeds),) = table['cells'][kind]['0.05'].items()
+  assert seeds == 10
+  assert planted_laws.outcome(kind, 0.05, seed=200)[0] == outcome
 
 
 def test_constants_are_those_planted():
