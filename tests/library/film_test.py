@@ -84,7 +84,7 @@ def test_who_knows_the_bins_is_where_they_are_seen(world, page):
     np.testing.assert_allclose(
       np.array(take['true']).reshape(20, 2), motion.position[n], atol=1e-6
     )
-    assert take['said'] == take['seen']
+    assert take['one_step'] == take['seen']
     assert take['alone'][:5] == [[[None] * 2] * 2] * 5
     assert take['alone'][5:] == take['seen'][5:]
 
@@ -110,7 +110,10 @@ def test_forces_are_those_that_are_told_beside_true_ones(world, tmp_path):
   path = tuned(world, Telling(world, sample.tokens), tmp_path)
   motion = world.trajectory(sample)
   for n, take in enumerate(read(path)):
-    true, told = np.array(take['force'], float), np.array(take['told'], float)
+    true, told = (
+      np.array(take['force'], float),
+      np.array(take['told_force'], float),
+    )
     assert np.isnan(true[:, 1]).all()  # The sun's.
     assert np.isnan(told[:, 1]).all()
     x, y, _, _, planet, sun = motion.state[n, ::2].T
@@ -153,7 +156,7 @@ def test_a_film_is_tuned_once(world, tmp_path):
 
 
 def test_angles_and_sizes_of_forces():
-  paths = {name: np.zeros((3, 2, 2)) for name in ('true', 'seen', 'said')}
+  paths = {name: np.zeros((3, 2, 2)) for name in ('true', 'seen', 'one_step')}
   take = film.Take('two', 0.1, 2, 0.01, **paths, alone=np.zeros((3, 2, 2)))
   assert np.isnan(take.off).all()
   true = np.full((6, 2), np.nan)

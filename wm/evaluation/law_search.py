@@ -30,9 +30,7 @@ from wm.core import basics
 from wm.kernels import symbolic
 
 NONE = 'none'
-# Systems that decide: of 8, signs are flipped in 128 ways, of which p can be
-# below ALPHA.
-FEWEST = 32
+FEWEST = 32  # Systems, of which 8 decide: they are permuted in many ways.
 ALPHA = 0.01
 # Share of the variance that a law may leave on systems held out.
 LOOSE = 0.25
@@ -182,8 +180,8 @@ def find_law(
   before = _joined(searched, chosen)
   fit = formula.fit(before)[1:]
   error, p = _permuted(formula, fit, before, tested, seed)
-  # A wrong formula fits the systems that it was found on better than others:
-  # their residuals tell less of it, and yet more than those of a quarter.
+  # All systems: residuals of a quarter are too few to show that a formula is
+  # only near. Those that it was fitted to make the test milder, not stricter.
   misfit, misfit_p = _misfit(formula, sample, seed)
   reason = ''
   if not p <= ALPHA:

@@ -24,11 +24,11 @@ class Take(NamedTuple):
     width: of a bin, AU.
     true: [F, K, 2] AU, not rounded to bins.
     seen: [F, K, 2] AU, centres of the bins that the model reads.
-    said: [F, K, 2] AU, each after the true ones before it.
+    one_step: [F, K, 2] AU, each after the true ones before it.
     alone: [F, K, 2] AU, from `start` on after what the model said itself.
     force: [F, K, 2] true vectors of the force on each planet, or of its
       acceleration; None where they are not shown.
-    told: [F, K, 2] those that the model says after it was tuned to.
+    told_force: [F, K, 2] those that the model says after it was tuned to.
   """
 
   name: str
@@ -37,10 +37,10 @@ class Take(NamedTuple):
   width: float
   true: np.ndarray
   seen: np.ndarray
-  said: np.ndarray
+  one_step: np.ndarray
   alone: np.ndarray
   force: np.ndarray | None = None
-  told: np.ndarray | None = None
+  told_force: np.ndarray | None = None
 
   def with_forces(self, true: np.ndarray, predicted: np.ndarray) -> Take:
     """With vectors [R, 2] of all rows, which may be more than are shown."""
@@ -49,17 +49,17 @@ class Take(NamedTuple):
     true, predicted = (
       vectors[:rows].reshape(shape) for vectors in (true, predicted)
     )
-    return self._replace(force=true, told=predicted)
+    return self._replace(force=true, told_force=predicted)
 
   @property
   def off(self) -> tuple[float, float]:
     """Median angle between told and true vectors, degrees, and of the ratio of
     their sizes; NaN where there are none.
     """
-    if self.force is None or self.told is None:
+    if self.force is None or self.told_force is None:
       return np.nan, np.nan
-    finite = np.isfinite(self.told).all(-1)
-    true, predicted = self.force[finite], self.told[finite]
+    finite = np.isfinite(self.told_force).all(-1)
+    true, predicted = self.force[finite], self.told_force[finite]
     turn = np.arctan2(predicted[:, 1], predicted[:, 0]) - np.arctan2(
       true[:, 1], true[:, 0]
     )
@@ -92,7 +92,7 @@ def render(
     takes=[
       (
         take.name,
-        f'{error(take.said, take.true, 2) / take.width:.2f}',
+        f'{error(take.one_step, take.true, 2) / take.width:.2f}',
         f'{error(take.alone, take.true, take.start) / take.width:.2f}',
         f'{take.off[0]:.0f}',
         f'{take.off[1]:.2f}',
@@ -109,10 +109,10 @@ def _data(take: Take) -> dict[str, Any]:
   Forces are in parts of the largest true one.
   """
   fields = take._asdict()
-  forces = {'force': fields.pop('force'), 'told': fields.pop('told')}
-  for name in ('true', 'seen', 'said', 'alone'):
+  forces = {k: fields.pop(k) for k in ('force', 'told_force')}
+  for name in ('true', 'seen', 'one_step', 'alone'):
     fields[name] = _numbers(fields[name])
-  if take.force is not None and take.told is not None:
+  if take.force is not None and take.told_force is not None:
     largest = np.nanmax(np.hypot(*np.moveaxis(take.force, -1, 0)))
     fields |= {name: _numbers(x / largest) for name, x in forces.items()}
   return fields

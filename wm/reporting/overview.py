@@ -118,6 +118,7 @@ def picture(
   pale = {'pale': True, 'about': 'Bayes predictor of the data'}
 
   def rows(marks: Sequence[charts.Row]) -> list[charts.Row]:
+    """Marks of the models, and pale ones of their ceilings."""
     tops = [mark for mark in marks if mark['top'] is not None]
     return [
       *({key: mark[key] for key in of_row} for mark in marks),

@@ -163,8 +163,8 @@ def process(name: str, parts: Any) -> Process:
 
 def _stationary(name: str, states: list[str], joint: np.ndarray) -> np.ndarray:
   """[S] distribution that moves leave as it is; raises InputError."""
-  moves, one = joint.sum(0), np.eye(len(states))
-  reached = one + moves > 0
+  moves, identity = joint.sum(0), np.eye(len(states))
+  reached = identity + moves > 0
   for _ in range(len(states).bit_length()):  # Paths of 1, 2, 4, .. steps.
     reached = reached @ reached
   if not reached.all():
@@ -175,9 +175,9 @@ def _stationary(name: str, states: list[str], joint: np.ndarray) -> np.ndarray:
       'expected "start"'
     )
   # start (moves - 1) = 0 is of rank S - 1: its last column becomes sum 1.
-  system = moves - one
+  system = moves - identity
   system[:, -1] = 1
-  return np.linalg.solve(system.T, one[-1])
+  return np.linalg.solve(system.T, identity[-1])
 
 
 def rounded(values: np.ndarray) -> np.ndarray:

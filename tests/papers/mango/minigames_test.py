@@ -32,7 +32,7 @@ def test_a_prompt_shows_the_steps_before_and_the_map_if_asked():
   for there, action in one.ways:
     assert f'To go to {there}, go {action}.' in with_map
     assert f'To go to {there}' not in bare
-  assert (one.there, one.action) in one.ways
+  assert (one.next_place, one.action) in one.ways
   assert mango_reader.answer(askeds.Asked([bare])) is None
   assert reader.answer(askeds.Asked(['What next?'])) is None
 

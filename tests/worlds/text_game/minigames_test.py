@@ -35,7 +35,7 @@ def test_a_way_taken_before_or_come_by_is_a_minigame():
       ('south', 'Cellar'),  # Another place than before.
     )
   )
-  assert [(g.step, g.here, g.action, g.there) for g in found] == [
+  assert [(g.step, g.place, g.action, g.next_place) for g in found] == [
     (4, 'Yard', 'west', 'Bar'),
     (5, 'Bar', 'south', 'Hall'),
     (6, 'Hall', 'north', 'Bar'),

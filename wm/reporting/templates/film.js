@@ -27,7 +27,7 @@ const at = p => [
 // What the model says of a frame: by itself where that is shown and begun.
 function said(n) {
   return byId('alone').checked && n >= take.start ? take.alone[n]
-    : take.said[n];
+    : take.one_step[n];
 }
 
 function line(points, colour, dash) {
@@ -70,7 +70,7 @@ function arrows(body) {
     return a ? Math.hypot(...a) : 0;
   }));
   const size = 0.16 * sky.width / (most || 1);
-  for (const [next, colour] of [[take.true, PLANET], [take.said, MODEL]]) {
+  for (const [next, colour] of [[take.true, PLANET], [take.one_step, MODEL]]) {
     const a = acceleration(body, frame, next);
     if (a) arrow(take.true[frame][body], a.map(v => v * size), colour);
   }
@@ -82,7 +82,7 @@ const LONGEST = 3;
 // Forces on a body from all of its places, and strong ones from where it is.
 function forces(body) {
   const size = 0.13 * sky.width;
-  for (const [all, colour] of [[take.force, PLANET], [take.told, MODEL]]) {
+  for (const [all, colour] of [[take.force, PLANET], [take.told_force, MODEL]]) {
     all.forEach((vectors, n) => {
       const by = vectors[body];
       if (by[0] === null) return;
@@ -107,7 +107,7 @@ function errors(path) {
 function curve() {
   const box = byId('curve'), ink = box.getContext('2d');
   const [wide, high, edge] = [box.width, box.height, 34];
-  const both = [errors(take.said), errors(take.alone)];
+  const both = [errors(take.one_step), errors(take.alone)];
   const most = Math.max(1, ...both.flat().filter(v => v !== null));
   const x = n => edge + (wide - 2 * edge) * n / (take.true.length - 1);
   const y = v => high - edge - (high - 2 * edge) * v / most;

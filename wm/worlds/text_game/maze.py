@@ -21,7 +21,7 @@ NEVER = 9999  # In place of a step.
 LAST = 70  # The published maps of the benchmark stop at this step.
 
 OPPOSITE = {
-  one: other
+  ahead: back
   for a, b in (
     ('north', 'south'),
     ('east', 'west'),
@@ -29,7 +29,7 @@ OPPOSITE = {
     ('northwest', 'southeast'),
     ('up', 'down'),
   )
-  for one, other in ((a, b), (b, a))
+  for ahead, back in ((a, b), (b, a))
 }
 
 

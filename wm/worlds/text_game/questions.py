@@ -221,17 +221,17 @@ class Minigame(NamedTuple):
 
   Attributes:
     step: its number; the steps before are what a model is shown.
-    here: where the walk is.
+    place: where the walk is.
     action: the right answer.
-    there: where it leads.
+    next_place: where it leads.
     ways: (place, action) of each way that the steps before show from here, in
       the order of their first steps: the map that a prompt may add.
   """
 
   step: int
-  here: str
+  place: str
   action: str
-  there: str
+  next_place: str
   ways: tuple[tuple[str, str], ...]
 
 
