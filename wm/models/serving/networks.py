@@ -25,7 +25,7 @@ import numpy as np
 from flax import nnx
 
 from wm import core
-from wm.core import adapting
+from wm.core import adapting, registry
 from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
 from wm.runtime import compute
@@ -121,12 +121,12 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
 
   def _check_layer(self, layer: int) -> None:
     # 0 is the embeddings, `last` the stream after all blocks, -1 its norm.
-    last = self.spec.network.num_layers
+    last, spec = self.spec.network.num_layers, registry.spec(self.model)
     if not -1 <= layer <= last:
-      raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
+      raise core.InputError(f'layer {layer} of {spec}: -1 to {last}')
     if self._site == MEMORY and not layer:
       raise core.InputError(
-        f'layer 0 of {self.model} has no state: 1 to {last}, or -1 for all'
+        f'layer 0 of {spec} has no state: 1 to {last}, or -1 for all'
       )
 
   def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
@@ -248,8 +248,8 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     expected = *np.shape(tokens), self._width(layer)
     if hidden.shape != expected:
       raise core.InputError(
-        f'activations of shape {hidden.shape} were given to {self.model}; '
-        f'expected {expected}'
+        f'activations of shape {hidden.shape} were given to '
+        f'{registry.spec(self.model)}; expected {expected}'
       )
     return hidden
 
