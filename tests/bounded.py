@@ -40,6 +40,7 @@ PAIRS = {
   'inductive_bias': (NETWORK, LINE),
   'intervention': (NETWORK, 'othello(size=4)'),
   'probe': (NETWORK, LINE),
+  'relearn': (NETWORK, LINE),
   'state_recovery': (NETWORK, LINE),
   'trajectory': ('oracle()', ORBITS),
   'transfer': (NETWORK, LINE),
@@ -51,7 +52,14 @@ SMALL: dict[str, dict[str, Any]] = {
   'metric': {
     **dict.fromkeys(('trials', 'samples', 'labels', 'bins', 'places'), 2),
     **dict.fromkeys(('num', 'examples', 'states', 'tested', 'clock'), 4),
-    **{'points': 6, 'pool': 6, 'tried': 3, 'epochs': 1, 'steps': (1,)},
+    **{
+      'points': 6,
+      'pool': 6,
+      'tried': 3,
+      'epochs': 1,
+      'steps': (1,),
+      'sizes': (4,),
+    },
     **{'systems': 12, 'nodes': 2, 'searches': 1, 'sequences': 4},
   },
   'accept': {},

@@ -31,6 +31,7 @@ OPEN = (
   'inductive_bias',
   'trajectory',
   'transfer',
+  'relearn',
   'state_recovery',
   'extrapolation',
 )
@@ -67,6 +68,8 @@ def metric(name: str, **fields) -> core.Metric:
   small |= {'nodes': 3} if 'nodes' in known else {}
   # Without a control task there is no selectivity.
   small |= {'control': 1} if 'control' in known else {}
+  # Chess has 20,482 tokens to learn to name.
+  small |= {'sizes': (4,), 'steps': (2,)} if 'sizes' in known else {}
   small |= {key: value for key, value in fields.items() if key in known}
   return dataclasses.replace(made, **small)
 

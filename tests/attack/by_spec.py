@@ -289,7 +289,7 @@ TRIALS = (
 
 # Of networks: what they need, an oracle has not.
 TRAINED = 'probe', 'intervention', 'inductive_bias', 'transfer'
-TRAINED += ('state_recovery',)
+TRAINED += 'state_recovery', 'relearn'
 
 
 def tuned(metric: str) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def test_every_metric_that_can_be_asked_is_asked():
     if not lacks(registry.find('metric', name), *types)
   ]
   # Learning small tasks has tests of its own.
-  adapting = 'inductive_bias', 'state_recovery', 'transfer'
+  adapting = 'inductive_bias', 'relearn', 'state_recovery', 'transfer'
   assert names == sorted((*SPECS, *adapting))
 
 

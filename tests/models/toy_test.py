@@ -167,7 +167,7 @@ def test_every_metric_that_can_be_asked_is_asked():
   ]
   tested = {spec.partition('(')[0] for spec in BEHAVIOUR}
   # They learn small tasks by their states, as the oracle does.
-  adapting = {'inductive_bias', 'state_recovery', 'transfer'}
+  adapting = {'inductive_bias', 'relearn', 'state_recovery', 'transfer'}
   assert {*asked} == tested | adapting | {'probe', 'intervention'}
 
 

@@ -301,8 +301,8 @@ class Model(Bounded, abc.ABC):
   a function from tokens to logits, needs no such class: `wm.score` takes it as
   it is, and `help(wm.wrap)` lists the methods that it may have. One of them is
   how it learns a small task, which the metrics inductive_bias, transfer,
-  state_recovery, extrapolation and force_law ask for (Vafa et al. 2025: a
-  foundation model is a rule that makes predictors of small data sets):
+  relearn, state_recovery, extrapolation and force_law ask for (Vafa et al.
+  2025: a foundation model is a rule that makes predictors of small data sets):
 
     adapt(tokens, places, labels, task) -> predict
     predict(tokens, places) -> answers

@@ -196,3 +196,9 @@ def places(
     rows, every = np.arange(len(valid))[:, None], np.arange(valid.shape[1])
     valid = basics.lowest(valid, basics.hash64(seed, rows, every), num)
   return basics.listed(valid)
+
+
+def every_place(mask: np.ndarray) -> np.ndarray:
+  """[N, L] int32: the place itself where the mask is true, else DEAD."""
+  places = np.arange(mask.shape[1], dtype=np.int32)
+  return np.where(mask, places, np.int32(core.DEAD))

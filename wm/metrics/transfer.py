@@ -156,7 +156,7 @@ class Metric(fewshot.FewShotMetric):
 
     num, mask = len(task.names), task.truth.valid
     asked = adapting.QueryPoints(
-      _each(num, task.tested.tokens), _each(num, _places(mask))
+      _each(num, task.tested.tokens), _each(num, fewshot.every_place(mask))
     )
     return self.fine_tune(
       predictor,
@@ -171,12 +171,6 @@ class Metric(fewshot.FewShotMetric):
 def _each(num: int, array: np.ndarray) -> np.ndarray:
   """The same for each of `num` functions: [F, ...]."""
   return np.broadcast_to(array, (num, *array.shape))
-
-
-def _places(mask: np.ndarray) -> np.ndarray:
-  """[N, L] int32: the place itself, DEAD where there is none."""
-  places = np.arange(mask.shape[1], dtype=np.int32)
-  return np.where(mask, places, np.int32(core.DEAD))
 
 
 class FunctionTasks(NamedTuple):
@@ -206,7 +200,9 @@ class FunctionTasks(NamedTuple):
     values = np.stack([labels_of.values[name][rows] for name in self.names])
     # A value that is first seen in a fresh sequence has no class.
     fits = values < self.classes
-    places = np.where(fits, _places(labels_of.valid[rows]), np.int32(core.DEAD))
+    places = np.where(
+      fits, fewshot.every_place(labels_of.valid[rows]), np.int32(core.DEAD)
+    )
     labels = np.where(fits, values, 0)[..., None]
     return adapting.FewShotTasks(
       _each(num, sequences.tokens[rows]), places, labels

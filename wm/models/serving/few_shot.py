@@ -229,17 +229,19 @@ class _Tally:
 
   def add(self, keys: np.ndarray, labels: np.ndarray) -> None:
     """Labels [T, H] or [T, d] of keys [T]."""
-    if self._coin is not None:
-      labels = labels[..., None] == np.arange(self._shape[-1])
-    self._all += labels.sum(0, dtype=np.float64)
     self._count += len(labels)
     row = np.searchsorted(self._seen, keys)
     # A key above all others would point behind the end; it matches nothing.
     asked = row < len(self._seen)
     asked[asked] = self._seen[row[asked]] == keys[asked]
     # add.at, not +=: a key may have several labels in one call.
-    np.add.at(self._sums, row[asked], labels[asked])
     np.add.at(self._num, row[asked], 1)
+    if self._coin is not None:
+      head = np.arange(labels.shape[1])
+      np.add.at(self._sums, (row[asked][:, None], head, labels[asked]), 1)
+    else:
+      self._all += labels.sum(0, dtype=np.float64)
+      np.add.at(self._sums, row[asked], labels[asked])
 
   def answers(self) -> np.ndarray:
     """[..., H, k] or [..., d] of the keys that are asked about."""
