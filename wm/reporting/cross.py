@@ -15,7 +15,7 @@ recipes in each. FOLDER/findings.json has its design under "registration":
     first_seed    the first of them; default 0
     metrics       name -> measure, in the order of pages
     control       measure that is held constant: the excess loss
-    criterion     measure that metrics are to tell of
+    criteria      measures that metrics are to tell of, the deciding one first
     exclusions    {"measure": ..., "below" or "above": number}: models whose
                   value at the last level is so are left out, all levels
     rules         fields of `wm.evaluation.agreement.AgreementRules`
@@ -56,7 +56,7 @@ from wm.reporting.findings import REGISTRATION, Quantity
 from wm.reporting.units import Unit
 from wm.runtime import files, pages
 
-DRAFT, REGISTERED = 'draft', 'registered'
+DRAFT, REGISTERED, INTERIM = 'draft', 'registered', 'interim'
 UNTRAINED = 'untrained'
 _NUMBER = int | float
 _TITLE = 'Which metrics of world models agree?'
@@ -94,15 +94,15 @@ class Design:
   first_seed: int
   metrics: Mapping[str, ScaledMeasure]
   control: str
-  criterion: str
+  criteria: Sequence[str]
   rules: AgreementRules
   exclusions: Sequence[Mapping[str, Any]]
   hash: str
 
   @property
   def compared(self) -> list[str]:
-    """Metrics that are neither the control nor the criterion."""
-    return [m for m in self.metrics if m not in (self.control, self.criterion)]
+    """Metrics that are neither the control nor a criterion."""
+    return [m for m in self.metrics if m not in (self.control, *self.criteria)]
 
   @property
   def recipes(self) -> dict[str, str]:
@@ -124,9 +124,9 @@ class Design:
 
 
 _NEEDED = {
-  **dict.fromkeys(('status', 'date', 'control', 'criterion'), str),
+  **dict.fromkeys(('status', 'date', 'control'), str),
   **dict.fromkeys(('worlds', 'families', 'sizes', 'data', 'levels'), list),
-  **{'metrics': dict, 'seeds': int},
+  **{'metrics': dict, 'seeds': int, 'criteria': list},
 }
 _OPTIONAL = {
   **dict.fromkeys(('pending', 'exclusions', 'hypotheses', 'exceptions'), list),
@@ -153,9 +153,11 @@ def load(folder: str | pathlib.Path) -> Design | None:
     name: _measure(record, f'{where}: {name}')
     for name, record in body['metrics'].items()
   }
-  for role in ('control', 'criterion'):
-    text = f'{where}: no {role} {body[role]!r:.40}'
-    inputs.check_known(body[role], measures, text)
+  for role, name in (
+    ('control', body['control']),
+    *(('criterion', name) for name in body['criteria']),
+  ):
+    inputs.check_known(name, measures, f'{where}: no {role} {name!r:.40}')
   usual = {field.name: _NUMBER for field in dataclasses.fields(AgreementRules)}
   findings.check(body.get('rules', {}), f'{where}: rules', {}, usual)
   return Design(
@@ -353,24 +355,35 @@ class Analysis(NamedTuple):
 
   Attributes:
     pairs: of metrics, given the control.
-    criteria: of the criterion with each metric, given the control.
-    added: R2 of each metric beyond the control.
+    criteria: criterion -> its agreement with each metric, given the control.
+    added: criterion -> R2 of each metric beyond the control.
   """
 
   pairs: list[MetricAgreement]
-  criteria: list[MetricAgreement]
-  added: list[Added]
+  criteria: Mapping[str, list[MetricAgreement]]
+  added: Mapping[str, list[Added]]
+
+  @property
+  def every(self) -> list[MetricAgreement]:
+    """All agreements."""
+    return [*self.pairs, *itertools.chain(*self.criteria.values())]
 
 
 def analyse(models: pd.DataFrame, design: Design) -> Analysis:
   """Agreement at the last level, by the registered rules."""
   last = models[models.level == design.levels[-1]]
   fixed = design.control, design.rules
-  metrics, criterion = design.compared, design.criterion
+  metrics = design.compared
   return Analysis(
     agreement.agreements(last, agreement.pairs_of(metrics), *fixed),
-    agreement.agreements(last, [(criterion, m) for m in metrics], *fixed),
-    agreement.added(last, metrics, design.control, criterion, design.rules),
+    {
+      of: agreement.agreements(last, [(of, m) for m in metrics], *fixed)
+      for of in design.criteria
+    },
+    {
+      of: agreement.added(last, metrics, design.control, of, design.rules)
+      for of in design.criteria
+    },
   )
 
 
@@ -381,7 +394,9 @@ def _entry(mean: Any) -> tables.Cell:
 
 
 def _verdict(design: Design, each: MetricAgreement) -> str:
-  return each.verdict if design.status == REGISTERED else 'draft: none'
+  if design.status == DRAFT:
+    return 'draft: none'
+  return f'{"so far " * (design.status == INTERIM)}{each.verdict}'
 
 
 def agreement_table(
@@ -412,16 +427,13 @@ def agreement_table(
 
 def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, str]]]:
   """Cells of the correlation matrix: text and link."""
-  by_pair = {
-    frozenset(each.metrics): each
-    for each in (*analysis.pairs, *analysis.criteria)
-  }
-  names = [*design.compared, design.criterion]
+  by_pair = {frozenset(each.metrics): each for each in analysis.every}
+  names = [*design.compared, *design.criteria]
 
   def cell(a: str, b: str) -> dict[str, str]:
-    if a == b:
-      return {'text': '1', 'link': ''}
-    each = by_pair[frozenset((a, b))]
+    each = by_pair.get(frozenset((a, b)))
+    if each is None:  # One metric, or two criteria.
+      return {'text': '1' if a == b else '–', 'link': ''}
     return {'text': str(_entry(each.mean)), 'link': _anchor(each)}
 
   return [[cell(a, b) for b in names] for a in names]
@@ -480,7 +492,9 @@ def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
   }
 
 
-def added_table(analysis: Analysis, design: Design) -> tables.Table:
+def added_table(
+  criterion: str, several: Sequence[Added], design: Design
+) -> tables.Table:
   """A row for each metric."""
   rows = [
     {
@@ -489,13 +503,13 @@ def added_table(analysis: Analysis, design: Design) -> tables.Table:
       'worlds': str(len(each.by_world)),
       'p': f'{each.p:.2g}',
     }
-    for each in analysis.added
+    for each in several
   ]
   note = (
-    f'R2 for {design.criterion} in a world that was left out, of '
+    f'R2 for {criterion} in a world that was left out, of '
     f'{design.control} and the metric less that of {design.control} alone.'
   )
-  title = f'What metrics add for {design.criterion}'
+  title = f'What metrics add for {criterion}'
   return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
 
 
@@ -523,26 +537,30 @@ def missing_table(models: pd.DataFrame) -> tables.Table:
 
 
 def pictures(cells: CrossCells, design: Design) -> list[Picture]:
-  """Values against ceilings, the criterion against metrics, and training."""
+  """Values against ceilings, criteria against metrics, and training."""
   last = cells.models[cells.models.level == design.levels[-1]]
   if last.empty:
     return []
   keys = ['world', 'recipe', 'seed']
   wide = last.pivot_table(index=keys, columns='metric', values='value')
   wide = wide.reindex(columns=[*design.metrics]).reset_index()
-  against, outside = [], []
+  against: list[charts.Panel] = []
+  outside: dict[str, list[charts.Panel]] = {of: [] for of in design.criteria}
   for name in design.metrics:
     of = last[last.metric == name].rename(columns={'raw': name})
     columns = 'ceiling', name, 'world'
     against += _panels(of.assign(metric=name), columns, 'metric', joined=False)
-    if name in design.compared:
-      columns = name, design.criterion, 'world'
+    for criterion in design.criteria if name in design.compared else ():
+      columns = name, criterion, 'world'
       of = wide.assign(metric=name)
-      outside += _panels(of, columns, 'metric', joined=False)
+      outside[criterion] += _panels(of, columns, 'metric', joined=False)
   looks = charts.palette(design.worlds)
   drawn = {
     ('ceilings', 'value and Bayes ceiling, by sampler'): against,
-    ('criterion', f'{design.criterion} and each metric, by world'): outside,
+    **{
+      (f'criterion-{of}', f'{of} and each metric, by world'): panels
+      for of, panels in outside.items()
+    },
   }
   return [
     *(
@@ -562,7 +580,7 @@ def _course(models: pd.DataFrame, design: Design) -> list[Picture]:
     for column in ('raw', 'value')
   )
   loss, drawn = f'held-out {design.control}', []
-  for name in (*design.compared, design.criterion):
+  for name in (*design.compared, *design.criteria):
     if name not in wide or design.control not in raw:
       continue
     both = pd.DataFrame({loss: raw[design.control], name: wide[name]})
@@ -582,18 +600,28 @@ def _course(models: pd.DataFrame, design: Design) -> list[Picture]:
 def specifications(
   folder: str | pathlib.Path, design: Design
 ) -> list[tuple[str, str, MetricAgreement]]:
-  """Metric, variant, and its agreement with the criterion, of all variants."""
-  results = []
-  for name, measure in design.metrics.items():
-    every = {'registered': measure.parts, **measure.variants}
-    for label, parts in every.items() if measure.variants else ():
-      changed = {**design.metrics, name: measure._replace(parts=parts)}
-      models = read(folder, design, changed).models
-      last = models[models.level == design.levels[-1]]
-      (each,) = agreement.agreements(
-        last, [(design.criterion, name)], design.control, design.rules
-      )
-      results.append((name, label, each))
+  """Metric, variant, and its agreement with the deciding criterion.
+
+  Of the registered measures, and with each variant of one of them; a variant of
+  the criterion changes its agreement with all metrics.
+  """
+  results, first = [], design.criteria[0]
+  varied = [('', 'registered', ())] + [
+    (name, label, parts)
+    for name, measure in design.metrics.items()
+    for label, parts in measure.variants.items()
+  ]
+  for name, label, parts in varied:
+    measures = dict(design.metrics)
+    if name:
+      measures[name] = measures[name]._replace(parts=parts)
+    models = read(folder, design, measures).models
+    several = agreement.agreements(
+      models[models.level == design.levels[-1]],
+      [(first, m) for m in design.compared if name in ('', m, first)],
+      *(design.control, design.rules),
+    )
+    results += [(each.metrics[1], label, each) for each in several]
   return results
 
 
@@ -631,8 +659,10 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
   cells = read(folder, design)
   analysis = analyse(cells.models, design)
   last = cells.models[cells.models.level == design.levels[-1]]
-  several = (*analysis.pairs, *analysis.criteria)
-  pairs = [pair for each in several if (pair := _pair(each, last))]
+  of = len(design.worlds) * len(design.recipes) * design.seeds
+  if design.status == REGISTERED and len(last) < of * len(design.metrics):
+    design = dataclasses.replace(design, status=INTERIM)
+  pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
   drawn = [*pictures(cells, design), *_curve(specifications(folder, design))]
   with files.stage_lock(place, 'report'):
     every = [*drawn, *(pair['picture'] for pair in pairs)]
@@ -644,13 +674,19 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
       title=_TITLE,
       lead=_lead(cells, design),
       design=design,
-      names=[*design.compared, design.criterion],
+      names=[*design.compared, *design.criteria],
       matrix=matrix(analysis, design),
       tables=[
         agreement_table('Pairs of metrics', analysis.pairs, design),
-        agreement_table('The criterion', analysis.criteria, design),
-        *(added_table(analysis, design), reference_table(cells)),
-        missing_table(cells.models),
+        *(
+          agreement_table(f'The criterion {of}', several, design)
+          for of, several in analysis.criteria.items()
+        ),
+        *(
+          added_table(of, several, design)
+          for of, several in analysis.added.items()
+        ),
+        *(reference_table(cells), missing_table(cells.models)),
       ],
       pictures=drawn,
       pairs=pairs,
@@ -664,9 +700,11 @@ def _lead(cells: CrossCells, design: Design) -> str:
   of = len(design.worlds) * len(design.rows()) * design.seeds
   models = cells.models
   done = len(models[['world', 'recipe', 'level', 'seed']].drop_duplicates())
-  state = (
-    'a draft, which has no verdicts' if design.status == DRAFT else 'fixed'
-  )
+  state = {
+    DRAFT: 'a draft, which has no verdicts',
+    REGISTERED: 'fixed',
+    INTERIM: 'fixed, and interim until all models of the last level are made',
+  }[design.status]
   return (
     f'{done} of {of} trained models at their levels; {len(cells.refused)} '
     f'units refused. Registration {design.hash} of {design.date}: {state}.'
