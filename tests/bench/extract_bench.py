@@ -12,8 +12,8 @@ import wm
 from tests.bench import harness
 from wm import core
 from wm.core import registry
+from wm.evaluation import automaton_learner as learner
 from wm.evaluation.scoring import Loaded
-from wm.recon import learner
 
 WORLD = "automaton(preset='tomita7', length=32)"
 MODEL = 'transformer(layers=2, width=64)'

@@ -10,8 +10,10 @@ import pytest
 import wm
 from wm import core
 from wm.core import capabilities, registry
+from wm.evaluation import automaton_learner as learner
+from wm.evaluation import implied
 from wm.models.serving import oracles
-from wm.recon import extract, implied, learner
+from wm.recon import extract
 from wm.runtime import files
 
 FINITE = (

@@ -1,6 +1,6 @@
 """Extracts the automaton that a model implies, and compares it to the world's.
 
-answers of the model -> learner.Learner -> implied.compare -> files
+wm.evaluation.implied -> summary, picture -> files
 """
 
 from __future__ import annotations
@@ -9,29 +9,27 @@ import contextlib
 import dataclasses
 import math
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import scipy
 
 from wm import core
 from wm.core import accept as rules
-from wm.core import basics, registry
+from wm.core import registry
 from wm.core.predictor import Tokens
-from wm.evaluation import scoring, statistics
+from wm.evaluation import implied, scoring, statistics
+from wm.evaluation.automaton_learner import MooreMachine
 from wm.options.calls import Extraction
-from wm.recon import implied
-from wm.recon.learner import Learner, MooreMachine, Tails, Teacher, Tree, learn
-from wm.runtime import files, progress, provenance
+from wm.recon import automaton_picture
+from wm.runtime import files, provenance
 from wm.worlds.base import svg
 
 STAGE = 'extract'
 FILE, PICTURE = 'extraction.json', 'extraction.svg'
 MACHINE = 'automaton.json'
-_CODE = ('wm.recon.learner', 'wm.core.accept')
+_CODE = ('wm.evaluation.automaton_learner', 'wm.core.accept')
 CONFIDENCE = 0.95
-ROUNDS = 50  # Most rounds of walks.
 # Walks whose differences are bounded (probably approximately correct).
 WALKS = {
   'world_walks': 'fresh walks of the world',
@@ -68,7 +66,7 @@ class Extracted:
     title = f'the automaton that {name} implies'
     if self.truth is None or self.comparison is None:
       return svg.card(self.lines(), title)
-    return implied.draw(self.truth, self.comparison, title)
+    return automaton_picture.draw(self.truth, self.comparison, title)
 
   def _repr_svg_(self) -> str:
     return self.picture()
@@ -110,49 +108,24 @@ def extract(
   """Learns, bounds and compares the automaton; see `wm.extract`."""
   predictor, world = loaded.predictor, loaded.world
   assert isinstance(predictor, core.Predictor)  # The caller's check.
-  if isinstance(predictor, core.QueryModel):
-    raise core.InputError(
-      f'{loaded.name} only answers yes or no; expected a model that gives the '
-      'probabilities of all next tokens'
-    )
-  options = dataclasses.replace(options, depth=_depth(loaded, options.depth))
-  teacher = Teacher(
-    *(predictor, world, accept), depth=options.depth, budget=options.queries
-  )
-  try:
-    truth = implied.truth(world)
-  except core.InputError as error:
-    truth, why = None, str(error)
-  # Fresh walks have their queries, whatever the learner takes.
-  reserve = min(2 * options.walks, options.queries // 2)
-  teacher.budget -= reserve
-  walker = _Walker(world, options.walks, options.depth - 1, seed)
-  classes = Tails(options.tails) if options.tails else Tree()
-  with progress.Progress(STAGE, teacher.budget, 'queries'):
-    learner = Learner(teacher, classes, options.most)
-    rounds = learn(learner, teacher, _rounds(truth, walker, teacher))
-    spent = teacher.queries >= teacher.budget
-    teacher.budget = teacher.queries + reserve
-    # All of them are read: those that a budget lets through are no sample.
-    fresh = walker._replace(num=reserve // 2)
-    checked = _checked(teacher, learner, fresh)
-  automaton = learner.automaton
+  learned = implied.imply(predictor, world, accept, options, seed)
+  checked = _checked(learned, options, seed)
+  automaton, comparison = learned.automaton, learned.compare()
   summary: dict[str, Any] = {
     'states': len(automaton.access),
     'unexplored': automaton.unexplored,
-    'stopped': _stopped(learner, spent),
-    'queries': teacher.queries,
-    'rounds': rounds,
-    'depth': options.depth,
+    'stopped': learned.stopped
+    and f'the budget of {learned.stopped} is used up',
+    'queries': learned.teacher.queries,
+    'rounds': learned.rounds,
+    'depth': learned.teacher.depth,
     **checked,
   }
-  comparison = None
-  if truth is None:
-    summary['not_compared'] = why
+  if learned.truth is None or comparison is None:
+    summary['not_compared'] = learned.too_large
   else:
-    comparison = implied.compare(automaton, truth.automaton, len(world.vocab))
-    summary |= _differences(truth, automaton, comparison)
-  return Extracted(automaton, world, truth, comparison, summary)
+    summary |= _differences(learned, learned.truth, comparison)
+  return Extracted(automaton, world, learned.truth, comparison, summary)
 
 
 def write(
@@ -204,96 +177,30 @@ def _partial(
   return files.partial_results(out / f'.{STAGE}.answers', mark)
 
 
-def _depth(loaded: scoring.Loaded, depth: int) -> int:
-  """Longest word; InputError where world or model have none so long."""
-  least = max(loaded.world.prompt_len, 1) + 1
-  most = min(loaded.world.max_len, loaded.predictor.max_len)
-  depth = depth or most
-  if not least <= depth <= most:
-    raise core.InputError(f'depth={depth}: expected {least} to {most} tokens')
-  return depth
-
-
-def _stopped(learner: Learner, spent: bool) -> str:
-  if learner.blocked:
-    return f'the budget of {learner.most} states is used up'
-  return 'the budget of queries is used up' if spent else ''
-
-
-class _Walker(NamedTuple):
-  """Draws random walks.
-
-  Attributes:
-    world: whose sequences.
-    num: walks of a round, of each kind.
-    room: most tokens of a walk.
-    seed: of all.
-  """
-
-  world: core.World
-  num: int
-  room: int
-  seed: int
-
-  def legal(self, number: int) -> list[Tokens]:
-    """Sequences of the world for round `number`."""
-    seed = int(basics.hash64(self.seed, number) % (1 << 31))
-    sequences = self.world.sample(self.num, seed)
-    lengths = np.minimum(sequences.lengths, self.room)
-    return core.predictor.histories(sequences.tokens, lengths)
-
-  def accepted(self, number: int, automaton: MooreMachine) -> list[Tokens]:
-    """Walks of a hypothesis, uniform over the accepted tokens of each state.
-
-    Up to the first difference between both they are walks of the model.
-    """
-    places = np.arange(self.num)[:, None], np.arange(self.room)
-    draws = basics.uniforms(self.seed, number, *places).tolist()
-    return [_walk(automaton, row) for row in draws]
-
-
-def _walk(automaton: MooreMachine, draws: Sequence[float]) -> Tokens:
-  """One walk: a uniform number for each of its tokens at most."""
-  state, word = 0, list[int]()
-  for draw in draws:
-    if state < 0 or not (accepted := automaton.accepted[state]):
-      break
-    word.append(accepted[int(draw * len(accepted))])
-    state = automaton.heads[state][word[-1]]
-  return tuple(word)
-
-
-def _rounds(
-  truth: implied.Truth | None, walker: _Walker, teacher: Teacher
-) -> Callable[[int, MooreMachine], Sequence[Tokens] | None]:
-  """Words that test hypotheses: the world's boundaries first, then walks."""
-  width = len(walker.world.vocab)
-
-  def words(number: int, automaton: MooreMachine) -> Sequence[Tokens] | None:
-    if number > ROUNDS or teacher.queries >= teacher.budget:
-      return None
-    if number or truth is None:
-      return [*walker.legal(number), *walker.accepted(number, automaton)]
-    separators = implied.Separators(truth.automaton, width)
-    tests = implied.boundary_words(truth.automaton, separators)
-    return tests[: teacher.budget // 4]
-
-  return words
-
-
 def _checked(
-  teacher: Teacher, learner: Learner, walker: _Walker
+  learned: implied.Implied, options: Extraction, seed: int
 ) -> dict[str, Any]:
   """How often fresh walks show a difference, and where the world has none."""
+  teacher, learner = learned.teacher, learned.learner
+  # All of them are read: those that a budget lets through are no sample.
+  num = min(options.walks, (teacher.budget - teacher.queries) // 2)
+  walker = implied.Walker(learned.world, num, teacher.depth - 1, seed)
   legal = walker.legal(FRESH)
   walks = legal, walker.accepted(FRESH, learner.automaton)
+  teacher.answers([*legal, *walks[1]])
   bounds: dict[str, Any] = {}
   for name, words in zip(WALKS, walks, strict=True):
-    teacher.answers(words)
-    wrong, num = sum(map(learner.is_wrong, words)), len(words)
+    learner.explore(words)
+    wrong = sum(map(learner.is_wrong, words))
     bounds[name] = {'n': num, 'differ': wrong, 'at_most': _upper(wrong, num)}
+  places = learned.places(legal)
+  share = 1 - len({*places.row[places.wrong > 0].tolist()}) / num
+  low, high = map(float, statistics.proportion(share, num))
   return bounds | {
-    'agreement': _agreement(learner.automaton, walker.world, legal)
+    'agreement': {
+      **{'n': num, 'value': share, 'low': low, 'high': high},
+      'positions': float(1 - places.wrong.mean()),
+    }
   }
 
 
@@ -304,40 +211,9 @@ def _upper(hits: int, num: int) -> float:
   return float(scipy.special.betaincinv(hits + 1, num - hits, CONFIDENCE))
 
 
-def _agreement(
-  automaton: MooreMachine, world: core.World, words: Sequence[Tokens]
-) -> dict[str, Any]:
-  """On which share of the sampler's mass the automaton is the world's.
-
-  A sequence counts where the accepted tokens are the legal ones after each of
-  its beginnings, from the first that a model is asked about; so does a place.
-  """
-  start = max(world.prompt_len, 1)
-  follows = [automaton.follow(word) for word in words]
-  states, right, total = world.init(len(words)), 0, 0
-  whole = np.ones(len(words), bool)
-  for k in range(max(map(len, words), default=0) + 1):
-    rows = [row for row, word in enumerate(words) if len(word) >= k]
-    if k:
-      tokens = np.array([words[row][k - 1] for row in rows], np.int32)
-      states[rows] = world.advance(states[rows], tokens)
-    for row, legal in zip(rows, world.legal(states[rows]), strict=True):
-      state, *_ = *follows[row][k : k + 1], core.DEAD
-      accepted = automaton.accepted[state] if state >= 0 else None
-      same = accepted == tuple(np.flatnonzero(legal).tolist())
-      whole[row] &= same or k < start
-      right, total = right + (same and k >= start), total + (k >= start)
-  share = float(whole.mean()) if len(words) else 0.0
-  low, high = map(float, statistics.proportion(share, len(words)))
-  return {
-    **{'n': len(words), 'value': share, 'low': low, 'high': high},
-    'positions': right / max(total, 1),
-  }
-
-
 def _differences(
+  learned: implied.Implied,
   truth: implied.Truth,
-  automaton: MooreMachine,
   comparison: implied.Differences,
 ) -> dict[str, Any]:
   """The comparison by names, for a file."""
@@ -351,7 +227,8 @@ def _differences(
   return {
     'world_states': len(names),
     'states_met': len(comparison.pairs),
-    'equal': first is None and not automaton.unexplored,
+    'equal': first is None
+    and not (learned.stopped or learned.automaton.unexplored),
     'distance': comparison.distance,
     'first_difference': None if first is None else spelled(first),
     'pairs': comparison.told_apart[1],
@@ -419,9 +296,8 @@ def _told(summary: dict[str, Any]) -> list[str]:
     text.append('no difference between the explored states and the world')
   else:
     size = round(-math.log2(summary['distance']))
-    least, part = (
-      ('at least ', 'explored ') if summary['unexplored'] else ('', '')
-    )
+    complete = not (summary['unexplored'] or summary['stopped'])
+    least, part = ('', '') if complete else ('at least ', 'explored ')
     text.append(
       f'distance {least}{summary["distance"]:.4g} = 2^-{size}: the same tokens '
       f'follow all {part}words of fewer than {size} tokens, and others follow '

@@ -8,30 +8,39 @@ accepted. The pairs of states that are met name the differences:
     a legal token that is not accepted in a pair     missing edge
     an accepted token that is not legal in a pair    extra edge
 
-In pictures black arrows are legal and accepted, dashed grey ones are legal and
-never accepted, red ones are accepted and illegal, as on the maps of implied
-streets (Vafa et al. 2024, figure 3). States of one fill are one state for the
-model; a state with a dashed ring is several. An automaton that is too large to
-be drawn is a table of its differences.
+`imply` learns the model's automaton: first along walks of the world, which the
+budgets always suffice to begin with; then, of a world of at most MOST states,
+all of it, tested by the world's boundaries and by walks of world and model.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.core import capabilities
+from wm.core import accept as rules
+from wm.core import basics, capabilities
 from wm.core.predictor import Tokens
+from wm.evaluation.automaton_learner import (
+  REJECTED,
+  UNEXPLORED,
+  Learner,
+  MooreMachine,
+  Tails,
+  Teacher,
+  Tree,
+)
 from wm.kernels import dfa
-from wm.recon.learner import MooreMachine
-from wm.worlds.base import diagram, svg
+from wm.options.calls import Extraction
+from wm.runtime import progress
 
 MOST = 1000  # States of a world that is compared state by state.
+ROUNDS = 50  # Most rounds of walks.
 MEMBERS = 3  # Members that the name of a state of the world lists.
 
 
@@ -87,8 +96,10 @@ class Separators:
     num = len(legal)
     self.lengths = np.zeros((num, num), np.int32)
     self._tokens = np.zeros((num, num), np.int32)
+    # Sets of legal tokens that differ tell states apart by one token.
     for token in np.flatnonzero(legal.any(0)).tolist():
       self._note(legal[:, None, token] != legal[:, token], token, 1)
+    # Then states are apart whose heads by the same token are.
     for length in itertools.count(2):
       before = self.lengths > 0
       for token in np.flatnonzero(legal.any(0)).tolist():
@@ -100,6 +111,7 @@ class Separators:
         break
 
   def _note(self, apart: np.ndarray, token: int, length: int) -> None:
+    # Lengths grow from call to call: what is noted first is shortest.
     new = apart & (self.lengths == 0)
     self.lengths[new], self._tokens[new] = length, token
 
@@ -121,6 +133,7 @@ def boundary_words(
   these, implies the same language (Chow 1978).
   """
   num = len(automaton.access)
+  # The last token of a suffix is seen among the accepted ones before it.
   suffixes = {
     separators.suffix(first, second)[:-1]
     for first, second in itertools.combinations(range(num), 2)
@@ -207,6 +220,7 @@ def compare(
   model: MooreMachine, world: MooreMachine, vocab_size: int
 ) -> Differences:
   """Compares both, as far as the model's automaton is explored."""
+  # Breadth first, so that the first difference is after a shortest word.
   words: dict[tuple[int, int], Tokens] = {(0, 0): ()}
   first, queue = None, [*words]
   for state, other in queue:  # Grows by the pairs that are new.
@@ -247,6 +261,7 @@ def _edges(
       edges.append(DifferingEdge(state, token, 'missing', always))
     for token in sorted(any_accepts - legal):
       heads = {model.heads[other].get(token, core.DEAD) for other in others}
+      # The world's states that the model takes the edge to lead to.
       tails = {tail for head in heads for tail in back.get(head, ())}
       always = token in all_accept
       edges.append(
@@ -264,6 +279,7 @@ def _apart(
   """`told_apart` and `lengths` of a Differences."""
   states = [*pairs]
   others = [pairs[state][0] for state in states]
+  # Each pair of the world's states that are met counts once.
   rows, columns = np.triu_indices(len(states), 1)
   theirs = Separators(world, vocab_size).lengths[np.ix_(states, states)]
   mine = Separators(model, vocab_size).lengths[np.ix_(others, others)]
@@ -275,189 +291,223 @@ def _apart(
   return (int(both.sum()), len(both)), lengths
 
 
-# Pictures.
+@dataclasses.dataclass(frozen=True)
+class Implied:
+  """The automaton that a model implies, and the world's.
 
-RIGHT = diagram.Stroke(svg.INK)
-MISSING = diagram.Stroke('#9aa1ab', ' stroke-dasharray="4 3"', svg.FAINT)
-EXTRA = diagram.Stroke(svg.HERE, '', svg.HERE)
-LOOKS = {'right': RIGHT, 'missing': MISSING, 'extra': EXTRA}
-# Of states that are one for the model: yellow, blue, green, violet, orange.
-FILLS = '#f6dc85', '#a9cdf0', '#b5dfb9', '#d9bfe8', '#f3c19d'
-UNMET = svg.LINE  # Of a state that the model never gets to.
-APART = 24  # Pixels between arrows of different kinds.
-STUB = 46  # Pixels of an arrow that leads to none of the world's states.
-LISTED = 20  # Lines of a table of differences.
+  Attributes:
+    world: whose tokens these are.
+    teacher: what the model has answered.
+    learner: has the automaton.
+    truth: the world's minimal automaton; None where it is too large.
+    too_large: why there is no truth, or ''.
+    stopped: the budget that was used up, '200 states' or 'queries', or ''.
+    rounds: of walks.
+  """
 
-# (tail, head, kind) -> token strings; head DEAD is none of the world's states.
-Arrows = dict[tuple[int, int, str], list[str]]
+  world: core.World
+  teacher: Teacher
+  learner: Learner
+  truth: Truth | None
+  too_large: str
+  stopped: str
+  rounds: int
 
+  @property
+  def automaton(self) -> MooreMachine:
+    """Of the model."""
+    return self.learner.automaton
 
-def draw(truth: Truth, comparison: Differences, title: str) -> str:
-  """SVG of the world's minimal automaton, and where the model's differs."""
-  final = _final(truth)
-  arrows = _arrows(truth, comparison, final)
-  inside = tuple(
-    dict.fromkeys((tail, head) for tail, head, _ in arrows if head >= 0)
-  )
-  states = [k for k in range(len(truth.names)) if k != final]
-  place = {state: row for row, state in enumerate(states)}
-  pairs = tuple((place[tail], place[head]) for tail, head in inside)
-  at = diagram.places(len(states), pairs)
-  if not at:
-    return _table(truth, comparison, title)
-  if any(t == h and kind != 'right' for t, h, kind in arrows):
-    at = [(x, y + 2 * APART) for x, y in at]  # Room for higher loops.
-  parts = [diagram.heads(diagram.PLAIN, *LOOKS.values()), diagram.start(at[0])]
-  for (tail, head, kind), symbols in arrows.items():
-    ends = place[tail], place.get(head, core.DEAD)
-    parts += _arrow(at, ends, kind, symbols, pairs)
-  fills = _fills(comparison, final)
-  for state in states:
-    parts += _circle(truth, comparison, at[place[state]], state, fills)
-  width, height = (max(axis) + diagram.MARGIN for axis in zip(*at, strict=True))
-  notes = _notes(truth, comparison, fills)
-  parts.append(svg.text(10, height + 14, title, more=svg.BOLD))
-  parts += [
-    svg.text(10, height + 34 + 18 * k, note, size=12, fill=svg.FAINT)
-    for k, note in enumerate(notes)
-  ]
-  wide = max([width, *(20 + 6.5 * len(note) for note in [*notes, title])])
-  return svg.picture(wide, height + 26 + 18 * len(notes), parts, title)
+  def compare(self) -> Differences | None:
+    """All differences; None where there is no truth."""
+    if self.truth is None:
+      return None
+    width = len(self.world.vocab)
+    return compare(self.automaton, self.truth.automaton, width)
 
+  def places(self, words: Sequence[Tokens]) -> Places:
+    """Compares at each place of sequences of the world at which any is legal.
 
-def _final(truth: Truth) -> int:
-  """The state that only the end token leads to; DEAD without one."""
-  if truth.world.end != core.DEAD:
-    for heads in truth.automaton.heads:
-      if truth.world.end in heads:
-        return heads[truth.world.end]
-  return core.DEAD
+    The places are those of next_token: from the last token of the prompt on.
+    What the model says is asked as far as the budget allows.
+    """
+    self.teacher.answers(words)
+    self.learner.explore(words)
+    world, parts = self.world, list[tuple[int, ...]]()
+    # Sequences go through the world in step, and through the automaton whole.
+    follows = [self.automaton.follow(word) for word in words]
+    states = world.init(len(words))
+    for k in range(max(map(len, words), default=0) + 1):
+      rows = [row for row, word in enumerate(words) if len(word) >= k]
+      if k:
+        tokens = np.array([words[row][k - 1] for row in rows], np.int32)
+        states[rows] = world.advance(states[rows], tokens)
+      # Models say nothing before the prompt's end, or before the first token.
+      if k < max(world.prompt_len, 1):
+        continue
+      for row, legal in zip(rows, world.legal(states[rows]), strict=True):
+        truth = tuple(np.flatnonzero(legal).tolist())
+        if truth:
+          state, answer = self._at(follows[row], words[row][:k])
+          parts.append((row, k, state, *self._judge(state, answer, truth)))
+    return Places(*np.array(parts, np.int64).reshape(-1, 5).T)
 
+  def _at(self, states: list[int], word: Tokens) -> tuple[int, Tokens | None]:
+    """State of the automaton after a word of a followed one; the answer."""
+    size = len(word)
+    # A walk that left the automaton stays outside.
+    state = states[size] if size < len(states) else states[-1]
+    return state, self.teacher.known(word)
 
-def _arrows(truth: Truth, comparison: Differences, final: int) -> Arrows:
-  """All arrows but those of the end token, which is a ring."""
-  kinds = {(e.state, e.token): e for e in comparison.edges}
-  arrows: Arrows = {}
-  for state, heads in enumerate(truth.automaton.heads):
-    for token, head in heads.items():
-      edge = kinds.get((state, token))
-      kind = 'missing' if edge and edge.always else 'right'
-      if token != truth.world.end and head != final:
-        key = state, head, kind
-        arrows.setdefault(key, []).append(truth.world.vocab[token])
-  for edge in comparison.edges:
-    if edge.kind == 'extra' and edge.token != truth.world.end:
-      inside = [head for head in edge.heads if head != final]
-      # One of several that are one for the model: its own state, if it can be.
-      inside = [edge.state] * (edge.state in inside) + inside
-      key = edge.state, inside[0] if inside else core.DEAD, 'extra'
-      arrows.setdefault(key, []).append(truth.world.vocab[edge.token])
-  return arrows
+  def _judge(
+    self, state: int, answer: Tokens | None, truth: Tokens
+  ) -> tuple[bool, int]:
+    # Outside its language the automaton accepts nothing, not even the end.
+    accepted = self.automaton.accepted[state] if state >= 0 else REJECTED
+    unknown = answer is None or state == UNEXPLORED
+    return accepted != truth, -1 if unknown else accepted != answer
 
 
-def _arrow(
-  at: diagram.Places,
-  ends: tuple[int, int],
-  kind: str,
-  symbols: list[str],
-  pairs: tuple[tuple[int, int], ...],
-) -> list[str]:
-  (tail, head), look = ends, LOOKS[kind]
-  if head == core.DEAD:
-    x, y = at[tail]
-    low, below = y + diagram.RADIUS, y + diagram.RADIUS + STUB
-    return [
-      diagram.path(f'M{x + 8:g} {low:g}L{x + 22:g} {below:g}', look),
-      diagram.label((x + 30, below + 4), symbols, look),
-    ]
-  back = tail != head and (head, tail) in pairs
-  bend = [*LOOKS].index(kind) * APART + diagram.BEND * back
-  middle = diagram.label_place(at, tail, head, bend)
-  return [
-    diagram.arrow(at, tail, head, bend, look),
-    diagram.label(middle, symbols, look),
-  ]
+class Places(NamedTuple):
+  """Places of sequences, in order of their length.
+
+  Attributes:
+    row: [P] number of the sequence.
+    length: [P] tokens before.
+    state: [P] of the automaton; UNEXPLORED, or DEAD where it accepts no such
+      sequence.
+    wrong: [P] 1 where the automaton accepts others than the legal tokens.
+    unlike: [P] 1 where it accepts others than the model; -1 is not known.
+  """
+
+  row: np.ndarray
+  length: np.ndarray
+  state: np.ndarray
+  wrong: np.ndarray
+  unlike: np.ndarray
 
 
-def _circle(
-  truth: Truth,
-  comparison: Differences,
-  place: tuple[float, float],
-  state: int,
-  fills: Mapping[int, str],
-) -> list[str]:
-  """A state: its ring is that of the end token, by what the model accepts."""
-  edges = {(e.state, e.token): e for e in comparison.edges}
-  edge = edges.get((state, truth.world.end))
-  ring = ''
-  if edge is not None and (edge.always or edge.kind == 'extra'):
-    look = LOOKS[edge.kind]
-    ring = f'stroke="{look.color}" stroke-width="1.8"{look.more}'
-  elif truth.world.end in truth.automaton.heads[state]:
-    ring = f'stroke="{svg.INK}"'
-  fill = fills.get(state, svg.PAPER)
-  parts = diagram.circle(place, truth.names[state], fill, svg.INK, ring)
-  if state in comparison.split:
-    dashes = f'stroke="{svg.HERE}" stroke-dasharray="3 3"'
-    parts.append(svg.circle(*place, diagram.RADIUS + 4, 'none', dashes))
-  return parts
+def imply(
+  predictor: core.Predictor,
+  world: core.World,
+  accept: rules.Accept,
+  options: Extraction,
+  seed: int,
+) -> Implied:
+  """Learns the automaton of the tokens that a model accepts.
+
+  At least half of the queries are left, for what is asked about it then.
+
+  Raises:
+    InputError: it only answers yes or no, or has no words of so many tokens.
+  """
+  if isinstance(predictor, core.QueryModel):
+    raise core.InputError(
+      'the model only answers yes or no; expected one that gives the '
+      'probabilities of all next tokens'
+    )
+  depth = _depth(predictor, world, options.depth)
+  # The other half is for the sequences that the automaton is judged by.
+  budget = options.queries // 2
+  teacher = Teacher(predictor, world, accept, depth=depth, budget=budget)
+  why = ''
+  try:
+    truth_or_none: Truth | None = truth(world)
+  except core.InputError as error:
+    truth_or_none, why = None, str(error)
+  walker = Walker(world, options.walks, depth - 1, seed)
+  classes = Tails(options.tails) if options.tails else Tree()
+  with progress.Progress('automaton', budget, 'queries'):
+    learner = Learner(teacher, classes, options.most)
+    rounds = _learn(learner, teacher, truth_or_none, walker)
+  stopped = 'queries' if teacher.queries >= budget else ''
+  if learner.blocked:
+    stopped = f'{options.most} states'
+  teacher.budget = options.queries
+  return Implied(world, teacher, learner, truth_or_none, why, stopped, rounds)
 
 
-def _fills(comparison: Differences, final: int) -> dict[int, str]:
-  """Fill of each state that is merged with another, or never met."""
-  fills: dict[int, str] = {}
-  for number, group in enumerate(comparison.merged):
-    inside = [state for state in group if state != final]
-    for state in inside if len(inside) > 1 else ():
-      fills.setdefault(state, FILLS[number % len(FILLS)])
-  return fills
+def _depth(predictor: core.Predictor, world: core.World, depth: int) -> int:
+  """Longest word; InputError where world or model have none so long."""
+  least = max(world.prompt_len, 1) + 1
+  most = min(world.max_len, predictor.max_len)
+  depth = depth or most
+  if not least <= depth <= most:
+    raise core.InputError(f'depth={depth}: expected {least} to {most} tokens')
+  return depth
 
 
-def _notes(
-  truth: Truth,
-  comparison: Differences,
-  fills: Mapping[int, str],
-) -> list[str]:
-  """What the picture does not say by itself, a line each."""
-  names = truth.names
-  ends = {e.kind for e in comparison.edges if e.token == truth.world.end}
-  rings = {'extra': 'red', 'missing': 'dashed'}
-  end = truth.world.vocab[truth.world.end]
-  notes = [f'a {rings[k]} inner ring: {end!r} is {k}' for k in sorted(ends)]
-  for edge in comparison.edges:
-    if edge.kind == 'missing' and not edge.always:
-      notes.append(f'from {names[edge.state]} a token is missing in some words')
-  notes += [
-    f'{names[state]} is {number} states for the model'
-    for state, number in comparison.split.items()
-  ]
-  if fills:
-    notes.append('states of one colour are one state for the model')
-  lost = len(names) - len(comparison.pairs)
-  if lost:
-    notes.append(f'{lost} states are never reached by accepted tokens')
-  return [*dict.fromkeys(notes)][:LISTED]
+def _learn(
+  learner: Learner, teacher: Teacher, truth: Truth | None, walker: Walker
+) -> int:
+  """Learns until a round of walks shows nothing wrong; returns the rounds."""
+  numbers = iter(range(ROUNDS))
+  rounds = 0
+
+  def until_right(draw: Callable[[int], list[Tokens]]) -> None:
+    nonlocal rounds
+    for number in numbers:
+      if teacher.queries >= teacher.budget:
+        break
+      rounds += 1
+      if not learner.learn(draw(number)):
+        break
+
+  # What the world draws comes first: it is where the budgets are needed most.
+  until_right(walker.legal)
+  if truth is not None:
+    # A model of no more states that passes all boundaries is the world's.
+    learner.complete()
+    separators = Separators(truth.automaton, len(walker.world.vocab))
+    tests = boundary_words(truth.automaton, separators)
+    learner.learn(tests[: teacher.budget // 4])
+    until_right(
+      lambda number: [
+        *walker.legal(number),
+        *walker.accepted(number, learner.automaton),
+      ]
+    )
+  return rounds
 
 
-def _table(truth: Truth, comparison: Differences, title: str) -> str:
-  """The differences of an automaton that is too large to be drawn."""
-  names = truth.names
+class Walker(NamedTuple):
+  """Draws random walks.
 
-  def row(edge: DifferingEdge) -> tuple[str, str, str, str]:
-    heads = ' | '.join(names[head] for head in edge.heads[:2])
-    return edge.kind, names[edge.state], truth.world.vocab[edge.token], heads
+  Attributes:
+    world: whose sequences.
+    num: walks of a round, of each kind.
+    room: most tokens of a walk.
+    seed: of all.
+  """
 
-  rows = [row(edge) for edge in comparison.edges]
-  rows += [
-    ('merged', ' | '.join(names[k] for k in group[:3]), '', '')
-    for group in comparison.merged
-  ]
-  rows += [
-    ('split', names[k], '', f'{number} states')
-    for k, number in comparison.split.items()
-  ]
-  if not rows:
-    return svg.card(['no difference'], title)
-  more = [f'and {len(rows) - LISTED} more'] * (len(rows) > LISTED)
-  heads = ('difference', 'state', 'token', 'leads to')
-  return svg.table(heads, rows[:LISTED], title, notes=more)
+  world: core.World
+  num: int
+  room: int
+  seed: int
+
+  def legal(self, number: int) -> list[Tokens]:
+    """Sequences of the world for round `number`."""
+    seed = int(basics.hash64(self.seed, number) % (1 << 31))
+    sequences = self.world.sample(self.num, seed)
+    lengths = np.minimum(sequences.lengths, self.room)
+    return core.predictor.histories(sequences.tokens, lengths)
+
+  def accepted(self, number: int, automaton: MooreMachine) -> list[Tokens]:
+    """Walks of a hypothesis, uniform over the accepted tokens of each state.
+
+    Up to the first difference between both they are walks of the model.
+    """
+    places = np.arange(self.num)[:, None], np.arange(self.room)
+    draws = basics.uniforms(self.seed, number, *places).tolist()
+    return [_walk(automaton, row) for row in draws]
+
+
+def _walk(automaton: MooreMachine, draws: Sequence[float]) -> Tokens:
+  """One walk: a uniform number for each of its tokens at most."""
+  state, word = 0, list[int]()
+  for draw in draws:
+    if state < 0 or not (accepted := automaton.accepted[state]):
+      break
+    word.append(accepted[int(draw * len(accepted))])
+    state = automaton.heads[state][word[-1]]
+  return tuple(word)

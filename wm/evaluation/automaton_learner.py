@@ -20,7 +20,7 @@ together.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -206,6 +206,7 @@ class Tree:
     """The leaf of each word; None where the teacher does not say."""
     keys: list[Key | None] = [()] * len(words)
     rows = [*range(len(words))]
+    # All words go down by one level at a time: one batch of queries for each.
     while rows:
       inner = [(row, key) for row in rows if (key := keys[row]) is not None]
       asked = [words[row] + self._suffixes[key] for row, key in inner]
@@ -215,6 +216,10 @@ class Tree:
         if keys[row] in self._suffixes:
           rows.append(row)
     return keys
+
+  def suffixes(self, leaf: Key) -> list[Tokens]:
+    """The suffixes that the answers of a leaf are to."""
+    return [self._suffixes[leaf[:size]] for size in range(len(leaf))]
 
   def split(self, leaf: Key, suffix: Tokens) -> None:
     """Makes a leaf a node that tells words apart by their answers to it."""
@@ -247,7 +252,10 @@ class Tails:
 
 
 class Learner:
-  """A hypothesis that is closed: each edge leads to a state, or is unexplored.
+  """A hypothesis: each edge leads to a state, or is unexplored.
+
+  At first it is explored along words alone, which suits automata of more states
+  than can be listed; `complete` explores all of it.
 
   Attributes:
     most: states at most; edges to further ones are unexplored.
@@ -259,8 +267,35 @@ class Learner:
     """classes: what tells words apart."""
     self._teacher, self._classes, self.most = teacher, classes, most
     self._states: dict[Key, int] = {}
+    self._whole = False  # New states are left by all of their edges.
     self.automaton, self.blocked = MooreMachine([], [], []), False
     self._close([(core.DEAD, core.DEAD)])
+
+  def complete(self) -> None:
+    """Finds where all edges lead, as far as the budgets allow."""
+    self._whole = True
+    self._close(
+      [
+        (state, token)
+        for state, edges in enumerate(self.automaton.heads)
+        for token, head in edges.items()
+        if head == UNEXPLORED
+      ]
+    )
+
+  def explore(self, words: Iterable[Tokens]) -> None:
+    """Finds where the edges lead that words take, as far as budgets allow."""
+    left, tried = {*words}, set[tuple[int, int]]()
+    # Each pass takes all words one edge further: their queries go together.
+    while left:
+      ends = {word: self.automaton.follow(word) for word in left}
+      left = {word for word, end in ends.items() if end[-1] == UNEXPLORED}
+      edges = {(ends[word][-2], word[len(ends[word]) - 2]) for word in left}
+      # An edge that was tried has met a budget.
+      if edges <= tried:
+        break
+      self._close(sorted(edges - tried))
+      tried |= edges
 
   def _has_room(self) -> bool:
     """May there be a state more? Notes it if not."""
@@ -268,10 +303,7 @@ class Learner:
     return len(self._states) < self.most
 
   def _close(self, edges: list[tuple[int, int]]) -> None:
-    """Finds where edges (state, token) lead; the edge to state 0 is (-1, -1).
-
-    New states have edges of their own, which are followed too.
-    """
+    """Finds where edges (state, token) lead; to state 0 does (-1, -1)."""
     access, _, heads = self.automaton
     while edges:
       words = [
@@ -281,12 +313,36 @@ class Learner:
       new: list[tuple[int, int]] = []
       for (state, token), word, key in zip(edges, words, keys, strict=True):
         head = self._states.get(key, UNEXPLORED) if key else UNEXPLORED
-        if key and head == UNEXPLORED and self._has_room():
+        if key is None:
+          # The suffix that would decide it is too long, or a budget is spent.
+          head = self._similar(word)
+        elif head == UNEXPLORED and self._has_room():
           head = self._add(key, word)
-          new += [(head, after) for after in self.automaton.accepted[head]]
+          if self._whole:
+            new += [(head, after) for after in self.automaton.accepted[head]]
         if state >= 0:
           heads[state][token] = head
       edges = new
+
+  def _similar(self, word: Tokens) -> int:
+    """The first state that no answer within the depth tells from a word.
+
+    Words whose suffixes do not fit are merged where they may be (cover
+    automata, Campeanu et al. 2001); UNEXPLORED is none, or no budget to know.
+    """
+    if self._teacher.queries >= self._teacher.budget:
+      return UNEXPLORED
+    if not isinstance(self._classes, Tree):
+      return UNEXPLORED
+    states = ((state, key) for key, state in self._states.items())
+    for state, key in sorted(states, key=lambda item: item[0]):
+      suffixes = self._classes.suffixes(key)
+      if all(
+        self._teacher.known(word + suffix) in (None, answer)
+        for suffix, answer in zip(suffixes, key, strict=True)
+      ):
+        return state
+    return UNEXPLORED
 
   def _add(self, key: Key, word: Tokens) -> int:
     """A new state that a word leads to."""
@@ -294,7 +350,7 @@ class Learner:
     assert accepted is not None  # Every key begins with this answer.
     self.automaton.access.append(word)
     self.automaton.accepted.append(accepted)
-    self.automaton.heads.append({})
+    self.automaton.heads.append(dict.fromkeys(accepted, UNEXPLORED))
     return self._states.setdefault(key, len(self._states))
 
   def wrong_at(self, word: Tokens) -> int | None:
@@ -314,6 +370,21 @@ class Learner:
     """Is the hypothesis wrong about a word, or leaves it unexplored?"""
     unexplored = self.automaton.follow(word)[-1] == UNEXPLORED
     return unexplored or self.wrong_at(word) is not None
+
+  def learn(self, words: Sequence[Tokens]) -> bool:
+    """Splits states until no word shows a wrong one; was any word wrong?"""
+    self._teacher.answers(words)
+    learned, again = False, True
+    # A split leaves edges unexplored, behind which a word may be wrong again.
+    while again:
+      self.explore(words)
+      again = False
+      for word in words:
+        while (size := self.wrong_at(word)) is not None:
+          if not self.refine(word[:size]):
+            break
+          learned = again = True
+    return learned
 
   def refine(self, word: Tokens) -> bool:
     """Splits a state by a word after which the hypothesis is wrong.
@@ -360,33 +431,6 @@ class Learner:
       for token, after in edges.items()
       if after == head
     ]
-    self._close([*again, *((new, t) for t in self.automaton.accepted[new])])
-
-
-def learn(
-  learner: Learner,
-  teacher: Teacher,
-  rounds: Callable[[int, MooreMachine], Sequence[Tokens] | None],
-) -> int:
-  """Refines a hypothesis until a round of words shows nothing wrong with it.
-
-  rounds: the words of a round, from 0 on, by number and hypothesis; None after
-    the last.
-
-  Returns:
-    Rounds, the last one included.
-  """
-  for number in range(2**31):
-    words = rounds(number, learner.automaton)
-    if words is None:
-      return number
-    teacher.answers(words)
-    refined = False
-    for word in words:
-      while (size := learner.wrong_at(word)) is not None:
-        if not learner.refine(word[:size]):
-          break
-        refined = True
-    if not refined and number:
-      return number + 1
-  return 0
+    # Where all is to be explored, so is what follows the new state.
+    ways = self.automaton.accepted[new] if self._whole else ()
+    self._close([*again, *((new, token) for token in ways)])
