@@ -25,6 +25,7 @@ WORLDS = registry.names('world')
 METRICS = registry.names('metric')
 # Its headline is no law of legality.
 OPEN = (
+  'automaton',
   'probe',
   'excess_loss',
   'force_law',
@@ -62,10 +63,12 @@ def metric(name: str, **fields) -> core.Metric:
     'tested',
     'clock',
     'points',
+    'walks',
   )
   small = {key: NUM for key in counts if isinstance(known.get(key), int)}
   # Formulas of more nodes take seconds.
   small |= {'nodes': 3} if 'nodes' in known else {}
+  small |= {'queries': 200, 'most': 50} if 'queries' in known else {}
   # Without a control task there is no selectivity.
   small |= {'control': 1} if 'control' in known else {}
   # Chess has 20,482 tokens to learn to name.

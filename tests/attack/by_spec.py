@@ -178,6 +178,7 @@ METRICS = (
   ),
   *('detour(num=0)', 'detour(variant="x")', 'detour(probabilities=("x",))'),
   *('exactness(num=0)', 'exactness(bins=0)', 'exactness(data="gone")'),
+  *('automaton(num=0)', 'automaton(queries=9)', 'automaton(depth=999)'),
   *('excess_loss(num=0)', 'excess_loss(bins=0)', 'next_token(num=0)'),
   *('next_token(num=-1)', 'next_token(states="x")', 'next_token(num="5")'),
   *('probe(num=0)', 'probe(lr=-1.0)', 'probe(layer=99)', 'probe(split="x")'),

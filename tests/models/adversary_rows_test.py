@@ -58,9 +58,15 @@ def test_every_metric_that_can_be_asked_is_asked():
     for name in registry.names('metric')
     if not lacks(registry.find('metric', name), *types)
   ]
-  # Learning small tasks has tests of its own.
-  adapting = 'inductive_bias', 'relearn', 'state_recovery', 'transfer'
-  assert names == sorted((*SPECS, *adapting))
+  # Learning small tasks, and the implied automaton, have tests of their own.
+  others = (
+    'automaton',
+    'inductive_bias',
+    'relearn',
+    'state_recovery',
+    'transfer',
+  )
+  assert names == sorted((*SPECS, *others))
 
 
 def agree(

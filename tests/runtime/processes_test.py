@@ -17,7 +17,9 @@ import pytest
 
 from tests.evaluation.network_test import METRICS, WORLD, _predictor
 from wm import core
+from wm.core import adapting
 from wm.evaluation import scoring
+from wm.models.serving import adaptation
 from wm.runtime import compute
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -118,6 +120,31 @@ def test_whole_sequences_have_the_same_bits(monkeypatch):
     assert log_probs.tobytes() == alone.log_probs(*read).tobytes()
     expected = alone.untrained(4).hidden(*read, -1)
     assert hidden.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize('num', [2, 3])
+def test_adapting_has_the_same_bits(monkeypatch, num):
+  """Chunks are those of a single process, whoever tunes them."""
+  rng = np.random.default_rng(0)
+  tokens = rng.integers(1, len(WORLD.vocab), (5, 2, 6)).astype(np.int32)
+  places = np.full((5, 2, 1), 5, np.int32)
+  labels = rng.integers(0, 2, (5, 2, 1, 1))
+  tasks = adapting.FewShotTasks(tokens, places, labels)
+  queries = adapting.QueryPoints(tokens[:, :1], places[:, :1])
+  asked = tasks, queries, adapting.Classes(2), (1, 2), 3
+  config = adapting.FineTuneConfig((1e-3, 1e-2), validation=tasks)
+
+  def outputs(predictor):
+    adapted = predictor.adapt(*asked, config)
+    return adapted.outputs.tobytes(), adapted.rates.tobytes()
+
+  monkeypatch.setattr(adaptation, 'chunk_size', lambda *_: 2)
+  expected = outputs(_predictor(1))
+
+  def work():
+    return outputs(_predictor(1).across_processes())
+
+  assert together(monkeypatch, num, work) == [expected] * num
 
 
 @pytest.mark.parametrize(

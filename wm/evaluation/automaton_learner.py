@@ -206,6 +206,7 @@ class Tree:
     """The leaf of each word; None where the teacher does not say."""
     keys: list[Key | None] = [()] * len(words)
     rows = [*range(len(words))]
+    # All words go down by one level at a time: one batch of queries for each.
     while rows:
       inner = [(row, key) for row in rows if (key := keys[row]) is not None]
       asked = [words[row] + self._suffixes[key] for row, key in inner]
@@ -285,10 +286,12 @@ class Learner:
   def explore(self, words: Iterable[Tokens]) -> None:
     """Finds where the edges lead that words take, as far as budgets allow."""
     left, tried = {*words}, set[tuple[int, int]]()
+    # Each pass takes all words one edge further: their queries go together.
     while left:
       ends = {word: self.automaton.follow(word) for word in left}
       left = {word for word, end in ends.items() if end[-1] == UNEXPLORED}
       edges = {(ends[word][-2], word[len(ends[word]) - 2]) for word in left}
+      # An edge that was tried has met a budget.
       if edges <= tried:
         break
       self._close(sorted(edges - tried))
@@ -311,6 +314,7 @@ class Learner:
       for (state, token), word, key in zip(edges, words, keys, strict=True):
         head = self._states.get(key, UNEXPLORED) if key else UNEXPLORED
         if key is None:
+          # The suffix that would decide it is too long, or a budget is spent.
           head = self._similar(word)
         elif head == UNEXPLORED and self._has_room():
           head = self._add(key, word)
@@ -330,12 +334,11 @@ class Learner:
       return UNEXPLORED
     if not isinstance(self._classes, Tree):
       return UNEXPLORED
-    known = self._teacher.known
     states = ((state, key) for key, state in self._states.items())
     for state, key in sorted(states, key=lambda item: item[0]):
       suffixes = self._classes.suffixes(key)
       if all(
-        known(word + suffix) in (None, answer)
+        self._teacher.known(word + suffix) in (None, answer)
         for suffix, answer in zip(suffixes, key, strict=True)
       ):
         return state
@@ -372,6 +375,7 @@ class Learner:
     """Splits states until no word shows a wrong one; was any word wrong?"""
     self._teacher.answers(words)
     learned, again = False, True
+    # A split leaves edges unexplored, behind which a word may be wrong again.
     while again:
       self.explore(words)
       again = False
@@ -427,5 +431,6 @@ class Learner:
       for token, after in edges.items()
       if after == head
     ]
+    # Where all is to be explored, so is what follows the new state.
     ways = self.automaton.accepted[new] if self._whole else ()
     self._close([*again, *((new, token) for token in ways)])

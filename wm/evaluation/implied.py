@@ -96,8 +96,10 @@ class Separators:
     num = len(legal)
     self.lengths = np.zeros((num, num), np.int32)
     self._tokens = np.zeros((num, num), np.int32)
+    # Sets of legal tokens that differ tell states apart by one token.
     for token in np.flatnonzero(legal.any(0)).tolist():
       self._note(legal[:, None, token] != legal[:, token], token, 1)
+    # Then states are apart whose heads by the same token are.
     for length in itertools.count(2):
       before = self.lengths > 0
       for token in np.flatnonzero(legal.any(0)).tolist():
@@ -109,6 +111,7 @@ class Separators:
         break
 
   def _note(self, apart: np.ndarray, token: int, length: int) -> None:
+    # Lengths grow from call to call: what is noted first is shortest.
     new = apart & (self.lengths == 0)
     self.lengths[new], self._tokens[new] = length, token
 
@@ -130,6 +133,7 @@ def boundary_words(
   these, implies the same language (Chow 1978).
   """
   num = len(automaton.access)
+  # The last token of a suffix is seen among the accepted ones before it.
   suffixes = {
     separators.suffix(first, second)[:-1]
     for first, second in itertools.combinations(range(num), 2)
@@ -216,6 +220,7 @@ def compare(
   model: MooreMachine, world: MooreMachine, vocab_size: int
 ) -> Differences:
   """Compares both, as far as the model's automaton is explored."""
+  # Breadth first, so that the first difference is after a shortest word.
   words: dict[tuple[int, int], Tokens] = {(0, 0): ()}
   first, queue = None, [*words]
   for state, other in queue:  # Grows by the pairs that are new.
@@ -256,6 +261,7 @@ def _edges(
       edges.append(DifferingEdge(state, token, 'missing', always))
     for token in sorted(any_accepts - legal):
       heads = {model.heads[other].get(token, core.DEAD) for other in others}
+      # The world's states that the model takes the edge to lead to.
       tails = {tail for head in heads for tail in back.get(head, ())}
       always = token in all_accept
       edges.append(
@@ -273,6 +279,7 @@ def _apart(
   """`told_apart` and `lengths` of a Differences."""
   states = [*pairs]
   others = [pairs[state][0] for state in states]
+  # Each pair of the world's states that are met counts once.
   rows, columns = np.triu_indices(len(states), 1)
   theirs = Separators(world, vocab_size).lengths[np.ix_(states, states)]
   mine = Separators(model, vocab_size).lengths[np.ix_(others, others)]
@@ -327,6 +334,7 @@ class Implied:
     self.teacher.answers(words)
     self.learner.explore(words)
     world, parts = self.world, list[tuple[int, ...]]()
+    # Sequences go through the world in step, and through the automaton whole.
     follows = [self.automaton.follow(word) for word in words]
     states = world.init(len(words))
     for k in range(max(map(len, words), default=0) + 1):
@@ -334,6 +342,7 @@ class Implied:
       if k:
         tokens = np.array([words[row][k - 1] for row in rows], np.int32)
         states[rows] = world.advance(states[rows], tokens)
+      # Models say nothing before the prompt's end, or before the first token.
       if k < max(world.prompt_len, 1):
         continue
       for row, legal in zip(rows, world.legal(states[rows]), strict=True):
@@ -346,12 +355,14 @@ class Implied:
   def _at(self, states: list[int], word: Tokens) -> tuple[int, Tokens | None]:
     """State of the automaton after a word of a followed one; the answer."""
     size = len(word)
+    # A walk that left the automaton stays outside.
     state = states[size] if size < len(states) else states[-1]
     return state, self.teacher.known(word)
 
   def _judge(
     self, state: int, answer: Tokens | None, truth: Tokens
   ) -> tuple[bool, int]:
+    # Outside its language the automaton accepts nothing, not even the end.
     accepted = self.automaton.accepted[state] if state >= 0 else REJECTED
     unknown = answer is None or state == UNEXPLORED
     return accepted != truth, -1 if unknown else accepted != answer
@@ -396,6 +407,7 @@ def imply(
       'probabilities of all next tokens'
     )
   depth = _depth(predictor, world, options.depth)
+  # The other half is for the sequences that the automaton is judged by.
   budget = options.queries // 2
   teacher = Teacher(predictor, world, accept, depth=depth, budget=budget)
   why = ''
@@ -441,8 +453,10 @@ def _learn(
       if not learner.learn(draw(number)):
         break
 
+  # What the world draws comes first: it is where the budgets are needed most.
   until_right(walker.legal)
   if truth is not None:
+    # A model of no more states that passes all boundaries is the world's.
     learner.complete()
     separators = Separators(truth.automaton, len(walker.world.vocab))
     tests = boundary_words(truth.automaton, separators)

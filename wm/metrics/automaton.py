@@ -42,8 +42,9 @@ class Metric(core.Metric):
   there; wrong_places only), too_many_states (the world has more than 1,000
   states and is not compared state by state), budget_used_up (the model's
   automaton has more states than were learned, and may tell more apart),
-  no_other_place (no drawn place makes such a pair), answers_only (the model
-  gives no next tokens).
+  rejected (the automaton accepts no such sequence; pairs only), no_other_place
+  (no drawn place makes such a pair), answers_only (the model gives no next
+  tokens).
 
   Attributes:
     num: held-out sequences.
@@ -59,7 +60,8 @@ class Metric(core.Metric):
   Glossary:
     wrong_places: Share of the places of held-out sequences at which the
       automaton accepts others than the legal tokens, of those at which it
-      accepts what the model accepts. It is 0 for the world's own automaton.
+      accepts what the model accepts. A sequence that it rejects is
+      wrong from there on.
     merged_places: Share of the pairs of places in two states of the world that
       the automaton puts in one state. It forgets what tells them apart.
     split_places: Share of the pairs of places in one state of the world that
@@ -165,17 +167,19 @@ def _of_pairs(
     )
     other = np.floor(share * num).astype(np.int64)
     same = state[:, None] == state[other]
-  explored = places.state != automaton_learner.UNEXPLORED
+  # A rejected sequence is in no state, and in none together with others.
+  inside = places.state >= 0
+  outside = np.where(places.state == core.DEAD, 'rejected', 'unexplored')
   distinct = other != np.arange(num)[:, None]
   for name, fits in (
     ('merged_places', ~same),
     ('split_places', same & distinct),
   ):
-    fits = fits & explored[other]
+    fits = fits & inside[other]
     first = other[np.arange(num), fits.argmax(1)]
     together = places.state == places.state[first]
     reason = np.where(fits.any(1), '', 'no_other_place')
-    reason = np.where(explored, reason, 'unexplored')
+    reason = np.where(inside, reason, outside)
     if name == 'merged_places' and learned.stopped:
       reason = np.full(num, 'budget_used_up')
     if learned.truth is None:
@@ -187,14 +191,14 @@ def _of_pairs(
 
 def _of_automata(learned: implied.Implied) -> tuple[core.Scores, ...]:
   """The quantities of both automata as a whole, a row each."""
-  found, truth = learned.compare(), learned.truth
+  comparison, truth = learned.compare(), learned.truth
   stopped = 'budget_used_up' if learned.stopped else ''
   values = {'distance': np.nan, 'told_apart': np.nan, 'states_ratio': np.nan}
   reasons = dict.fromkeys(values, TOO_MANY)
-  if found is not None and truth is not None:
-    apart, pairs = found.told_apart
+  if comparison is not None and truth is not None:
+    apart, pairs = comparison.told_apart
     values = {
-      'distance': found.distance,
+      'distance': comparison.distance,
       'told_apart': apart / max(pairs, 1),
       'states_ratio': len(learned.automaton.access) / len(truth.names),
     }

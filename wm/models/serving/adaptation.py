@@ -500,12 +500,14 @@ class Adapter(core.Adaptable):
     chunk: data sets of one program; 0 is as many as suit. It changes rounding
       only.
     parallel: programs at a time; 0 is as many as suit. It changes nothing.
+    shared: processes tune chunks of their own, and all have all answers.
   """
 
   spec: network.NetworkSpec
   params: nnx.State
   chunk: int = 0
   parallel: int = 0
+  shared: bool = False
 
   def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable.
@@ -538,18 +540,16 @@ class Adapter(core.Adaptable):
     run = _AdaptRun(
       task, body, *groups, steps, seed, tuning, size, device, calls
     )
-    return _all(run, num)
+    return _all(run, num, self.shared)
 
 
-def _all(run: _AdaptRun, num: int) -> adapting.Adapted:
+def _all(run: _AdaptRun, num: int, shared: bool) -> adapting.Adapted:
   """All chunks of D data sets at all rates."""
   rates = run.tuning.rates
-  # [R, S, D]: held-out losses of R rates after S numbers of steps.
-  losses = np.zeros((len(rates), len(run.steps), num))
-  outputs: np.ndarray | None = None
   done, mark = 0, run.mark() if files.stores_parts() else ''
   chunks = [*core.predictor.chunks(num, 1, run.size)]
   pieces = [(r, rows) for r in range(len(rates)) for rows in chunks]
+  own = pieces[compute.own_rows(len(pieces))] if shared else pieces
 
   def tuned(piece: tuple[int, slice]) -> tuple[np.ndarray, ...]:
     """Outputs and losses of a chunk at a rate."""
@@ -559,15 +559,21 @@ def _all(run: _AdaptRun, num: int) -> adapting.Adapted:
     name = files.hash_of([mark, chosen, float(rate)]) if mark else ''
     return files.part(name, functools.partial(run.chunk, chosen, rate))
 
-  results = run.calls.results(tuned, pieces)
-  for (r, rows), (values, loss) in zip(pieces, results, strict=True):
-    if outputs is None:
-      outputs = np.zeros((*losses.shape, *values.shape[2:]), np.float32)
+  results = []
+  for (_, rows), result in zip(own, run.calls.results(tuned, own), strict=True):
+    results.append(result)
+    done += rows.stop - rows.start
+    progress.report(done, sum(part.stop - part.start for _, part in own))
+  # [Q, S, C, ...] and [Q, S, C] of Q pieces, all of C data sets.
+  every = [np.stack(arrays) for arrays in zip(*results, strict=True)]
+  if shared:
+    every = [compute.gathered(array, len(pieces)) for array in every]
+  # [R, S, D]: held-out losses of R rates after S numbers of steps.
+  losses = np.zeros((len(rates), len(run.steps), num))
+  outputs = np.zeros((*losses.shape, *every[0].shape[3:]), np.float32)
+  for (r, rows), values, loss in zip(pieces, *every, strict=True):
     size = rows.stop - rows.start
     outputs[r, :, rows], losses[r, :, rows] = values[:, :size], loss[:, :size]
-    done += size
-    progress.report(done, num * len(rates))
-  assert outputs is not None  # There is a data set and a rate.
   return adapting.select(outputs, losses, run.tuning)
 
 

@@ -130,10 +130,14 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       )
 
   def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
-    """See core.Adaptable: by gradient steps, on the first device."""
+    """See core.Adaptable: by gradient steps, on the first device.
+
+    Processes tune chunks of data sets of their own.
+    """
     with jax.default_device(self.devices[0]):
       # Adaptation runs side by side on one device, see `ParallelCalls`.
-      adapter = adaptation.Adapter(self.spec, self.placed(self.devices[0]))
+      weights = self.placed(self.devices[0])
+      adapter = adaptation.Adapter(self.spec, weights, shared=self.shared)
       return adapter.adapt_to(data)
 
   @property

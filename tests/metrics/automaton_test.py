@@ -1,0 +1,177 @@
+"""Distance of implied automata: known answers, budgets, bad input."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.metrics import table
+from wm import core
+from wm.core import registry
+from wm.evaluation import implied
+from wm.metrics import automaton
+from wm.models.serving import oracles
+
+WORLDS = (
+  *("automaton(preset='tomita7')", "automaton(preset='s3_generators')"),
+  *('lattice(length=12)', 'connect4(rows=3, columns=3)', 'mazes(length=12)'),
+)
+SMALL = {'num': 60, 'walks': 60}
+# Two rooms with a door each, and the same rooms as one; d is legal in one.
+ROOMS = {
+  'none': {'a': 'one', 'c': 'two'},
+  'one': {'b': 'none', 'd': 'one'},
+  'two': {'b': 'none'},
+}
+MERGED = {
+  'none': {'a': 'any', 'c': 'any'},
+  'any': {'b': 'none', 'd': 'any'},
+}
+
+
+def rows(model, world, seed=1, **fields):
+  truth = registry.resolve('world', world)
+  if isinstance(model, str):
+    model = registry.make('model', model).predictor(truth, 0)
+  metric = automaton.Metric(**SMALL | fields)
+  return table.by_name(metric(model, truth, seed))
+
+
+def values(scores):
+  return {
+    name: table.mean(each) if each.measured.any() else None
+    for name, each in scores.items()
+  }
+
+
+def world_of(tmp_path, name, transitions):
+  path = tmp_path / f'{name}.json'
+  value = {
+    'alphabet': ['a', 'b', 'c', 'd'],
+    'start': 'none',
+    'accepting': [*transitions],
+    'transitions': transitions,
+  }
+  path.write_text(json.dumps(value))
+  return registry.make('world', f'automaton(file={str(path)!r}, length=16)')
+
+
+@pytest.mark.parametrize('world', WORLDS)
+def test_the_oracle_implies_the_world(world):
+  assert values(rows('oracle()', world)) == {
+    'wrong_places': 0,
+    'unlike_model': 0,
+    'merged_places': 0,
+    'split_places': 0,
+    'distance': 0,
+    'told_apart': 1,
+    'states_ratio': 1,
+    'budget_used_up': 0,
+  }
+
+
+def test_uniform_merges_everything():
+  found = values(rows('uniform()', "automaton(preset='s3_generators')"))
+  assert found['merged_places'] == 1
+  assert found['split_places'] == 0
+  assert found['told_apart'] < 0.3  # It is over after the end token.
+  assert found['distance'] == 0.5
+  assert found['states_ratio'] == pytest.approx(2 / 7)
+
+
+def test_wrong_places_are_those_of_the_model():
+  """From the model's probabilities, place by place."""
+  truth = registry.make('world', 'mazes(length=12)')
+  noisy = oracles.NoisyOracle(truth, illegal=0, wrong=0.3, by='state', seed=3)
+  scores = rows(noisy, truth)
+  assert values(scores)['unlike_model'] == 0
+  drawn = truth.sample(SMALL['num'], 1, split='heldout')
+  accepted = noisy.log_probs(drawn.tokens, drawn.lengths) > np.log(0.01)
+  expected, steps = [], []
+  for tokens, size, sets in zip(
+    drawn.tokens, drawn.lengths, accepted, strict=True
+  ):
+    state, inside = truth.init(1), True
+    for k in range(min(size, truth.max_len - 1)):
+      inside &= k == 0 or bool(sets[k - 1, tokens[k]])
+      state = truth.advance(state, tokens[k : k + 1])
+      legal = truth.legal(state)[0]
+      if legal.any():
+        expected.append(not inside or bool((sets[k] != legal).any()))
+        steps.append(k + 1)
+  assert values(scores)['wrong_places'] == pytest.approx(np.mean(expected))
+  assert 0.05 < np.mean(expected) < 0.95
+  wrong = scores['wrong_places']
+  assert sorted(wrong.columns['step'].tolist()) == sorted(steps)
+  rejected = scores['merged_places'].reason == 'rejected'
+  assert rejected.any()
+  assert (wrong.value[rejected] == 1).all()
+
+
+def test_a_model_that_merged_two_rooms_is_shown_to_have(tmp_path):
+  truth = world_of(tmp_path, 'rooms', ROOMS)
+  model = oracles.Oracle(world_of(tmp_path, 'merged', MERGED))
+  found = values(rows(model, truth))
+  assert found['states_ratio'] == 3 / 4  # With the state after the end.
+  assert found['told_apart'] == 5 / 6
+  assert found['split_places'] == 0
+  assert 0 < found['merged_places'] < 1
+  assert found['distance'] == 0.5  # After c, d is accepted.
+  # The other way round: one state is two.
+  found = values(
+    rows(
+      oracles.Oracle(world_of(tmp_path, 'rooms2', ROOMS)),
+      world_of(tmp_path, 'merged2', MERGED),
+    )
+  )
+  assert found['merged_places'] == 0
+  assert 0 < found['split_places'] < 1
+  assert found['states_ratio'] == 4 / 3
+
+
+def test_a_world_of_too_many_states_is_judged_along_its_sequences():
+  found = rows('oracle()', 'othello(size=4)', num=20, walks=20, most=200)
+  wrong = found['wrong_places']
+  assert table.mean(wrong) == 0
+  assert {*wrong.reason.tolist()} <= {'', 'unexplored', 'unlike_model'}
+  for name in ('merged_places', 'split_places', 'distance', 'states_ratio'):
+    assert {*found[name].reason.tolist()} == {'too_many_states'}
+
+
+def test_a_budget_that_is_used_up_is_said():
+  found = rows('oracle()', 'connect4(rows=3, columns=3)', most=10)
+  assert values(found)['budget_used_up'] == 1
+  assert found['states_ratio'].reason.tolist() == ['budget_used_up']
+  wrong = found['wrong_places']
+  assert {*wrong.reason.tolist()} == {'', 'unexplored', 'unlike_model'}
+
+
+def test_same_seed_same_rows_and_another_seed_others(monkeypatch):
+  truth = registry.make('world', 'lattice(length=12)')
+  metric = automaton.Metric(**SMALL)
+  model = registry.make('model', 'noisy_oracle(wrong=0.2)').predictor(truth, 0)
+  table.same(metric(model, truth, 1), metric(model, truth, 1))
+  monkeypatch.setattr(implied, 'MOST', 3)
+  few = table.by_name(metric(model, truth, 1))
+  assert np.isnan(few['distance'].value).all()
+
+
+@pytest.mark.parametrize(
+  ('spec', 'words'),
+  [
+    ('automaton(num=0)', 'num=0; expected at least 1'),
+    ('automaton(queries=5)', 'queries=5; expected 100'),
+    ('automaton(most=0)', 'most=0; expected at least 1'),
+    ('automaton(walks=0)', 'walks=0; expected 1 to'),
+    ('automaton(depth=-1)', 'depth=-1; expected at least 0'),
+    ("automaton(accept='all')", 'all'),
+  ],
+)
+def test_bad_fields_are_refused(spec, words):
+  with pytest.raises(core.InputError, match=words):
+    registry.make('metric', spec)
+
+
+def test_a_depth_without_words_is_refused():
+  with pytest.raises(core.InputError, match='depth=99: expected 2 to 12'):
+    rows('oracle()', 'lattice(length=12)', depth=99)
