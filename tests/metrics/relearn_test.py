@@ -26,8 +26,8 @@ class Renamed(lookup.LookUp):
 
 
 def run(learner, world=LINE, seed=1, **fields):
-  given = {'sizes': (4, 64), 'tested': 40, **fields}
-  return table.by_name(relearn.Metric(**given)(learner, world, seed))
+  settings = {'sizes': (4, 64), 'tested': 40, **fields}
+  return table.by_name(relearn.Metric(**settings)(learner, world, seed))
 
 
 def by(key, world=LINE):
