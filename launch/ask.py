@@ -26,6 +26,12 @@ prompt, the provider's template of a chat (256 tokens at most) and `max_tokens`
 of --model. A call that fails counts in full, unless nobody charges for it. Only
 a provider that counts more than that can pass the budget, by its first calls.
 
+--model="language(model='openai/gpt-5', per_prompt=10)" puts up to ten
+yes-or-no questions about one prefix into a prompt (batch prompting, Cheng et
+al. 2023), which takes fewer calls and tokens; the plan prints both. Some of the
+questions are first asked both ways. The rest is asked only if the shares of
+right answers and of yes are shown to be within .1 of each other.
+
 --prices=FILE is JSON, in dollars per million tokens, as Inspect reads it:
   {"openai/gpt-5": {"input": 1.25, "output": 10, "input_cache_read": 0.125,
                     "input_cache_write": 1.25}}

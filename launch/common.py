@@ -25,6 +25,7 @@ from wm.options.calls import (  # noqa: E402
   Jobs,
   Planning,
   RouteSource,
+  Sampling,
   Scoring,
   Stages,
   Sweeping,
@@ -33,7 +34,6 @@ from wm.options.calls import (  # noqa: E402
   Workers,
 )
 from wm.options.reconstruction import Reconstruction  # noqa: E402
-from wm.options.sampling import Sampling  # noqa: E402
 from wm.options.training import Training  # noqa: E402
 
 FLAGS = flags.FLAGS

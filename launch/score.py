@@ -10,6 +10,7 @@ or where the model needs training, the training run in --out is scored, in
 --model="language(model='openai/...')" is a language model. The calls that each
 metric makes are counted first. A metric that makes more than --max_calls runs
 fewer trials; without the flag, one that makes more than 1,000 is refused.
+Its field per_prompt=10 puts several questions into a prompt, see ask.py.
 
 scores.json lists `metric`, `quantity`, `world`, `model`, `n`, `clusters` (of
 trials that depend on each other), `value`, `low`, `high` (95 %), `interval`

@@ -43,9 +43,9 @@ from wm.library.report import wrong_keys as wrong_keys
 from wm.library.site import site as site
 from wm.library.trials import judge as judge
 from wm.library.trials import trials as trials
+from wm.options.calls import Sampling as Sampling
 from wm.options.calls import Scoring as Scoring
 from wm.options.reconstruction import Reconstruction as Reconstruction
-from wm.options.sampling import Sampling as Sampling
 from wm.options.training import Training as Training
 from wm.reporting.catalog import describe as describe
 from wm.studies.atlas import atlas as atlas

@@ -74,7 +74,7 @@ def bench_bridge() -> Iterator[harness.Line]:
       ours.append(_seconds(lambda asks=fresh.ask: asks(questions)))
       known = _predictor(place)
       again.append(_seconds(lambda asks=known.ask: asks(questions)))
-      assert known.diagnostics()[0].count(' 0 of them asked for now') == 1
+      assert known.diagnostics()[0].count(' 0 calls were made now') == 1
   # The least of each: what others on the machine take comes on top.
   yield harness.Line(
     name='1,000 known-answer questions through the bridge',

@@ -64,7 +64,7 @@ def bench_data() -> Iterator[harness.Line]:
   """Size on disk, shuffled reading, memory, and tokens that are no pad."""
   folder = harness.manhattan()
   from wm.data import sampling
-  from wm.options.sampling import Sampling
+  from wm.options.calls import Sampling
   from wm.worlds import maps
 
   world = maps.World(

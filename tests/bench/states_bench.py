@@ -59,7 +59,7 @@ def bench_state_labels() -> Iterator[harness.Line]:
 def bench_state_feed() -> Iterator[harness.Line]:
   """Batches from a store with and without labels, by plies."""
   from wm.data import batches, sampling, store
-  from wm.options.sampling import Sampling
+  from wm.options.calls import Sampling
   from wm.training import loop, state
 
   world = registry.make('world', f'chess(length={PLIES})')

@@ -149,7 +149,7 @@ def _compare(
   torch = _torch()
   from wm.data import batches as batches_lib
   from wm.data import sampling
-  from wm.options.sampling import Sampling
+  from wm.options.calls import Sampling
 
   world = _world()
   with tempfile.TemporaryDirectory() as out:
@@ -215,7 +215,7 @@ def bench_train_default() -> Iterator[harness.Line]:
   from wm.core import registry
   from wm.data import batches as batches_lib
   from wm.data import sampling
-  from wm.options.sampling import Sampling
+  from wm.options.calls import Sampling
 
   world = registry.make('world', 'maps()')
   with tempfile.TemporaryDirectory() as out:

@@ -280,7 +280,7 @@ def test_an_ability_is_inherited(folder):
 
 def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   from wm.data import sampling
-  from wm.options.sampling import Sampling
+  from wm.options.calls import Sampling
   from wm.training import checkpoints, loop
 
   (folder / 'grams.py').write_text(

@@ -9,7 +9,7 @@ from wm.core import registry, resources
 from wm.data import sampling
 from wm.metrics import compression
 from wm.models.nn import network
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 from wm.runtime import exit_codes
 
 HUGE = 10**23

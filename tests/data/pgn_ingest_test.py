@@ -8,7 +8,7 @@ from wm import core
 from wm.core import registry
 from wm.data import batches, pgn_games, pgn_ingest, sampling
 from wm.data import store as stores
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 
 WORLD = registry.make('world', pgn_ingest.WORLD)
 SOME = 300

@@ -9,7 +9,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.data import sampling, store, text
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 from wm.runtime import files
 
 SIZES = {'num': 400, 'num_heldout': 30}

@@ -284,8 +284,41 @@ def test_a_budget_is_used_and_not_passed_and_not_spent_twice(tmp_path):
   before = (tmp_path / 'out' / 'calls.jsonl').read_bytes()
   again, text = _ask(tmp_path, '60_000tok')
   assert (tmp_path / 'out' / 'calls.jsonl').read_bytes() == before
-  assert ', 0 of them asked for now' in text
+  assert '; 0 calls were made now' in text
   assert [e['value'] for e in again] == [e['value'] for e in entries]
+
+
+def test_shared_prompts_are_planned_tested_and_paid_for(tmp_path):
+  model = (
+    f"language(model='wm/solver', answers={str(tmp_path)!r}, per_prompt=8)"
+  )
+  lines, out = [], tmp_path / 'out'
+  spend = {'budget': '300_000tok', 'log': lines.append}
+  wm.ask(model, METRICS, WORLD, out, **spend, dry_run=True)
+  text = '\n'.join(lines)
+  assert text.count('; one question a prompt: ') == 2
+  assert 'paired test of shared prompts: 50 more calls' in text
+  assert 'Answer by a list of the numbers 1 to ' in text
+  lines.clear()
+  with pytest.raises(core.InputError, match='used up after 50 questions of'):
+    wm.ask(model, METRICS, WORLD, out, budget='50_000tok')
+  entries = wm.ask(model, METRICS, WORLD, out, **spend)
+  assert any(line.startswith('right answers of 50 ') for line in lines)
+  assert {e['value'] for e in entries if e['quantity'] == 'recall'} == {1.0}
+  usage = json.loads((out / 'budget.json').read_text())['usage']
+  assert usage['total_tokens'] < 300_000
+  # Single questions of the test are in the ledger too.
+  calls = {
+    json.loads(x)['call'] for x in (out / 'calls.jsonl').open() if x > '\n'
+  }
+  kept = [
+    len(path.read_text().splitlines()) - 1 for path in tmp_path.glob('*.jsonl')
+  ]
+  assert len(calls) == sum(kept)
+  assert 50 in kept
+  before = (out / 'calls.jsonl').read_bytes()
+  wm.ask(model, METRICS, WORLD, out, **spend)
+  assert (out / 'calls.jsonl').read_bytes() == before
 
 
 def test_it_stops_at_a_width_and_corrects_for_it(tmp_path):

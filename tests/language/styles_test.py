@@ -58,6 +58,8 @@ def _bullets(text):
 def _foreign(text):
   words = {'Yes.': 'Ja.', 'No.': 'Nein.'}
   words |= {'ANSWER: yes': 'Réponse : oui', 'ANSWER: no': 'Réponse : non'}
+  if text.startswith('1. '):  # A list of yes and no.
+    return text.replace('Yes.', words['Yes.']).replace('No.', words['No.'])
   return words.get(text, text)
 
 
@@ -115,7 +117,10 @@ def _tasks(testdata):
   folder = testdata / 'mango' / 'camera-ready-70.tar.gz'
   game = {'folder': str(folder), 'game': 905, 'budget': 0}
   game['tokenizer'] = 'estimate'
-  yield 'world', world_task.world('maps(rows=3, columns=3)', metrics), 'right'
+  city = 'maps(rows=3, columns=3)'
+  yield 'world', world_task.world(city, metrics), 'right'
+  shared = world_task.world(city, metrics, per_prompt=4)
+  yield 'shared prompts', shared, 'right'
   yield (
     'choices',
     world_task.world('seating()', 'capability(num=4)'),

@@ -204,6 +204,32 @@ def test_variants_are_told_apart_and_spread(folder, tmp_path):
   assert set(frame['tellings']) == {'4'}
 
 
+def test_shared_prompts_score_the_same_and_are_tested(found, tmp_path):
+  log = _run(tmp_path, 'yes', per_prompt=4)
+  assert len(log.samples) > 1.2 * len(found['yes'].samples) / 4
+  single, shared = _numbers(found['yes']), _numbers(log)
+  for name in single:
+    if name.startswith('answers '):
+      assert shared[name] == pytest.approx(single[name], nan_ok=True), name
+  assert shared['answers shared_less_single_right_answers'] == 0
+  assert shared['answers shared_less_single_yes'] == 0
+  kinds = [sample.metadata['kind'] for sample in log.samples]
+  assert kinds.count('yes_no_list') > kinds.count('all_next') > 0
+  told = []
+  (folder,) = world_questions.score_logs([log], tmp_path / 'out', told.append)
+  assert '4-a-prompt' in folder.name
+  assert 'per_prompt=4' in collect.load(folder).entries[0]['model_spec']
+  assert any(line.startswith('right answers of ') for line in told)
+  # Older logs have no such field.
+  older = found['yes'].model_copy(deep=True)
+  for sample in older.samples:
+    del sample.metadata['per_prompt']
+  ((setting, _),) = world_questions.gathered(
+    world_questions.log_answers(older)
+  ).items()
+  assert setting.per_prompt == 1
+
+
 def test_who_knows_the_old_map_is_wrong_after_a_change(tmp_path):
   log = _run(
     tmp_path,
@@ -337,6 +363,8 @@ def test_options_of_the_command_line_reach_a_task():
     ({'max_calls': -5}, 'at most -5 calls'),
     ({'logprobs': 'maybe'}, 'expected bool'),
     ({'most_told': 0}, 'expected at least 1'),
+    ({'per_prompt': 0}, 'expected at least 1'),
+    ({'per_prompt': 2, 'logprobs': True}, 'expected per_prompt=1'),
     ({'before': 'maps(rows=2, columns=2)'}, 'of the same'),
     ({'before': 'groups()'}, 'cannot be told'),
   ],

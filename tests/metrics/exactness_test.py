@@ -11,7 +11,7 @@ from wm.data import sampling
 from wm.evaluation import results, statistics
 from wm.metrics import exactness
 from wm.models.serving import oracles
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 
 WORLD = tiny.World()
 

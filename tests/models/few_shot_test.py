@@ -122,7 +122,7 @@ class Nnx(nnx.Module):
 class Answerer:
   """A language model that looks labels up by the last token."""
 
-  repeats = 1
+  repeats = per_prompt = 1
 
   def answers(self, questions, read):
     return [read(one, self.write(one.prompt)) for one in questions]

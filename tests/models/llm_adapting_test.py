@@ -20,7 +20,7 @@ METRIC = registry.make(
 class Answerer:
   """Answers from the text of prompts by a function."""
 
-  repeats = 1
+  repeats = per_prompt = 1
 
   def __init__(self, write):
     self.write, self.asked = write, []

@@ -10,7 +10,7 @@ from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.models.nn import network
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 from wm.options.training import Training
 from wm.training import checkpoints, loop
 

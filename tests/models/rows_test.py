@@ -12,7 +12,7 @@ from wm import core
 from wm.core import adapting, registry
 from wm.models.nn import network
 from wm.models.serving import networks
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 from wm.options.training import Training
 
 V, LONGEST, B, M, K = 13, 11, 5, 2, 2

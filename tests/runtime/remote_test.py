@@ -21,7 +21,7 @@ from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.data import store as stores
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 from wm.runtime import files, remote
 
 upath = pytest.importorskip('upath')

@@ -13,7 +13,7 @@ from tests.training import mean_mlp
 from wm import core
 from wm.data import sampling, store
 from wm.models.nn import network
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 from wm.options.training import Training
 from wm.runtime import files
 from wm.training import checkpoints, loop, run_log

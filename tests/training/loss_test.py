@@ -15,7 +15,7 @@ from wm.data import batches, sampling, store
 from wm.metrics import exactness
 from wm.models.nn import layers, network
 from wm.models.serving import networks
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 from wm.options.training import Training
 from wm.training import checkpoints, loop, state
 from wm.training import config as config_lib

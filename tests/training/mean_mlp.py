@@ -15,7 +15,7 @@ from tests import tiny
 from wm.data import sampling
 from wm.models.base import family
 from wm.models.nn import layers, network
-from wm.options.sampling import Sampling
+from wm.options.calls import Sampling
 
 WORLD, MODEL = 'tiny()', 'mean_mlp()'
 

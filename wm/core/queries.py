@@ -9,12 +9,14 @@ metric is run again on answers that are known by then.
 from __future__ import annotations
 
 import abc
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wm.core import verbal
 from wm.core.basics import DEAD, PAD, optional
 from wm.core.predictor import Predictor, Tokens
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 # which labels do sequences have?
 YES_NO, ALL_NEXT, ONE_NEXT = 'yes_no', 'all_next', 'one_next'
 LABELS = 'labels'
+YES_NO_LIST = 'yes_no_list'  # Several of YES_NO in one prompt, see `merged`.
 
 
 class Query(NamedTuple):
@@ -34,9 +37,9 @@ class Query(NamedTuple):
     prompt: all of its text.
     kind: YES_NO, ALL_NEXT or ONE_NEXT; others have no truth by the world.
     prefix: the tokens that it is about; of LABELS a hash of the prompt.
-    suffixes: what may follow: of YES_NO one, of ONE_NEXT the choices; of LABELS
-      one that says how many are wanted, of how many numbers, and of how many
-      classes, 0 for real ones.
+    suffixes: what may follow: of YES_NO one, of YES_NO_LIST one for each item,
+      of ONE_NEXT the choices; of LABELS one that says how many are wanted, of
+      how many numbers, and of how many classes, 0 for real ones.
     trial: that it belongs to; questions of one trial depend on each other.
   """
 
@@ -51,9 +54,10 @@ class Answer(NamedTuple):
   """What a question was answered.
 
   Attributes:
-    value: bool of YES_NO; tuple of tokens of ALL_NEXT, PAD among them where it
-      names what is none; place of the choice of ONE_NEXT; tuple of numbers of
-      LABELS; None where there is none.
+    value: bool of YES_NO; of YES_NO_LIST a tuple of these, None where an item
+      has no answer, and `failure` says why; tuple of tokens of ALL_NEXT, PAD
+      among them where it names what is none; place of the choice of ONE_NEXT;
+      tuple of numbers of LABELS; None where there is none.
     failure: why there is none, or ''.
     probability: of yes, where the provider gives log-probabilities; else NaN.
     text: all that was written.
@@ -65,6 +69,48 @@ class Answer(NamedTuple):
   text: str = ''
 
 
+def grouped(questions: Sequence[Query], size: int) -> list[list[Query]]:
+  """Questions by prompt: up to `size` of YES_NO about one prefix, or a single.
+
+  They are sorted by text: prompts with the longest common beginnings, which
+  providers cache, follow each other, and the order tells nothing of the truth.
+  """
+  groups: list[list[Query]] = []
+  ordered = sorted(questions, key=lambda query: query.prompt)
+  for (kind, _), equal in itertools.groupby(
+    ordered, lambda q: (q.kind, q.prefix)
+  ):
+    rest = list(equal)
+    num = -(-len(rest) // (size if kind == YES_NO else 1))
+    groups += [rest[k::num] for k in range(num)]
+  return groups
+
+
+def merged(group: Sequence[Query]) -> Query:
+  """The question that a group is asked as; `items` divides its answer."""
+  if len(group) == 1:
+    return group[0]
+  return group[0]._replace(
+    prompt=verbal.yes_or_no_list([query.prompt for query in group]),
+    kind=YES_NO_LIST,
+    suffixes=tuple(query.suffixes[0] for query in group),
+  )
+
+
+def items(question: Query, answer: Answer) -> list[tuple[Query, Answer]]:
+  """Each item of a YES_NO_LIST and its answer; else question and answer."""
+  if question.kind != YES_NO_LIST:
+    return [(question, answer)]
+  values = answer.value or [None] * len(question.suffixes)
+  return [
+    (
+      question._replace(kind=YES_NO, suffixes=(suffix,)),
+      Answer(value, answer.failure if value is None else '', text=answer.text),
+    )
+    for suffix, value in zip(question.suffixes, values, strict=True)
+  ]
+
+
 class QueryModel(Predictor):
   """A predictor that only answers whether a continuation is valid.
 
@@ -73,7 +119,7 @@ class QueryModel(Predictor):
   next-token probabilities are uniform over the single tokens that it accepts.
 
   One that can `ask` pays for each answer with a call; it has all of `dry_run`,
-  `ask` and `calls`.
+  `ask` and `requests`.
   """
 
   @abc.abstractmethod
@@ -104,8 +150,8 @@ class QueryModel(Predictor):
     raise NotImplementedError
 
   @optional
-  def calls(self, questions: Sequence[Query]) -> int:
-    """How many calls `ask` would take if no answer were known."""
+  def requests(self, questions: Sequence[Query]) -> list[Query]:
+    """What `ask` would send, a call each, if no answer were known."""
     raise NotImplementedError
 
   @optional
@@ -152,9 +198,17 @@ def _reached(world: World, prefixes: Sequence[Tokens]) -> np.ndarray:
 def _legal(
   world: World, states: np.ndarray, legal: np.ndarray, asked: list
 ) -> list[bool]:
-  tokens, lengths = table([suffix for (suffix,) in asked])
-  steps, _ = world.walk(states, tokens, lengths)
-  return (steps == lengths).tolist()
+  return [value for (value,) in _each_legal(world, states, legal, asked)]
+
+
+def _each_legal(
+  world: World, states: np.ndarray, legal: np.ndarray, asked: list
+) -> list[tuple[bool, ...]]:
+  counts = [len(suffixes) for suffixes in asked]
+  tokens, lengths = table([*itertools.chain(*asked)])
+  steps, _ = world.walk(np.repeat(states, counts, 0), tokens, lengths)
+  values = iter((steps == lengths).tolist())
+  return [tuple(itertools.islice(values, num)) for num in counts]
 
 
 def _next(
@@ -174,4 +228,9 @@ def _one(
   return answers
 
 
-_TRUTHS: dict[str, Any] = {YES_NO: _legal, ALL_NEXT: _next, ONE_NEXT: _one}
+_TRUTHS: dict[str, Any] = {
+  YES_NO: _legal,
+  YES_NO_LIST: _each_legal,
+  ALL_NEXT: _next,
+  ONE_NEXT: _one,
+}

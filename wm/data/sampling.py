@@ -23,8 +23,7 @@ from wm import core
 from wm.core import basics, registry, resources
 from wm.data import store as stores
 from wm.data import text as texts
-from wm.options.calls import HERE, Workers
-from wm.options.sampling import Sampling
+from wm.options.calls import HERE, Sampling, Workers
 from wm.runtime import exit_codes, files, progress, tasks
 
 Path = pathlib.Path

@@ -29,7 +29,7 @@ from wm import core
 from wm.core import queries, registry, verbal
 from wm.core.measure import lacks
 from wm.core.queries import Answer, Query
-from wm.evaluation import statistics
+from wm.evaluation import shared_prompts, statistics
 
 # Most calls of a metric, unless told otherwise.
 MOST_CALLS = 1000
@@ -59,21 +59,20 @@ class Plan:
   predictor: core.QueryModel
   questions: tuple[Query, ...]
 
+  @functools.cached_property
+  def requests(self) -> list[Query]:
+    """What is sent where no answer is known, a call each."""
+    return self.predictor.requests(self.questions)
+
   @property
   def calls(self) -> int:
     """Calls where no answer is known."""
-    return self.predictor.calls(self.questions)
+    return len(self.requests)
 
   @property
   def tokens(self) -> int:
     """Tokens of all prompts, about."""
-    prompts = [query.prompt for query in self.questions]
-    # Tokens of some prompts, scaled by the characters of all: tokenizing
-    # thousands takes longer than a plan should.
-    few = prompts[:: len(prompts) // SAMPLED + 1]
-    share = sum(map(verbal.text_tokens, few)) / max(sum(map(len, few)), 1)
-    each = self.calls / max(len(prompts), 1)
-    return int(each * share * sum(map(len, prompts)))
+    return _tokens(self.requests)
 
   def ask(self) -> None:
     """Puts all questions at once; the metric then finds them answered."""
@@ -86,8 +85,30 @@ class Plan:
   def __str__(self) -> str:
     return (
       f'{registry.spec(self.metric)}: {self.calls:,} calls, about '
-      f'{self.tokens:,} tokens of prompts'
+      f'{self.tokens:,} tokens of prompts{self.saving()}'
     )
+
+  def saving(self) -> str:
+    """What a prompt for each question would take, where prompts are shared."""
+    each = self.calls / max(len({q.prompt for q in self.requests}), 1)
+    calls, tokens = (
+      int(each * len(self.questions)),
+      each * _tokens(self.questions),
+    )
+    if calls == self.calls:
+      return ''
+    return (
+      f'; one question a prompt: {calls:,} calls, about {tokens:,.0f} tokens'
+    )
+
+
+def _tokens(requests: Sequence[Query]) -> int:
+  """Tokens of prompts, about: of some of them, scaled by the characters of all,
+  as tokenizing thousands takes longer than a plan should."""
+  prompts = [query.prompt for query in requests]
+  few = prompts[:: len(prompts) // SAMPLED + 1]
+  share = sum(map(verbal.text_tokens, few)) / max(sum(map(len, few)), 1)
+  return int(share * sum(map(len, prompts)))
 
 
 def scores(
@@ -176,6 +197,14 @@ def plans(
       log(str(plan))
     by_spec[registry.spec(plan.metric)] = plan
   return list(by_spec.values())
+
+
+def check_shared_prompts(
+  planned: Sequence[Plan], world: core.World, log: Callable[[str], None]
+) -> None:
+  """The paired test of all that is planned: see `shared_prompts.check`."""
+  if questions := [query for plan in planned for query in plan.questions]:
+    shared_prompts.check(questions, planned[0].predictor, world, log)
 
 
 def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
@@ -271,6 +300,7 @@ def _with_trials(metric: Any, most: int) -> core.Metric:
   return dataclasses.replace(metric, **{metric.sized_by[0]: num})
 
 
+TESTED = 64  # Trials that questions of `shared_prompts` are of.
 PILOT = 8  # Trials before which nothing that is measured counts.
 RATIO = 1.25  # Of numbers of trials that follow each other.
 _MARGIN = 1.05  # Of what a step is expected to cost.
@@ -383,7 +413,7 @@ class BudgetPlan:
     self.ledger, self.width = ledger, width
     self.backend = predictor.backend
     # A call is only made if the most that it can cost is left.
-    self.reserve = 0.0
+    self.reserve, self._tested = 0.0, list[Query]()
     every = _with_beside(metrics)
     lacking = [m for m in every if lacks(m, type(predictor), type(world))]
     self.arms = [self._arm(m) for m in every if m not in lacking]
@@ -397,19 +427,25 @@ class BudgetPlan:
     self.planned = self._simulated()
 
   def _plan(self, arm: Arm, trials: int) -> Plan:
-    return plan_of(arm.sized(trials), self.predictor, self.world, self.seed)
+    return self._plan_of(arm.metric, trials)
+
+  def _plan_of(self, metric: core.Metric, trials: int) -> Plan:
+    few = _with_trials(metric, trials)
+    return plan_of(few, self.predictor, self.world, self.seed)
 
   def _arm(self, metric: core.Metric) -> Arm:
-    few = _with_trials(metric, PILOT)
-    plan = plan_of(few, self.predictor, self.world, self.seed)
-    longest = max((q.prompt for q in plan.questions), key=len, default='')
+    plan = self._plan_of(metric, PILOT)
+    # As many trials whatever is forecast: a run that goes on tests the same.
+    if self.backend.per_prompt > 1:
+      self._tested += self._plan_of(metric, TESTED).questions
+    longest = max((q.prompt for q in plan.requests), key=len, default='')
     most = self.ledger.most(longest, self.backend.settings.max_tokens)
     self.reserve = max(self.reserve, self.ledger.price(most))
     # Of shares near one half, whose intervals are the widest.
     level = statistics.SEQUENTIAL if self.width else statistics.LEVEL
     low, high = statistics.proportion(0.5, MOST_CALLS, level)
     spread = MOST_CALLS * float(high - low) ** 2 * _quantities(metric)
-    cost = self._cost(plan, _trials(few) or 1)
+    cost = self._cost(plan, _trials(plan.metric) or 1)
     return Arm(metric, _sizes(metric), cost, spread)
 
   def _cost(self, plan: Plan, trials: int) -> float:
@@ -421,10 +457,16 @@ class BudgetPlan:
     usage = self.ledger.expected(need.tokens_in, need.tokens_out)
     return self.ledger.price(usage)
 
+  def _test(self) -> Any:
+    """What single questions of the paired test need, at its first look."""
+    pairs = shared_prompts.sample(self._tested, self.backend.per_prompt)
+    few = [query for query, _ in pairs[: shared_prompts.PAIRS[0]]]
+    return self.predictor.single().backend.forecast(few)
+
   def _simulated(self) -> list[Arm]:
     """The arms, as they would be if all were as expected."""
     arms = [dataclasses.replace(a, sizes=[*a.sizes]) for a in self.arms]
-    left = self.ledger.limit - self.reserve
+    left = self.ledger.limit - self.reserve - self._price(self._test())
 
     def take(arm: Arm) -> None:
       """A step that costs what is expected."""
@@ -458,12 +500,20 @@ class BudgetPlan:
       plan = self._plan(arm, arm.trials)
       need = self.backend.forecast(plan.questions)
       usage = self.ledger.expected(need.tokens_in, need.tokens_out)
-      total, listed = total + usage, [*listed, *plan.questions]
+      total, listed = total + usage, [*listed, *plan.requests]
       guess = '' if need.measured else ', a guess before the first answers'
       log(
         f'{registry.spec(plan.metric)}: {need.calls:,} calls, about '
         f'{need.tokens_in:,.0f} tokens in, {need.tokens_out:,.0f} out '
         f'({need.thinking:,.0f} of reasoning{guess}){self._money(usage)}'
+        f'{plan.saving()}'
+      )
+    if (test := self._test()).calls:
+      total += self.ledger.expected(test.tokens_in, test.tokens_out)
+      log(
+        f'paired test of shared prompts: {test.calls:,} more calls, about '
+        f'{test.tokens_in:,.0f} tokens in, {test.tokens_out:,.0f} out; '
+        f'{shared_prompts.PAIRS[-1]} calls at most'
       )
     log(
       f'in all about {self.ledger.text(self.ledger.price(total))}'
@@ -485,14 +535,20 @@ class BudgetPlan:
     dollars = self.ledger.dollars(usage)
     return '' if math.isnan(dollars) else f', ${dollars:,.4g}'
 
-  def run(self) -> list[core.Metric]:
+  def run(self, log: Callable[[str], None]) -> list[core.Metric]:
     """Asks within the budget.
+
+    log: see `shared_prompts.check`.
 
     Returns:
       The metrics with the trials that they got; those that got none are
       missing.
+
+    Raises:
+      InputError: see `shared_prompts.check`.
     """
     self.backend.ledger = self.ledger
+    shared_prompts.check(self._tested, self.predictor, self.world, log)
     allocate(self.arms, self._take)
     done = [arm.sized(arm.trials) for arm in self.arms if arm.steps]
     return [*done, *self.without]

@@ -190,6 +190,8 @@ def run(
     planned = query_plans.plans(metrics, predictor, world, seed, max_calls, log)
     metrics = [plan.metric for plan in planned]
     plans = {registry.spec(plan.metric): plan for plan in planned}
+    if max_calls < query_plans.NO_LIMIT:  # Nothing of it was asked before.
+      query_plans.check_shared_prompts(planned, world, log)
   asked = {registry.spec(metric): metric for metric in metrics}
   finished = _standing(parts, asked, sequential)
   rows: tuple[core.Scores, ...]

@@ -111,6 +111,11 @@ def about_world(request: Request, solution: Mapping[str, Any]) -> str | None:
     return None
   if kind == queries.YES_NO:
     return choices[0] if request.coin() else choices[1]
+  if kind == queries.YES_NO_LIST:
+    words = [choices[not request.coin()] for _ in range(solution['num'])]
+    return '\n'.join(
+      f'{number}. {word}' for number, word in enumerate(words, 1)
+    )
   if kind == queries.ALL_NEXT:
     listed = '; '.join(name for name in choices if request.coin())
     return f'Answer: {listed or core.verbal.NOTHING}'

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from wm import core
-from wm.core import inputs, plugins, registry
+from wm.core import inputs, plugins, queries, registry
 from wm.core.measure import lacks
 from wm.core.queries import Answer, Query
 from wm.core.verbal import PromptStyle, Verbal
-from wm.evaluation import query_plans, statistics
+from wm.evaluation import query_plans, shared_prompts, statistics
 from wm.evaluation import scoring as trials
 from wm.models import language
 from wm.models.serving import llm_predictor, provider, structures
@@ -50,6 +51,7 @@ class Setting(NamedTuple):
     told, wording, names: see core.verbal.PromptStyle.
     most_told: tokens of the world in words, at most.
     before: spec of a world that is told first, as what held before; or ''.
+    per_prompt: yes-or-no questions in a prompt, at most.
     version: of the world; '' is not known, as of older logs.
   """
 
@@ -61,6 +63,7 @@ class Setting(NamedTuple):
   names: int
   most_told: int
   before: str = ''
+  per_prompt: int = 1
   version: str = ''
 
   @property
@@ -71,7 +74,8 @@ class Setting(NamedTuple):
   @property
   def label(self) -> str:
     """The variant in a few words."""
-    return f'{self.told} {self.wording} {self.names}'
+    shared = f' {self.per_prompt} a prompt' if self.per_prompt > 1 else ''
+    return f'{self.told} {self.wording} {self.names}{shared}'
 
   def model(self, name: str) -> language.Model:
     """The model of a name of Inspect's that is asked so."""
@@ -81,6 +85,7 @@ class Setting(NamedTuple):
       wording=self.wording,
       before=self.before,
       names=self.names,
+      per_prompt=self.per_prompt,
       most_told=self.most_told,
     )
 
@@ -149,6 +154,9 @@ def settings(
 ) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by wording and seed of names.
 
+  Where questions share prompts, a setting without metrics follows, with some of
+  the same questions one by one: see `shared_prompts`.
+
   Args:
     base: what all settings share; without metrics the default ones.
     wordings: ('',) is the world's first, ('all',) all of them.
@@ -172,7 +180,9 @@ def settings(
       version=world.version,
     )
     setting.model('any/model')  # Refuses how no model could be asked.
-    predictor = setting.predictor(llm_predictor.DryRunBackend())
+    predictor = setting.predictor(
+      llm_predictor.DryRunBackend(setting.per_prompt)
+    )
     plans = query_plans.plans(
       checked, predictor, world, base.seed, max_calls, print
     )
@@ -183,7 +193,20 @@ def settings(
         trial = f'{plan.metric.name} {question.trial}'
         trials.setdefault(question.prompt, (question, trial))
     asks = tuple(registry.spec(plan.metric) for plan in plans)
-    yield setting._replace(metrics=asks), list(trials.values())
+    questions = [question for question, _ in trials.values()]
+    yield (
+      setting._replace(metrics=asks),
+      [
+        (queries.merged(group), trials[group[0].prompt][1])
+        for group in queries.grouped(questions, setting.per_prompt)
+      ],
+    )
+    pairs = shared_prompts.sample(questions, setting.per_prompt)
+    if pairs:
+      yield (
+        setting._replace(per_prompt=1, metrics=()),
+        [trials[q.prompt] for q, _ in pairs[: shared_prompts.PAIRS[1]]],
+      )
 
 
 def _askable(specs: Sequence[str], world: core.World) -> list[core.Metric]:
@@ -228,7 +251,8 @@ def metadata(
   }
 
 
-_ASIDE = 'metrics', 'version'
+# What a setting has where a log's samples lack it.
+_OLDER = {'version': '', 'per_prompt': 1}
 
 
 def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
@@ -238,11 +262,9 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
     InputError: it is another task's, or another version's.
   """
   with inputs.reading('a sample', 'one of wm/world'):
-    setting = Setting(
-      **{name: data[name] for name in Setting._fields if name not in _ASIDE},
-      metrics=tuple(data['metrics']),
-      version=data.get('version', ''),
-    )
+    data = {**_OLDER, **data}
+    setting = Setting(**{name: data[name] for name in Setting._fields})
+    setting = setting._replace(metrics=tuple(setting.metrics))
     question = Query(
       '',
       data['kind'],
@@ -273,7 +295,7 @@ def recall(question: Query) -> Recall:
 class Recalled:
   """Answers questions by what is known; see llm_predictor.QueryBackend."""
 
-  repeats = 1
+  repeats = per_prompt = 1
 
   def __init__(self, answers: Mapping[Recall, Answer]) -> None:
     self._known = answers
@@ -324,7 +346,8 @@ def gathered(
   )
   for data, answer in pairs:
     setting, question, _ = restored(data)
-    by_setting[setting][recall(question)].append(answer)
+    for item, value in queries.items(question, answer):
+      by_setting[setting][recall(item)].append(value)
   return by_setting
 
 
@@ -338,11 +361,35 @@ def recalled_predictor(
   return setting.predictor(Recalled(voted))
 
 
+def paired_tests(
+  gathered_answers: Known,
+) -> Iterator[tuple[Setting, list[shared_prompts.FormComparison]]]:
+  """Settings of shared prompts, compared with the single questions of a log."""
+  for setting, answers in gathered_answers.items():
+    single = gathered_answers.get(setting._replace(per_prompt=1, metrics=()))
+    if setting.per_prompt == 1 or not single:
+      continue
+    both = [key for key in single if key in answers]
+    shared, alone = (
+      [llm_predictor.voted(side[key]) for key in both]
+      for side in (answers, single)
+    )
+    asked = [Query('', *key) for key in both]
+    world = made_world(setting.world)
+    yield (
+      setting,
+      shared_prompts.compare(
+        world, asked, shared, alone, llm_predictor.LanguageModel.unreadable
+      ),
+    )
+
+
 def headline_values(gathered_answers: Known) -> dict[str, float]:
   """Headline quantities of all metrics, means over the settings.
 
   NAME_sd is the standard deviation over settings that differ in wording, names
-  and order, where there are several.
+  and order, where there are several. The differences that `shared_prompts`
+  compares begin with shared_less_single.
   """
   columns: dict[str, list[float]] = collections.defaultdict(list)
   for setting, answers in gathered_answers.items():
@@ -363,6 +410,10 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
           columns[f'{metric.name}_{scores.quantity}'].append(
             math.nan if value is None else value
           )
+  for _, table in paired_tests(gathered_answers):
+    for row in table:
+      name = f'shared_less_single_{row.name.replace(" ", "_")}'
+      columns[name].append(row.shared - row.single)
   means = {name: float(np.mean(numbers)) for name, numbers in columns.items()}
   spread = {
     f'{name}_sd': float(np.std(numbers, ddof=1))
@@ -373,7 +424,17 @@ def headline_values(gathered_answers: Known) -> dict[str, float]:
 
 
 def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
-  """Whether an answer can be read, is right, and P(right); NaN if unknown."""
+  """Whether an answer can be read, is right, and P(right); NaN if unknown.
+
+  Of several questions in a prompt the means of what is known.
+  """
+  if question.kind == queries.YES_NO_LIST:
+    pairs = zip(queries.items(question, answer), truth, strict=True)
+    return (
+      pd.DataFrame([worth(*item, right) for item, right in pairs])
+      .mean()
+      .to_dict()
+    )
   right, chance = math.nan, answer.probability
   wrong = math.nan if truth is None else 0.0
   if not answer.failure and truth is not None:
@@ -424,7 +485,14 @@ def score_logs(
   """
   folders = []
   for run in logs:
-    by_setting = gathered(log_answers(run))
+    answers_of_run = gathered(log_answers(run))
+    for _, table in paired_tests(answers_of_run):
+      for row in table:
+        log(str(row))
+      log(f'both forms are {shared_prompts.verdict(table)}')
+    by_setting = {
+      s: answers for s, answers in answers_of_run.items() if s.metrics
+    }
     for setting, answers in by_setting.items():
       name = run.eval.model
       if len(by_setting) > 1:

@@ -25,6 +25,7 @@ from wm.core import fields, queries, verbal
 from wm.core.fields import field
 from wm.language import providers, world_questions
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
+from wm.models import language
 from wm.models.serving import llm_predictor, provider, replies
 
 VERSION = 1
@@ -55,6 +56,12 @@ class WorldOptions:
   names: str = field(
     '0', 'seeds of names and order, divided by commas; 0 is as they are'
   )
+  per_prompt: int = field(
+    1,
+    'yes-or-no questions in a prompt, at most; above 1 some are also asked one '
+    'by one, and `measured` has the differences',
+    least=1,
+  )
   seed: int = field(0, 'of all other randomness')
   max_calls: int = 0
   max_tokens: int = field(8192, 'most tokens of an answer')
@@ -71,6 +78,7 @@ class WorldOptions:
 
   def __post_init__(self) -> None:
     fields.check(self)
+    language.check_form(self)
 
 
 @task
@@ -88,6 +96,7 @@ def world(options: WorldOptions) -> Task:
       names=0,
       most_told=options.most_told,
       before=options.before,
+      per_prompt=options.per_prompt,
     ),
     options.wording.split(','),
     numbers(options.names, 'names') or [0],

@@ -22,9 +22,8 @@ from wm.core import inputs
 from wm.core.accept import Accept
 from wm.options import Option, declared, mismatch, refuse, shown, unmet
 from wm.options import calls as option_calls
-from wm.options.calls import RouteSource, Scoring, Sweeping, Units
+from wm.options.calls import RouteSource, Sampling, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
-from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.runtime import files, remote
 

@@ -33,11 +33,11 @@ from wm.options.calls import (
   Loading,
   Path,
   RouteSource,
+  Sampling,
   Scoring,
   Workers,
 )
 from wm.options.reconstruction import Reconstruction
-from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.runtime import compute, files, progress
 
@@ -383,7 +383,7 @@ def ask(
     ledger = provider.CallLedger(limit, unit, cost, pathlib.Path(out) / LEDGER)
     bought = plan(ledger)
     bought.tell(log)
-    metrics = bought.run()
+    metrics = bought.run(log)
     files.write_json(pathlib.Path(out) / 'budget.json', bought.record())
   entries = scoring_lib.run(
     loaded,

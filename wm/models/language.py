@@ -19,6 +19,15 @@ from wm.models.serving import llm_predictor, provider
 CALL = 10_000  # Bytes of a call that is under way.
 
 
+def check_form(options: Any) -> None:
+  """Raises InputError where log-probabilities are asked of shared prompts."""
+  if options.per_prompt > 1 and (options.logprobs or options.read != 'text'):
+    raise core.InputError(
+      f'per_prompt={options.per_prompt} with log-probabilities, which are read '
+      'at the first word of a reply; expected per_prompt=1'
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
   """Any model that Inspect can reach, by 'provider/model'.
@@ -40,6 +49,10 @@ class Model(core.Model):
     repeats: times that each question is put; most answers win.
     max_tokens: most tokens of an answer, reasoning included.
     logprobs: also ask for log-probabilities, which give P(yes).
+    per_prompt: yes-or-no questions about one prefix in a prompt, at most, which
+      is answered by a numbered list (batch prompting, Cheng et al. 2023, EMNLP
+      Industry Track). `score` and `ask` refuse it unless a paired test shows
+      that this model answers as it does to single questions.
     read: 'text', or 'logprobs': yes where it is the likelier of yes and no as
       the first token.
     most_told: tokens of the world in words, at most.
@@ -66,6 +79,7 @@ class Model(core.Model):
   repeats: int = field(1, least=1)
   max_tokens: int = field(1024, least=1)
   logprobs: bool = False
+  per_prompt: int = field(1, least=1)
   read: str = field('text', choices=('text', 'logprobs'))
   # Where it is asked, and how long a prompt may be.
   most_told: int = field(MAX_TOKENS, least=1)
@@ -92,6 +106,7 @@ class Model(core.Model):
         f"language: model={self.model!r}; expected 'provider/model', such as "
         "'openai/gpt-5' or 'wm/solver'"
       )
+    check_form(self)
     # Pairs, not a dict: a spec holds hashable literals.
     if not all(
       isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from wm.options import Option, check, documented, option, refuse, shown
 from wm.options.reconstruction import Reconstruction
-from wm.options.sampling import Sampling
 from wm.options.training import Training
 
 if TYPE_CHECKING:
@@ -26,6 +25,22 @@ if TYPE_CHECKING:
 Path = str | pathlib.Path
 Count = Annotated[int, Option('How many.', least=1)]
 Amount = Annotated[int, Option('How many.', least=0)]
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+  """What is sampled from a world."""
+
+  num: int = option(100_000, 'Training sequences.', least=1)
+  # No split key is in both splits.
+  num_heldout: int = option(1000, 'Held-out sequences.', least=1)
+  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
+  # OUT/data/train_sequences.txt, heldout_sequences.txt
+  text: bool = option(False, 'Also write the published text format.')
+
+  def __post_init__(self) -> None:
+    check(self)
 
 
 @documented

@@ -28,9 +28,8 @@ from wm.data.exposure import FILE as EXPOSURE_FILE
 from wm.library import calls
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import Path, Scoring, Stages, Units
+from wm.options.calls import Path, Sampling, Scoring, Stages, Units
 from wm.options.reconstruction import Reconstruction
-from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.reporting import findings, units
 from wm.runtime import files, provenance

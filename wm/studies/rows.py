@@ -26,8 +26,7 @@ from wm import core, options
 from wm.core import inputs, registry
 from wm.data import exposure, sampling
 from wm.library import loading
-from wm.options.calls import Matching, Stages, Units
-from wm.options.sampling import Sampling
+from wm.options.calls import Matching, Sampling, Stages, Units
 from wm.options.training import Training
 from wm.runtime import compute
 

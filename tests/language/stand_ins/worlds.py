@@ -63,8 +63,12 @@ def answer(asked: Asked) -> str | None:
   question = base.question(asked.text)
   if question is None or asked.knows in PLANNERS:
     return None
-  if question.kind == 'yes_or_no' and asked.knows in ('yes', 'random'):
-    return 'Yes.' if asked.yes() else 'No.'
+  if question.kind.startswith('yes_or_no') and asked.knows in ('yes', 'random'):
+    numbers = base.listed(question.more, r'(\d+\. ).*') or [('',)]
+    words = [
+      f'{number}{"Yes." if asked.yes() else "No."}' for (number,) in numbers
+    ]
+    return '\n'.join(words)
   reading = told(question.told)
   if reading is None:
     return None
@@ -80,6 +84,16 @@ def _verdict(
   state = _reached(reading, question.prefix)
   after = reading.follow(state, reading.split(question.more))
   return 'No.' if after is None else 'Yes.'
+
+
+def _verdicts(
+  asked: Asked, question: base.Question, reading: base.Reading
+) -> str:
+  suffixes = base.listed(question.more, r'(\d+)\. (.*)')
+  return '\n'.join(
+    f'{number}. {_verdict(asked, question._replace(more=suffix), reading)}'
+    for number, suffix in suffixes
+  )
 
 
 def _all_next(
@@ -110,6 +124,7 @@ def _one_next(
 
 _ANSWERS = {
   'yes_or_no': _verdict,
+  'yes_or_no_list': _verdicts,
   'all_next': _all_next,
   'one_next': _one_next,
 }

@@ -26,7 +26,7 @@ def telling(world, number):
 class Known:
   """Answers questions as a provider does, without one."""
 
-  repeats = 1
+  repeats = per_prompt = 1
 
   def __init__(self, knows):
     self.knows = knows

@@ -549,7 +549,7 @@ def _all(run: _AdaptRun, num: int, shared: bool) -> adapting.Adapted:
   done, mark = 0, run.mark() if files.stores_parts() else ''
   chunks = [*core.predictor.chunks(num, 1, run.size)]
   pieces = [(r, rows) for r in range(len(rates)) for rows in chunks]
-  mine = pieces[compute.own_rows(len(pieces))] if shared else pieces
+  assigned = pieces[compute.own_rows(len(pieces))] if shared else pieces
 
   def tuned(piece: tuple[int, slice]) -> tuple[np.ndarray, ...]:
     """Outputs and losses of a chunk at a rate."""
@@ -561,11 +561,11 @@ def _all(run: _AdaptRun, num: int, shared: bool) -> adapting.Adapted:
 
   results = []
   for (_, rows), result in zip(
-    mine, run.calls.results(tuned, mine), strict=True
+    assigned, run.calls.results(tuned, assigned), strict=True
   ):
     results.append(result)
     done += rows.stop - rows.start
-    progress.report(done, sum(part.stop - part.start for _, part in mine))
+    progress.report(done, sum(part.stop - part.start for _, part in assigned))
   # [Q, S, C, ...] and [Q, S, C] of Q pieces, all of C data sets.
   every = [np.stack(arrays) for arrays in zip(*results, strict=True)]
   if shared:

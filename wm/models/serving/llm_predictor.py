@@ -12,6 +12,7 @@ one call a data set:
 from __future__ import annotations
 
 import collections
+import dataclasses
 import hashlib
 import math
 import os
@@ -49,6 +50,7 @@ WANTED = 'These sequences have labels of the same kind.'
 # Tokens of an answer that are expected before any is known; of reasoning too,
 # where Inspect's tables say that a model reasons. A label is a token or three.
 EXPECTED = {queries.YES_NO: 3, queries.ONE_NEXT: 8, queries.ALL_NEXT: 24}
+EXPECTED[queries.YES_NO_LIST] = 5  # For each item.
 PER_LABEL, REASONED = 3, 500
 # `verbal.text_tokens` over the tokens of SmolLM2, at the median of all worlds.
 ROUNDED_UP = 1.2
@@ -77,9 +79,11 @@ class Backend(Protocol):
 
   Attributes:
     repeats: times that each question is asked.
+    per_prompt: yes-or-no questions in a prompt, at most.
   """
 
   repeats: int
+  per_prompt: int
 
   def answers(self, questions: Sequence[Query], read: Read) -> list[Answer]:
     """One answer to each question; `read` reads what was written."""
@@ -98,6 +102,8 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   Adapting is a prompt of sequences with labels, of no more tokens than the
   world may have.
   """
+
+  unreadable = frozenset(replies.FAILURES)
 
   def __init__(
     self,
@@ -159,7 +165,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   def dry_run(self) -> tuple[LanguageModel, list[Query]]:
     """See core.QueryModel.ask."""
     # The twin asks the same questions, as they depend on no answer.
-    dry_run = DryRunBackend()
+    dry_run = DryRunBackend(self._backend.per_prompt)
     twin = type(self)(
       self.world, self.telling, dry_run, self._most, self._before
     )
@@ -169,10 +175,19 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     """See core.QueryModel.ask."""
     return self._backend.answers(questions, self._reader.read)
 
-  def calls(self, questions: Sequence[Query]) -> int:
+  def requests(self, questions: Sequence[Query]) -> list[Query]:
     """See core.QueryModel.ask."""
-    return (
-      len({question.prompt for question in questions}) * self._backend.repeats
+    once = {question.prompt: question for question in questions}
+    groups = queries.grouped([*once.values()], self._backend.per_prompt)
+    return [*map(queries.merged, groups)] * self._backend.repeats
+
+  def single(self) -> LanguageModel:
+    """The same, which a provider is asked each question of alone."""
+    if self._backend.per_prompt == 1:
+      return self
+    backend: Any = self._backend
+    return type(self)(
+      self.world, self.telling, backend.single(), self._most, self._before
     )
 
   def answers(
@@ -368,8 +383,9 @@ class DryRunBackend:
 
   repeats = 1
 
-  def __init__(self) -> None:
+  def __init__(self, per_prompt: int = 1) -> None:
     self.questions: list[Query] = []
+    self.per_prompt = per_prompt
 
   def answers(
     self,
@@ -408,9 +424,9 @@ class QueryBackend:
       where: folder of answers; '' is the user's own.
       solve: solutions of questions, see `solutions`; of known answers alone.
     """
-    self._solve = solve
+    self._solve, self._where = solve, where
     self.ledger: provider.CallLedger | None = None
-    self.repeats = repeats
+    self.repeats, self.per_prompt = repeats, settings.per_prompt
     self.settings, self._by_probability = settings, by_probability
     self._cache = AnswerCache(where, settings.about())
     self._failed: dict[Key, CallReply] = {}
@@ -419,6 +435,18 @@ class QueryBackend:
     self._seen: set[Key] = set()
     # Replies whose tokens are known: kind and characters of their questions.
     self._counted: dict[Key, tuple[str, int]] = {}
+
+  def single(self) -> QueryBackend:
+    """One of the same ledger that puts each question in a prompt of its own."""
+    backend = QueryBackend(
+      dataclasses.replace(self.settings, per_prompt=1),
+      repeats=self.repeats,
+      by_probability=self._by_probability,
+      where=self._where,
+      solve=self._solve,
+    )
+    backend.ledger = self.ledger
+    return backend
 
   def answers(
     self,
@@ -463,24 +491,33 @@ class QueryBackend:
     self._cache.refresh()  # Another process may have asked them.
     # Only what is still missing is counted as a call, and paid for.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
-    places = list(missing)
-    with progress.Progress('questions', len(places), 'calls') as shown:
+    # Prompts are shared by questions of one repeat: were two repeats of a
+    # question in one prompt, the second would copy the first.
+    marks = {question.prompt: mark for (mark, _), question in missing.items()}
+    sent = [
+      ([(marks[question.prompt], repeat) for question in group], group)
+      for repeat in range(self.repeats)
+      for group in queries.grouped(
+        [x for (_, n), x in missing.items() if n == repeat], self.per_prompt
+      )
+    ]
+    with progress.Progress('questions', len(sent), 'calls') as shown:
       # Runs on the thread of the event loop: a reply is stored as it comes.
       def keep(number: int, reply: CallReply) -> None:
         """Keeps the reply to a call."""
-        place = places[number]
+        places, _ = sent[number]
         if reply.failure:
           # A failure is remembered for this run alone: the next run asks again.
-          self._failed[place] = reply
+          self._failed |= dict.fromkeys(places, reply)
         else:
-          self._cache.put(place, reply)
+          self._cache.put(places[0], reply, *places[1:])
         self._counts['calls'] += 1
         self._counts['tokens_in'] += reply.tokens_in
         self._counts['tokens_out'] += reply.tokens_out
         shown.update()
 
-      if places:
-        questions = list(missing.values())
+      if sent:
+        questions = [queries.merged(group) for _, group in sent]
         prompts = [question.prompt for question in questions]
         more: dict[str, Any] = {}
         if self._solve:
@@ -501,14 +538,19 @@ class QueryBackend:
     """
     once = {question.prompt: question for question in questions}
     missing = list[Query]()
-    for question in once.values():
-      mark = key(question.prompt, 0)[0]
-      for repeat in range(self.repeats):
-        reply = self._cache.get((mark, repeat))
+    for repeat in range(self.repeats):
+      unknown = list[Query]()
+      for question in once.values():
+        place = key(question.prompt, repeat)
+        reply = self._cache.get(place)
         if reply is None or anew:
-          missing.append(question)
-        if reply is not None and reply.tokens_out:
-          self._counted[mark, repeat] = question.kind, len(question.prompt)
+          unknown.append(question)
+        # One item of a list stands for all: their prompts are of one length.
+        if reply is not None and reply.tokens_out and not reply.item:
+          alike = queries.merged([question] * max(reply.items, 1))
+          self._counted[place] = alike.kind, len(alike.prompt)
+      groups = queries.grouped(unknown, self.per_prompt)
+      missing += map(queries.merged, groups)
     counted = [
       (*about, reply)
       for place, about in self._counted.items()
@@ -519,12 +561,16 @@ class QueryBackend:
       kind: self._expected(kind, missing, counted)
       for kind in {question.kind for question in missing}
     }
-    each = [answers[question.kind] for question in missing]
+    most = self.settings.max_tokens
+    sizes = [
+      (answers[x.kind], len(x.suffixes) if x.kind == queries.YES_NO_LIST else 1)
+      for x in missing
+    ]
     return Forecast(
       len(missing),
       rate * sum(len(question.prompt) for question in missing),
-      sum(out for out, _ in each),
-      sum(thinking for _, thinking in each),
+      sum(min(num * out, most) for (out, _), num in sizes),
+      sum(min(num * thinking, most) for (_, thinking), num in sizes),
       len(counted),
     )
 
@@ -534,20 +580,24 @@ class QueryBackend:
     missing: Sequence[Query],
     counted: Sequence[tuple[str, int, CallReply]],
   ) -> tuple[float, float]:
-    """Tokens of an answer of a kind, and those of them that are reasoning."""
+    """Tokens of an answer of a kind, and those of them that are reasoning.
+
+    Of a YES_NO_LIST for each item.
+    """
     alike = [reply for name, _, reply in counted if name == kind]
     if alike:
-      out = sum(reply.tokens_out for reply in alike) / len(alike)
-      return out, sum(reply.thinking for reply in alike) / len(alike)
+      num = sum(max(reply.items, 1) for reply in alike)
+      out = sum(reply.tokens_out for reply in alike) / num
+      return out, sum(reply.thinking for reply in alike) / num
     visible: float = EXPECTED.get(kind, 0)
     if kind == queries.LABELS:
       forms = [q.suffixes[0] for q in missing if q.kind == kind]
       visible = PER_LABEL * sum(num * each for num, each, _ in forms)
       visible /= len(forms)
+    # As much for each item of a list, up to max_tokens of a call.
     info = provider.model_info(self.settings.model)
     thinking = REASONED if info and info.reasoning else 0
-    most = self.settings.max_tokens
-    return min(visible + thinking, most), min(thinking, most)
+    return visible + thinking, thinking
 
   def _read(
     self,
@@ -571,8 +621,8 @@ class QueryBackend:
     """Numbers of calls and tokens, and causes of missing answers."""
     counts: Any = self._counts
     lines = [
-      f'{self.settings.model}: {counts["answers"]:,} answers, '
-      f'{counts["calls"]:,} of them asked for now: {counts["tokens_in"]:,} '
+      f'{self.settings.model}: {counts["answers"]:,} answers; '
+      f'{counts["calls"]:,} calls were made now: {counts["tokens_in"]:,} '
       f'tokens in, {counts["tokens_out"]:,} out'
     ]
     if counts['reasoning']:
@@ -631,6 +681,12 @@ def answer(
 
   by_probability: see QueryBackend.
   """
+  # The whole reply is kept for each item, so that a better reader of lists
+  # reads old answers anew.
+  if reply.items:
+    asked = queries.merged([question] * reply.items)
+    whole = answer(asked, reply._replace(items=0), read)
+    return queries.items(asked, whole)[reply.item][1]
   yes_no = question.kind == queries.YES_NO
   # Log-probabilities of other kinds of questions say nothing of yes.
   chance = reply.probability if yes_no else None
@@ -664,7 +720,7 @@ def solutions(
     Metadata of each question, JSON values: `kind`, see `core.queries`; `right`,
     the right answer in words; `stale`, the right answer before the change;
     `choices`, the possible answers ('Yes.' and 'No.', names of tokens, labels);
-    `num`, labels that are asked for.
+    `num`, labels or items that are asked for.
   """
   names = world.token_names(telling)
   truths = queries.truths(world, questions)
@@ -677,14 +733,14 @@ def solutions(
       'right': _written(question, names, truth),
       'stale': _written(question, names, old),
       'choices': _choices(question, names),
-      'num': 1,
+      'num': len(question.suffixes),
     }
     for question, truth, old in zip(questions, truths, stale, strict=True)
   ]
 
 
 def _choices(question: Query, names: Sequence[str]) -> list[str]:
-  if question.kind == queries.YES_NO:
+  if question.kind in (queries.YES_NO, queries.YES_NO_LIST):
     return ['Yes.', 'No.']
   if question.kind == queries.ALL_NEXT:
     return [name for token, name in enumerate(names) if token != core.PAD]
@@ -695,6 +751,11 @@ def _written(question: Query, names: Sequence[str], truth: Any) -> str:
   """A truth, see `queries.truths`, in words."""
   if question.kind == queries.YES_NO:
     return 'Yes.' if truth else 'No.'
+  if question.kind == queries.YES_NO_LIST:
+    return '\n'.join(
+      f'{number}. {"Yes." if value else "No."}'
+      for number, value in enumerate(truth, 1)
+    )
   if question.kind == queries.ALL_NEXT:
     listed = '; '.join(names[token] for token in truth)
     return f'Answer: {listed or verbal.NOTHING}'

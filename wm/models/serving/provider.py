@@ -10,6 +10,7 @@ answer:
 
   {"prompt": hash, "repeat": 0, "text": "yes", "stop": "stop", ...}
 
+of a question, or of several ([hash, hash, ...]) that were asked in one prompt.
 A line is appended in one write under the file's lock, so several processes may
 write, and what a killed one left of a line is skipped by readers.
 
@@ -32,7 +33,14 @@ import re
 import threading
 import types
 import typing
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Coroutine,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core
@@ -57,6 +65,8 @@ class CallReply(NamedTuple):
     reasoning: characters of reasoning that came apart from the text.
     thinking: tokens of reasoning, which are among tokens_out.
     failure: why nothing came, such as 'timeout'; such replies are not kept.
+    items, item: questions that this answers, and the place of one of them from
+      0; items is 0 where it answers a single one.
   """
 
   text: str
@@ -67,12 +77,15 @@ class CallReply(NamedTuple):
   reasoning: int = 0
   thinking: int = 0
   failure: str = ''
+  items: int = 0
+  item: int = 0
 
 
 # Fields of a reply and their types: lines without them are no answers. Failures
-# are not written.
+# are not written, and lines that answer several questions list their prompts.
 _TYPES = typing.get_type_hints(CallReply)
-del _TYPES['failure']
+for _unwritten in ('failure', 'items', 'item'):
+  del _TYPES[_unwritten]
 Key = tuple[str, int]  # Hash of the prompt, number of the repeat.
 
 
@@ -138,16 +151,21 @@ class AnswerCache:
         if not line.endswith(b'\n'):
           break  # It is being written, or was never finished.
         self._read += len(line)
-        if entry := _parsed(line):
+        for entry in _parsed(line):
           self._known.setdefault(*entry)
 
-  def put(self, key: Key, reply: CallReply) -> None:
-    """Stores a reply, for other processes too; failed ones are not stored."""
+  def put(self, key: Key, reply: CallReply, *more: Key) -> None:
+    """Stores a reply, for other processes too; failed ones are not stored.
+
+    more: other questions, of the same repeat, that it answers too.
+    """
     if reply.failure or key in self._known:
       return
-    self._known[key] = reply
+    self._known |= _items([key, *more], reply)
+    prompts = [prompt for prompt, _ in (key, *more)]
     fields = {k: x for k, x in reply._asdict().items() if k in _TYPES}
-    line = json.dumps({'prompt': key[0], 'repeat': key[1], **fields})
+    about = {'prompt': prompts if more else key[0], 'repeat': key[1]}
+    line = json.dumps({**about, **fields})
     self.make_folder()
     # Closing writes what is buffered, and gives up the lock after that.
     with open(self.path, 'ab+') as file:
@@ -161,22 +179,35 @@ class AnswerCache:
       file.write(f'{head if size else self._about + head}{line}\n'.encode())
 
 
-def _parsed(line: bytes) -> tuple[Key, CallReply] | None:
-  """The answer of a line; None where it is none."""
+def _items(keys: Sequence[Key], reply: CallReply) -> dict[Key, CallReply]:
+  """The reply by question; of several each has its place in it."""
+  if len(keys) == 1:
+    return {keys[0]: reply}
+  return {
+    key: reply._replace(items=len(keys), item=item)
+    for item, key in enumerate(keys)
+  }
+
+
+def _parsed(line: bytes) -> Iterable[tuple[Key, CallReply]]:
+  """The answers of a line; () where it is none."""
   try:
     value = json.loads(line)
   except (ValueError, RecursionError):
-    return None
+    return ()
   if not isinstance(value, dict):
-    return None
-  prompt, repeat = value.get('prompt'), value.get('repeat')
+    return ()
+  # A text, or a list of several that were asked in one prompt.
+  prompts: Any = value.get('prompt')
+  repeat: Any = value.get('repeat')
   value = {'thinking': 0, **value}  # Which older lines do not have.
   fields: dict[str, Any] = {name: value.get(name) for name in _TYPES}
   # A line of another version, or an edited one, is asked again.
   fits = all(isinstance(fields[k], kind) for k, kind in _TYPES.items())
-  if not (fits and isinstance(prompt, str) and isinstance(repeat, int)):
-    return None
-  return (prompt, repeat), CallReply(**fields)
+  prompts = prompts if isinstance(prompts, list) else [prompts]
+  keys = [(mark, repeat) for mark in prompts if isinstance(mark, str)]
+  fits &= isinstance(repeat, int) and len(keys) == len(prompts) > 0
+  return _items(keys, CallReply(**fields)).items() if fits else ()
 
 
 if TYPE_CHECKING:
@@ -226,6 +257,7 @@ class CallSettings:
     temperature: of the sampling of tokens.
     max_tokens: most tokens of an answer.
     logprobs: ask for log-probabilities too.
+    per_prompt: yes-or-no questions in a prompt, at most.
     args: of the provider, as pairs of name and value.
     connections: calls at a time.
     retries: of a call that fails.
@@ -237,6 +269,7 @@ class CallSettings:
   temperature: float = 0.0
   max_tokens: int = 1024
   logprobs: bool = False
+  per_prompt: int = 1
   args: tuple[tuple[str, Any], ...] = ()
   connections: int = 10
   retries: int = 5
@@ -245,11 +278,13 @@ class CallSettings:
   def about(self) -> dict[str, Any]:
     """Settings that answers depend on; speed and retries are left out."""
     # They change when an answer comes, not which: stored answers stay valid.
-    speed = ('connections', 'retries', 'timeout')
+    left_out = {'connections', 'retries', 'timeout'}
+    if self.per_prompt == 1:  # So that older answers stay valid too.
+      left_out.add('per_prompt')
     return {
       name: value
       for name, value in dataclasses.asdict(self).items()
-      if name not in speed
+      if name not in left_out
     }
 
   def config(self, models: types.ModuleType) -> GenerateConfig:

@@ -593,7 +593,8 @@ def _concluded(text: str) -> bool | None:
   return match['word'].lower() == 'yes' if match else _said(text)
 
 
-def _yes_no(text: str, marked: bool) -> Any:
+def yes_no_words(text: str, marked: bool) -> Any:
+  """Yes or no in a passage as bool; SEVERAL, or None."""
   first = _said(text)
   sentences = [part for part in SENTENCE.split(text) if part.strip()]
   if marked:
@@ -619,7 +620,7 @@ def yes_no(text: str) -> Reading:
   Returns:
     value: bool.
   """
-  reading = read(text, _yes_no)
+  reading = read(text, yes_no_words)
   both = reading.failure == 'several'
   return reading._replace(failure='both') if both else reading
 

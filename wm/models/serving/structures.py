@@ -30,6 +30,7 @@ from wm.models.serving.replies import (
   read,
   visible,
   yes_no,
+  yes_no_words,
 )
 
 # Counts and seats.
@@ -539,6 +540,69 @@ def _inner(value: dict[str, Any]) -> list[Any]:
   return [x for x in value.values() if isinstance(x, dict | list)]
 
 
+# An item of a numbered list, to the next one or a blank line; items may stand
+# on one line, in JSON, or repeat the keyword of an answer.
+_NEXT_ITEM = re.compile(
+  r'(?:[,;|]\s*|(?<=[\w.])[ \t]+)(?=["\'(]?\d{1,3}["\')]?[.):])'
+)
+_AFTER_ITEM = ' \t\n|"\']})'  # Of tables and JSON.
+_BARE = re.compile(r'(?:\W*\b(?:yes|no)\b)+\W*', re.IGNORECASE)
+_LIST_ITEM = re.compile(
+  r'^[^\w\n]{0,9}(?:(?:item|question|continuation|no\.|q|#)\s?)?(\d{1,3})'
+  r'\s?[.):\]|"\'-][^\w\n]{0,9}((?:[^\n]|\n(?!\n|[^\w\n]{0,9}\d{1,3}\W)){0,2000})',
+  re.IGNORECASE | re.MULTILINE,
+)
+_ITEM_MARK = re.compile(
+  r'^(\W{0,9}\d{1,3}[.):]\W{0,4})(?:(?:the )?answer|reply)(?: is\b|\W{0,3}:)',
+  re.IGNORECASE | re.MULTILINE,
+)
+
+
+def yes_no_list(text: str, num: int) -> Reading:
+  """Reads a numbered list of yes and no.
+
+  Of several lists that begin with 1 the last one counts. An item that is
+  missing, doubled or unread has no answer; so have all if there are more than
+  `num`. A list without numbers is read if it has `num` items, each yes or no.
+
+  Returns:
+    value: tuple of `num` bool or None; beside None the failure is 'nothing'.
+  """
+
+  def parse(words: str, marked: bool) -> Any:
+    """See read."""
+    del marked
+    values: dict[int, bool | None] = {}
+    # text  1. I look.  2. I see.  ...  1. Yes.  2. No.
+    #       a list of steps             another list, as it begins with 1
+    lists = [values]
+    for number, rest in _LIST_ITEM.findall(_NEXT_ITEM.sub('\n', words)):
+      if int(number) == 1:
+        lists.append(values := {})
+      value = yes_no_words(rest.rstrip(_AFTER_ITEM), marked=False)
+      # Which of two answers to one item counts, nobody can say.
+      single = isinstance(value, bool) and int(number) not in values
+      values[int(number)] = value if single else None
+    # Steps of reasoning have numbers too, but neither yes nor no.
+    values = next((x for x in lists[::-1] if {*x.values()} - {None}), {})
+    # Their order tells which is which, only if there are as many as items.
+    if not values and _BARE.fullmatch(words):
+      bare = re.findall(r'yes|no', words.lower())
+      values = {k: word == 'yes' for k, word in enumerate(bare, 1)}
+      return tuple(values.values()) if len(values) == num else None
+    if not values:
+      return None
+    # Numbers that are not those of the prompt may be of other questions.
+    if 1 not in values or max(values) > num:
+      return Unread('wrong_length')
+    return tuple(values.get(number) for number in range(1, num + 1))
+
+  # `1. Answer: yes` would be taken for the answer to everything.
+  reading = read(_ITEM_MARK.sub(r'\1', text), parse)
+  unread = not reading.failure and None in reading.value
+  return reading._replace(failure='nothing') if unread else reading
+
+
 NUMBER = re.compile(r'[-+]?\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?')
 
 
@@ -633,6 +697,8 @@ class AnswerReader:
       return labels(text, *question.suffixes[0])
     if question.kind == queries.YES_NO:
       return yes_no(text)
+    if question.kind == queries.YES_NO_LIST:
+      return yes_no_list(text, len(question.suffixes))
     if question.kind == queries.ALL_NEXT:
       return listed(text, self._names)
     places = {
