@@ -133,6 +133,21 @@ def test_the_page_has_every_part(folder, tmp_path):
   assert 'A draft' not in page
 
 
+def test_the_answer_is_in_words_by_rule(folder):
+  design = cross.load(folder)
+  analysis = cross.analyse(cross.read(folder, design).models, design)
+  pairs, criterion, added = cross.answer(analysis, design)
+  assert pairs.startswith('Of 1 pairs of metrics, given loss, 0 are related')
+  assert criterion.startswith('Of 2 metrics with away')
+  assert '1 (away and same 1.00 [0.99, 1.00]) are related' in criterion
+  assert added.startswith('Beyond loss, same 1.0')
+  interim = dataclasses.replace(design, status='interim')
+  assert 'interim' in cross.answer(analysis, interim)[0]
+  assert (
+    cross.answer(analysis, dataclasses.replace(design, status='draft')) == []
+  )
+
+
 def test_a_draft_has_no_verdicts(folder):
   design = cross.load(folder)
   draft = dataclasses.replace(design, status='draft')

@@ -50,6 +50,7 @@ from wm import core
 from wm.core import inputs
 from wm.evaluation import agreement
 from wm.evaluation.agreement import Added, AgreementRules, MetricAgreement
+from wm.evaluation.comparisons import Difference
 from wm.reporting import charts, findings, tables, units
 from wm.reporting.charts import Picture
 from wm.reporting.findings import REGISTRATION, Quantity
@@ -387,10 +388,13 @@ def analyse(models: pd.DataFrame, design: Design) -> Analysis:
   )
 
 
-def _entry(mean: Any) -> tables.Cell:
+def _entry(mean: Difference) -> tables.Cell:
+  """A mean over worlds, and its interval if there are enough of them."""
   if mean.value is None:
     return tables.Cell('–')
-  return tables.interval(mean._asdict())
+  ends = mean.low, mean.high
+  more = [] if None in ends else [' [{:.2f}, {:.2f}]'.format(*ends)]
+  return tables.Cell(f'{mean.value:.2f}', *more)
 
 
 def _verdict(design: Design, each: MetricAgreement) -> str:
@@ -426,15 +430,21 @@ def agreement_table(
 
 
 def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, str]]]:
-  """Cells of the correlation matrix: text and link."""
+  """Cells of the correlation matrix: text, link and percentages of colours."""
   by_pair = {frozenset(each.metrics): each for each in analysis.every}
   names = [*design.compared, *design.criteria]
 
   def cell(a: str, b: str) -> dict[str, str]:
     each = by_pair.get(frozenset((a, b)))
     if each is None:  # One metric, or two criteria.
-      return {'text': '1' if a == b else '–', 'link': ''}
-    return {'text': str(_entry(each.mean)), 'link': _anchor(each)}
+      return {'text': '1' if a == b else '–', 'link': '', 'shade': '0 0'}
+    value = each.mean.value or 0.0
+    shade = f'{50 * max(value, 0):.0f} {50 * max(-value, 0):.0f}'
+    return {
+      'text': str(_entry(each.mean)),
+      'link': _anchor(each),
+      'shade': shade,
+    }
 
   return [[cell(a, b) for b in names] for a in names]
 
@@ -675,6 +685,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
       lead=_lead(cells, design),
       design=design,
       names=[*design.compared, *design.criteria],
+      answer=answer(analysis, design),
       matrix=matrix(analysis, design),
       tables=[
         agreement_table('Pairs of metrics', analysis.pairs, design),
@@ -694,6 +705,44 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
     )
     files.write_text(place / 'cross.html', text)
   return True
+
+
+def answer(analysis: Analysis, design: Design) -> list[str]:
+  """What came out, in sentences by fixed rules; [] of a draft."""
+  if design.status == DRAFT:
+    return []
+  sentences = []
+  if design.status == INTERIM:
+    sentences.append('Not all models are made: what follows is interim.')
+
+  def names(several: Sequence[MetricAgreement], verdict: str) -> str:
+    """The pairs with a verdict, the strongest first."""
+    of = [each for each in several if each.verdict == verdict]
+    of.sort(key=lambda each: -abs(each.mean.value or 0))
+    texts = [f'{" and ".join(e.metrics)} {_entry(e.mean)}' for e in of]
+    return f'{len(of)}' + (f' ({"; ".join(texts)})' if of else '')
+
+  for title, several in (
+    ('pairs of metrics', analysis.pairs),
+    *((f'metrics with {of}', x) for of, x in analysis.criteria.items()),
+  ):
+    tested = [each for each in several if each.mean.p is not None]
+    sentences.append(
+      f'Of {len(several)} {title}, given {design.control}, '
+      f'{names(several, agreement.RELATED)} are related, '
+      f'{names(several, agreement.UNRELATED)} are unrelated within '
+      f'{design.rules.margin:g}, and {len(several) - len(tested)} are measured '
+      f'in fewer than {design.rules.fewest_worlds} worlds; all others are '
+      'undecided.'
+    )
+  for of, gains in analysis.added.items():
+    better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
+    tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
+    sentences.append(
+      f'Beyond {design.control}, {", ".join(tells) or "no metric"} adds to R2 '
+      f'for {of} in a world that was left out.'
+    )
+  return sentences
 
 
 def _lead(cells: CrossCells, design: Design) -> str:
