@@ -10,14 +10,16 @@
 The minimal automaton over the tokens that the model accepts, under --accept, is
 learned by queries: words that the model reads. The world's boundaries, and
 --walks random walks of the world and of the model, look for words about which
-it is wrong, until a round finds none, --most_states or --queries are used up.
+it is wrong, until a round finds none, --most_states or half of --queries are
+used up; the other half is for fresh walks. A world of more than 1,000 states is
+explored along its walks alone. The metric automaton() gives intervals.
 With --tails=k, words are merged after which the same words of up to k tokens
 are accepted.
 
 Printed are the number of states beside the world's; how many fresh walks differ
 from the automaton, and which share of all walks do at most, with 95 %
 confidence (a PAC bound); on which share of the world's sequences automaton and
-world agree; and
+world agree, and at which share of their places not (wrong_places); and
 
   distance  2^-k, k the tokens before the first difference (0: none)
   merged    states of the world that are one state for the model

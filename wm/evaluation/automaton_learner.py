@@ -100,6 +100,7 @@ class Teacher:
     self._start = max(world.prompt_len, 1)
     self.depth, self.budget, self.queries = depth, budget, 0
     self._answers: dict[Tokens, Tokens] = {}
+    self._ended: dict[Tokens, bool] = {}  # Words of `depth` tokens.
     first = world.legal(world.init(1))[0]
     self._answers[()] = tuple(np.flatnonzero(first).tolist())
 
@@ -116,18 +117,28 @@ class Teacher:
         return None
       if word[size] not in before:
         return self._answers.setdefault(word, REJECTED)
-    if len(word) == self.depth and self._has_ended(word):
+    if len(word) == self.depth and self._ended.get(word):
       return self._answers.setdefault(word, ())
     return None
 
-  def _has_ended(self, word: Tokens) -> bool:
-    """Does nothing follow a word of the language by the world's rules?"""
-    if self._world.end != core.DEAD:
-      return word[-1] == self._world.end
-    steps, states = self._world.walk(
-      self._world.init(1), np.array([word]), np.array([len(word)])
-    )
-    return bool(steps[0] == len(word) and self._world.over(states)[0])
+  def _settle(self, words: Iterable[Tokens]) -> None:
+    """Notes after which words of full length nothing follows by the rules."""
+    whole = {w[: self.depth] for w in words if len(w) >= self.depth}
+    new = [
+      word
+      for word in whole - self._ended.keys()
+      if word[-1] in self._answers.get(word[:-1], ())
+    ]
+    if new and self._world.end != core.DEAD:
+      self._ended |= {word: word[-1] == self._world.end for word in new}
+    elif new:
+      steps, states = self._world.walk(
+        self._world.init(len(new)),
+        np.array(new),
+        np.full(len(new), self.depth),
+      )
+      ended = (steps == self.depth) & self._world.over(states)
+      self._ended |= zip(new, ended.tolist(), strict=True)
 
   def answers(self, words: Iterable[Tokens]) -> list[Tokens | None]:
     """`known` of each word, asked first as far as depth and budget allow."""
@@ -143,6 +154,7 @@ class Teacher:
     for start in range(0, len(asked), BATCH):
       self._ask(asked[start : start + BATCH])
       progress.report(self.queries, self.budget)
+    self._settle(words)
     return [self.known(word) for word in words]
 
   def _is_open(self, word: Tokens) -> bool:

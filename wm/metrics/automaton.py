@@ -96,8 +96,8 @@ class Metric(core.Metric):
 
   num: int = field(200, least=1)
   depth: int = field(0, least=0)
-  most: int = field(500, least=1)
-  queries: int = field(6000, least=100, most=10_000_000)
+  most: int = field(2000, least=1)
+  queries: int = field(8000, least=100, most=10_000_000)
   walks: int = field(200, least=1, most=100_000)
   accept: str = 'epsilon(0.01)'
 

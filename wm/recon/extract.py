@@ -196,11 +196,10 @@ def _checked(
   places = learned.places(legal)
   share = 1 - len({*places.row[places.wrong > 0].tolist()}) / num
   low, high = map(float, statistics.proportion(share, num))
-  return bounds | {
-    'agreement': {
-      **{'n': num, 'value': share, 'low': low, 'high': high},
-      'positions': float(1 - places.wrong.mean()),
-    }
+  return {
+    **bounds,
+    'agreement': {'n': num, 'value': share, 'low': low, 'high': high},
+    'wrong_places': float(places.wrong.mean()),
   }
 
 
@@ -281,8 +280,8 @@ def lines(summary: dict[str, Any]) -> list[str]:
   share = summary['agreement']
   text.append(
     f'agrees with the world on {share["value"]:.3f} [{share["low"]:.3f}, '
-    f'{share["high"]:.3f}] of its sequences, {share["positions"]:.4f} of their '
-    'places'
+    f'{share["high"]:.3f}] of its sequences; wrong_places '
+    f'{summary["wrong_places"]:.4f}'
   )
   return [*text, *(_told(summary) if compared else [summary['not_compared']])]
 
