@@ -215,6 +215,22 @@ def test_nobody_listens(tmp_path, monkeypatch, url):
   assert 'no connection to' in line or 'is not a model of' in line
 
 
+# Those whose clients are installed, and make calls again by themselves.
+CLIENTS = 'openai', 'openai-api/local', 'deepseek', 'together', 'ollama'
+
+
+@pytest.mark.parametrize('name', CLIENTS)
+def test_within_a_budget_no_client_makes_a_call_again(monkeypatch, name):
+  for variable in KEY, *(f'{x.upper()}_API_KEY' for x in CLIENTS):
+    monkeypatch.setenv(variable, 'none')
+  url = 'http://127.0.0.1:9/v1'
+  settings = provider.CallSettings(f'{name}/m', base_url=url)
+  assert provider._model(settings).api.client.max_retries > 0
+  once = provider._once(settings)
+  assert once.api.client.max_retries == 0
+  assert once.config.max_retries == 0
+
+
 @pytest.mark.parametrize('said', ['key', 'model'])
 def test_calls_under_way_at_the_end_print_nothing(
   settings, tmp_path, said, caplog, capfd

@@ -91,15 +91,14 @@ class Plan:
   def saving(self) -> str:
     """What a prompt for each question would take, where prompts are shared."""
     each = self.calls / max(len({q.prompt for q in self.requests}), 1)
-    calls, tokens = (
-      int(each * len(self.questions)),
-      each * _tokens(self.questions),
-    )
+    calls = int(each * len(self.questions))
     if calls == self.calls:
       return ''
-    return (
-      f'; one question a prompt: {calls:,} calls, about {tokens:,.0f} tokens'
-    )
+    return _single_form(calls, each * _tokens(self.questions))
+
+
+def _single_form(calls: int, tokens: float) -> str:
+  return f'; one question a prompt: {calls:,} calls, about {tokens:,.0f} tokens'
 
 
 def _tokens(requests: Sequence[Query]) -> int:
@@ -506,7 +505,7 @@ class BudgetPlan:
         f'{registry.spec(plan.metric)}: {need.calls:,} calls, about '
         f'{need.tokens_in:,.0f} tokens in, {need.tokens_out:,.0f} out '
         f'({need.thinking:,.0f} of reasoning{guess}){self._money(usage)}'
-        f'{plan.saving()}'
+        f'{self._alone(plan)}'
       )
     if (test := self._test()).calls:
       total += self.ledger.expected(test.tokens_in, test.tokens_out)
@@ -530,6 +529,13 @@ class BudgetPlan:
         :SHOWN_PROMPTS
       ]:
         log(f'--- {query.kind}\n{query.prompt}')
+
+  def _alone(self, plan: Plan) -> str:
+    """What a prompt for each question would take, where prompts are shared."""
+    if self.backend.per_prompt == 1:
+      return ''
+    need = self.predictor.single().backend.forecast(plan.questions)
+    return _single_form(need.calls, need.tokens_in)
 
   def _money(self, usage: Any) -> str:
     dollars = self.ledger.dollars(usage)

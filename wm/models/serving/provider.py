@@ -556,7 +556,7 @@ def replies(
   """
   messages = _messages(prompts, solutions) if solutions else prompts
   # Each try is reserved for, so none is made where it is not seen.
-  model = _model(_once(settings) if ledger else settings)
+  model = _once(settings) if ledger else _model(settings)
   calls = _Calls(model, settings, each, ledger)
   workers = min(settings.connections, len(prompts))
   _loop(os.getpid()).run(calls.run(messages, workers))
@@ -573,16 +573,26 @@ def _messages(
   ]
 
 
-# Their clients make calls again by themselves, unless they are told not to.
-_CLIENTS = 'openai', 'openai-api', 'anthropic'
+# Providers whose clients are made by Stainless, and make calls again by
+# themselves unless max_retries is 0. Of others, grok and sagemaker make none
+# again, google and mistral do so where they are told to, azureai and bedrock
+# always do, which no ledger sees: what they fail in is rarely charged for.
+_CLIENTS = frozenset(
+  {
+    *('anthropic', 'groq', 'openai', 'openai-api', 'openai-api-completions'),
+    *('cloudflare', 'deepseek', 'fireworks', 'hf-inference-providers'),
+    *('litellm-proxy', 'llama-cpp-python', 'meta', 'moonshot', 'ollama'),
+    *('openrouter', 'perplexity', 'sambanova', 'together'),
+  }
+)
 
 
-def _once(settings: CallSettings) -> CallSettings:
-  """The same without a second try of any call."""
-  args = settings.args
+def _once(settings: CallSettings) -> Any:
+  """The model, which makes no second try of any call."""
+  model = _model(dataclasses.replace(settings, retries=0))
   if settings.model.partition('/')[0] in _CLIENTS:
-    args = (*dict(args, max_retries=0).items(),)
-  return dataclasses.replace(settings, retries=0, args=args)
+    model.api.client.max_retries = 0
+  return model
 
 
 def _model(settings: CallSettings) -> Any:
@@ -641,18 +651,17 @@ class _Calls:
   async def _work(self, left: Iterator[tuple[int, Any]]) -> None:
     """Makes one call after the other, and hands over what each gave."""
     for number, prompt in left:
-      self._each(number, await self._reply(prompt))
+      await self._answer(number, prompt)
 
-  async def _reply(self, prompt: Any) -> CallReply:
-    """The reply to a prompt, by as many tries as it takes."""
+  async def _answer(self, number: int, prompt: Any) -> None:
+    """Hands over the reply to a prompt, by as many tries as it takes."""
     ledger = self._ledger
     if ledger is None:
-      return _reply(await self._call(prompt))
+      self._each(number, _reply(await self._call(prompt)))
+      return
     text = prompt if isinstance(prompt, str) else prompt[0].text
     reply = CallReply('', failure=BUDGET)
-    for number in range(1 + self._settings.retries):
-      if number:
-        await asyncio.sleep(PAUSE * 2 ** (number - 1))
+    for tries_left in range(self._settings.retries, -1, -1):
       place = await ledger.reserve(text, self._settings.max_tokens)
       if place is None:
         break
@@ -662,11 +671,17 @@ class _Calls:
       except core.InputError:  # Refused: nobody charges for it.
         ledger.settle(place, ledger.nothing)
         raise
+      again = tries_left and reply.failure in _AGAIN
+      if not again:
+        # Before it is counted: a process that is killed in between has counted
+        # too much, and does not pay for the same answer again.
+        self._each(number, reply)
       free = reply.failure in _FREE
       ledger.settle(place, ledger.nothing if free else _usage(call))
-      if reply.failure not in _AGAIN:
-        break
-    return reply
+      if not again:
+        return
+      await asyncio.sleep(PAUSE * 2 ** (self._settings.retries - tries_left))
+    self._each(number, reply)
 
   async def _call(self, prompt: Any) -> asyncio.Task[ModelOutput]:
     """A call that is over, whatever came of it."""
