@@ -435,6 +435,7 @@ def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, str]]]:
   names = [*design.compared, *design.criteria]
 
   def cell(a: str, b: str) -> dict[str, str]:
+    """Of two measures; '1' of one."""
     each = by_pair.get(frozenset((a, b)))
     if each is None:  # One metric, or two criteria.
       return {'text': '1' if a == b else '–', 'link': '', 'shade': '0 0'}
