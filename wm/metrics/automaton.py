@@ -207,15 +207,11 @@ def _of_automata(learned: implied.Implied) -> tuple[core.Scores, ...]:
       'told_apart': stopped if pairs else 'no_other_place',
       'states_ratio': stopped,
     }
-  return (
-    *(
-      core.scores(
-        name,
-        [value],
-        reason=[reasons[name]],
-        bounds=(0.0, None if name == 'states_ratio' else 1.0),
-      )
-      for name, value in values.items()
-    ),
-    core.scores('budget_used_up', [bool(learned.stopped)]),
+  values['budget_used_up'] = float(bool(learned.stopped))
+  # One automaton is no sample: with an upper bound, one row had an interval.
+  return tuple(
+    core.scores(
+      name, [value], reason=[reasons.get(name, '')], bounds=(0.0, None)
+    )
+    for name, value in values.items()
   )
