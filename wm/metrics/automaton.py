@@ -81,6 +81,7 @@ class Metric(core.Metric):
     step: tokens of the sequence so far
   """
 
+  version: ClassVar[str] = '2'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Enumerable)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'walks')
   ideal: ClassVar[Mapping[str, str]] = {
