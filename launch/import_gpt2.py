@@ -9,11 +9,11 @@
   python launch/import_gpt2.py --weights=checkpoints/latest.pt \\
     --world="chess(vocabulary='packed', length=704)" --out=runs/theirs
 
---weights is a PyTorch state dict, loaded with weights only. Names and shapes tell
-what it is: GPT-2; minGPT, as Othello-GPT is published; or one of the families
-of Walker and Lyons 2026, as their program saves it with its settings
-(transformer, SLiCE, gated DeltaNet, Mamba-2, Mamba-3). --model says what they do
-not tell, such as GPT-2's heads. Needs the extra `torch`.
+--weights is a PyTorch state dict, loaded with weights only. Names and shapes
+tell what it is: GPT-2; minGPT, as Othello-GPT is published; or one of the
+families of Walker and Lyons 2026, as their program saves it with its settings
+(transformer, SLiCE, gated DeltaNet, Mamba-2, Mamba-3). --model says what they
+do not tell, such as GPT-2's heads. Needs the extra `torch`.
 """
 
 import json

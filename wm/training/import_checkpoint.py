@@ -113,11 +113,13 @@ class WeightLayout(NamedTuple):
   def source(self, path: tuple[Hashable, ...]) -> tuple[Any, list[str]]:
     """What joins arrays, or None, and their names, of one of our parameters."""
     first, *rest = map(str, path)
+    # blocks, 0, attention, qkv, kernel -> h.0.attn.c_attn.weight
     in_block = first == 'blocks'
     lead = f'{self.blocks}.{rest.pop(0)}.' if in_block else ''
     table, ours = (
       (self.block, rest) if in_block else (self.whole, [first, *rest])
     )
+    # A parameter by itself, or one of a module, which has weight and bias.
     entry, leaf = table.get('.'.join(ours)), ''
     if entry is None:
       entry = table.get('.'.join(ours[:-1]))
@@ -172,6 +174,7 @@ def _stacked(arrays: Arrays, shape: network.NetworkSpec) -> np.ndarray:
 def _by_head(arrays: Arrays, shape: network.NetworkSpec) -> np.ndarray:
   """Outputs of all maps for the first head, then for the next."""
   heads = shape.shapes['blocks.0.mixer.a_log'].size
+  # [H K, ...] of each map -> [H, K, ...], then side by side for each head.
   rows = [x.reshape(heads, -1, *x.shape[1:]) for x in arrays]
   return np.concatenate(rows, 1).reshape(-1, *arrays[0].shape[1:])
 
@@ -226,6 +229,7 @@ def _chess_transformer(
   width, hidden = weights['blocks.0.mlp.out_proj.weight'].shape
   return 'transformer', {
     'width': width,
+    # No shape tells them; 0 is one for every 64 of width, as published.
     'heads': settings['n_heads'],
     # As they ran it, not as their paper has it.
     'positions': 'rotary_published',
@@ -243,6 +247,7 @@ def _chess_transformer(
 
 def _slice(weights: Weights, settings: Settings) -> tuple[str, dict[str, Any]]:
   width = len(weights['layers.0.slice.init'])
+  # Of increments, a layer's input drives the state, not its difference.
   increments = settings['slice_path_mode'] == 'increments'
   return 'slice', {
     'width': width,
@@ -280,6 +285,7 @@ def _mamba(weights: Weights, settings: Settings) -> tuple[str, dict[str, Any]]:
     'dropout': settings['dropout'],
     'expand': inner // width,
     'channels': inner // heads,
+    # Theirs and ours are rounded up to a multiple of 128 alike.
     'mlp': mlp.shape[1] // width,
   }
   if 'layers.0.mixer.B_bias' in weights:
@@ -394,6 +400,7 @@ LAYOUTS = (
     },
     whole=_RECURRENT,
     infer=_slice,
+    # Names and shapes tell of most; said by the setting it is understood.
     fixed={
       'slice_diagonal_dense': False,
       'slice_input_dependent_init': False,
@@ -415,6 +422,7 @@ LAYOUTS = (
         *(_by_head, 'attn.q_proj', 'attn.k_proj'),
         *('attn.v_proj', 'attn.g_proj'),
       ),
+      # Ours are beta and then the decay.
       'mixer.rates': (_stacked, 'attn.b_proj', 'attn.a_proj'),
       'mixer.convolution': (
         *(_by_head, 'attn.q_conv1d', 'attn.k_conv1d', 'attn.v_conv1d'),
@@ -458,6 +466,7 @@ LAYOUTS = (
     | {
       'mixer.norm_b': 'mixer.B_norm',
       'mixer.norm_c': 'mixer.C_norm',
+      # Ranks come first in ours, heads in theirs.
       'mixer.bias_b': (_ranks_first, 'mixer.B_bias'),
       'mixer.bias_c': (_ranks_first, 'mixer.C_bias'),
       'mixer.spread': (_ranks_first, 'mixer.mimo_x'),
@@ -479,6 +488,7 @@ def read(path: str | pathlib.Path) -> Checkpoint:
     InputError: see `load`; or its layout is none of LAYOUTS.
   """
   arrays, settings = load(path)
+  # In a wrapper, such as torch.compile's, all names have a prefix.
   for layout in LAYOUTS:
     marked = [
       f'.{name}' for name in arrays if f'.{name}'.endswith(f'.{layout.mark}')
@@ -535,6 +545,8 @@ def load(
         )
       state_dict = torch.load(path, map_location='cpu', weights_only=True)
     settings: Any = {}
+    # Alone, or as Lightning ('state_dict') and Walker and Lyons ('model',
+    # beside 'args' and the optimizer) save it.
     if isinstance(state_dict, Mapping):
       settings = state_dict.get('args')
       for name in ('state_dict', 'model'):
@@ -575,26 +587,30 @@ def params(
     InputError: a weight is missing, left over or of another shape.
   """
   layout, weights = checkpoint.layout, checkpoint.weights
+  # What is not used in the end has no place in our network.
   flat, used = {}, set()
   for path, leaf in nnx.to_flat_state(shape.abstract):
     join, names = layout.source(path)
     used.update(names)
     arrays = [weights[name] for name in names]
+    # [outputs, inputs], or as it is: vectors, tables, Conv1D.
     value = join(arrays, shape) if join else arrays[0]
     if path[0] == 'embedding' or (path[0] == 'head' and not layout.by_state):
       if ids.max() >= len(value):
         raise core.InputError(
           f'the world has {len(ids)} tokens; the checkpoint has {len(value)}'
         )
-      value = value[ids]
+      value = value[ids]  # Rows of the vocabulary, in our world's order.
     if path[-1] == 'kernel' and (layout.linear or path[0] == 'head'):
       value = np.moveaxis(value, 0, -1)  # [outputs, inputs] -> ours
+    # Ours have heads as dimensions of their own, hence sizes are compared.
     if value.size != leaf.size:
       raise core.InputError(
         f'{" and ".join(names)} of the checkpoint: {value.shape}; the model '
         f'{registry.spec(shape.model)} takes {leaf.shape}'
       )
     flat[path] = leaf.replace(jnp.asarray(value.reshape(leaf.shape)))
+  # A state dict holds a tied head twice; ours is the embedding.
   if isinstance(shape.model, transformer.Model) and shape.model.tied:
     used.add('lm_head.weight')
   if left := weights.keys() - used:
@@ -674,6 +690,7 @@ def _check_positions(chosen: Any, inferred: Any) -> None:
   """Raises InputError for positions that the weights were not trained on."""
   if not isinstance(chosen, transformer.Model):
     return
+  # A rotation has no weights: nothing else would notice.
   if chosen.positions != inferred.positions:
     raise core.InputError(
       f'the checkpoint has positions={inferred.positions!r}, not '
