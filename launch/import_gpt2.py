@@ -1,4 +1,4 @@
-"""Makes a published GPT-2 style checkpoint a run that score.py can load.
+"""Makes a published PyTorch checkpoint a run that score.py can load.
 
   python launch/import_gpt2.py --weights=state.pt --out=runs/published \\
     --world="maps(nodes='nodes.csv', edges='edges.csv')"
@@ -6,8 +6,14 @@
   python launch/import_gpt2.py --weights=gpt_championship.ckpt \\
     --world="othello()" --out=runs/championship
 
---weights is a PyTorch state dict, loaded with weights only: in GPT-2's layout,
-or in minGPT's, as Othello-GPT is published. Needs the extra `torch`.
+  python launch/import_gpt2.py --weights=checkpoints/latest.pt \\
+    --world="chess(vocabulary='packed', length=704)" --out=runs/theirs
+
+--weights is a PyTorch state dict, loaded with weights only. Names and shapes
+tell what it is: GPT-2; minGPT, as Othello-GPT is published; or one of the
+families of Walker and Lyons 2026, as their program saves it with its settings
+(transformer, SLiCE, gated DeltaNet, Mamba-2, Mamba-3). --model says what they
+do not tell, such as GPT-2's heads. Needs the extra `torch`.
 """
 
 import json

@@ -23,7 +23,7 @@ def test_weights_become_a_run_that_is_scored(tmp_path):
   torch.manual_seed(0)
   torch.save(
     {
-      import_checkpoint._theirs(path): torch.randn(leaf.shape)
+      import_checkpoint.LAYOUTS[0].source(path)[1][0]: torch.randn(leaf.shape)
       for path, leaf in nnx.to_flat_state(shape.abstract)
     },
     tmp_path / 'state.pt',

@@ -46,13 +46,14 @@ def test_logits_are_those_of_the_peer(tied, tmp_path):
   theirs = peer(tie_word_embeddings=tied)
   path = tmp_path / 'state.pt'
   torch.save(theirs.state_dict(), path)
-  weights = import_checkpoint.read(path)
-  model = import_checkpoint.infer(weights, heads=4)
+  checkpoint = import_checkpoint.read(path)
+  model = checkpoint.model(CONTEXT)
   assert model == transformer.Model(
-    layers=3, width=96, heads=4, context=CONTEXT, tied=tied
+    layers=3, width=96, context=CONTEXT, tied=tied
   )
+  model = dataclasses.replace(model, heads=4)
   shape = network.NetworkSpec(model, V, CONTEXT)
-  params = import_checkpoint.params(weights, shape, np.arange(V))
+  params = import_checkpoint.params(checkpoint, shape, np.arange(V))
   tokens = np.random.default_rng(0).integers(0, V, (5, CONTEXT))
   with torch.no_grad():
     want = theirs(torch.from_numpy(tokens)).logits
@@ -67,17 +68,17 @@ def test_the_published_files_words_are_put_in_our_order(tmp_path):
   theirs = peer()
   world = tiny.World()
   words = ['<pad>', *sorted(world.vocab[1:], reverse=True)]
-  ids = import_checkpoint.published_order(world.vocab)
-  assert [words[place] for place in ids] == list(world.vocab)
   # As Lightning writes it: under 'state_dict', names led by 'model.'.
   state = {f'model.{k}': v for k, v in theirs.state_dict().items()}
   state['model.transformer.h.0.attn.masked_bias'] = torch.tensor(-1e4)
   path = tmp_path / 'model.ckpt'
   torch.save({'state_dict': state, 'epoch': 3}, path)
-  weights = import_checkpoint.read(path)
-  model = import_checkpoint.infer(weights, heads=4)
+  checkpoint = import_checkpoint.read(path)
+  ids = import_checkpoint.order(world.vocab, checkpoint.layout.words(world))
+  assert [words[place] for place in ids] == list(world.vocab)
+  model = dataclasses.replace(checkpoint.model(CONTEXT), heads=4)
   shape = network.NetworkSpec(model, V, CONTEXT)
-  params = import_checkpoint.params(weights, shape, ids)
+  params = import_checkpoint.params(checkpoint, shape, ids)
   ours = networks.NetworkPredictor(model, params, V, 1, CONTEXT)
   tokens = world.sample(6, 0)
   found = ours.log_probs(tokens.tokens, tokens.lengths)
@@ -116,8 +117,8 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   assert summary['parameters'] == shape.num_params
   found, info = checkpoints.load(tmp_path / 'run')
   assert info['step'] == 0
-  weights = import_checkpoint.read(tmp_path / 'state.pt')
-  params = import_checkpoint.params(weights, shape, np.arange(size))
+  checkpoint = import_checkpoint.read(tmp_path / 'state.pt')
+  params = import_checkpoint.params(checkpoint, shape, np.arange(size))
   want = networks.NetworkPredictor(
     model, params, size, world.end, world.max_len
   )
@@ -136,8 +137,9 @@ def network_paths(
   """Their names and shapes of a network's weights, by our own table."""
   from flax import nnx
 
+  source = import_checkpoint.LAYOUTS[0].source
   return [
-    (import_checkpoint._theirs(path), leaf.shape)
+    (source(path)[1][0], leaf.shape)
     for path, leaf in nnx.to_flat_state(shape.abstract)
   ]
 
@@ -163,35 +165,47 @@ def test_files_that_are_no_checkpoint(tmp_path):
   archive = tmp_path / 'other.pt'
   with zipfile.ZipFile(archive, 'w') as file:
     file.writestr('a', 'b')
-  with pytest.raises(core.InputError, match='is no PyTorch file'):
+  with pytest.raises(core.InputError, match='is not a PyTorch file'):
     import_checkpoint.read(archive)
   other = tmp_path / 'list.pt'
   torch.save([1, 2], other)
   with pytest.raises(core.InputError, match='no state dict'):
     import_checkpoint.read(other)
   torch.save({'conv.weight': torch.zeros(2)}, other)
-  with pytest.raises(core.InputError, match='expected one'):
+  with pytest.raises(core.InputError, match='is of no layout'):
     import_checkpoint.read(other)
 
 
 def test_a_model_that_does_not_fit_is_named():
   model = transformer.Model(layers=1, width=32, heads=2, context=10)
   shape = network.NetworkSpec(model, V, 10)
-  good = {
+  layout = import_checkpoint.LAYOUTS[0]
+  arrays = {
     name: np.zeros(size, np.float32) for name, size in network_paths(shape)
   }
   ids = np.arange(V)
-  import_checkpoint.params(good, shape, ids)
+
+  def convert(shape, ids=ids, **more):
+    weights = import_checkpoint.Weights(arrays | more)
+    checkpoint = import_checkpoint.Checkpoint(layout, weights, {})
+    return import_checkpoint.params(checkpoint, shape, ids)
+
+  convert(shape)
   deep = network.NetworkSpec(dataclasses.replace(model, layers=2), V, 10)
   with pytest.raises(core.InputError, match=r'lacks h\.1\.'):
-    import_checkpoint.params(good, deep, ids)
+    convert(deep)
   with pytest.raises(core.InputError, match='has no place for h'):
-    import_checkpoint.params({**good, 'h.1.x': np.zeros(1)}, shape, ids)
+    convert(shape, **{'h.1.x': np.zeros(1)})
   wide = network.NetworkSpec(dataclasses.replace(model, width=64), V, 10)
   with pytest.raises(core.InputError, match='takes'):
-    import_checkpoint.params(good, wide, ids)
+    convert(wide)
+  odd = dataclasses.replace(model, mlp='swiglu', ratio=4)
+  with pytest.raises(
+    core.InputError, match=r'nothing for blocks\.0\.mlp\.gate'
+  ):
+    convert(network.NetworkSpec(odd, V, 10))
   shape = network.NetworkSpec(model, 9, 10)
   with pytest.raises(core.InputError, match='the checkpoint has 8'):
-    import_checkpoint.params(good, shape, np.arange(9))
+    convert(shape, np.arange(9))
   with pytest.raises(core.InputError, match="such as 'z'"):
     import_checkpoint.order(['<pad>', 'z'], ['<pad>', 'a'])

@@ -1,5 +1,6 @@
 """A folder of transformers as a model: against sums over pieces by hand."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -187,12 +188,12 @@ def test_what_leaks_is_counted(theirs):
 def test_the_importers_weights_say_the_same(tmp_path):
   theirs = saved(tmp_path, 'gpt2')
   torch.save(theirs.state_dict(), tmp_path / 'state.pt')
-  weights = import_checkpoint.read(tmp_path / 'state.pt')
-  model = import_checkpoint.infer(weights, heads=4)
+  checkpoint = import_checkpoint.read(tmp_path / 'state.pt')
+  model = dataclasses.replace(checkpoint.model(CONTEXT), heads=4)
   ids = np.array([0, *ALONE.values()])
   world, some = tiny.World(), sequences()
   shape = network.NetworkSpec(model, len(world.vocab), CONTEXT)
-  params = import_checkpoint.params(weights, shape, ids)
+  params = import_checkpoint.params(checkpoint, shape, ids)
   ours = networks.NetworkPredictor(
     model, params, len(world.vocab), world.end, CONTEXT
   )

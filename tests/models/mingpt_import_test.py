@@ -8,7 +8,6 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
-from wm.training import import_checkpoint
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 
@@ -130,10 +129,10 @@ def test_words_in_another_order(tmp_path):
   ('changes', 'drop', 'message'),
   [
     ({}, 'blocks.1.attn.key.weight', r'lacks blocks\.1\.attn\.key\.weight'),
-    ({}, 'blocks.1.mlp.2.bias', r'lacks h\.1\.mlp\.c_proj\.bias'),
-    ({}, 'pos_emb', 'context|lacks wpe'),
-    ({'blocks.0.attn.key.bias': torch.ones(3)}, '', 'differ in shape'),
-    ({'blocks.0.gate': torch.ones(3)}, '', r'no place for h\.0\.gate'),
+    ({}, 'blocks.1.mlp.2.bias', r'lacks blocks\.1\.mlp\.2\.bias'),
+    ({}, 'pos_emb', 'lacks pos_emb'),
+    ({'blocks.0.attn.key.bias': torch.ones(3)}, '', 'takes'),
+    ({'blocks.0.gate': torch.ones(3)}, '', r'no place for blocks\.0\.gate'),
     ({'pos_emb': torch.ones(1, 9, WIDTH)}, '', 'context=9 is shorter'),
     ({'tok_emb.weight': torch.ones(9, WIDTH)}, '', 'the checkpoint has 9'),
     ({'head.weight': torch.ones(V, 3)}, '', 'takes'),
@@ -148,12 +147,3 @@ def test_what_does_not_fit_is_one_line_and_leaves_nothing(
   with pytest.raises(core.InputError, match=message):
     wm.import_gpt2(tmp_path / 'gpt.ckpt', WORLD, tmp_path / 'run')
   assert not (tmp_path / 'run').exists()
-
-
-def test_only_one_table_of_tokens_shows_the_layout():
-  zeros = np.zeros(1)
-  assert import_checkpoint.is_mingpt({'tok_emb.weight': zeros})
-  assert not import_checkpoint.is_mingpt({'wte.weight': zeros})
-  assert not import_checkpoint.is_mingpt(
-    {'a.tok_emb.weight': zeros, 'tok_emb.weight': zeros}
-  )
