@@ -20,7 +20,7 @@ import numpy as np
 from wm import core
 from wm.core import inputs, plugins
 from wm.core.fields import field
-from wm.models.serving import user_objects
+from wm.models.serving import few_shot, user_objects
 
 if TYPE_CHECKING:
   from wm.models.serving import tokenization  # Needs PyTorch.
@@ -45,6 +45,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '2'
+  gives: ClassVar[tuple[type, ...]] = (few_shot.TunedReader,)
 
   path: str = ''
   tokens: str = field(

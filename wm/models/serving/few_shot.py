@@ -129,6 +129,10 @@ class TaskByTask(core.Adaptable):
     return adapting.select(outputs, losses, config)
 
 
+class TunedReader(core.Predictor, core.HiddenStates, TaskByTask):
+  """A predictor with activations whose network is tuned to each task."""
+
+
 def _loss(predict: Predict, held: Examples, kind: adapting.LabelSpec) -> float:
   """Mean loss of held labels: nats, or squared error; 0 without labels."""
   labels = held.labels[held.used]

@@ -402,7 +402,7 @@ class Leak:
     self.places += len(lost)
 
 
-class PiecePredictor(core.Predictor, core.HiddenStates, few_shot.TaskByTask):
+class PiecePredictor(few_shot.TunedReader):
   """Next-token probabilities of a language model for a world's tokens."""
 
   def __init__(
