@@ -42,6 +42,8 @@ class Model(core.Model):
       probabilities add up to 1. By default they are the model's own, which
       epsilon rules mean.
     batch: texts read at once; no effect on results.
+    low_rank: where a metric tunes the model, rank of adapters (LoRA, by peft)
+      that are tuned in place of all weights; 0 tunes the weights.
   """
 
   version: ClassVar[str] = '2'
@@ -57,6 +59,7 @@ class Model(core.Model):
   before: str = ''
   renormalised: bool = False
   batch: int = field(16, least=1, compare=False)
+  low_rank: int = field(0, least=0)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model.
@@ -94,6 +97,7 @@ class Model(core.Model):
       max_len=max_len,
       renormalised=self.renormalised,
       batch=self.batch,
+      low_rank=self.low_rank,
       remarks=remarks,
     )
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import adapting, basics, plugins
+from wm.core import adapting, basics, inputs, plugins
 from wm.models.serving import user_objects
 from wm.runtime import progress
 
@@ -274,6 +274,7 @@ def tune_torch(
   written: Written,
   draws: Draws,
   task: adapting.TaskSpec,
+  low_rank: int = 0,
 ) -> Predict:
   """Fine-tunes a copy of a module with a new linear head on its features.
 
@@ -286,14 +287,19 @@ def tune_torch(
     written: tokens and places as the module has them.
     draws: the labels.
     task: see adapting.TaskSpec.
+    low_rank: rank of adapters of all linear maps, which are tuned in place of
+      the weights (Hu et al. 2022, LoRA); 0 is none.
   """
   torch: Any = sys.modules['torch']
   network, kind = copy.deepcopy(module).eval(), task.kind
   device = next(network.parameters()).device
   tunes_all = task.trainable == 'all'
-  weights = [x for x in network.parameters() if x.is_floating_point()]
-  for weight in weights:
-    weight.requires_grad_(tunes_all)
+  for weight in network.parameters():
+    if weight.is_floating_point():
+      weight.requires_grad_(tunes_all)
+  if low_rank and tunes_all:
+    network = _with_adapters(network, low_rank, task.seed)
+  weights = [x for x in network.parameters() if x.requires_grad]
 
   def on_device(array: np.ndarray) -> Any:
     return torch.as_tensor(array.astype(np.int64), device=device)
@@ -333,6 +339,28 @@ def tune_torch(
     return np.concatenate(parts).reshape(*places.shape, *kind.shape)
 
   return predict
+
+
+def _with_adapters(network: Any, rank: int, seed: int) -> Any:
+  """The network with adapters, which alone have gradients.
+
+  Raises:
+    InputError: peft is not installed, or knows no linear map of the network.
+  """
+  torch: Any = sys.modules['torch']
+  with inputs.extra('torch', f'low_rank={rank}'):
+    import peft
+  # As usual: twice the rank, so that the rate suits all ranks.
+  config = peft.LoraConfig(
+    r=rank, lora_alpha=2 * rank, target_modules='all-linear'
+  )
+  with torch.random.fork_rng(devices=[]):
+    torch.manual_seed(seed % (1 << 63))
+    try:
+      return peft.get_peft_model(network, config).eval()
+    except ValueError as error:
+      line = str(error).partition('\n')[0]
+      raise core.InputError(f'low_rank={rank}: {line}') from error
 
 
 def _torch_head(width: int, outputs: int, seed: int) -> Any:
