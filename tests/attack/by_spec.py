@@ -198,6 +198,7 @@ METRICS = (
     'inductive_bias(states=1)',
     'inductive_bias(prefixes=1)',
   ),
+  *('relearn(sizes=())', 'relearn(sizes=(8, 4))', 'relearn(changes=0)'),
   *('inductive_bias(rates=())', 'inductive_bias(part="x")', 'transfer(num=0)'),
   *(
     'transfer(functions=("x",))',
