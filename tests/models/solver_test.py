@@ -208,6 +208,8 @@ def test_every_metric_finds_it_perfect(metric):
   if missing := lacks(made, type(model), type(WORLD)):
     pytest.skip(f'solver is no {missing[0].__name__}')
   found = made(model, WORLD, 1)
+  if {*found[0].reason} == {'answers_only'}:
+    pytest.skip('solver gives no next tokens')
   best = 0 if made.less_is_better else 1
   for name in made.headline:
     matching = [

@@ -68,16 +68,16 @@ class Metric(core.Metric):
       the automaton puts in two states. It remembers what does not matter.
     unlike_model: Share of places at which the automaton accepts others than the
       model. Above 0, the automaton is an approximation.
-    distance: 2^-k, where k tokens precede the first difference of the two
-      automata; 0 if there is none. It is the bisimulation distance at a
-      discount of 1/2, and knows no probabilities.
+    distance: Bisimulation distance at a discount of 1/2, 2^-k where k tokens
+      precede the first difference of the two automata, and 0 if there is none.
+      It knows no probabilities.
     told_apart: Share of the pairs of the world's states that the automaton
       tells apart, of those that it reaches. All pairs count alike, however
       seldom their states are drawn.
     states_ratio: Number of states of the automaton, over that of the world's
       minimal automaton. It is 1 for the world itself.
-    budget_used_up: 1 where the budget of states or queries ended the learning,
-      else 0. The automaton is then only part of the model's.
+    budget_used_up: Whether the budget of states or queries ended the learning,
+      1 or 0. At 1 the automaton is only part of the model's.
     step: tokens of the sequence so far
   """
 
