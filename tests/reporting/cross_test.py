@@ -130,6 +130,7 @@ def test_the_page_has_every_part(folder, tmp_path):
   for name in ('ceilings', 'criterion-away', 'course-same', 'specifications'):
     assert (tmp_path / 'report' / f'{name}.svg').is_file(), name
   assert 'Known answers' in page
+  assert 'Do two seeds agree?' in page
   assert 'A draft' not in page
 
 

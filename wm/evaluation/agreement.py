@@ -229,6 +229,21 @@ def _why_not(values: np.ndarray, rules: AgreementRules) -> str:
   return ''
 
 
+def reliability(table: pd.DataFrame, metric: str) -> tuple[float, int]:
+  """How a metric ranks recipes alike with two seeds, in one world.
+
+  Returns:
+    Spearman's correlation between seeds, over recipes and levels, as a mean of
+    all pairs of seeds; NaN of one seed, or where all values are one. And the
+    number of recipes that have all values.
+  """
+  values = _complete(array(table, [metric]))
+  num, seeds = values.shape[1], values.shape[-1]
+  if num < 2 or seeds < 2:
+    return float('nan'), num
+  return float(covariance(values.reshape(1, -1, seeds))[0, 0]), num
+
+
 def in_world(
   table: pd.DataFrame, metrics: Sequence[str], rules: AgreementRules = RULES
 ) -> tuple[float, str, np.ndarray]:

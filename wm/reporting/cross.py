@@ -524,6 +524,25 @@ def added_table(
   return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
 
 
+def reliability_table(models: pd.DataFrame, design: Design) -> tables.Table:
+  """How alike two seeds rank the recipes, by each metric in each world."""
+  last = models[models.level == design.levels[-1]]
+  rows = []
+  for world, of in last.groupby('world', sort=False):
+    cells = {m: agreement.reliability(of, m) for m in design.metrics}
+    rows.append(
+      {'world': str(world)}
+      | {m: '–' if r != r else f'{r:.2f}, n={n}' for m, (r, n) in cells.items()}
+    )
+  note = (
+    'Rank correlation between seeds over n recipes. Where it is '
+    f'{design.rules.least_reliability:g} or less, or recipes are fewer than '
+    f'{design.rules.fewest_recipes}, a world does not count.'
+  )
+  frame = pd.DataFrame(rows, dtype=object)
+  return tables.Table('Do two seeds agree?', frame, note)
+
+
 def reference_table(cells: CrossCells) -> tables.Table:
   """Oracles, ceilings, adversaries and n-grams, which agree by construction."""
   title = 'Known answers, which no correlation counts'
@@ -698,6 +717,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
           added_table(of, several, design)
           for of, several in analysis.added.items()
         ),
+        reliability_table(cells.models, design),
         *(reference_table(cells), missing_table(cells.models)),
       ],
       pictures=drawn,
