@@ -199,6 +199,8 @@ METRICS = (
     'inductive_bias(prefixes=1)',
   ),
   *('relearn(sizes=())', 'relearn(sizes=(8, 4))', 'relearn(changes=0)'),
+  'relearn(sizes=(1000000000000,))',
+  'relearn(batch=1000000000000)',
   *('inductive_bias(rates=())', 'inductive_bias(part="x")', 'transfer(num=0)'),
   *(
     'transfer(functions=("x",))',

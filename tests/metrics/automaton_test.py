@@ -1,11 +1,10 @@
 """Distance of implied automata: known answers, budgets, bad input."""
 
-import json
-
 import numpy as np
 import pytest
 
 from tests.metrics import table
+from tests.recon.extract_test import MERGED, ROOMS, automaton_of
 from wm import core
 from wm.core import registry
 from wm.evaluation import implied
@@ -17,16 +16,6 @@ WORLDS = (
   *('lattice(length=12)', 'connect4(rows=3, columns=3)', 'mazes(length=12)'),
 )
 SMALL = {'num': 60, 'walks': 60}
-# Two rooms with a door each, and the same rooms as one; d is legal in one.
-ROOMS = {
-  'none': {'a': 'one', 'c': 'two'},
-  'one': {'b': 'none', 'd': 'one'},
-  'two': {'b': 'none'},
-}
-MERGED = {
-  'none': {'a': 'any', 'c': 'any'},
-  'any': {'b': 'none', 'd': 'any'},
-}
 
 
 def rows(model, world, seed=1, **fields):
@@ -42,18 +31,6 @@ def values(scores):
     name: table.mean(each) if each.measured.any() else None
     for name, each in scores.items()
   }
-
-
-def world_of(tmp_path, name, transitions):
-  path = tmp_path / f'{name}.json'
-  value = {
-    'alphabet': ['a', 'b', 'c', 'd'],
-    'start': 'none',
-    'accepting': [*transitions],
-    'transitions': transitions,
-  }
-  path.write_text(json.dumps(value))
-  return registry.make('world', f'automaton(file={str(path)!r}, length=16)')
 
 
 @pytest.mark.parametrize('world', WORLDS)
@@ -109,8 +86,8 @@ def test_wrong_places_are_those_of_the_model():
 
 
 def test_a_model_that_merged_two_rooms_is_shown_to_have(tmp_path):
-  truth = world_of(tmp_path, 'rooms', ROOMS)
-  model = oracles.Oracle(world_of(tmp_path, 'merged', MERGED))
+  truth = automaton_of(tmp_path, 'rooms', ROOMS)
+  model = oracles.Oracle(automaton_of(tmp_path, 'merged', MERGED))
   found = values(rows(model, truth))
   assert found['states_ratio'] == 3 / 4  # With the state after the end.
   assert found['told_apart'] == 5 / 6
@@ -120,8 +97,8 @@ def test_a_model_that_merged_two_rooms_is_shown_to_have(tmp_path):
   # The other way round: one state is two.
   found = values(
     rows(
-      oracles.Oracle(world_of(tmp_path, 'rooms2', ROOMS)),
-      world_of(tmp_path, 'merged2', MERGED),
+      oracles.Oracle(automaton_of(tmp_path, 'rooms2', ROOMS)),
+      automaton_of(tmp_path, 'merged2', MERGED),
     )
   )
   assert found['merged_places'] == 0

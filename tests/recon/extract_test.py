@@ -39,7 +39,7 @@ MERGED = {
 }
 
 
-def _automaton(tmp_path, name, transitions):
+def automaton_of(tmp_path, name, transitions):
   path = tmp_path / f'{name}.json'
   value = {
     'alphabet': ['a', 'b', 'c', 'd'],
@@ -128,8 +128,8 @@ def found_states(world):
 
 
 def test_a_model_that_merged_two_states_is_shown_to_have(tmp_path):
-  world = _automaton(tmp_path, 'rooms', ROOMS)
-  model = oracles.Oracle(_automaton(tmp_path, 'merged', MERGED))
+  world = automaton_of(tmp_path, 'rooms', ROOMS)
+  model = oracles.Oracle(automaton_of(tmp_path, 'merged', MERGED))
   found = wm.extract(model, world, walks=50)
   (merged,) = found.summary['merged']
   assert merged == {'states': ['one', 'two'], 'told_apart_by': 'd'}
@@ -151,8 +151,8 @@ def test_a_model_that_counts_tokens_splits_states(tmp_path):
     'two': {'a': 'none', 'b': 'none'},
   }
   loop = {'none': {'a': 'none', 'b': 'none'}}
-  model = oracles.Oracle(_automaton(tmp_path, 'ring', ring))
-  found = wm.extract(model, _automaton(tmp_path, 'loop', loop), walks=50)
+  model = oracles.Oracle(automaton_of(tmp_path, 'ring', ring))
+  found = wm.extract(model, automaton_of(tmp_path, 'loop', loop), walks=50)
   assert found.summary['split'] == {'none': 3}
   assert found.summary['distance'] == 0.5**1
 

@@ -27,6 +27,7 @@ TRAINED, TESTED, DRAWN, ADAPTED, FRESH, PLACES = range(41, 47)
 HALF = 0.5
 # Tokens, the commonest ones, of which two are exchanged.
 COMMON = 16
+MOST = 100_000  # Sequences to learn from, and of a step.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,12 +81,12 @@ class Metric(fewshot.FewShotMetric):
   breakdown: ClassVar[tuple[str, ...]] = ('change',)
 
   sizes: tuple[int, ...] = field(
-    (8, 32, 128), least=1, fewest=1, ascending=True
+    (8, 32, 128), least=1, most=MOST, fewest=1, ascending=True
   )
   changes: int = field(2, least=1)
   tested: int = field(100, least=1)
   places: int = field(16, least=0)
-  batch: int = field(32, least=0)
+  batch: int = field(32, least=0, most=MOST)
   swap: bool = True
   steps: tuple[int, ...] = field((100,), **fewshot.STEPS)
   rates: tuple[float, ...] = field((3e-3,), **fewshot.RATES)
@@ -218,14 +219,8 @@ class ChangedWorlds(NamedTuple):
 
   def _renamed(self, sequences: core.Sequences) -> np.ndarray:
     """[C * S, N, L] int32: tokens after the prompt, exchanged."""
-    tokens = np.repeat(
-      sequences.tokens[None], len(self.swaps) * len(self.sizes), 0
-    )
-    start = self.world.prompt_len
-    every = np.repeat(self.swaps, len(self.sizes), 0)
-    for renamed, swap in zip(tokens, every, strict=True):
-      renamed[:, start:] = swap[renamed[:, start:]]
-    return tokens
+    renamed = [_exchanged(self.world, sequences, swap) for swap in self.swaps]
+    return np.repeat(np.array(renamed), len(self.sizes), 0)
 
   def _sets(self, rows: slice) -> adapting.FewShotTasks:
     """A data set for each change and size, with the sequences of the largest.
@@ -311,28 +306,26 @@ def _swaps(
   for first, second in pairs:
     swap = np.arange(len(world.vocab))
     swap[[tokens[first], tokens[second]]] = tokens[second], tokens[first]
-    renamed = sequences.tokens.copy()
-    start = world.prompt_len
-    renamed[:, start:] = swap[renamed[:, start:]]
-    if not _all_legal(world, renamed, sequences.lengths):
+    legal, _ = world.walk(
+      world.init(len(sequences)),
+      _exchanged(world, sequences, swap),
+      sequences.lengths,
+    )
+    if (legal < sequences.lengths).any():
       swaps.append(swap)
     if len(swaps) == most:
       break
   return np.array(swaps, np.int64).reshape(-1, len(world.vocab))
 
 
-def _all_legal(
-  world: core.World, tokens: np.ndarray, lengths: np.ndarray
-) -> bool:
-  states = world.init(len(tokens))
-  for t in range(tokens.shape[1]):
-    rows = np.flatnonzero(t < lengths)
-    if t >= world.prompt_len:
-      legal = world.legal(states[rows])
-      if not legal[np.arange(len(rows)), tokens[rows, t]].all():
-        return False
-    states[rows] = world.advance(states[rows], tokens[rows, t])
-  return True
+def _exchanged(
+  world: core.World, sequences: core.Sequences, swap: np.ndarray
+) -> np.ndarray:
+  """[N, L] tokens of sequences, those after the prompt exchanged."""
+  start = world.prompt_len
+  return np.hstack(
+    [sequences.tokens[:, :start], swap[sequences.tokens[:, start:]]]
+  )
 
 
 def _shares(outputs: np.ndarray) -> np.ndarray:
