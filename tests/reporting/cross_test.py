@@ -144,6 +144,10 @@ def test_the_answer_is_in_words_by_rule(folder):
   assert added.startswith('Beyond loss, same 1.0')
   interim = dataclasses.replace(design, status='interim')
   assert 'interim' in cross.answer(analysis, interim)[0]
+  few = cross.read(folder, design).models.query('world in ["w0", "w1"]')
+  pairs, criterion, added = cross.answer(cross.analyse(few, design), design)
+  assert '1 are measured in fewer than 5 worlds' in pairs
+  assert added.endswith('is not tested yet.')
   assert (
     cross.answer(analysis, dataclasses.replace(design, status='draft')) == []
   )
