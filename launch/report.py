@@ -2,6 +2,7 @@
 
   python launch/report.py --out=runs/manhattan_random
   python launch/report.py --runs=runs/a --runs=runs/b --out=runs/both
+  python launch/report.py --runs=runs/quickstart --out=runs/quickstart
   python launch/report.py --runs=logs --out=runs/papers
   python launch/report.py --compare=runs/a,runs/b --out=runs/both
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
@@ -10,8 +11,9 @@ The report is in OUT/report: report.md, report.html (one page, no network
 needed), scores.json and every trial, in rows.parquet and, up to a million of
 them, in rows.csv. A paper's printed values stand beside runs of its settings.
 The counts that launch/count.py --coverage wrote to OUT, or to a run's folder,
-are tabled too. Runs may be logs of Inspect, or folders of such logs; logs of a
-paper's tasks give the paper's tables.
+are tabled too. A folder of runs, as a study leaves it, stands for all of its
+runs that are scored. Runs may also be logs of Inspect, or folders of such
+logs; logs of a paper's tasks give the paper's tables.
 
 --compare reports on the trials that two runs share: differences with intervals,
 and the trials that changed most (report/compare.html). --miniatures reports on

@@ -95,6 +95,19 @@ def test_report_rows_have_their_run_and_parquet_is_the_same(scored, tmp_path):
   assert list(own.trial_key) == list(wm.rows(scored / 'oracle').trial_key)
 
 
+def test_a_folder_of_runs_is_reported_as_its_runs(scored, tmp_path):
+  wm.report(scored, tmp_path / 'all')
+  one_by_one = [scored / 'noisy', scored / 'oracle']
+  wm.report(one_by_one, tmp_path / 'each')
+  for name in ('report.md', 'scores.json'):
+    texts = [
+      (tmp_path / out / 'report' / name).read_text() for out in ('all', 'each')
+    ]
+    assert texts[0] == texts[1]
+  with pytest.raises(core.InputError, match=r'has no scores\.json'):
+    wm.report(tmp_path / 'all' / 'report' / 'trials', tmp_path / 'none')
+
+
 def test_comparison_is_of_shared_trials(scored, tmp_path):
   lines = []
   compared = wm.compare(

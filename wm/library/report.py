@@ -38,8 +38,9 @@ def report(
   """Writes a report of scored runs: tables, curves and maps.
 
   Args:
-    folders: that `score` wrote to, or logs of Inspect, one by one or folders of
-      them: each paper's tables have a page of their own.
+    folders: that `score` wrote to, or folders of such, as of a study; or logs
+      of Inspect, one by one or folders of them: each paper's tables have a page
+      of their own.
     out: folder in which to make report/, or one that is called report; None
       is that of the only run. The counts of tokens that `coverage` wrote there,
       or to a run's, are tabled.
@@ -61,11 +62,11 @@ def report(
     folders = [folders]
   text = f'no chart format {chart_format!r}'
   inputs.check_known(chart_format, charts.FORMATS, text)
-  several = list(folders)
   if out is None:
-    if len(several) != 1:
+    if len(folders) != 1:
       raise core.InputError('out is needed for a report of several runs')
-    (out,) = several
+    (out,) = folders
+  several = [run for folder in folders for run in _scored(folder)]
   place = _place(out, several)
   log_paths = [logs.paths(path) for path in several]
   if any(log_paths):
@@ -87,6 +88,15 @@ def report(
   if chart_format == 'pdf':
     log(f'        {len(charts.write_pdf(page.parent))} charts as PDF')
   return page
+
+
+def _scored(folder: Path) -> list[Path]:
+  """A run or logs as they are; of a folder of runs, those that are scored."""
+  place = pathlib.Path(folder)
+  if (place / 'scores.json').exists() or logs.paths(folder):
+    return [folder]
+  inner = [path.parent for path in sorted(place.glob('*/scores.json'))]
+  return [run for run in inner if run.name != 'report'] or [folder]
 
 
 def _place(out: Path, sources: Sequence[Path]) -> pathlib.Path:

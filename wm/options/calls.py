@@ -266,7 +266,7 @@ class Sweeping(Jobs):
   # Reported with those of the sweep, where it scores.
   beside: Sequence[Path] = option(
     (),
-    'Folders whose results to report; default: --out.',
+    'Folders whose results to report, or folders of such; default: --out.',
     flag='runs',
     many=True,
   )
