@@ -14,7 +14,7 @@ import wm
 from tests.reporting.units_made_up import entry, unit
 from wm import core
 from wm.evaluation import agreement
-from wm.reporting import cross, findings, units
+from wm.reporting import cross, cross_page, findings, units
 from wm.studies.rows import Row
 
 FOLDER = pathlib.Path('launch/flags/cross')
@@ -129,27 +129,45 @@ def test_the_page_has_every_part(folder, tmp_path):
     assert text in page
   for name in ('ceilings', 'criterion-away', 'course-same', 'specifications'):
     assert (tmp_path / 'report' / f'{name}.svg').is_file(), name
-  assert 'Known answers' in page
+  heads = re.findall(r'<summary><h2>(.*?)</h2>', page)
+  contents = re.findall(r'<li><a href="#section-\d+">(.*?)</a>', page)
+  assert [*contents, 'The models of each pair'] == heads
+  assert 'Known answers' in heads
   assert 'Do two seeds agree?' in page
   assert 'A draft' not in page
+
+
+def test_measures_are_tabled_with_their_ends(folder):
+  table = cross_page.measures_table(cross.load(folder)).frame
+  rows = {row.pop('measure'): row for row in table.to_dict('records')}
+  assert rows['loss']['part'] == 'held constant'
+  assert rows['away']['part'] == 'criterion'
+  assert rows['same']['0 is'] == '0'
+  assert rows['apart']['0 is'] == 'untrained weights'
+  assert rows['apart']['1 is'] == 'bayes'
+  assert rows['apart']['metric and quantity'].endswith(': precision, recall')
 
 
 def test_the_answer_is_in_words_by_rule(folder):
   design = cross.load(folder)
   analysis = cross.analyse(cross.read(folder, design).models, design)
-  pairs, criterion, added = cross.answer(analysis, design)
-  assert pairs.startswith('Of 1 pairs of metrics, given loss, 0 are related')
-  assert criterion.startswith('Of 2 metrics with away')
-  assert '1 (away and same 1.00 [0.99, 1.00]) are related' in criterion
+  pairs, criterion, added = cross_page.answer(analysis, design)
+  assert pairs.startswith('1 pairs of metrics, given loss: 0 related, ')
+  assert criterion.startswith('2 metrics with away, given loss: 1 (away and ')
+  assert '1 (away and same 1.00 [0.99, 1.00]) related' in criterion
+  assert '0 not tested' in criterion
   assert added.startswith('Beyond loss, same 1.0')
   interim = dataclasses.replace(design, status='interim')
-  assert 'interim' in cross.answer(analysis, interim)[0]
+  assert 'interim' in cross_page.answer(analysis, interim)[0]
   few = cross.read(folder, design).models.query('world in ["w0", "w1"]')
-  pairs, criterion, added = cross.answer(cross.analyse(few, design), design)
-  assert '1 are measured in fewer than 5 worlds' in pairs
+  pairs, criterion, added = cross_page.answer(
+    cross.analyse(few, design), design
+  )
+  assert '0 undecided, 1 not tested, as fewer than 5 worlds' in pairs
   assert added.endswith('is not tested yet.')
   assert (
-    cross.answer(analysis, dataclasses.replace(design, status='draft')) == []
+    cross_page.answer(analysis, dataclasses.replace(design, status='draft'))
+    == []
   )
 
 
@@ -159,7 +177,7 @@ def test_a_draft_has_no_verdicts(folder):
   analysis = cross.analyse(cross.read(folder, design).models, design)
   criteria = analysis.criteria['away']
   verdicts = [
-    cross.agreement_table('', criteria, each).frame.verdict.tolist()
+    cross_page.agreement_table('', criteria, each).frame.verdict.tolist()
     for each in (design, draft)
   ]
   assert 'related' in verdicts[0]
@@ -199,7 +217,7 @@ def test_results_of_seeds_that_are_not_registered_are_refused(tmp_path):
 def test_a_page_of_some_of_the_models_is_interim(tmp_path):
   folder = filled(tmp_path / 'x')
   for page, text in (('whole', 'related'), ('part', 'so far related')):
-    assert cross.write(folder, tmp_path / page)
+    assert cross_page.write(folder, tmp_path / page)
     html = (tmp_path / page / 'cross.html').read_text()
     assert f'<td>{text}</td>' in html.replace(' data-value=""', '')
     assert ('interim until' in html) == (page == 'part')
@@ -208,7 +226,7 @@ def test_a_page_of_some_of_the_models_is_interim(tmp_path):
 
 def test_a_draft_without_results_has_a_page(tmp_path):
   folder = written(tmp_path / 'x', status='draft', pending=['A pilot.'])
-  assert cross.write(folder, tmp_path / 'out')
+  assert cross_page.write(folder, tmp_path / 'out')
   page = (tmp_path / 'out' / 'cross.html').read_text()
   assert 'A pilot.' in page
   assert '0 of 288 trained models' in page
@@ -328,7 +346,7 @@ def test_two_tiny_cells_are_made_and_refused_for_a_draft(tmp_path):
   assert made.rules == {'registration': findings.registration_hash(folder)}
   cells = cross.read(folder, cross.load(folder))
   assert {*cells.refused} <= {'w0/a_s_few-0', 'w0/bayes-0'}
-  assert cross.write(folder, tmp_path / 'page')
+  assert cross_page.write(folder, tmp_path / 'page')
 
 
 def test_the_script_lists_what_is_to_be_made():

@@ -132,7 +132,7 @@ def findings(
     InputError: findings or results that are damaged or do not fit.
   """
   # Intervals over seeds load SciPy.
-  from wm.reporting import cross, miniatures
+  from wm.reporting import cross_page, miniatures
 
   place = _place(out, [])
   judged = miniatures.write(folder, place)
@@ -140,7 +140,7 @@ def findings(
     log(line)
   log(f'report: {place}/report.html')
   log(f'        {place}/report.md')
-  if cross.write(folder, place):
+  if cross_page.write(folder, place):
     log(f'        {place}/cross.html')
   return judged
 

@@ -32,7 +32,8 @@ A measure is
     variants     label -> another metric, for the curve of specifications
 
 Results count if they are of committed code, and record the hash of this
-registration and its flags (`wm.reporting.findings`); others are refused.
+registration and its flags (`wm.reporting.findings`); others are refused. Here
+they are read, scaled and analysed; `wm.reporting.cross_page` shows them.
 """
 
 from __future__ import annotations
@@ -50,17 +51,14 @@ from wm import core
 from wm.core import inputs
 from wm.evaluation import agreement
 from wm.evaluation.agreement import Added, AgreementRules, MetricAgreement
-from wm.evaluation.comparisons import Difference
-from wm.reporting import charts, findings, tables, units
-from wm.reporting.charts import Picture
+from wm.reporting import findings, units
 from wm.reporting.findings import REGISTRATION, Quantity
 from wm.reporting.units import Unit
-from wm.runtime import files, pages
+from wm.runtime import files
 
 DRAFT, REGISTERED, INTERIM = 'draft', 'registered', 'interim'
 UNTRAINED = 'untrained'
 _NUMBER = int | float
-_TITLE = 'Which metrics of world models agree?'
 
 
 class ScaledMeasure(NamedTuple):
@@ -388,254 +386,20 @@ def analyse(models: pd.DataFrame, design: Design) -> Analysis:
   )
 
 
-def _entry(mean: Difference) -> tables.Cell:
-  """A mean over worlds, and its interval if there are enough of them."""
-  if mean.value is None:
-    return tables.Cell('–')
-  ends = mean.low, mean.high
-  more = [] if None in ends else [' [{:.2f}, {:.2f}]'.format(*ends)]
-  return tables.Cell(f'{mean.value:.2f}', *more)
-
-
-def _verdict(design: Design, each: MetricAgreement) -> str:
-  if design.status == DRAFT:
-    return 'draft: none'
-  return f'{"so far " * (design.status == INTERIM)}{each.verdict}'
-
-
-def agreement_table(
-  title: str, several: Sequence[MetricAgreement], design: Design
-) -> tables.Table:
-  """A row for each pair."""
-  rows = [
-    {
-      'metrics': ', '.join(each.metrics),
-      'mean correlation': _entry(each.mean),
-      'bootstrap of recipes': '–'
-      if each.bootstrap is None
-      else '[{:.2f}, {:.2f}]'.format(*each.bootstrap),
-      'worlds': str(len(each.by_world)),
-      'p': f'{each.p:.2g}',
-      'p within margin': f'{each.absent:.2g}',
-      'verdict': _verdict(design, each),
-    }
-    for each in several
-  ]
-  note = (
-    f'Spearman, given {design.control}, corrected for the noise of seeds; mean '
-    'over worlds [95 % interval, t over worlds]. p values are adjusted by Holm '
-    f'for {len(several)} pairs; the margin is {design.rules.margin:g}.'
-  )
-  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
-
-
-def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, str]]]:
-  """Cells of the correlation matrix: text, link and percentages of colours."""
-  by_pair = {frozenset(each.metrics): each for each in analysis.every}
-  names = [*design.compared, *design.criteria]
-
-  def cell(a: str, b: str) -> dict[str, str]:
-    """Of two measures; '1' of one."""
-    each = by_pair.get(frozenset((a, b)))
-    if each is None:  # One metric, or two criteria.
-      return {'text': '1' if a == b else '–', 'link': '', 'shade': '0 0'}
-    value = each.mean.value or 0.0
-    shade = f'{50 * max(value, 0):.0f} {50 * max(-value, 0):.0f}'
-    return {
-      'text': str(_entry(each.mean)),
-      'link': _anchor(each),
-      'shade': shade,
-    }
-
-  return [[cell(a, b) for b in names] for a in names]
-
-
-def _anchor(each: MetricAgreement) -> str:
-  return '-'.join(('pair', *each.metrics))
-
-
-def _panels(
-  frame: pd.DataFrame, columns: tuple[str, str, str], by: str, **more: Any
-) -> list[charts.Panel]:
-  """A panel of marks for each value of `by`.
-
-  Args:
-    frame: a row for each mark.
-    columns: x, y, and what colours tell apart; x and y are titles too.
-    by: column.
-    **more: further keys of every mark; `about` names a column.
-  """
-  x, y, model = columns
-  panels = []
-  for name, of in frame.dropna(subset=[x, y]).groupby(by, sort=False):
-    rows = of[[model, x, y]].set_axis(['model', 'x', 'value'], axis=1)
-    rows = rows.assign(
-      **{k: of[c] if k == 'about' else c for k, c in more.items()}
-    )
-    panels.append(charts.Panel(x, y, rows.to_dict('records'), str(name)))
-  return panels
-
-
-def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
-  """The trials behind a cell of the matrix: values of both metrics, world by
-  world, as the `picture` and the `table` of an `anchor`.
-  """
-  first, second = each.metrics
-  wide = models.pivot_table(
-    index=['world', 'recipe', 'seed'], columns='metric', values='value'
-  ).reindex(columns=[first, second])
-  wide = wide.dropna().reset_index()
-  if wide.empty:
-    return None
-  wide['about'] = 'seed ' + wide.seed.astype(str)
-  columns = first, second, 'recipe'
-  panels = _panels(wide, columns, 'world', joined=False, about='about')
-  looks = charts.palette(wide.recipe)
-  caption = f'{first} and {second}: a mark is a model, from untrained to Bayes'
-  anchor = _anchor(each)
-  rows = [(world, f'{r:.2f}', '') for world, r in each.by_world.items()]
-  rows += [(world, '–', why) for world, why in each.missing.items()]
-  frame = pd.DataFrame(rows, columns=['world', 'correlation', 'why not'])
-  return {
-    'anchor': anchor,
-    'table': tables.Table(f'{first} and {second}', frame),
-    'picture': charts.picture(anchor, caption, charts.lines(panels, looks)),
-  }
-
-
-def added_table(
-  criterion: str, several: Sequence[Added], design: Design
-) -> tables.Table:
-  """A row for each metric."""
-  rows = [
-    {
-      'metric': each.metric,
-      'added R2': _entry(each.mean),
-      'worlds': str(len(each.by_world)),
-      'p': f'{each.p:.2g}',
-    }
-    for each in several
-  ]
-  note = (
-    f'R2 for {criterion} in a world that was left out, of '
-    f'{design.control} and the metric less that of {design.control} alone.'
-  )
-  title = f'What metrics add for {criterion}'
-  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
-
-
-def reliability_table(models: pd.DataFrame, design: Design) -> tables.Table:
-  """How alike two seeds rank the recipes, by each metric in each world."""
-  last = models[models.level == design.levels[-1]]
-  rows = []
-  for world, of in last.groupby('world', sort=False):
-    cells = {m: agreement.reliability(of, m) for m in design.metrics}
-    rows.append(
-      {'world': str(world)}
-      | {m: '–' if r != r else f'{r:.2f}, n={n}' for m, (r, n) in cells.items()}
-    )
-  note = (
-    'Rank correlation between seeds over n recipes. Where it is '
-    f'{design.rules.least_reliability:g} or less, or recipes are fewer than '
-    f'{design.rules.fewest_recipes}, a world does not count.'
-  )
-  frame = pd.DataFrame(rows, dtype=object)
-  return tables.Table('Do two seeds agree?', frame, note)
-
-
-def reference_table(cells: CrossCells) -> tables.Table:
-  """Oracles, ceilings, adversaries and n-grams, which agree by construction."""
-  title = 'Known answers, which no correlation counts'
-  if cells.references.empty:
-    return tables.Table(title, pd.DataFrame({'row': []}))
-  wide = cells.references.pivot_table(
-    index=['world', 'recipe'], columns='metric', values='raw', sort=False
-  ).reset_index()
-  wide = wide.rename(columns={'recipe': 'row'})
-  for name in wide.columns[2:]:
-    wide[name] = [tables.number(x) if x == x else '–' for x in wide[name]]
-  return tables.Table(title, wide.astype(object), '', True)
-
-
-def missing_table(models: pd.DataFrame) -> tables.Table:
-  """Cells without a value, and why."""
-  lacking = models[models.reason.fillna('') != '']
-  counts = lacking.groupby(['world', 'metric', 'reason']).size().reset_index()
-  counts.columns = ['world', 'metric', 'why', 'models']
-  title = 'Cells that do not apply'
-  return tables.Table(title, counts.astype(str).astype(object), '', True)
-
-
-def pictures(cells: CrossCells, design: Design) -> list[Picture]:
-  """Values against ceilings, criteria against metrics, and training."""
-  last = cells.models[cells.models.level == design.levels[-1]]
-  if last.empty:
-    return []
-  keys = ['world', 'recipe', 'seed']
-  wide = last.pivot_table(index=keys, columns='metric', values='value')
-  wide = wide.reindex(columns=[*design.metrics]).reset_index()
-  against: list[charts.Panel] = []
-  outside: dict[str, list[charts.Panel]] = {of: [] for of in design.criteria}
-  for name in design.metrics:
-    of = last[last.metric == name].rename(columns={'raw': name})
-    columns = 'ceiling', name, 'world'
-    against += _panels(of.assign(metric=name), columns, 'metric', joined=False)
-    for criterion in design.criteria if name in design.compared else ():
-      columns = name, criterion, 'world'
-      of = wide.assign(metric=name)
-      outside[criterion] += _panels(of, columns, 'metric', joined=False)
-  looks = charts.palette(design.worlds)
-  drawn = {
-    ('ceilings', 'value and Bayes ceiling, by sampler'): against,
-    **{
-      (f'criterion-{of}', f'{of} and each metric, by world'): panels
-      for of, panels in outside.items()
-    },
-  }
-  return [
-    *(
-      charts.picture(name, caption, charts.lines(panels, looks))
-      for (name, caption), panels in drawn.items()
-      if panels
-    ),
-    *_course(cells.models, design),
-  ]
-
-
-def _course(models: pd.DataFrame, design: Design) -> list[Picture]:
-  """Levels of each recipe: a metric over the control, which is a loss."""
-  keys = ['world', 'recipe', 'level']
-  raw, wide = (
-    models.pivot_table(index=keys, columns='metric', values=column)
-    for column in ('raw', 'value')
-  )
-  loss, drawn = f'held-out {design.control}', []
-  for name in (*design.compared, *design.criteria):
-    if name not in wide or design.control not in raw:
-      continue
-    both = pd.DataFrame({loss: raw[design.control], name: wide[name]})
-    both = both.reset_index().assign(about=lambda of: of.level.astype(str))
-    columns = loss, name, 'recipe'
-    panels = [
-      panel._replace(x_scale=charts.log_scale([r['x'] for r in panel.rows], 10))
-      for panel in _panels(both, columns, 'world', about='about')
-    ]
-    if panels:
-      caption = f'{name} over training: a line is a recipe at its levels'
-      spec = charts.lines(panels, charts.palette(design.recipes))
-      drawn.append(charts.picture(f'course-{name}', caption, spec))
-  return drawn
+# Metric, variant, and its agreement with the deciding criterion.
+Specifications = list[tuple[str, str, MetricAgreement]]
 
 
 def specifications(
   folder: str | pathlib.Path, design: Design
-) -> list[tuple[str, str, MetricAgreement]]:
+) -> Specifications:
   """Metric, variant, and its agreement with the deciding criterion.
 
   Of the registered measures, and with each variant of one of them; a variant of
   the criterion changes its agreement with all metrics.
   """
-  results, first = [], design.criteria[0]
+  first = design.criteria[0]
+  results: Specifications = []
   varied = [('', 'registered', ())] + [
     (name, label, parts)
     for name, measure in design.metrics.items()
@@ -653,133 +417,3 @@ def specifications(
     )
     results += [(each.metrics[1], label, each) for each in several]
   return results
-
-
-def _curve(
-  several: Sequence[tuple[str, str, MetricAgreement]],
-) -> list[Picture]:
-  """The specification curve, from the least correlation to the greatest."""
-  rows: list[dict[str, Any]] = [
-    {
-      **{'model': name, 'x': f'{name}: {label}', 'value': each.mean.value},
-      **{'low': each.mean.low, 'high': each.mean.high},
-    }
-    for name, label, each in several
-    if each.mean.value is not None
-  ]
-  if not rows:
-    return []
-  rows.sort(key=lambda row: float(row['value']))
-  panel = charts.Panel('correlation with the criterion', '', rows)
-  looks = charts.palette([str(row['model']) for row in rows])
-  spec = charts.dots([panel], looks, apart=False)
-  return [charts.picture('specifications', 'specification curve', spec)]
-
-
-def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
-  """Writes cross.html and its pictures into `out`; False without a design.
-
-  Raises:
-    InputError: a malformed registration or result.
-  """
-  design = load(folder)
-  if design is None:
-    return False
-  place = pathlib.Path(out)
-  cells = read(folder, design)
-  analysis = analyse(cells.models, design)
-  last = cells.models[cells.models.level == design.levels[-1]]
-  of = len(design.worlds) * len(design.recipes) * design.seeds
-  if design.status == REGISTERED and len(last) < of * len(design.metrics):
-    design = dataclasses.replace(design, status=INTERIM)
-  pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
-  drawn = [*pictures(cells, design), *_curve(specifications(folder, design))]
-  with files.stage_lock(place, 'report'):
-    every = [*drawn, *(pair['picture'] for pair in pairs)]
-    for picture in every:
-      (place / picture.name).write_bytes(picture.image)
-    text = pages.render(
-      *('wm.reporting', 'cross.html'),
-      script=charts.script_tag(every, place),
-      title=_TITLE,
-      lead=_lead(cells, design),
-      design=design,
-      names=[*design.compared, *design.criteria],
-      answer=answer(analysis, design),
-      matrix=matrix(analysis, design),
-      tables=[
-        agreement_table('Pairs of metrics', analysis.pairs, design),
-        *(
-          agreement_table(f'The criterion {of}', several, design)
-          for of, several in analysis.criteria.items()
-        ),
-        *(
-          added_table(of, several, design)
-          for of, several in analysis.added.items()
-        ),
-        reliability_table(cells.models, design),
-        *(reference_table(cells), missing_table(cells.models)),
-      ],
-      pictures=drawn,
-      pairs=pairs,
-      refused=cells.refused,
-    )
-    files.write_text(place / 'cross.html', text)
-  return True
-
-
-def answer(analysis: Analysis, design: Design) -> list[str]:
-  """What came out, in sentences by fixed rules; [] of a draft."""
-  if design.status == DRAFT:
-    return []
-  sentences = []
-  if design.status == INTERIM:
-    sentences.append('Not all models are made: what follows is interim.')
-
-  def names(several: Sequence[MetricAgreement], verdict: str) -> str:
-    """The pairs with a verdict, the strongest first."""
-    of = [each for each in several if each.verdict == verdict]
-    of.sort(key=lambda each: -abs(each.mean.value or 0))
-    texts = [f'{" and ".join(e.metrics)} {_entry(e.mean)}' for e in of]
-    return f'{len(of)}' + (f' ({"; ".join(texts)})' if of else '')
-
-  for title, several in (
-    ('pairs of metrics', analysis.pairs),
-    *((f'metrics with {of}', x) for of, x in analysis.criteria.items()),
-  ):
-    tested = [each for each in several if each.mean.p is not None]
-    sentences.append(
-      f'Of {len(several)} {title}, given {design.control}, '
-      f'{names(several, agreement.RELATED)} are related, '
-      f'{names(several, agreement.UNRELATED)} are unrelated within '
-      f'{design.rules.margin:g}, and {len(several) - len(tested)} are measured '
-      f'in fewer than {design.rules.fewest_worlds} worlds; all others are '
-      'undecided.'
-    )
-  for of, gains in analysis.added.items():
-    better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
-    tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
-    untested = all(x.mean.p is None for x in gains)
-    what = f'R2 for {of} in a world that was left out'
-    sentences.append(
-      f'What adds to {what} is not tested yet.'
-      if untested
-      else f'Beyond {design.control}, {", ".join(tells) or "no metric"} is '
-      f'shown to add to {what}.'
-    )
-  return sentences
-
-
-def _lead(cells: CrossCells, design: Design) -> str:
-  of = len(design.worlds) * len(design.rows()) * design.seeds
-  models = cells.models
-  done = len(models[['world', 'recipe', 'level', 'seed']].drop_duplicates())
-  state = {
-    DRAFT: 'a draft, which has no verdicts',
-    REGISTERED: 'fixed',
-    INTERIM: 'fixed, and interim until all models of the last level are made',
-  }[design.status]
-  return (
-    f'{done} of {of} trained models at their levels; {len(cells.refused)} '
-    f'units refused. Registration {design.hash} of {design.date}: {state}.'
-  )

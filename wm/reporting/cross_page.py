@@ -1,0 +1,514 @@
+"""The page of a cross: what came out, in words, tables and pictures.
+
+`wm.reporting.cross` says what a cross is, and has the numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from wm.evaluation import agreement
+from wm.evaluation.agreement import Added, MetricAgreement
+from wm.evaluation.comparisons import Difference
+from wm.reporting import charts, cross, tables
+from wm.reporting.charts import Picture
+from wm.reporting.cross import (
+  DRAFT,
+  INTERIM,
+  REGISTERED,
+  Analysis,
+  CrossCells,
+  Design,
+  Specifications,
+)
+from wm.reporting.findings import Quantity
+from wm.runtime import files, pages
+
+_TITLE = 'Which metrics of world models agree?'
+_CEILING = 'ceiling'
+
+
+def _entry(mean: Difference) -> tables.Cell:
+  """A mean over worlds, and its interval if there are enough of them."""
+  if mean.value is None:
+    return tables.Cell('–')
+  ends = mean.low, mean.high
+  more = [] if None in ends else [' [{:.2f}, {:.2f}]'.format(*ends)]
+  return tables.Cell(f'{mean.value:.2f}', *more)
+
+
+def _verdict(design: Design, each: MetricAgreement) -> str:
+  if design.status == DRAFT:
+    return 'draft: none'
+  return f'{"so far " * (design.status == INTERIM)}{each.verdict}'
+
+
+def measures_table(design: Design) -> tables.Table:
+  """Each measure, its part in the design, and what its ends are."""
+  parts = dict.fromkeys(design.compared, 'metric')
+  parts |= {design.control: 'held constant'}
+  parts |= dict.fromkeys(design.criteria, 'criterion')
+
+  def end(value: str | float | Quantity) -> str:
+    """In words."""
+    if value == cross.UNTRAINED:
+      return 'untrained weights'
+    return f'{value:g}' if isinstance(value, int | float) else str(value)
+
+  rows = [
+    {
+      'measure': name,
+      'part': parts[name],
+      'metric and quantity': tables.joined(
+        str(of.parts[0]), *(part.quantity for part in of.parts[1:])
+      ),
+      '0 is': end(of.floor),
+      '1 is': end(of.ceiling),
+    }
+    for name, of in design.metrics.items()
+  ]
+  note = (
+    'Values are scaled between these ends, so that more is better in all of '
+    'them. Of two quantities the harmonic mean counts. A metric agrees with '
+    'another where both rank the recipes of a world alike; a criterion says '
+    'what a model does off its data.'
+  )
+  return tables.Table('', pd.DataFrame(rows, dtype=object), note)
+
+
+def agreement_table(
+  title: str, several: Sequence[MetricAgreement], design: Design
+) -> tables.Table:
+  """A row for each pair."""
+  rows = [
+    {
+      'metrics': ', '.join(each.metrics),
+      'mean correlation': _entry(each.mean),
+      'bootstrap of recipes': '–'
+      if each.bootstrap is None
+      else '[{:.2f}, {:.2f}]'.format(*each.bootstrap),
+      'worlds': str(len(each.by_world)),
+      'p': f'{each.p:.2g}',
+      'p within margin': f'{each.absent:.2g}',
+      'verdict': _verdict(design, each),
+    }
+    for each in several
+  ]
+  note = (
+    f'Spearman, given {design.control}, corrected for the noise of seeds; mean '
+    'over worlds [95 % interval, t over worlds]. p values are adjusted by Holm '
+    f'for {len(several)} pairs; the margin is {design.rules.margin:g}.'
+  )
+  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+
+
+def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, Any]]]:
+  """Cells of the correlation matrix: text, link and percentages of colours."""
+  by_pair = {frozenset(each.metrics): each for each in analysis.every}
+  names = [*design.compared, *design.criteria]
+
+  def cell(a: str, b: str) -> dict[str, Any]:
+    """Of two measures; '1' of one."""
+    each = by_pair.get(frozenset((a, b)))
+    if each is None:  # One metric, or two criteria.
+      text = tables.Cell('1' if a == b else '–')
+      return {'text': text, 'link': '', 'shade': '0 0'}
+    value = each.mean.value or 0.0
+    shade = f'{50 * max(value, 0):.0f} {50 * max(-value, 0):.0f}'
+    return {
+      'text': _entry(each.mean),
+      'link': _anchor(each),
+      'shade': shade,
+    }
+
+  return [[cell(a, b) for b in names] for a in names]
+
+
+def _anchor(each: MetricAgreement) -> str:
+  return '-'.join(('pair', *each.metrics))
+
+
+def _panels(
+  frame: pd.DataFrame, columns: tuple[str, str, str], by: str, **more: Any
+) -> list[charts.Panel]:
+  """A panel of marks for each value of `by`.
+
+  Args:
+    frame: a row for each mark.
+    columns: x, y, and what colours tell apart; x and y are titles too.
+    by: column.
+    **more: further keys of every mark; `about` names a column.
+  """
+  x, y, model = columns
+  panels = []
+  for name, of in frame.dropna(subset=[x, y]).groupby(by, sort=False):
+    rows = of[[model, x, y]].set_axis(['model', 'x', 'value'], axis=1)
+    rows = rows.assign(
+      **{k: of[c] if k == 'about' else c for k, c in more.items()}
+    )
+    panels.append(charts.Panel(x, y, rows.to_dict('records'), str(name)))
+  return panels
+
+
+def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
+  """The trials behind a cell of the matrix: values of both metrics, world by
+  world, as the `picture` and the `table` of an `anchor`.
+  """
+  first, second = each.metrics
+  wide = models.pivot_table(
+    index=['world', 'recipe', 'seed'], columns='metric', values='value'
+  ).reindex(columns=[first, second])
+  wide = wide.dropna().reset_index()
+  if wide.empty:
+    return None
+  wide['about'] = 'seed ' + wide.seed.astype(str)
+  columns = first, second, 'recipe'
+  panels = _panels(wide, columns, 'world', joined=False, about='about')
+  looks = charts.palette(wide.recipe)
+  caption = (
+    f'{second} over {first}. A mark is a trained model; untrained weights are '
+    '0 and the ceiling is 1'
+  )
+  anchor = _anchor(each)
+  rows = [(world, f'{r:.2f}', '') for world, r in each.by_world.items()]
+  rows += [(world, '–', why) for world, why in each.missing.items()]
+  frame = pd.DataFrame(rows, columns=['world', 'correlation', 'why not'])
+  return {
+    'anchor': anchor,
+    'title': f'{first} and {second}',
+    'table': tables.Table('', frame),
+    'picture': charts.picture(anchor, caption, charts.lines(panels, looks)),
+  }
+
+
+def added_table(
+  criterion: str, several: Sequence[Added], design: Design
+) -> tables.Table:
+  """A row for each metric."""
+  rows = [
+    {
+      'metric': each.metric,
+      'added R2': _entry(each.mean),
+      'worlds': str(len(each.by_world)),
+      'p': f'{each.p:.2g}',
+    }
+    for each in several
+  ]
+  note = (
+    f'R2 for {criterion} in a world that was left out, of '
+    f'{design.control} and the metric less that of {design.control} alone.'
+  )
+  title = f'What metrics add to {design.control} for {criterion}'
+  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+
+
+def reliability_table(models: pd.DataFrame, design: Design) -> tables.Table:
+  """How alike two seeds rank the recipes, by each metric in each world."""
+  last = models[models.level == design.levels[-1]]
+  rows = []
+  for world, of in last.groupby('world', sort=False):
+    cells = {m: agreement.reliability(of, m) for m in design.metrics}
+    rows.append(
+      {'world': str(world)}
+      | {m: '–' if r != r else f'{r:.2f}, n={n}' for m, (r, n) in cells.items()}
+    )
+  note = (
+    'Rank correlation between seeds over n recipes. Where it is '
+    f'{design.rules.least_reliability:g} or less, or recipes are fewer than '
+    f'{design.rules.fewest_recipes}, a world does not count.'
+  )
+  frame = pd.DataFrame(rows, dtype=object)
+  return tables.Table('', frame, note)
+
+
+def reference_table(cells: CrossCells) -> tables.Table:
+  """Oracles, ceilings, adversaries and n-grams, which agree by construction."""
+  note = (
+    'Oracles, Bayes predictors and adversaries: no correlation counts them.'
+  )
+  if cells.references.empty:
+    return tables.Table('', pd.DataFrame({'row': []}), note)
+  wide = cells.references.pivot_table(
+    index=['world', 'recipe'], columns='metric', values='raw', sort=False
+  ).reset_index()
+  wide = wide.rename(columns={'recipe': 'row'})
+  for name in wide.columns[2:]:
+    wide[name] = [tables.number(x) if x == x else '–' for x in wide[name]]
+  return tables.Table('', wide.astype(object), note)
+
+
+def missing_table(models: pd.DataFrame) -> tables.Table:
+  """Cells without a value, and why."""
+  lacking = models[models.reason.fillna('') != '']
+  counts = lacking.groupby(['world', 'metric', 'reason']).size().reset_index()
+  counts.columns = ['world', 'metric', 'why', 'models']
+  return tables.Table('', counts.astype(str).astype(object))
+
+
+def criterion_picture(
+  models: pd.DataFrame, design: Design, criterion: str
+) -> list[Picture]:
+  """A criterion over each metric; a mark is a model of the last level."""
+  keys = ['world', 'recipe', 'seed']
+  wide = models.pivot_table(index=keys, columns='metric', values='value')
+  wide = wide.reindex(columns=[*design.metrics]).reset_index()
+  panels = [
+    panel._replace(title=name)
+    for name in design.compared
+    for panel in _panels(
+      wide.assign(every=''),
+      (name, criterion, 'world'),
+      'every',
+      joined=False,
+      about='recipe',
+    )
+  ]
+  if not panels:
+    return []
+  caption = (
+    f'The criterion {criterion} over each metric. A mark is a trained model, '
+    'its colour the world; untrained weights are 0 and the ceiling is 1'
+  )
+  spec = charts.lines(panels, charts.palette(design.worlds))
+  return [charts.picture(f'criterion-{criterion}', caption, spec)]
+
+
+def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
+  """Values as measured, world by world, beside the ceiling of each."""
+  family = models.recipe.map({r: _family(r, design) for r in design.recipes})
+  of_models = models.assign(model=family, shown=models.raw, about=models.recipe)
+  ends = models.drop_duplicates(['world', 'metric'])
+  ends = ends.assign(model=_CEILING, shown=ends.ceiling, about=_CEILING)
+  rows = pd.concat([of_models, ends]).dropna(subset=['shown'])
+  panels = [
+    charts.Panel(
+      *(str(name), ''),
+      of[['model', 'world', 'shown', 'about']]
+      .set_axis(['model', 'x', 'value', 'about'], axis=1)
+      .to_dict('records'),
+    )
+    for name, of in rows.groupby('metric', sort=False)
+  ]
+  if not panels:
+    return []
+  caption = (
+    'Each measure as it was measured, by world. A mark is a trained model, its '
+    "colour the family; the ceiling is that of the world's Bayes predictor, or "
+    'a number where no data limit the measure'
+  )
+  looks = charts.palette([*design.families, _CEILING], [_CEILING])
+  spec = charts.dots(panels, looks, apart=False)
+  return [charts.picture('ceilings', caption, spec)]
+
+
+def _family(recipe: str, design: Design) -> str:
+  return next(f for f in design.families if recipe.startswith(f'{f}_'))
+
+
+def course_pictures(models: pd.DataFrame, design: Design) -> list[Picture]:
+  """Levels of each recipe: a metric over the control, which is a loss."""
+  keys = ['world', 'recipe', 'level']
+  raw, wide = (
+    models.pivot_table(index=keys, columns='metric', values=column)
+    for column in ('raw', 'value')
+  )
+  loss, drawn = f'held-out {design.control}', []
+  for name in (*design.compared, *design.criteria):
+    if name not in wide or design.control not in raw:
+      continue
+    both = pd.DataFrame({loss: raw[design.control], name: wide[name]})
+    both = both.reset_index().assign(about=lambda of: of.level.astype(str))
+    columns = loss, name, 'recipe'
+    panels = [
+      panel._replace(x_scale=charts.log_scale([r['x'] for r in panel.rows], 10))
+      for panel in _panels(both, columns, 'world', about='about')
+    ]
+    if panels:
+      caption = (
+        f'{name} over the held-out loss, from the first level of training to '
+        'the last. A line is a recipe; most is learned at the left'
+      )
+      spec = charts.lines(panels, charts.palette(design.recipes))
+      drawn.append(charts.picture(f'course-{name}', caption, spec))
+  return drawn
+
+
+def curve_picture(several: Specifications) -> list[Picture]:
+  """The specification curve, from the least correlation to the greatest."""
+  rows: list[dict[str, Any]] = [
+    {
+      **{'model': name, 'x': f'{name}: {label}', 'value': each.mean.value},
+      **{'low': each.mean.low, 'high': each.mean.high},
+    }
+    for name, label, each in several
+    if each.mean.value is not None
+  ]
+  if not rows:
+    return []
+  rows.sort(key=lambda row: float(row['value']))
+  panel = charts.Panel('correlation with the criterion', '', rows)
+  looks = charts.palette([str(row['model']) for row in rows])
+  spec = charts.dots([panel], looks, apart=False)
+  caption = (
+    'Mean correlation of each metric with the deciding criterion, under the '
+    'registered settings and under others of the metric or of the criterion'
+  )
+  return [charts.picture('specifications', caption, spec)]
+
+
+class Section(NamedTuple):
+  """A part of the page.
+
+  Attributes:
+    title: its head, and its line of the contents.
+    tables: above its pictures; the first one may go without a title.
+    pictures: in order.
+    folded: whether it is shown on demand.
+  """
+
+  title: str
+  tables: Sequence[tables.Table] = ()
+  pictures: Sequence[Picture] = ()
+  folded: bool = False
+
+
+def sections(
+  cells: CrossCells, analysis: Analysis, design: Design, curve: Specifications
+) -> list[Section]:
+  """Parts of the page between the matrix and the pairs."""
+  last = cells.models[cells.models.level == design.levels[-1]]
+  return [
+    Section('What is measured', [measures_table(design)]),
+    Section('Pairs of metrics', [agreement_table('', analysis.pairs, design)]),
+    *(
+      Section(
+        f'The criterion {of}',
+        [
+          agreement_table('', analysis.criteria[of], design),
+          added_table(of, analysis.added[of], design),
+        ],
+        criterion_picture(last, design, of),
+      )
+      for of in design.criteria
+    ),
+    Section('Do two seeds agree?', [reliability_table(cells.models, design)]),
+    Section('Values and ceilings', (), ceiling_picture(last, design)),
+    Section('Other settings of a metric', (), curve_picture(curve)),
+    Section(
+      'The course of training', (), course_pictures(cells.models, design)
+    ),
+    Section('Known answers', [reference_table(cells)], folded=True),
+    Section(
+      'Cells that do not apply', [missing_table(cells.models)], folded=True
+    ),
+  ]
+
+
+def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
+  """Writes cross.html and its pictures into `out`; False without a design.
+
+  Raises:
+    InputError: a malformed registration or result.
+  """
+  design = cross.load(folder)
+  if design is None:
+    return False
+  place = pathlib.Path(out)
+  cells = cross.read(folder, design)
+  analysis = cross.analyse(cells.models, design)
+  last = cells.models[cells.models.level == design.levels[-1]]
+  of = len(design.worlds) * len(design.recipes) * design.seeds
+  if design.status == REGISTERED and len(last) < of * len(design.metrics):
+    design = dataclasses.replace(design, status=INTERIM)
+  pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
+  curve = cross.specifications(folder, design)
+  parts = sections(cells, analysis, design, curve)
+  parts = [part for part in parts if part.tables or part.pictures]
+  with files.stage_lock(place, 'report'):
+    every = [picture for part in parts for picture in part.pictures]
+    every += [pair['picture'] for pair in pairs]
+    for picture in every:
+      (place / picture.name).write_bytes(picture.image)
+    text = pages.render(
+      *('wm.reporting', 'cross.html'),
+      script=charts.script_tag(every, place),
+      title=_TITLE,
+      lead=_lead(cells, design),
+      design=design,
+      names=[*design.compared, *design.criteria],
+      answer=answer(analysis, design),
+      matrix=matrix(analysis, design),
+      sections=parts,
+      pairs=pairs,
+      refused=cells.refused,
+    )
+    files.write_text(place / 'cross.html', text)
+  return True
+
+
+def answer(analysis: Analysis, design: Design) -> list[str]:
+  """What came out, in sentences by fixed rules; [] of a draft."""
+  if design.status == DRAFT:
+    return []
+  lines = []
+  if design.status == INTERIM:
+    lines.append('Not all models are made: what follows is interim.')
+
+  def names(several: Sequence[MetricAgreement], verdict: str) -> str:
+    """The pairs with a verdict, the strongest first."""
+    of = [each for each in several if each.verdict == verdict]
+    of.sort(key=lambda each: -abs(each.mean.value or 0))
+    texts = [f'{" and ".join(e.metrics)} {_entry(e.mean)}' for e in of]
+    return f'{len(of)}' + (f' ({"; ".join(texts)})' if of else '')
+
+  for title, several in (
+    ('pairs of metrics', analysis.pairs),
+    *((f'metrics with {of}', x) for of, x in analysis.criteria.items()),
+  ):
+    judged = agreement.RELATED, agreement.UNRELATED
+    untested = [each for each in several if each.mean.p is None]
+    open_ = [
+      each
+      for each in several
+      if each.verdict not in judged and each.mean.p is not None
+    ]
+    lines.append(
+      f'{len(several)} {title}, given {design.control}: '
+      f'{names(several, agreement.RELATED)} related, '
+      f'{names(several, agreement.UNRELATED)} unrelated within '
+      f'{design.rules.margin:g}, {len(open_)} undecided, {len(untested)} not '
+      f'tested, as fewer than {design.rules.fewest_worlds} worlds measure both '
+      'reliably.'
+    )
+  for of, gains in analysis.added.items():
+    better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
+    tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
+    untested = all(x.mean.p is None for x in gains)
+    what = f'R2 for {of} in a world that was left out'
+    lines.append(
+      f'What adds to {what} is not tested yet.'
+      if untested
+      else f'Beyond {design.control}, {", ".join(tells) or "no metric"} is '
+      f'shown to add to {what}.'
+    )
+  return lines
+
+
+def _lead(cells: CrossCells, design: Design) -> str:
+  of = len(design.worlds) * len(design.rows()) * design.seeds
+  models = cells.models
+  done = len(models[['world', 'recipe', 'level', 'seed']].drop_duplicates())
+  state = {
+    DRAFT: 'a draft, which has no verdicts',
+    REGISTERED: 'fixed',
+    INTERIM: 'fixed, and interim until all models of the last level are made',
+  }[design.status]
+  return (
+    f'{done} of {of} trained models at their levels; {len(cells.refused)} '
+    f'units refused. Registration {design.hash} of {design.date}: {state}.'
+  )
