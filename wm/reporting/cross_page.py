@@ -361,7 +361,7 @@ def curve_picture(several: Specifications) -> list[Picture]:
   return [charts.picture('specifications', caption, spec)]
 
 
-class Section(NamedTuple):
+class PagePart(NamedTuple):
   """A part of the page.
 
   Attributes:
@@ -377,16 +377,16 @@ class Section(NamedTuple):
   folded: bool = False
 
 
-def sections(
+def page_parts(
   cells: CrossCells, analysis: Analysis, design: Design, curve: Specifications
-) -> list[Section]:
+) -> list[PagePart]:
   """Parts of the page between the matrix and the pairs."""
   last = cells.models[cells.models.level == design.levels[-1]]
   return [
-    Section('What is measured', [measures_table(design)]),
-    Section('Pairs of metrics', [agreement_table('', analysis.pairs, design)]),
+    PagePart('What is measured', [measures_table(design)]),
+    PagePart('Pairs of metrics', [agreement_table('', analysis.pairs, design)]),
     *(
-      Section(
+      PagePart(
         f'The criterion {of}',
         [
           agreement_table('', analysis.criteria[of], design),
@@ -396,14 +396,14 @@ def sections(
       )
       for of in design.criteria
     ),
-    Section('Do two seeds agree?', [reliability_table(cells.models, design)]),
-    Section('Values and ceilings', (), ceiling_picture(last, design)),
-    Section('Other settings of a metric', (), curve_picture(curve)),
-    Section(
+    PagePart('Do two seeds agree?', [reliability_table(cells.models, design)]),
+    PagePart('Values and ceilings', (), ceiling_picture(last, design)),
+    PagePart('Other settings of a metric', (), curve_picture(curve)),
+    PagePart(
       'The course of training', (), course_pictures(cells.models, design)
     ),
-    Section('Known answers', [reference_table(cells)], folded=True),
-    Section(
+    PagePart('Known answers', [reference_table(cells)], folded=True),
+    PagePart(
       'Cells that do not apply', [missing_table(cells.models)], folded=True
     ),
   ]
@@ -427,7 +427,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
     design = dataclasses.replace(design, status=INTERIM)
   pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
   curve = cross.specifications(folder, design)
-  parts = sections(cells, analysis, design, curve)
+  parts = page_parts(cells, analysis, design, curve)
   parts = [part for part in parts if part.tables or part.pictures]
   with files.stage_lock(place, 'report'):
     every = [picture for part in parts for picture in part.pictures]
