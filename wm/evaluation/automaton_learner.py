@@ -100,6 +100,7 @@ class Teacher:
     self._start = max(world.prompt_len, 1)
     self.depth, self.budget, self.queries = depth, budget, 0
     self._answers: dict[Tokens, Tokens] = {}
+    self._ended: dict[Tokens, bool] = {}
     first = world.legal(world.init(1))[0]
     self._answers[()] = tuple(np.flatnonzero(first).tolist())
 
@@ -116,8 +117,12 @@ class Teacher:
         return None
       if word[size] not in before:
         return self._answers.setdefault(word, REJECTED)
-    if len(word) == self.depth and self._has_ended(word):
-      return self._answers.setdefault(word, ())
+    if len(word) == self.depth:
+      # The world takes a thousand times as long as a look-up: it is asked once.
+      if word not in self._ended:
+        self._ended[word] = self._has_ended(word)
+      if self._ended[word]:
+        return self._answers.setdefault(word, ())
     return None
 
   def _has_ended(self, word: Tokens) -> bool:
