@@ -91,13 +91,17 @@ def filled(folder: pathlib.Path, **changes) -> pathlib.Path:
   return folder
 
 
+def cells_of(folder: pathlib.Path, design: cross.Design) -> cross.CrossCells:
+  return cross.cells(cross.read_units(folder, design), design)
+
+
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory) -> pathlib.Path:
   return filled(tmp_path_factory.mktemp('cross') / 'study')
 
 
 def test_cells_are_scaled_from_untrained_to_bayes(folder):
-  cells = cross.read(folder, cross.load(folder))
+  cells = cells_of(folder, cross.load(folder))
   assert cells.refused == {}
   assert len(cells.models) == 6 * 12 * 2 * 2 * 4
   row = cells.models[cells.models.metric == 'loss'].iloc[0]
@@ -112,7 +116,7 @@ def test_cells_are_scaled_from_untrained_to_bayes(folder):
 
 def test_planted_agreement_is_judged_under_the_registration(folder):
   design = cross.load(folder)
-  analysis = cross.analyse(cross.read(folder, design).models, design)
+  analysis = cross.analyse(cells_of(folder, design).models, design)
   by_pair = {each.metrics: each for each in analysis.criteria['away']}
   assert by_pair['away', 'same'].verdict == agreement.RELATED
   assert by_pair['away', 'same'].mean.low > 0.9
@@ -150,7 +154,7 @@ def test_measures_are_tabled_with_their_ends(folder):
 
 def test_the_answer_is_in_words_by_rule(folder):
   design = cross.load(folder)
-  analysis = cross.analyse(cross.read(folder, design).models, design)
+  analysis = cross.analyse(cells_of(folder, design).models, design)
   pairs, criterion, added = cross_page.answer(analysis, design)
   assert pairs.startswith('1 pairs of metrics, given loss: 0 related, ')
   assert criterion.startswith('2 metrics with away, given loss: 1 (away and ')
@@ -159,7 +163,7 @@ def test_the_answer_is_in_words_by_rule(folder):
   assert added.startswith('Beyond loss, same 1.0')
   interim = dataclasses.replace(design, status='interim')
   assert 'interim' in cross_page.answer(analysis, interim)[0]
-  few = cross.read(folder, design).models.query('world in ["w0", "w1"]')
+  few = cells_of(folder, design).models.query('world in ["w0", "w1"]')
   pairs, criterion, added = cross_page.answer(
     cross.analyse(few, design), design
   )
@@ -174,7 +178,7 @@ def test_the_answer_is_in_words_by_rule(folder):
 def test_a_draft_has_no_verdicts(folder):
   design = cross.load(folder)
   draft = dataclasses.replace(design, status='draft')
-  analysis = cross.analyse(cross.read(folder, design).models, design)
+  analysis = cross.analyse(cells_of(folder, design).models, design)
   criteria = analysis.criteria['away']
   verdicts = [
     cross_page.agreement_table('', criteria, each).frame.verdict.tolist()
@@ -195,7 +199,7 @@ def test_results_of_another_registration_are_refused(tmp_path):
   assert changed != before
   written(folder)  # Its status alone.
   assert findings.registration_hash(folder) not in (before, changed)
-  cells = cross.read(folder, cross.load(folder))
+  cells = cells_of(folder, cross.load(folder))
   assert cells.models.empty
   assert set(cells.refused.values()) == {'of another registration'}
   assert len(cells.refused) == 6 * (12 * 2 * 2 + 7)
@@ -207,10 +211,27 @@ def test_results_of_seeds_that_are_not_registered_are_refused(tmp_path):
   for seed in (2, 3, 4, 5):
     one = unit('a_s_few', seed, *measured(1, 1, 1, 1, 1), rules=rules)
     units.write(folder / 'results' / 'w0', one)
-  cells = cross.read(folder, cross.load(folder))
+  cells = cells_of(folder, cross.load(folder))
   assert {*cells.models.seed} == {3, 4}
   assert cells.refused == dict.fromkeys(
     ('w0/a_s_few-2', 'w0/a_s_few-5'), 'of a seed that is not registered'
+  )
+
+
+def test_results_of_another_version_of_a_metric_are_refused(tmp_path):
+  folder = written(tmp_path / 'x')
+  rules = {'registration': findings.registration_hash(folder)}
+  for row, version, num in (('a_s_few', '1', 3), ('a_s_many', '2', 2)):
+    for world in WORLDS[:num]:
+      scored = unit(row, 0, *measured(1, 1, 1, 1, 1), rules=rules)
+      metrics = {SAME: {'name': 'compression', 'version': version}}
+      scored = dataclasses.replace(scored, key={'seed': 0, 'metrics': metrics})
+      units.write(folder / 'results' / world, scored)
+  cells = cells_of(folder, cross.load(folder))
+  assert {*cells.models.recipe} == {'a_s_few'}
+  assert cells.refused == dict.fromkeys(
+    ('w0/a_s_many-0', 'w1/a_s_many-0'),
+    'of version 2 of compression, where most have 1',
   )
 
 
@@ -235,9 +256,7 @@ def test_a_draft_without_results_has_a_page(tmp_path):
 def test_models_that_the_rule_excludes_are_left_out_at_all_levels(folder):
   design = cross.load(folder)
   above = {'measure': 'loss', 'above': 0.5}
-  out = cross.read(
-    folder, dataclasses.replace(design, exclusions=[above])
-  ).models
+  out = cells_of(folder, dataclasses.replace(design, exclusions=[above])).models
   gone = out[out.reason == 'excluded by the rule']
   assert set(gone.level) == {1, 2}
   assert gone.value.isna().all()
@@ -252,7 +271,7 @@ def test_cells_without_a_value_say_why(tmp_path):
   nought = entry(0.0, spec=APART, quantity='recall')
   one = unit('a_s_few', 0, none, nought, rules=rules)
   units.write(folder / 'results' / 'w0', one)
-  models = cross.read(folder, cross.load(folder)).models.set_index('metric')
+  models = cells_of(folder, cross.load(folder)).models.set_index('metric')
   assert models.reason['same'] == 'needs_prefixed'
   assert models.reason['loss'] == 'not asked for'
   assert models.raw['apart'] == 0
@@ -344,7 +363,7 @@ def test_two_tiny_cells_are_made_and_refused_for_a_draft(tmp_path):
   assert failed == []
   made = units.read(folder / 'results' / 'w0' / 'a_s_few-0.json')
   assert made.rules == {'registration': findings.registration_hash(folder)}
-  cells = cross.read(folder, cross.load(folder))
+  cells = cells_of(folder, cross.load(folder))
   assert {*cells.refused} <= {'w0/a_s_few-0', 'w0/bayes-0'}
   assert cross_page.write(folder, tmp_path / 'page')
 

@@ -32,12 +32,14 @@ A measure is
     variants     label -> another metric, for the curve of specifications
 
 Results count if they are of committed code, and record the hash of this
-registration and its flags (`wm.reporting.findings`); others are refused. Here
-they are read, scaled and analysed; `wm.reporting.cross_page` shows them.
+registration and its flags (`wm.reporting.findings`); others are refused, and so
+is a unit of another version of a metric than most units are of. Here they are
+read, scaled and analysed; `wm.reporting.cross_page` shows them.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import pathlib
@@ -236,12 +238,34 @@ _COLUMNS = (
 )
 
 
-def read(
-  folder: str | pathlib.Path,
+StudyUnits = Mapping[str, Mapping[str, Unit]]  # World -> name -> unit.
+
+
+def read_units(folder: str | pathlib.Path, design: Design) -> StudyUnits:
+  """All results of a folder, those of early levels too.
+
+  Raises:
+    InputError: a malformed result.
+  """
+  return {
+    world: {
+      f'{world}{suffix}/{unit.name}': unit
+      for suffix in ('', '_early')
+      for same in units.read_units(
+        pathlib.Path(folder, 'results', world + suffix)
+      ).values()
+      for unit in same
+    }
+    for world in design.worlds
+  }
+
+
+def cells(
+  every: StudyUnits,
   design: Design,
   measures: Mapping[str, ScaledMeasure] | None = None,
 ) -> CrossCells:
-  """Results of a folder that count under the design.
+  """Values of the results that count under the design.
 
   measures: instead of the design's, for its specifications.
   """
@@ -249,15 +273,14 @@ def read(
   rows, refused = design.rows(), dict[str, str]()
   models: list[tuple] = []
   others: list[tuple] = []
-  for world in design.worlds:
+  versions = _versions(every)
+  for world, units_of in every.items():
     by_row: dict[str, list[Unit]] = {}
-    for suffix in ('', '_early'):
-      results = pathlib.Path(folder, 'results', world + suffix)
-      for row, same in units.read_units(results).items():
-        reasons = {u.seed: _refusal(u, design) for u in same}
-        name = f'{world}{suffix}/{row}'
-        refused |= {f'{name}-{s}': why for s, why in reasons.items() if why}
-        by_row[row] = [u for u in same if not reasons[u.seed]]
+    for name, unit in units_of.items():
+      if why := _refusal(unit, design, versions):
+        refused[name] = why
+      else:
+        by_row.setdefault(unit.row, []).append(unit)
     for row, same in by_row.items():
       recipe, level, _ = rows.get(row, (row, 0, ''))
       bottom = by_row.get(design.recipes.get(recipe, ''), ())
@@ -274,7 +297,23 @@ def read(
   return CrossCells(_kept(frame, design), references, refused)
 
 
-def _refusal(unit: Unit, design: Design) -> str:
+def _versions(every: StudyUnits) -> dict[str, str]:
+  """Metric -> the version that most units were scored by."""
+  counts: dict[str, collections.Counter[str]] = {}
+  for units_of in every.values():
+    for unit in units_of.values():
+      for name, version in _metrics(unit):
+        counts.setdefault(name, collections.Counter())[version] += 1
+  return {name: of.most_common(1)[0][0] for name, of in counts.items()}
+
+
+def _metrics(unit: Unit) -> set[tuple[str, str]]:
+  """Metrics that a unit was scored by, each with its version."""
+  described = unit.key.get('metrics', {}).values()
+  return {(of['name'], of['version']) for of in described}
+
+
+def _refusal(unit: Unit, design: Design, versions: Mapping[str, str]) -> str:
   """Why a unit does not count; '' if it does."""
   if not units.is_committed(unit):
     return 'of code that was not committed'
@@ -282,6 +321,9 @@ def _refusal(unit: Unit, design: Design) -> str:
     return 'of another registration'
   if not 0 <= unit.seed - design.first_seed < design.seeds:
     return 'of a seed that is not registered'
+  for name, version in sorted(_metrics(unit)):
+    if version != versions[name]:
+      return f'of version {version} of {name}, where most have {versions[name]}'
   return ''
 
 
@@ -390,9 +432,7 @@ def analyse(models: pd.DataFrame, design: Design) -> Analysis:
 Specifications = list[tuple[str, str, MetricAgreement]]
 
 
-def specifications(
-  folder: str | pathlib.Path, design: Design
-) -> Specifications:
+def specifications(every: StudyUnits, design: Design) -> Specifications:
   """Metric, variant, and its agreement with the deciding criterion.
 
   Of the registered measures, and with each variant of one of them; a variant of
@@ -409,7 +449,7 @@ def specifications(
     measures = dict(design.metrics)
     if name:
       measures[name] = measures[name]._replace(parts=parts)
-    models = read(folder, design, measures).models
+    models = cells(every, design, measures).models
     several = agreement.agreements(
       models[models.level == design.levels[-1]],
       [(first, m) for m in design.compared if name in ('', m, first)],

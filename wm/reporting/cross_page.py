@@ -419,24 +419,25 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
   if design is None:
     return False
   place = pathlib.Path(out)
-  cells = cross.read(folder, design)
+  every = cross.read_units(folder, design)
+  cells = cross.cells(every, design)
   analysis = cross.analyse(cells.models, design)
   last = cells.models[cells.models.level == design.levels[-1]]
   of = len(design.worlds) * len(design.recipes) * design.seeds
   if design.status == REGISTERED and len(last) < of * len(design.metrics):
     design = dataclasses.replace(design, status=INTERIM)
   pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
-  curve = cross.specifications(folder, design)
+  curve = cross.specifications(every, design)
   parts = page_parts(cells, analysis, design, curve)
   parts = [part for part in parts if part.tables or part.pictures]
   with files.stage_lock(place, 'report'):
-    every = [picture for part in parts for picture in part.pictures]
-    every += [pair['picture'] for pair in pairs]
-    for picture in every:
+    drawn = [picture for part in parts for picture in part.pictures]
+    drawn += [pair['picture'] for pair in pairs]
+    for picture in drawn:
       (place / picture.name).write_bytes(picture.image)
     text = pages.render(
       *('wm.reporting', 'cross.html'),
-      script=charts.script_tag(every, place),
+      script=charts.script_tag(drawn, place),
       title=_TITLE,
       lead=_lead(cells, design),
       design=design,
