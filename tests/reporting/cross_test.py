@@ -122,6 +122,9 @@ def test_planted_agreement_is_judged_under_the_registration(folder):
   assert by_pair['away', 'same'].mean.low > 0.9
   assert by_pair['away', 'apart'].verdict != agreement.RELATED
   assert [each.metrics for each in analysis.pairs] == [('same', 'apart')]
+  plain = {each.metrics: each.mean.value for each in analysis.plain}
+  assert len(plain) == 6
+  assert plain['same', 'away'] > 0.9
   same, apart = analysis.added['away']
   assert same.mean.low > 0.5 > apart.mean.high
 
@@ -135,7 +138,11 @@ def test_the_page_has_every_part(folder, tmp_path):
     assert (tmp_path / 'report' / f'{name}.svg').is_file(), name
   heads = re.findall(r'<summary><h2>(.*?)</h2>', page)
   contents = re.findall(r'<li><a href="#section-\d+">(.*?)</a>', page)
-  assert [*contents, 'The models of each pair'] == heads
+  assert heads == [
+    'With nothing held constant',
+    *contents,
+    'The models of each pair',
+  ]
   assert 'Known answers' in heads
   assert 'Do two seeds agree?' in page
   assert 'A draft' not in page

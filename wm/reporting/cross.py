@@ -398,11 +398,14 @@ class Analysis(NamedTuple):
     pairs: of metrics, given the control.
     criteria: criterion -> its agreement with each metric, given the control.
     added: criterion -> R2 of each metric beyond the control.
+    plain: of all pairs of measures, with nothing held constant. They are not
+      registered: nothing is decided by them.
   """
 
   pairs: list[MetricAgreement]
   criteria: Mapping[str, list[MetricAgreement]]
   added: Mapping[str, list[Added]]
+  plain: list[MetricAgreement]
 
   @property
   def every(self) -> list[MetricAgreement]:
@@ -425,6 +428,11 @@ def analyse(models: pd.DataFrame, design: Design) -> Analysis:
       of: agreement.added(last, metrics, design.control, of, design.rules)
       for of in design.criteria
     },
+    agreement.agreements(
+      last,
+      [*itertools.combinations(design.metrics, 2)],
+      rules=dataclasses.replace(design.rules, draws=0),
+    ),
   )
 
 

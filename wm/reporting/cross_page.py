@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -107,26 +107,39 @@ def agreement_table(
   return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
 
 
-def matrix(analysis: Analysis, design: Design) -> list[list[dict[str, Any]]]:
-  """Cells of the correlation matrix: text, link and percentages of colours."""
-  by_pair = {frozenset(each.metrics): each for each in analysis.every}
-  names = [*design.compared, *design.criteria]
+class Matrix(NamedTuple):
+  """Mean correlations of all pairs of some measures.
+
+  Attributes:
+    names: of the measures.
+    cells: row by row, their `text` (a table's cell), `link` and `shade`, the
+      percentages of blue and of orange.
+  """
+
+  names: Sequence[str]
+  cells: Sequence[Sequence[Mapping[str, Any]]]
+
+
+def matrix(
+  names: Sequence[str], several: Sequence[MetricAgreement], *, linked: bool
+) -> Matrix:
+  """Tables pairs of measures; `linked` cells lead to the models of the pair."""
+  by_pair = {frozenset(each.metrics): each for each in several}
 
   def cell(a: str, b: str) -> dict[str, Any]:
     """Of two measures; '1' of one."""
     each = by_pair.get(frozenset((a, b)))
     if each is None:  # One metric, or two criteria.
       text = tables.Cell('1' if a == b else '–')
-      return {'text': text, 'link': '', 'shade': '0 0'}
-    value = each.mean.value or 0.0
-    shade = f'{50 * max(value, 0):.0f} {50 * max(-value, 0):.0f}'
+      return {'text': text, 'link': '', 'shade': (0, 0)}
+    value = round(50 * (each.mean.value or 0))
     return {
       'text': _entry(each.mean),
-      'link': _anchor(each),
-      'shade': shade,
+      'link': _anchor(each) if linked else '',
+      'shade': (max(value, 0), max(-value, 0)),
     }
 
-  return [[cell(a, b) for b in names] for a in names]
+  return Matrix(names, [[cell(a, b) for b in names] for a in names])
 
 
 def _anchor(each: MetricAgreement) -> str:
@@ -441,9 +454,11 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
       title=_TITLE,
       lead=_lead(cells, design),
       design=design,
-      names=[*design.compared, *design.criteria],
       answer=answer(analysis, design),
-      matrix=matrix(analysis, design),
+      matrix=matrix(
+        [*design.compared, *design.criteria], analysis.every, linked=True
+      ),
+      plain=matrix([*design.metrics], analysis.plain, linked=False),
       sections=parts,
       pairs=pairs,
       refused=cells.refused,
