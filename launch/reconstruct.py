@@ -11,6 +11,9 @@ map.html (interactive), map_far and map_close as .png and .svg.
   python launch/reconstruct.py --world="maps()" --out=runs/maps \\
     --routes="mine: runs/city" --routes="true: oracle()"
 
+On several hosts, start the same command on each, with --distributed or
+--coordinator as for train.py: they divide the routes that are sampled.
+
 With --routes, maps of several models under several --limits, in OUT/maps.md;
 launch/flags/vafa2024 has the twelve of a paper.
 """
@@ -29,6 +32,9 @@ def main() -> None:
   common.need('out')
   if FLAGS.routes or FLAGS.samples:
     common.need('world')
+  if FLAGS.routes:
+    common.apart('routes', *common.PROCESSES)
+  common.join_processes()
   import wm
 
   given = {
@@ -64,11 +70,6 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'samples', 'model', 'checkpoint', 'name', 'accept'),
-    *(
-      'num_samples',
-      'pairs',
-      'routes',
-      'limits',
-      *common.names(common.Reconstruction),
-    ),
+    *('num_samples', 'pairs', 'routes', 'limits'),
+    *(*common.names(common.Reconstruction), *common.PROCESSES),
   )

@@ -129,6 +129,11 @@ def _config(**fields: Any) -> Action:
   return put('hub/config.json', json.dumps({**GPT, **fields}))
 
 
+def _adapter(**fields: Any) -> Action:
+  settings = {'peft_type': 'LORA', **fields}
+  return put('hub/adapter_config.json', json.dumps(settings))
+
+
 def _tensors(header: bytes, data: bytes = b'') -> Action:
   size = len(header).to_bytes(8, 'little')
   return put('hub/model.safetensors', size + header + data)
@@ -171,6 +176,16 @@ def hugging() -> Iterator[Case]:
       _tensors(b'{}'),
     ),
     'vocabulary of none': (_config(vocab_size=0), _tensors(b'{}')),
+    'adapter of the hub': (_adapter(base_model_name_or_path='gpt2'),),
+    'adapter of itself': (_adapter(base_model_name_or_path='hub'),),
+    'adapter of words': (put('hub/adapter_config.json', 'LORA'),),
+    'adapter of prompts': (
+      _adapter(base_model_name_or_path='.', peft_type='PROMPT_TUNING'),
+    ),
+    'adapter a pickle': (
+      _adapter(base_model_name_or_path='.'),
+      put('hub/adapter_model.bin', b'\x80\x04.'),
+    ),
   }
   for name, files in ways.items():
     run = score('huggingface(path="hub")')

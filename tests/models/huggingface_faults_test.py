@@ -215,7 +215,19 @@ FAULTS = {
     settings(model_type='x', auto_map={'AutoModelForCausalLM': 'evil.M'}),
     r'code of its own \(auto_map\), which is not run',
   ),
-  'an adapter': ('gpt2', file('adapter_config.json', '{}'), 'an adapter'),
+  'an adapter of nothing': (
+    'gpt2',
+    file('adapter_config.json', '{}'),
+    'base model None is no folder here, .* expected base=',
+  ),
+  'an adapter too': (
+    'gpt2',
+    lambda folder: file(
+      'adapter_config.json',
+      json.dumps({'base_model_name_or_path': str(folder)}),
+    )(folder),
+    f'makes it an adapter, {WEIGHTS} a whole model; expected one of them',
+  ),
   'no config.json': ('gpt2', file('config.json', None), 'no config.json in'),
   'config.json a pipe': ('gpt2', file('config.json', os.mkfifo), 'no regular'),
   'config.json a folder': ('gpt2', file('config.json', os.mkdir), 'no regular'),

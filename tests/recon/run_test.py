@@ -122,9 +122,10 @@ def test_a_true_model_needs_no_new_edge(world, tmp_path):
 def test_routes_are_kept_as_long_as_their_model_is_the_same(
   world, tmp_path, monkeypatch
 ):
-  made, calls = sampling._chunk, []
+  made, calls = sampling.Drawing.part, []
   monkeypatch.setattr(
-    sampling, '_chunk', lambda *args: calls.append(args) or made(*args)
+    *(sampling.Drawing, 'part'),
+    lambda drawing, first: calls.append(first) or made(drawing, first),
   )
   said = []
 
@@ -172,25 +173,25 @@ def test_sampling_does_not_depend_on_chunks_and_goes_on(
   world, tmp_path, monkeypatch
 ):
   predictor = registry.make('model', 'uniform()').predictor(world, 0)
-  kwargs = {'num': 30, 'seed': 1, 'accept': accept.epsilon(0.01)}
-  sampling.write(predictor, world, tmp_path / 'whole.txt', **kwargs)
+  drawing = sampling.Drawing(predictor, world, 30, 1, accept.epsilon(0.01))
+  sampling.write(drawing, tmp_path / 'whole.txt')
   whole = (tmp_path / 'whole.txt').read_text()
   assert whole.count('\n') == 30
 
   monkeypatch.setattr(sampling, 'CHUNK', 8)
-  chunk, calls = sampling._chunk, []
+  part, calls = sampling.Drawing.part, []
 
-  def stop_at_the_third(*args):
-    calls.append(args)
+  def stop_at_the_third(drawing, first):
+    calls.append(first)
     if len(calls) == 3:
       raise KeyboardInterrupt
-    return chunk(*args)
+    return part(drawing, first)
 
-  monkeypatch.setattr(sampling, '_chunk', stop_at_the_third)
+  monkeypatch.setattr(sampling.Drawing, 'part', stop_at_the_third)
   with pytest.raises(KeyboardInterrupt):
-    sampling.write(predictor, world, tmp_path / 'parts.txt', **kwargs)
+    sampling.write(drawing, tmp_path / 'parts.txt')
   assert not (tmp_path / 'parts.txt').exists()
-  sampling.write(predictor, world, tmp_path / 'parts.txt', **kwargs)
+  sampling.write(drawing, tmp_path / 'parts.txt')
   assert len(calls) == 3 + 2  # Two of four chunks were kept.
   assert (tmp_path / 'parts.txt').read_text() == whole
   names = {p.name for p in tmp_path.iterdir()}
@@ -213,7 +214,7 @@ class _Pads(stateless.Stateless):
 def test_a_sequence_that_draws_padding_stops_there(world, tmp_path):
   rule = accept.epsilon(0.01)
   path = tmp_path / 'pads.txt'
-  sampling.write(_Pads(world), world, path, num=3, seed=1, accept=rule)
+  sampling.write(sampling.Drawing(_Pads(world), world, 3, 1, rule), path)
   assert text.read(path, world).lengths.tolist() == [2, 2, 2]
 
 

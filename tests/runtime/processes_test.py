@@ -3,6 +3,7 @@
 In most tests a process is a thread, and a barrier stands for the network.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,16 +12,23 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
+import wm
 from tests.evaluation.network_test import METRICS, WORLD, _predictor
 from wm import core
 from wm.core import adapting
+from wm.data import sampling
+from wm.data import store as stores
 from wm.evaluation import scoring
+from wm.library import calls
 from wm.models.serving import adaptation
-from wm.runtime import compute
+from wm.recon import run as recon
+from wm.recon import sampling as drawing
+from wm.runtime import compute, exit_codes, files, remote
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -32,9 +40,12 @@ def together(monkeypatch, num, work):
 
   def exchanged(message):
     messages[local.index] = message
-    barrier.wait()
-    everything = np.stack(messages)
-    barrier.wait()
+    try:
+      barrier.wait()
+      everything = np.stack(messages)
+      barrier.wait()
+    except threading.BrokenBarrierError as error:
+      raise exit_codes.Failed('another process has ended') from error
     return everything
 
   def run(index):
@@ -171,51 +182,273 @@ def test_all_end_where_process_0_cannot_write(monkeypatch, failure):
   ) == [1, 1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('num', [2, 4])
-def test_score_by_flags(tmp_path, num):
-  """Whole processes, of two devices each; a result of an earlier run stands."""
-  place = "--world=maps(rows=4, columns=4, max_moves=10, traversal='shortest')"
-  model = '--model=transformer(layers=1, width=16)', '--checkpoint=none'
+def test_messages_of_any_lengths_come_in_order(monkeypatch):
+  def work():
+    index = compute.process_index()
+    return compute.exchanged(bytes([index]) * index * 5000)
+
+  messages = [b'', b'\1' * 5000, b'\2' * 10_000]
+  assert together(monkeypatch, 3, work) == [messages] * 3
+
+
+FROG = f'{ROOT}/launch/examples/frog.py:World(stones=4)'
+# Chunks of the second have sequences of others, which are dropped.
+SAMPLED = FROG, "maps(rows=4, columns=4, traversal='shortest')"
+SIZES = wm.Sampling(num=500, num_heldout=80)
+
+
+def tree(folder):
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(folder.rglob('*'))
+    if path.is_file()
+  }
+
+
+def sampled(out, world=FROG):
+  """Each process's own samples; process 0 alone has the lock."""
+  stores = wm.sample(world, out, SIZES, log=lambda line: None)
+  return {split: store.manifest for split, store in stores.items()}
+
+
+@pytest.mark.parametrize(('world', 'num'), [*zip(SAMPLED, (3, 2), strict=True)])
+def test_sampling_has_the_same_bytes(monkeypatch, tmp_path, world, num):
+  monkeypatch.setattr(sampling, 'CHUNK', 70)
+  alone = sampled(tmp_path / 'one', world)
+  calls = []
+  sample = sampling.sample_chunk
+
+  def counted(**arguments):
+    calls.append(compute.process_index())
+    sample(**arguments)
+
+  monkeypatch.setattr(sampling, 'sample_chunk', counted)
+
+  def work():
+    return sampled(tmp_path / 'several', world)
+
+  assert together(monkeypatch, num, work) == [alone] * num
+  assert tree(tmp_path / 'several') == tree(tmp_path / 'one')
+  assert {*calls} == {*range(num)}
+  del calls[:]
+  assert together(monkeypatch, num, work) == [alone] * num
+  assert not calls  # A complete data set is left as it is.
+
+
+@pytest.mark.parametrize('dies', [0, 1])
+def test_a_process_that_is_lost_costs_no_chunk(monkeypatch, tmp_path, dies):
+  """The others end; the same commands go on, in another number of processes."""
+  monkeypatch.setattr(sampling, 'CHUNK', 70)
+  monkeypatch.setattr(stores, 'SHARD_TOKENS', 300)  # Some shards are whole.
+  sampled(tmp_path / 'one')
+  chunks, sample = [], sampling.sample_chunk
+
+  def lost(**arguments):
+    if compute.process_index() == dies and arguments['chunk'] > 3:
+      raise KeyboardInterrupt
+    chunks.append((arguments['split'], arguments['chunk']))
+    sample(**arguments)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(sampling, 'sample_chunk', lost)
+    with pytest.raises((KeyboardInterrupt, exit_codes.Failed)):
+      together(patch, 2, lambda: sampled(tmp_path / 'several'))
+  assert ('train', 3) in chunks
+  dies = None
+  monkeypatch.setattr(sampling, 'sample_chunk', lost)
+  together(monkeypatch, 3, lambda: sampled(tmp_path / 'several'))
+  assert tree(tmp_path / 'several') == tree(tmp_path / 'one')
+  assert len(chunks) < 8 + 8  # Chunks of shards that are whole stand.
+
+
+@pytest.mark.parametrize('fails', [0, 2])
+@pytest.mark.parametrize(
+  'failure', [core.InputError('no path'), OSError(28, 'full', 'x')]
+)
+def test_a_task_that_fails_ends_all(monkeypatch, tmp_path, fails, failure):
+  monkeypatch.setattr(sampling, 'CHUNK', 70)
+  sample = sampling.sample_chunk
+
+  def fail(**arguments):
+    if compute.process_index() == fails:
+      raise failure
+    sample(**arguments)
+
+  monkeypatch.setattr(sampling, 'sample_chunk', fail)
+
+  def work():
+    with pytest.raises((core.InputError, OSError)) as caught:
+      sampled(tmp_path / 'r')
+    return str(caught.value)
+
+  first, *others = together(monkeypatch, 3, work)
+  assert first == str(failure)
+  assert others == ['process 0 has failed; it says why'] * 2
+  assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize('workers', [{'jobs': 2}, {'cluster': 'tls://h:1'}])
+def test_several_processes_take_no_workers(monkeypatch, tmp_path, workers):
+  def work():
+    with pytest.raises(core.InputError) as caught:
+      wm.sample(FROG, tmp_path / 'r', **workers)
+    return str(caught.value)
+
+  first, _ = together(monkeypatch, 2, work)
+  assert 'expected neither, as these processes divide the work' in first
+  assert not [*tmp_path.iterdir()]
+
+
+def test_a_mirror_is_on_one_machine(monkeypatch, tmp_path):
+  monkeypatch.setattr(sampling, 'CHUNK', 70)
+  monkeypatch.setattr(remote, 'MIRRORS', tmp_path.name)
+  monkeypatch.setattr(remote, 'leased', lambda *_: contextlib.nullcontext())
+
+  def work():
+    with pytest.raises(core.InputError) as caught:
+      calls.sample(FROG, tmp_path / 'r', SIZES)
+    return str(caught.value)
+
+  assert 'mirrored on this machine' in together(monkeypatch, 2, work)[0]
+
+
+def test_routes_have_the_same_bytes(monkeypatch, tmp_path):
+  """Of processes that are lost and started again, too."""
+  monkeypatch.setattr(drawing, 'CHUNK', 8)
+  monkeypatch.setattr(
+    *(recon, '_write'),
+    lambda *args: files.write_json(args[3] / 'summary.json', args[4]),
+  )
+  part, dies = drawing.Drawing.part, [None]
+  calls = []
+
+  def lost(self, first):
+    calls.append((compute.process_index(), first))
+    if len(calls) == dies[0]:
+      raise KeyboardInterrupt
+    return part(self, first)
+
+  monkeypatch.setattr(drawing.Drawing, 'part', lost)
+
+  def work(out):
+    given = {'world': SAMPLED[1], 'num': 60}
+    return wm.reconstruct('uniform()', tmp_path / out, **given)
+
+  alone = work('one')
+  assert together(monkeypatch, 3, lambda: work('three')) == [alone] * 3
+  assert {index for index, _ in calls} == {0, 1, 2}
+  dies[0] = len(calls) + 6
+  with pytest.raises((KeyboardInterrupt, exit_codes.Failed)):
+    together(monkeypatch, 2, lambda: work('cut'))
+  kept = [*(tmp_path / 'cut' / 'samples.txt.parts').iterdir()]
+  assert len(kept) >= 4
+  num = len(calls)
+  assert together(monkeypatch, 3, lambda: work('cut')) == [alone] * 3
+  assert len(calls) == num + 8 - len(kept)
+  assert tree(tmp_path / 'three') == tree(tmp_path / 'one')
+  assert tree(tmp_path / 'cut') == tree(tmp_path / 'one')
+
+  def refused():
+    with pytest.raises(core.InputError) as caught:
+      wm.reconstruct('uniform()', tmp_path / 'one', SAMPLED[1], num=61)
+    return str(caught.value)
+
+  first, other = together(monkeypatch, 2, refused)
+  assert 'holds another reconstruct run: its num_samples is 60' in first
+  assert other == 'process 0 has failed; it says why'
+
+
+def test_a_file_of_routes_is_read_by_process_0(monkeypatch, tmp_path):
+  wm.sample(SAMPLED[1], tmp_path, num=40, num_heldout=5, text=True)
+  samples = tmp_path / 'data' / 'train_sequences.txt'
+
+  def work(out):
+    return wm.reconstruct(None, tmp_path / out, SAMPLED[1], samples=samples)
+
+  monkeypatch.setattr(recon, '_write', lambda *args: None)
+  alone = work('one')
+  assert together(monkeypatch, 2, lambda: work('two')) == [alone] * 2
+
+
+DEVICES = {'XLA_FLAGS': '--xla_force_host_platform_device_count=2'}
+MODEL = '--model=transformer(layers=1, width=16)', '--checkpoint=none'
+
+
+def start(binary, num, *flags):
+  """So many processes of one program, of two devices each; 0: a plain one."""
   with socket.socket() as free:
     free.bind(('127.0.0.1', 0))
     port = free.getsockname()[1]
-  devices = {'XLA_FLAGS': '--xla_force_host_platform_device_count=2'}
-
-  def start(out, *flags, **environment):
-    command = [sys.executable, 'launch/score.py', place, *model, *flags]
-    return subprocess.Popen(
-      [*command, f'--out={tmp_path / out}'],
+  joined = f'--coordinator=127.0.0.1:{port}', f'--num_processes={num}'
+  return [
+    subprocess.Popen(
+      [
+        *(sys.executable, f'launch/{binary}.py', *flags),
+        *((*joined, f'--process_id={k}') if num else ()),
+      ],
       cwd=ROOT,
-      env={**os.environ, **environment},
+      env={**os.environ, **(DEVICES if num else {})},
       stderr=subprocess.PIPE,
       text=True,
     )
+    for k in range(num or 1)
+  ]
 
-  def ended(process):
+
+def ended(*processes):
+  for process in processes:
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-2000:]
+
+
+@pytest.mark.slow
+def test_sample_by_flags(tmp_path):
+  """Whole processes; one is killed in the midst, and all start again."""
+  flags = f'--world={SAMPLED[1]}', '--num=1000000', '--num_heldout=9'
+  out = tmp_path / 'two'
+  processes = start('sample', 2, *flags, f'--out={out}')
+  chunks = out / 'data' / '.train.chunks'
+  while not [*chunks.glob('*.npy')]:
+    assert processes[0].poll() is None
+    time.sleep(0.01)
+  processes[1].kill()
+  processes[1].communicate()
+  _, errors = processes[0].communicate(timeout=600)
+  assert processes[0].returncode
+  assert 'error: another of the 2 processes has ended' in errors
+  ended(*start('sample', 2, *flags, f'--out={out}'))
+  ended(*start('sample', 0, *flags, f'--out={tmp_path / "one"}'))
+  assert tree(out) == tree(tmp_path / 'one')
+
+
+@pytest.mark.slow
+def test_reconstruct_by_flags(tmp_path):
+  flags = f'--world={SAMPLED[1]}', '--num_samples=600', *MODEL
+  ended(*start('reconstruct', 2, *flags, f'--out={tmp_path / "two"}'))
+  ended(*start('reconstruct', 0, *flags, f'--out={tmp_path / "one"}'))
+  for name in ('samples.txt', 'summary.json', 'edges.csv', 'map.html'):
+    one, two = (tmp_path / out / name for out in ('one', 'two'))
+    assert one.read_bytes() == two.read_bytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('num', [2, 4])
+def test_score_by_flags(tmp_path, num):
+  """A result of an earlier run stands."""
+  place = "--world=maps(rows=4, columns=4, max_moves=10, traversal='shortest')"
+
+  def score(out, num, *flags):
+    flags = place, *MODEL, *flags, f'--out={tmp_path / out}'
+    ended(*start('score', num, *flags))
 
   some = '--metric=next_token(num=20)'
   every = (
     *(some, "--metric=compression(trials=20, loop='host')"),
     *("--metric=distinction(trials=20, loop='device')", '--metric=probe'),
   )
-  ended(start('several', some))
-  ended(start('one', *every))
-  group = [
-    start(
-      'several',
-      *every,
-      f'--coordinator=127.0.0.1:{port}',
-      f'--num_processes={num}',
-      f'--process_id={k}',
-      **devices,
-    )
-    for k in range(num)
-  ]
-  for process in group:
-    ended(process)
+  score('several', 0, some)
+  score('one', 0, *every)
+  score('several', num, *every)
   for name in ('rows.csv', 'breakdown.json'):
     one, other = ((tmp_path / out / name) for out in ('one', 'several'))
     assert one.read_bytes() == other.read_bytes(), name

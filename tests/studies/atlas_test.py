@@ -24,9 +24,10 @@ def run(tmp_path_factory) -> wm.Run:
 def test_each_model_is_sampled_once_and_mapped_under_all_limits(
   run, tmp_path, monkeypatch
 ):
-  chunks, made = [], sampling._chunk
+  chunks, made = [], sampling.Drawing.part
   monkeypatch.setattr(
-    sampling, '_chunk', lambda *args: chunks.append(args) or made(*args)
+    *(sampling.Drawing, 'part'),
+    lambda drawing, first: chunks.append(first) or made(drawing, first),
   )
   wm.reconstruct('oracle()', tmp_path / 'one', CITY, num=30)
   rows = [

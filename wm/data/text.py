@@ -178,11 +178,18 @@ def write(
   path: str | Path, chunks: Iterable[core.Sequences], world: core.World
 ) -> int:
   """Writes sequences a line each, whole or not at all; returns their number."""
-  vocab = np.array(world.vocab)
   total = 0
   with files.replacing(path) as name, open(name, 'w', encoding='utf-8') as out:
     for chunk in chunks:
-      for tokens, length in zip(chunk.tokens, chunk.lengths, strict=True):
-        out.write(' '.join(vocab[tokens[:length]]) + '\n')
+      out.write(render(chunk, world))
       total += len(chunk)
   return total
+
+
+def render(sequences: core.Sequences, world: core.World) -> str:
+  """A line for each sequence."""
+  vocab, rows = (
+    np.array(world.vocab),
+    zip(sequences.tokens, sequences.lengths, strict=True),
+  )
+  return ''.join(' '.join(vocab[row[:length]]) + '\n' for row, length in rows)

@@ -39,7 +39,7 @@ from wm.options.calls import (
 )
 from wm.options.reconstruction import Reconstruction
 from wm.options.training import Training
-from wm.runtime import compute, files, progress
+from wm.runtime import compute, files, progress, tasks
 
 Log = Callable[[str], None]
 LEDGER = 'calls.jsonl'  # What calls of `ask` have used.
@@ -72,9 +72,17 @@ def sample(
 
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run.
+
+  Of several processes (`jax.distributed` is initialized) that share the folder
+  `out`, each makes the same call. They divide the chunks; process 0 joins them.
   """
   world = registry.resolve('world', world)
-  manifests = sampling.make_dataset(world, out, options or Sampling(), workers)
+  manifests = tasks.driven(
+    lambda: sampling.make_dataset(world, out, options or Sampling(), workers),
+    sampling.sample_chunk,
+  )
+  if compute.process_index():
+    return opened(out)
   if facts := manifests['train']['world_facts']:
     log(', '.join(f'{name} {number}' for name, number in facts.items()))
   log_splits(out, manifests, log)
@@ -437,6 +445,9 @@ def reconstruct(
 
   Returns:
     What OUT/summary.json holds.
+
+  Of several processes (`jax.distributed` is initialized) each makes the same
+  call. They divide the routes to sample; process 0 writes.
   """
   from wm.recon import run as recon  # Pandas, which other calls do without.
 
@@ -461,6 +472,8 @@ def reconstruct(
       pairs=routes.pairs,
       log=log,
     )
+  if compute.process_index():
+    return summary
   for fact, value in recon.facts(summary):
     log(f'{fact}: {value}')
   log(f'written: {out}/summary.json, edges.csv, map.html, map_*')

@@ -4,13 +4,18 @@
 
 The folder is what `save_pretrained` writes; weights are read as safetensors
 only and must be those of the model that config.json describes, no code in it is
-run, and nothing is downloaded.
+run, and nothing is downloaded. A folder of peft, with adapter_config.json and
+adapter_model.safetensors, is merged into its base model, which is such a folder
+too:
+
+  huggingface(path='adapter', base='Llama-3.2-1B')
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
   from wm.models.serving import tokenization  # Needs PyTorch.
 
 
+_ADAPTER = 'adapter_config.json'  # As in `pretrained`, which needs PyTorch.
+
+
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
   """A world's sequences as text, scored by a language model.
@@ -35,7 +43,8 @@ class Model(core.Model):
   pieces that spell no token leaks; its amount is reported after scoring.
 
   Attributes:
-    path: folder of the model: config.json, *.safetensors, tokenizer files.
+    path: folder of the model: config.json, *.safetensors, tokenizer files; or
+      of an adapter that peft saved.
     before: text in front of every sequence; behind the tokenizer's first
       piece, if it has one (`bos_token`).
     renormalised: divide by what does not leak, so that the tokens'
@@ -50,6 +59,12 @@ class Model(core.Model):
   gives: ClassVar[tuple[type, ...]] = (few_shot.TunedReader,)
 
   path: str = ''
+  base: str = field(
+    '',
+    'folder of the base model of an adapter; by default the local folder that '
+    'its adapter_config.json names',
+    kw_only=True,
+  )
   tokens: str = field(
     '',
     'file with the spelling of each token, a text or ids of pieces; by default '
@@ -60,6 +75,15 @@ class Model(core.Model):
   renormalised: bool = False
   batch: int = field(16, least=1, compare=False)
   low_rank: int = field(0, least=0)
+
+  def undeclared_inputs(self) -> str:
+    """See core.Model."""
+    if self.base or not os.path.isfile(os.path.join(self.path, _ADAPTER)):
+      return ''
+    return (
+      f'{_ADAPTER} names the base model, whose files are not declared '
+      "(base='folder')"
+    )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model.
@@ -74,7 +98,11 @@ class Model(core.Model):
       from wm.models.serving import pretrained, tokenization
     folder = pathlib.Path(self.path)
     label = pretrained.label(folder)
-    network, remarks = pretrained.load(folder)
+    base = pretrained.base_of(folder, self.base)
+    network, remarks = pretrained.load(folder, base)
+    # An adapter without a tokenizer has that of its base model.
+    if base and not any(folder.glob('tokenizer*')):
+      folder = base
     words = _FolderTokenizer(folder, label, pretrained.tokenizer)
     table = self._pieces(world, words)
     # [bos piece] [pieces of `before`] [pieces of tokens ...]

@@ -17,7 +17,7 @@ from wm.evaluation import scoring
 from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, reconstruct, sampling
 from wm.recon import routes as routes_lib
-from wm.runtime import files, pages, progress, provenance
+from wm.runtime import files, pages, progress, provenance, tasks
 
 Path = pathlib.Path
 
@@ -26,7 +26,6 @@ STAGE = 'reconstruct'
 RANGED = ('failed', 'true_edges', 'new_edges', 'unused_edges')
 
 
-@files.locked_stage(STAGE)
 def from_file(
   world: core.World,
   samples: str | Path,
@@ -51,10 +50,15 @@ def from_file(
   if not Path(samples).is_file():  # A pipe could not be read twice.
     raise core.InputError(f'samples={samples} is no file')
   about = {'samples': str(samples), 'samples_sha256': files.sha256(samples)}
-  return _run(world, samples, out, options, name or Path(samples).stem, about)
+
+  @files.locked_stage(STAGE)
+  def made(out: str | Path) -> dict[str, Any]:
+    named = name or Path(samples).stem
+    return _run(world, samples, out, options, named, about)
+
+  return tasks.driven(lambda: made(out))
 
 
-@files.locked_stage(STAGE)
 def from_model(
   loaded: scoring.Loaded,
   out: str | Path,
@@ -68,7 +72,8 @@ def from_model(
   """Reconstructs the map implied by `num` sequences sampled from a predictor.
 
   They are kept in OUT/samples.txt (see `sampling.write`) as long as all that
-  they were sampled from is the same.
+  they were sampled from is the same. Of several processes (`jax.distributed` is
+  initialized) each makes the same call and draws a share; process 0 writes.
 
   Args:
     loaded: the model, and a street map.
@@ -94,15 +99,21 @@ def from_model(
     about['pairs'] = pairs
   routes_lib.street_graph(world)
   samples = Path(out) / 'samples.txt'
-  drawn = {'num': num, 'seed': options.seed, 'accept': accept, 'pairs': pairs}
-  with files.given_back(out, STAGE, 'samples.origin.json'):
-    _claim(world, out, options, about)
-    if why := sampling.forget(samples, world, loaded.origin):
-      log(f'{samples}: sampled anew: {why}')
-      (Path(out) / 'summary.json').unlink(missing_ok=True)
-    sampling.write(predictor, world, samples, **drawn)
-  sampling.seal(samples)
-  return _run(world, samples, out, options, name, about)
+  drawn = num, options.seed, accept, pairs
+  drawing = sampling.Drawing(predictor, world, *drawn)
+
+  @files.locked_stage(STAGE)
+  def made(out: str | Path) -> dict[str, Any]:
+    with files.given_back(out, STAGE, 'samples.origin.json'):
+      _claim(world, out, options, about)
+      if why := sampling.forget(samples, world, loaded.origin):
+        log(f'{samples}: sampled anew: {why}')
+        (Path(out) / 'summary.json').unlink(missing_ok=True)
+      sampling.write(drawing, samples)
+    sampling.seal(samples)
+    return _run(world, samples, out, options, name, about)
+
+  return tasks.driven(lambda: made(out), drawing.part)
 
 
 def _claim(

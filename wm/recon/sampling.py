@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pathlib
 import shutil
 from typing import Any
@@ -12,7 +14,7 @@ from wm import core
 from wm.core import basics, registry, resources
 from wm.data import text
 from wm.recon import routes
-from wm.runtime import files, progress, provenance
+from wm.runtime import files, progress, provenance, tasks
 from wm.worlds.maps import navigation
 
 Path = pathlib.Path
@@ -49,28 +51,53 @@ def prompts(
   return world.sample_states(num, seed) + np.int32(navigation.NODE0)
 
 
-def _chunk(
-  predictor: core.Predictor,
-  world: core.World,
-  heads: np.ndarray,
-  first: int,
-  seed: int,
-  accept: Any,
-) -> core.Sequences:
-  num = len(heads)
-  drawn = core.sample(
-    predictor,
-    heads,
-    np.full(num, 2, np.int32),
-    num=1,
-    max_len=world.max_len,
-    seeds=basics.hash64(seed, first + np.arange(num)),
-    accept=accept,
-  )
-  tokens = np.concatenate([heads, drawn.tokens[:, 0]], -1).astype(np.int32)
-  # Padding is no token of a sequence: one that draws it stops before it.
-  pad = np.pad(tokens == core.PAD, ((0, 0), (0, 1)), constant_values=True)
-  return core.Sequences(tokens, np.argmax(pad, -1).astype(np.int32))
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+  """How routes are drawn.
+
+  Each prompt gets one sequence, drawn at temperature 1 among the accepted
+  tokens, up to the world's longest. A sequence has no `end` if it is cut off
+  there, draws padding, or has no accepted token next.
+
+  Attributes:
+    predictor: what to sample from.
+    world: a street map.
+    num: sequences.
+    seed: of pairs and draws.
+    accept: rule from `wm.core.accept`.
+    pairs: see `prompts`.
+  """
+
+  predictor: core.Predictor
+  world: core.World
+  num: int
+  seed: int
+  accept: Any
+  pairs: str = 'uniform'
+
+  @functools.cached_property
+  def heads(self) -> np.ndarray:
+    """See prompts."""
+    return prompts(self.world, self.num, self.seed, self.pairs)
+
+  def part(self, first: int) -> str:
+    """CHUNK routes from a number on, in the published format."""
+    heads = self.heads[first : first + CHUNK]
+    num = len(heads)
+    drawn = core.sample(
+      self.predictor,
+      heads,
+      np.full(num, 2, np.int32),
+      num=1,
+      max_len=self.world.max_len,
+      seeds=basics.hash64(self.seed, first + np.arange(num)),
+      accept=self.accept,
+    )
+    tokens = np.concatenate([heads, drawn.tokens[:, 0]], -1).astype(np.int32)
+    # Padding is no token of a sequence: one that draws it stops before it.
+    pad = np.pad(tokens == core.PAD, ((0, 0), (0, 1)), constant_values=True)
+    lengths = np.argmax(pad, -1).astype(np.int32)
+    return text.render(core.Sequences(tokens, lengths), self.world)
 
 
 def forget(
@@ -119,50 +146,31 @@ def _parts(path: Path) -> Path:
   return path.with_name(path.name + '.parts')
 
 
-def write(
-  predictor: core.Predictor,
-  world: core.World,
-  path: str | Path,
-  *,
-  num: int,
-  seed: int,
-  accept: Any,
-  pairs: str = 'uniform',
-) -> None:
-  """Samples `num` routes into a text file; if it was killed, it goes on.
+def write(drawing: Drawing, path: str | Path) -> None:
+  """Samples routes into a text file; if it was killed, it goes on.
 
-  Each prompt gets one sequence, drawn at temperature 1 among the accepted
-  tokens, up to the world's longest. A sequence has no `end` if it is cut off
-  there, draws padding, or has no accepted token next.
+  Of several processes, see `tasks.driven`, the others draw parts as well.
 
-  Args:
-    predictor: what to sample from.
-    world: a street map.
-    path: text file in the published format. A folder of the same name and
-      `.parts` holds what is done while the rest is not.
-    num: sequences.
-    seed: of pairs and draws.
-    accept: rule from `wm.core.accept`.
-    pairs: see `prompts`.
+  path: file in the published format. A folder of the same name and `.parts`
+    holds what is done while the rest is not.
   """
-  path = Path(path)
+  path, num = Path(path), drawing.num
   if path.exists():
     return
-  parts = _parts(path)
-  resources.require_sequences(world, num, f'num={num} routes')
-  heads = prompts(world, num, seed, pairs)
-  done = []
+  resources.require_sequences(drawing.world, num, f'num={num} routes')
+  assert len(drawing.heads) == num  # What is wrong with them shows now.
+  parts = {
+    first: _parts(path) / f'{first:09d}.txt' for first in range(0, num, CHUNK)
+  }
+  todo = [
+    tasks.Task(drawing.part, {'first': first}, part.exists)
+    for first, part in parts.items()
+  ]
   with progress.Progress('sample routes', num, 'sequences') as shown:
-    for first in range(0, num, CHUNK):
-      part = parts / f'{first:09d}.txt'
-      if not part.exists():
-        chunk = _chunk(
-          predictor, world, heads[first : first + CHUNK], first, seed, accept
-        )
-        text.write(part, [chunk], world)
-      done.append(part)
+    for task, lines in tasks.run(todo):
+      first = task.arguments['first']
+      if lines is not None:
+        files.write_text(parts[first], lines)
       shown.update(min(CHUNK, num - first))
-  files.write_text(path, ''.join(part.read_text() for part in done))
-  for part in done:
-    part.unlink()
-  parts.rmdir()
+  files.write_text(path, ''.join(part.read_text() for part in parts.values()))
+  shutil.rmtree(_parts(path))

@@ -216,8 +216,31 @@ def gathered(part: np.ndarray, total: int) -> np.ndarray:
   return whole.reshape(total, *part.shape[1:]).copy()
 
 
+def exchanged(message: bytes) -> list[bytes]:
+  """Messages of all processes, of any lengths, in order."""
+  import numpy as np
+
+  num = num_processes()
+  sizes = gathered(np.array([len(message)]), num)
+  padded = np.frombuffer(message.ljust(max(sizes), b'\0'), np.uint8)
+  rows = gathered(padded[None], num)
+  return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
+
+
 def _exchanged(message: np.ndarray) -> np.ndarray:
-  """[P, N] uint8 messages [N] of all processes, in order."""
+  """[P, N] uint8 messages [N] of all processes, in order.
+
+  Raises:
+    Failed: another process has ended.
+  """
   from jax.experimental import multihost_utils
 
-  return multihost_utils.process_allgather(message)
+  from wm.runtime import exit_codes
+
+  try:
+    return multihost_utils.process_allgather(message)
+  except (ValueError, RuntimeError) as error:  # Of Gloo, and of XLA.
+    raise exit_codes.Failed(
+      f'another of the {num_processes()} processes has ended; start the same '
+      f'commands again: {error}'
+    ) from error

@@ -1,5 +1,8 @@
 """Independent tasks: in this process, in several, or on a Dask cluster.
 
+The several are started here (`jobs`), or are those that run this program
+(`jax.distributed` is initialized, see `driven`).
+
 A task calls a function of a module with plain arguments. It may run on any
 machine that sees the same folders under the same paths. It may also run twice,
 even at the same time, because it writes its files by rename. Therefore neither
@@ -13,6 +16,7 @@ import concurrent.futures
 import contextlib
 import functools
 import importlib
+import json
 import multiprocessing
 import os
 import pathlib
@@ -29,20 +33,33 @@ from collections.abc import (
   Sequence,
 )
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from wm import core
 from wm.core import inputs, plugins
 from wm.options.calls import check_address
-from wm.runtime import exit_codes, files, progress, remote, stopping
+from wm.runtime import (
+  compute,
+  exit_codes,
+  files,
+  progress,
+  remote,
+  stopping,
+)
 
 _POLL = 1.0  # Seconds between looks for a signal.
 _LOSSES = 3  # Losses of all workers in a row, without any task ended.
 _RETRIES = 2  # Of a task that fails by other than bad input; Dask's.
 _COMES_BACK = 300  # Seconds that a scheduler may take to start again.
 _LOST = concurrent.futures.CancelledError, BrokenProcessPool
+# Of a task in another process that runs this program; the narrowest first.
+_ERRORS = {
+  kind.__name__: kind
+  for kind in (exit_codes.ClusterError, core.InputError, OSError)
+}
+T = TypeVar('T')
 
 
 class Task(NamedTuple):
@@ -66,7 +83,8 @@ def run(
 
   Args:
     tasks: independent of each other.
-    jobs: processes on this machine; with one, all is done in this process.
+    jobs: processes on this machine; with one, all is done in this process, or
+      in those that run this program, within `driven`.
     cluster: address of a Dask scheduler, whose workers do it instead.
 
   Yields:
@@ -78,12 +96,15 @@ def run(
     Failed: workers were lost again and again.
     Stopped: a signal came.
   """
+  if jobs == 1 and not cluster and compute.num_processes() > 1:
+    yield from _over_processes(tasks)
+    return
   if jobs == 1 and not cluster:
     for task in tasks:
       yield task, None if task.done() else task.call(**task.arguments)
     return
-  if cluster:
-    _check_shared(tasks, cluster)
+  if cluster and cluster.startswith('tls'):
+    _check_shared(tasks, f'cluster={cluster}')
   left, losses = dict(enumerate(tasks)), 0
   while left:
     before = len(left)
@@ -101,14 +122,92 @@ def run(
       progress.say(f'{where}: lost; {len(left)} tasks are submitted again')
 
 
-def _check_shared(tasks: Sequence[Task], cluster: str) -> None:
+def _check_shared(tasks: Sequence[Task], where: str) -> None:
   """Raises ClusterError for folders that other machines do not have."""
   texts = (str(value) for task in tasks for value in task.arguments.values())
-  if cluster.startswith('tls') and any(remote.MIRRORS in t for t in texts):
+  if any(remote.MIRRORS in text for text in texts):
     raise exit_codes.ClusterError(
-      f'cluster={cluster}: a folder at a URL is mirrored on this machine '
-      'alone; expected folders that all machines share'
+      f'{where}: a folder at a URL is mirrored on this machine alone; expected '
+      'folders that all machines share'
     )
+
+
+def driven(act: Callable[[], T], call: Callable[..., Any] | None = None) -> T:
+  """What `act` returns, in each of the processes that run this program.
+
+  Process 0 acts. The others do their share of what it gives `run`, and get what
+  it returns, as JSON has it.
+
+      process 0   act: run: | task 0 | joins | task 3 | ..... returns
+      process 1             | task 1 |       | task 4 |
+      process 2             | task 2 |       |        |
+                          order   outcomes            end
+
+  call: of all tasks that `act` runs; each process may pass its own.
+
+  Raises:
+    InputError: in the others, where process 0 has failed.
+    Failed: a process has ended before.
+  """
+  if compute.num_processes() == 1:
+    return act()
+  if compute.process_index() == 0:
+    end: dict[str, Any] = {}
+    try:
+      end['result'] = act()
+      return end['result']
+    finally:
+      _ordered(end)
+  while 'arguments' in (order := _ordered({})):
+    assert call is not None  # Process 0 runs no tasks without it.
+    _turn(call, order)
+  if 'result' not in order:
+    raise core.InputError('process 0 has failed; it says why')
+  return order['result']
+
+
+def _ordered(order: dict[str, Any]) -> dict[str, Any]:
+  """What process 0 says."""
+  return json.loads(compute.exchanged(json.dumps(order).encode())[0])
+
+
+def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
+  """See run: each process does one of as many tasks at a time."""
+  num = compute.num_processes()
+  _check_shared(tasks, f'{num} processes')
+  left = [task for task in tasks if not task.done()]
+  yield from ((task, None) for task in tasks if task not in left)
+  for first in range(0, len(left), num):
+    several = left[first : first + num]
+    arguments = [dict(task.arguments) for task in several]
+    order = _ordered({'place': _place(), 'arguments': arguments})
+    outcomes = _turn(several[0].call, order)
+    for task, (kind, *values) in zip(several, outcomes, strict=False):
+      if kind:
+        raise _ERRORS[kind](*values)
+      yield task, values[0]
+
+
+def _turn(call: Callable[..., Any], order: dict[str, Any]) -> list[list[Any]]:
+  """Does this process's task of an order; outcomes of all processes.
+
+  An outcome is ['', result], or the kind of an error and what it says.
+  """
+  error: core.InputError | OSError | None = None
+  result = None
+  index = compute.process_index()
+  for arguments in order['arguments'][index : index + 1]:
+    try:
+      error, result = _call(call, arguments, Place(*order['place']))
+    except OSError as failure:
+      error = failure
+  outcome = ['', result]
+  if isinstance(error, OSError):
+    outcome = ['OSError', error.errno, error.strerror, error.filename]
+  elif error is not None:
+    kind = next(name for name in _ERRORS if isinstance(error, _ERRORS[name]))
+    outcome = [kind, str(error)]
+  return [*map(json.loads, compute.exchanged(json.dumps(outcome).encode()))]
 
 
 def _results(
@@ -116,7 +215,7 @@ def _results(
 ) -> Iterator[tuple[int, Any]]:
   """Yields numbers of tasks with their results."""
   done = {number for number, task in tasks.items() if task.done()}
-  place = Place(os.getcwd(), plugins.trust_environment(), code())
+  place = _place()
   futures = {
     executor.submit(_call, tasks[n].call, dict(tasks[n].arguments), place): n
     for n in sorted(tasks.keys() - done)
@@ -142,6 +241,10 @@ def as_completed(
     stopping.check()
     while done:
       yield done.pop()
+
+
+def _place() -> Place:
+  return Place(os.getcwd(), plugins.trust_environment(), code())
 
 
 class Place(NamedTuple):
@@ -255,6 +358,13 @@ def _begin() -> None:
 
 def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
   """Tasks that run at a time now, at least 1; raises InputError as `run`."""
+  if (num := compute.num_processes()) > 1:
+    if jobs > 1 or cluster:
+      raise core.InputError(
+        f'jobs={jobs}, cluster={cluster} were given to {num} processes of one '
+        'program; expected neither, as these processes divide the work'
+      )
+    return num
   if not cluster:
     return jobs
   with _client(cluster) as client:

@@ -6,11 +6,16 @@ network is made of them. Nothing that config.json names is run or looked up.
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import dataclasses
 import json
+import os
 import pathlib
 import re
+import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,7 +24,7 @@ import transformers
 from safetensors.torch import load_file
 
 from wm import core
-from wm.core import plugins, resources
+from wm.core import inputs, plugins, resources
 
 # Nothing is downloaded, and no code of the folder's is run.
 SAFE: dict[str, Any] = {'local_files_only': True, 'trust_remote_code': False}
@@ -56,6 +61,19 @@ _MASKS = re.compile(r'\.(attn|attention)\.(masked_)?bias$')
 _READ = ('.json', '.safetensors', '.txt', '.model', '.jinja')
 _OTHER = ('.bin', '.pt', '.pth', '.h5', '.msgpack', '.gguf', '.ckpt')
 WEIGHTS, INDEX = 'model.safetensors', 'model.safetensors.index.json'
+# Files of an adapter, as peft's save_pretrained writes them.
+ADAPTER, ADAPTER_WEIGHTS = 'adapter_config.json', 'adapter_model.safetensors'
+# Kinds of peft that change weights. Others add virtual tokens or read files.
+_KINDS = (
+  *('LORA', 'ADALORA', 'IA3', 'LOHA', 'LOKR', 'OFT', 'VERA'),
+  'LN_TUNING',
+)
+# Settings of adapters that import code of another library, or copy layers.
+_ADAPTER_REFUSED = ('megatron_config', 'layer_replication')
+# Of adapters: of no use here. peft would import code by the first.
+_ADAPTER_UNUSED = ('auto_mapping', 'runtime_config')
+# Greatest change of log-probabilities, nats, by merging an adapter.
+MERGE_TOLERANCE = 1e-3
 
 
 def label(folder: str | pathlib.Path) -> str:
@@ -63,17 +81,63 @@ def label(folder: str | pathlib.Path) -> str:
   return f'huggingface: {plugins.shortened(str(folder))}'
 
 
-def load(folder: pathlib.Path) -> tuple[Any, tuple[str, ...]]:
+def base_of(folder: pathlib.Path, base: str) -> pathlib.Path | None:
+  """The folder of the base model of an adapter; None for a whole model.
+
+  base: this folder, or '' for the one that adapter_config.json names.
+  """
+  name = label(folder)
+  if not os.path.isfile(folder / ADAPTER):
+    if base:
+      raise core.InputError(
+        f'{name}: base={plugins.shortened(repr(base))} was given, and there is '
+        f'no {ADAPTER}; expected the folder of an adapter'
+      )
+    return None
+  named = base or read_json(folder / ADAPTER, name).get(
+    'base_model_name_or_path'
+  )
+  # peft would look an unknown name up at the hub.
+  if isinstance(named, str) and os.path.isdir(named):
+    return pathlib.Path(named)
+  raise core.InputError(
+    f'{name}: its base model {plugins.shortened(repr(named))} is no folder '
+    'here, and nothing is downloaded; expected base=, the folder of a whole '
+    'model'
+  )
+
+
+def load(
+  folder: pathlib.Path, base: pathlib.Path | None = None
+) -> tuple[Any, tuple[str, ...]]:
   """The causal language model of a folder, float32, with all its weights.
 
+  Args:
+    folder: of a whole model, or of an adapter.
+    base: folder of the adapter's base model, see `base_of`; None where `folder`
+      is a whole model.
+
   Returns:
-    The network in evaluation mode, and remarks on parts of the folder that were
-    left out.
+    The network in evaluation mode, and remarks on parts of the folders that
+    were left out.
 
   Raises:
     InputError: a file is missing, damaged or none that is read here; weights
-      and config.json do not fit each other; it takes more memory than there is.
+      and settings do not fit each other; it takes more memory than there is;
+      peft is not installed, or cannot merge the adapter.
   """
+  if base is None:
+    return _load_whole(folder)
+  name = label(folder)
+  with plugins.user_code(name), _quietly():
+    # Before the base model, which may be large.
+    config, weights, remarks = _adapter(folder, name)
+    network, more = _load_whole(base)
+    return _merged(network, config, weights, name), (*more, *remarks)
+
+
+def _load_whole(folder: pathlib.Path) -> tuple[Any, tuple[str, ...]]:
+  """As `load`, of a folder that holds a whole model."""
   name = label(folder)
   # Cheap checks first: files, settings, tensors, and the network last, so that
   # a bad folder is refused before its memory is taken.
@@ -107,28 +171,35 @@ def _quietly() -> Iterator[None]:
   transformers.logging.set_verbosity(transformers.logging.CRITICAL)
   transformers.logging.disable_progress_bar()
   try:
-    yield
+    with warnings.catch_warnings():
+      warnings.simplefilter('ignore')  # peft's: its errors are raised here.
+      yield
   finally:
     transformers.logging.set_verbosity(before)
 
 
 def _check_files(folder: pathlib.Path, name: str) -> None:
   """Raises InputError where a file is missing or not regular."""
+  # transformers would load the base model by its name, from elsewhere.
+  if (folder / ADAPTER).exists():
+    raise core.InputError(
+      f'{name}: {ADAPTER} makes it an adapter; expected a whole model, as '
+      'merge_and_unload gives'
+    )
   if not (folder / 'config.json').exists():
     raise core.InputError(
       f'huggingface: no config.json in {str(folder)!r}; expected path=, the '
       'folder that save_pretrained wrote'
     )
+  _check_regular(folder, name)
+
+
+def _check_regular(folder: pathlib.Path, name: str) -> None:
+  """Raises InputError where something that is read is no regular file."""
   for path in sorted(folder.iterdir()):
     # A pipe would be waited for; other folders and files are not read.
     if path.suffix in _READ and not path.is_file():
       raise core.InputError(f'{name}: {path.name} is no regular file')
-  # transformers would load the base model by its name, from elsewhere.
-  if (folder / 'adapter_config.json').exists():
-    raise core.InputError(
-      f'{name}: adapter_config.json makes it an adapter; expected a whole '
-      'model, as merge_and_unload gives'
-    )
 
 
 def read_json(path: pathlib.Path, name: str) -> dict[str, Any]:
@@ -185,14 +256,7 @@ def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
     files = _shards(read_json(folder / INDEX, name), name)
   weights: dict[str, torch.Tensor] = {}
   for file in files:
-    if not (folder / file).is_file():
-      others = sorted(p.name for p in folder.iterdir() if p.suffix in _OTHER)
-      hint = f'; {others[0]} is not read' if others else ''
-      raise core.InputError(
-        f'{name}: no {file}; expected weights as safetensors{hint}'
-      )
-    with plugins.user_code(f'{name}/{file}'):
-      part = load_file(folder / file)
+    part = _tensors(folder, file, name)
     # Which of the two is right, nothing in the folder says.
     if twice := part.keys() & weights.keys():
       raise core.InputError(f'{name}: two files hold {min(twice)!r}')
@@ -204,6 +268,20 @@ def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
     # own.
     if tensor.ndim not in (0, 4) or not _MASKS.search(key)
   }
+
+
+def _tensors(
+  folder: pathlib.Path, file: str, name: str
+) -> dict[str, torch.Tensor]:
+  """Name -> tensor of one file; InputError where it cannot be read."""
+  if not (folder / file).is_file():
+    others = sorted(p.name for p in folder.iterdir() if p.suffix in _OTHER)
+    hint = f'; {others[0]} is not read' if others else ''
+    raise core.InputError(
+      f'{name}: no {file}; expected weights as safetensors{hint}'
+    )
+  with plugins.user_code(f'{name}/{file}'):
+    return load_file(folder / file)
 
 
 def _shards(index: Mapping[str, Any], name: str) -> list[str]:
@@ -353,3 +431,135 @@ def _check_tied(
       raise core.InputError(
         f'{name}: {first!r} and {tensor!r} differ, which config.json ties'
       )
+
+
+def _adapter(
+  folder: pathlib.Path, name: str
+) -> tuple[Any, dict[str, torch.Tensor], tuple[str, ...]]:
+  """Settings of peft, float32 weights and remarks of an adapter's folder."""
+  _check_regular(folder, name)
+  # Trainers may save both; nothing in the folder says which one is meant.
+  if whole := [file for file in (WEIGHTS, INDEX) if (folder / file).exists()]:
+    raise core.InputError(
+      f'{name}: {ADAPTER} makes it an adapter, {whole[0]} a whole model; '
+      'expected one of them'
+    )
+  settings = read_json(folder / ADAPTER, name)
+  _check_adapter(settings, name)
+  weights = _tensors(folder, ADAPTER_WEIGHTS, name)
+  # Quantised weights need scales, as those of whole models.
+  for key, tensor in weights.items():
+    if not tensor.is_floating_point() or tensor.itemsize == 1:
+      raise core.InputError(
+        f'{name}: {key!r} holds {tensor.dtype}; expected floats of 16 bits or '
+        'more'
+      )
+  _check_ranks(settings, weights, name)
+  with inputs.extra('torch', f'{name}, an adapter,'):
+    import peft
+  fields = {
+    key: value for key, value in settings.items() if key not in _ADAPTER_UNUSED
+  }
+  # The weights of an adapter are those that could be trained.
+  config = peft.PeftConfig.from_peft_type(**fields | {'inference_mode': False})
+  # A later version may have saved settings that this one leaves out.
+  declared = {field.name for field in dataclasses.fields(config)}
+  remarks = tuple(
+    f'{name}: {key} of {ADAPTER} was left out, as peft {peft.__version__} does '
+    'not know it'
+    for key in sorted(fields.keys() - declared)
+    if fields[key]
+  )
+  return config, {key: x.float() for key, x in weights.items()}, remarks
+
+
+def _check_adapter(settings: Mapping[str, Any], name: str) -> None:
+  """Raises InputError for an adapter of a kind that is not merged here."""
+  kind, task = settings.get('peft_type'), settings.get('task_type')
+  if kind not in _KINDS:
+    raise core.InputError(
+      f'{name}: {ADAPTER} has peft_type {plugins.shortened(repr(kind))}; '
+      f'expected one of {", ".join(_KINDS)}'
+    )
+  if task not in (None, 'CAUSAL_LM'):
+    raise core.InputError(
+      f'{name}: {ADAPTER} has task_type {plugins.shortened(repr(task))}; '
+      "expected 'CAUSAL_LM'"
+    )
+  for key in _ADAPTER_REFUSED:
+    if settings.get(key) is not None:
+      raise core.InputError(
+        f'{name}: {ADAPTER} has {key}; expected an adapter of the layers of '
+        'its base model'
+      )
+
+
+def _check_ranks(
+  settings: Mapping[str, Any], weights: Mapping[str, torch.Tensor], name: str
+) -> None:
+  """Raises InputError for ranks above those of all tensors, as they are built.
+
+  Built they would take more memory than the files.
+  """
+  # A rank is the number of rows or columns of a tensor of every kind.
+  most = max((max(w.shape, default=0) for w in weights.values()), default=0)
+  pattern = settings.get('rank_pattern')
+  ranks = [settings.get('r'), settings.get('init_r')]
+  ranks += pattern.values() if isinstance(pattern, dict) else []
+  for rank in ranks:
+    if isinstance(rank, int | float) and rank > most:
+      raise core.InputError(
+        f'{name}: {ADAPTER} has rank {rank}, the tensors of {ADAPTER_WEIGHTS} '
+        f'have at most {most} rows or columns'
+      )
+
+
+def _merged(
+  network: Any, config: Any, weights: dict[str, torch.Tensor], name: str
+) -> Any:
+  """The base model with an adapter in its weights, for evaluation."""
+  peft: Any = sys.modules['peft']  # `_adapter` imported it.
+  model = peft.get_peft_model(network, config).eval()
+  # Biases and whole modules may be trained too, not only what peft adds.
+  trained = [key for key, x in model.named_parameters() if x.requires_grad]
+  report = peft.set_peft_model_state_dict(model, weights)
+  for what, keys in (
+    ('the file lacks', sorted({*trained} & {*report.missing_keys})),
+    (f'{ADAPTER} describes no', sorted(report.unexpected_keys)),
+  ):
+    if keys:
+      more = f' and {len(keys) - 1} more tensors' if keys[1:] else ''
+      raise core.InputError(
+        f'{name}: {what} {keys[0]!r}{more}; expected {ADAPTER_WEIGHTS} with '
+        f'exactly the weights that {ADAPTER} describes'
+      )
+  _untie(model)
+  # Any pieces: what is checked is that merging keeps the function.
+  pieces = torch.arange(8)[None] % network.config.get_text_config().vocab_size
+  with torch.no_grad():
+    before = model(input_ids=pieces).logits.log_softmax(-1)
+    merged = model.merge_and_unload(safe_merge=True).eval()
+    after = merged(input_ids=pieces).logits.log_softmax(-1)
+  # A kind of adapter that no weights can hold, or a fault of peft.
+  if not (change := (after - before).abs().max()) <= MERGE_TOLERANCE:
+    raise core.InputError(
+      f'{name}: merged into its base model it predicts otherwise, by '
+      f'{change:.2g} nats; expected an adapter that merge_and_unload keeps'
+    )
+  return merged
+
+
+def _untie(model: Any) -> None:
+  """Gives weights below adapters memory of their own, in place.
+
+  Merging would change what they are tied to, such as the embedding with the
+  head, whose prediction the adapter leaves alone.
+  """
+  held = [*model.named_parameters(remove_duplicate=False)]
+  uses = collections.Counter(weight.data_ptr() for _, weight in held)
+  for path, weight in held:
+    parent, _, leaf = path.rpartition('.')
+    # `base_layer` is what peft calls the layer below an adapter.
+    if uses[weight.data_ptr()] > 1 and '.base_layer.' in path:
+      copy = torch.nn.Parameter(weight.detach().clone(), requires_grad=False)
+      setattr(model.get_submodule(parent), leaf, copy)

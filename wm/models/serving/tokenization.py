@@ -222,7 +222,9 @@ class CachedTextReader(TextReader):
     self, ids: torch.Tensor, sizes: torch.Tensor, before: TextRows | None = None
   ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
     """Keys and values of all columns, and log-probabilities [R, pieces]."""
-    if 'past_key_values' not in self._takes:
+    # transformers 5.24 renamed it.
+    name = 'cache' if 'cache' in self._takes else 'past_key_values'
+    if name not in self._takes:
       raise core.InputError('the model has none of keys and values')
     # Positions count real pieces: padding in front of a row has none.
     cache, inputs = transformers.DynamicCache(), {}
@@ -234,9 +236,9 @@ class CachedTextReader(TextReader):
       for layer in range(len(before.parts) // 2):
         # parts alternate: keys of layer 0, its values, keys of layer 1, ...
         cache.update(*before.parts[2 * layer : 2 * layer + 2], layer)
-    outputs = self.run(ids, past_key_values=cache, use_cache=True, **inputs)
+    outputs = self.run(ids, use_cache=True, **inputs, **{name: cache})
     with plugins.user_code(self.label):
-      layers = outputs.past_key_values.layers
+      layers = outputs[name].layers
       parts = tuple(part for x in layers for part in (x.keys, x.values))
     return parts, _last(outputs.logits, sizes)
 
