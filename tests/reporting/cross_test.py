@@ -335,6 +335,14 @@ def test_the_registered_design_is_that_of_the_flagfiles():
     assert sorted(map(max, settings.values())) == [*map(max, settings.values())]
 
 
+def test_every_committed_result_counts():
+  cells = cells_of(FOLDER, cross.load(FOLDER))
+  assert cells.refused == {}
+  small = cells.models[cells.models.recipe.str.contains('_small_')]
+  models = small[['world', 'recipe', 'seed']].drop_duplicates()
+  assert len(models) == 7 * 10 * 2
+
+
 def test_every_registered_measure_is_asked_for():
   design = cross.load(FOLDER)
   asked = [
