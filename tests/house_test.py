@@ -201,6 +201,24 @@ def test_imports_run_one_way():
         assert known, f'{source} imports {other}; {name} needs :{owner}'
 
 
+def test_the_guide_to_the_code_is_true():
+  """Rooms in the order of imports; files and functions that exist."""
+  guide = (ROOT / 'wm' / 'README.md').read_text()
+  rooms = re.findall(r'^\| `(\w+)/` \|', guide, re.M)
+  folders = {p.parent.name for p in (ROOT / 'wm').glob('*/__init__.py')}
+  assert sorted(rooms) == sorted(folders)
+  targets = _targets()
+  for place, room in enumerate(rooms):
+    below = {d[1:] for d in targets[room]['deps'] if d.startswith(':')}
+    assert below & {*folders} <= {*rooms[:place]}, room
+  paths = re.findall(r'`((?:\w+/)+\w+\.\w+)(?:: (\w+))?`', guide)
+  assert len(paths) > 40
+  for path, function in paths:
+    base = ROOT if path.split('/')[0] in ('launch', 'tests') else ROOT / 'wm'
+    text = (base / path).read_text()
+    assert not function or re.search(rf'^(def|class) {function}\b', text, re.M)
+
+
 def _checks_types(test: ast.expr) -> bool:
   """Is this `TYPE_CHECKING`, by itself or with more?"""
   names = {getattr(node, 'id', '') for node in ast.walk(test)}
