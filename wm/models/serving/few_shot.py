@@ -341,6 +341,13 @@ def tune_torch(
   return predict
 
 
+def peft_library(what: str) -> Any:
+  """The library peft; InputError, what needs it, where it is not installed."""
+  with inputs.extra('torch', what):
+    import peft
+  return peft
+
+
 def _with_adapters(network: Any, rank: int, seed: int) -> Any:
   """The network with adapters, which alone have gradients.
 
@@ -348,8 +355,7 @@ def _with_adapters(network: Any, rank: int, seed: int) -> Any:
     InputError: peft is not installed, or knows no linear map of the network.
   """
   torch: Any = sys.modules['torch']
-  with inputs.extra('torch', f'low_rank={rank}'):
-    import peft
+  peft = peft_library(f'low_rank={rank}')
   # As usual: twice the rank, so that the rate suits all ranks.
   config = peft.LoraConfig(
     r=rank, lora_alpha=2 * rank, target_modules='all-linear'

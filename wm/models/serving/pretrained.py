@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import re
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,8 @@ import transformers
 from safetensors.torch import load_file
 
 from wm import core
-from wm.core import inputs, plugins, resources
+from wm.core import plugins, resources
+from wm.models.serving import few_shot
 
 # Nothing is downloaded, and no code of the folder's is run.
 SAFE: dict[str, Any] = {'local_files_only': True, 'trust_remote_code': False}
@@ -455,8 +455,7 @@ def _adapter(
         'more'
       )
   _check_ranks(settings, weights, name)
-  with inputs.extra('torch', f'{name}, an adapter,'):
-    import peft
+  peft = few_shot.peft_library(f'{name}, an adapter,')
   fields = {
     key: value for key, value in settings.items() if key not in _ADAPTER_UNUSED
   }
@@ -518,7 +517,7 @@ def _merged(
   network: Any, config: Any, weights: dict[str, torch.Tensor], name: str
 ) -> Any:
   """The base model with an adapter in its weights, for evaluation."""
-  peft: Any = sys.modules['peft']  # `_adapter` imported it.
+  peft = few_shot.peft_library(name)
   model = peft.get_peft_model(network, config).eval()
   # Biases and whole modules may be trained too, not only what peft adds.
   trained = [key for key, x in model.named_parameters() if x.requires_grad]
