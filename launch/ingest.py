@@ -11,12 +11,15 @@
 writes OUT/data/train and OUT/data/heldout as launch/sample.py does, and says
 what was left out and why. Rerunning the command resumes.
 
+--jobs=4 has four processes read the files, --cluster=tls://HOST:8786 a Dask
+cluster (launch/cluster/README.md), to the same bytes. So does the same command
+on several hosts that share --out, with --distributed or --coordinator as for
+train.py.
+
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
-each game decides its split, and --games=N stops after N usable games. --jobs=4
-has four processes read them, --cluster=tls://HOST:8786 a Dask cluster
-(launch/cluster/README.md), to the same bytes. Processes of machines that share
-nothing but a folder share the work with --shard=0/n to --shard=n-1/n; the one
-that ends last joins the parts.
+each game decides its split, and --games=N stops after N usable games. Processes
+of machines that share nothing but a folder share the work with --shard=0/n to
+--shard=n-1/n; the one that ends last joins the parts.
 
 Text files have a sequence a line: the world's tokens separated by blanks, or
 JSON such as {"moves": ["e2e4", "e7e5"]}, {"moves": "e2e4 e7e5"} or a list of
@@ -36,31 +39,28 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, the report out."""
-  import wm
-
   if FLAGS.text_file:
     common.need('world', 'out')
-    common.apart('text_file', 'pgn', 'games', 'shard', 'jobs', 'cluster')
-    given = {'heldout': FLAGS.heldout_file, 'log': print}
-    wm.ingest_text(FLAGS.text_file, FLAGS.out, FLAGS.world, **given)
+    common.apart('text_file', 'pgn', 'games', 'shard')
+  else:
+    common.need('pgn', 'out')
+    common.apart('pgn', 'heldout_file')
+  common.join_processes()
+  import wm
+
+  given = {**common.keywords(common.Workers), 'log': print}
+  if FLAGS.world is not None:
+    given['world'] = FLAGS.world
+  if FLAGS.text_file:
+    given['heldout'] = FLAGS.heldout_file
+    wm.ingest_text(FLAGS.text_file, FLAGS.out, **given)
     return
-  common.need('pgn', 'out')
-  common.apart('pgn', 'heldout_file')
-  given = {} if FLAGS.world is None else {'world': FLAGS.world}
-  wm.ingest(
-    FLAGS.pgn,
-    FLAGS.out,
-    **given,
-    shard=FLAGS.shard,
-    **common.keywords(common.Workers),
-    games=FLAGS.games,
-    log=print,
-  )
+  wm.ingest(FLAGS.pgn, FLAGS.out, shard=FLAGS.shard, games=FLAGS.games, **given)
 
 
 if __name__ == '__main__':
   common.run(
     main,
     *('pgn', 'text_file', 'heldout_file', 'world', 'games', 'shard'),
-    *common.names(common.Workers),
+    *(*common.names(common.Workers), *common.PROCESSES),
   )

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 
 import wm
+from tests.data.pgn_texts import pgn, random_games, url
 from tests.evaluation.network_test import METRICS, WORLD, _predictor
 from wm import core
 from wm.core import adapting
-from wm.data import sampling
+from wm.data import published, sampling
 from wm.data import store as stores
 from wm.evaluation import scoring
 from wm.library import calls
@@ -356,6 +357,70 @@ def test_routes_have_the_same_bytes(monkeypatch, tmp_path):
   first, other = together(monkeypatch, 2, refused)
   assert 'holds another reconstruct run: its num_samples is 60' in first
   assert other == 'process 0 has failed; it says why'
+
+
+def test_lines_of_text_are_read_to_the_same_bytes(monkeypatch, tmp_path):
+  """Of processes that are lost and started again, too; and a bad line."""
+  monkeypatch.setattr(published, 'CHUNK', 30)
+  monkeypatch.setattr(stores, 'SHARD_TOKENS', 300)
+  wm.sample(FROG, tmp_path, num=400, num_heldout=50, text=True)
+  lines = (tmp_path / 'data' / 'train_sequences.txt').read_text().splitlines()
+  path = tmp_path / 'lines.txt'
+  path.write_text('\n'.join([*lines[:100], '', 'hop hop hop', *lines[100:]]))
+  read, calls, dies = published.read_shard, [], [0]
+
+  def lost(**arguments):
+    calls.append(compute.process_index())
+    read(**arguments)
+    if len(calls) >= dies[0] > 0:
+      raise KeyboardInterrupt
+
+  monkeypatch.setattr(published, 'read_shard', lost)
+
+  def work(out):
+    held = tmp_path / 'data' / 'heldout_sequences.txt'
+    made = wm.ingest_text(path, tmp_path / out, FROG, heldout=held)
+    return {split: store.manifest for split, store in made.items()}
+
+  alone = work('one')
+  assert alone['train']['counts']['blank'] == 1
+  assert together(monkeypatch, 3, lambda: work('three')) == [alone] * 3
+  assert sorted(calls) == [0, 0, 1, 1, 2, 2]
+  calls.clear()
+  dies[0] = 3
+  with pytest.raises((KeyboardInterrupt, exit_codes.Failed)):
+    together(monkeypatch, 2, lambda: work('cut'))
+  dies[0] = 0
+  assert together(monkeypatch, 2, lambda: work('cut')) == [alone] * 2
+  for out in ('three', 'cut'):
+    assert tree(tmp_path / out) == tree(tmp_path / 'one')
+
+  # The first of two bad lines, which another process comes to later.
+  path.write_text('\n'.join([*lines[:130], 'bad', *lines[:40], 'worse']))
+
+  def refused():
+    with pytest.raises(core.InputError) as caught:
+      work('bad')
+    return str(caught.value)
+
+  first, other = together(monkeypatch, 2, refused)
+  assert "lines.txt, line 131: unknown token 'bad'" in first
+  assert other == 'process 0 has failed; it says why'
+  assert not (tmp_path / 'bad').exists()
+
+
+@pytest.mark.slow
+def test_games_are_read_to_the_same_bytes(monkeypatch, tmp_path):
+  path = tmp_path / 'a.pgn'
+  path.write_text(pgn(random_games(40), [url(n) for n in range(40)]))
+
+  def work(out):
+    made = wm.ingest(path, tmp_path / out)
+    return {split: store.manifest for split, store in made.items()}
+
+  alone = work('one')
+  assert together(monkeypatch, 2, lambda: work('two')) == [alone] * 2
+  assert tree(tmp_path / 'two') == tree(tmp_path / 'one')
 
 
 def test_a_file_of_routes_is_read_by_process_0(monkeypatch, tmp_path):

@@ -18,7 +18,7 @@ from tests.data.pgn_texts import pgn, random_games, url
 from tests.runtime.tasks_test import needs_dask, until
 from tests.studies import jobs_test
 from wm import core
-from wm.data import sampling
+from wm.data import published, sampling
 from wm.data import store as stores
 from wm.runtime import exit_codes, tasks
 
@@ -129,6 +129,27 @@ def test_games_are_read_anywhere(cluster, tmp_path):
     assert sum(len(store) for store in made.values()) == 148
     trees.append(tree(tmp_path / name))
   assert trees[0] == trees[1]
+
+
+def test_lines_are_read_anywhere(cluster, tmp_path, monkeypatch):
+  monkeypatch.setattr(published, 'CHUNK', 40)
+  options = wm.Sampling(num=300, num_heldout=50, text=True)
+  wm.sample(FROG, tmp_path / 'data', options)
+  train, held = (
+    tmp_path / 'data' / 'data' / f'{split}_sequences.txt'
+    for split in sampling.SPLITS
+  )
+  trees = []
+  for name, where in (
+    ('here', {}),
+    ('jobs', {'jobs': 2}),
+    ('cluster', {'cluster': cluster.address}),
+  ):
+    out = tmp_path / name
+    made = wm.ingest_text(train, out, FROG, heldout=held, **where)
+    assert len(made['train']) == 300
+    trees.append(tree(out))
+  assert trees[0] == trees[1] == trees[2]
 
 
 def test_a_shard_is_of_one_process(tmp_path):

@@ -275,7 +275,7 @@ def make_dataset(
       'PGN holds games from the standard position; --world='
       f'{registry.spec(world)} starts from another'
     )
-  if workers.several and shard != ALL:
+  if not tasks.alone(workers) and shard != ALL:
     raise core.InputError(
       'shard={}/{} and several workers were given: expected one of the '
       'two'.format(*shard)
@@ -286,7 +286,7 @@ def make_dataset(
 
   def read(parts: Path) -> int:
     """Reads the blocks of this shard, or of all."""
-    if not workers.several:
+    if tasks.alone(workers):
       return _read(world, sources, parts, shard, most, shown=True)
     fixed = {
       'world': registry.spec(world),
@@ -294,12 +294,7 @@ def make_dataset(
       'parts': str(parts),
       'most': most,
     }
-    todo = [
-      tasks.Task(read_shard, {**fixed, 'shard': (k, num)}) for k in range(num)
-    ]
-    with progress.Progress(STAGE, num, 'shards') as bar:
-      for _ in tasks.run(todo, workers.jobs, workers.cluster):
-        bar.update()
+    tasks.run_shards(STAGE, read_shard, fixed, num, workers)
     return reach(parts, most, (0, 0))[0]
 
   with files.stage_lock(out, STAGE, '{}of{}'.format(*shard)):

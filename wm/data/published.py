@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import pathlib
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +22,8 @@ from wm import core
 from wm.core import inputs, registry
 from wm.data import sampling, text
 from wm.data import store as stores
-from wm.runtime import files, progress
+from wm.options.calls import HERE, Workers
+from wm.runtime import files, progress, tasks
 from wm.worlds import maps
 from wm.worlds.base.sampling import in_split
 from wm.worlds.maps import streets
@@ -39,6 +42,7 @@ def ingest_text(
   train: Sequence[str | Path],
   heldout: Sequence[str | Path],
   out: str | Path,
+  workers: Workers = HERE,
 ) -> dict[str, Any]:
   """Makes both stores of files in the text format (see `wm.data.text`).
 
@@ -53,6 +57,7 @@ def ingest_text(
     heldout: files of held-out sequences; where there are none, the world
       divides the lines of `train` as it divides what it samples.
     out: output folder; gets data/train, data/heldout, ingest.run.json.
+    workers: where lines are read; this process joins them.
 
   Returns:
     split -> manifest of its store.
@@ -72,6 +77,7 @@ def ingest_text(
     'world_version': world.version,
     **named,
   }
+  num = tasks.num_workers(workers.jobs, workers.cluster)
   if not files.claimed(out, STAGE, run):
     for split in sampling.SPLITS:
       if (out / 'data' / split).exists():
@@ -80,8 +86,11 @@ def ingest_text(
         )
   with sampling.whole(out, STAGE):
     files.claim(out, STAGE, run)
-    held = _make(world, out, 'heldout', heldout or train, run)
-    return {'train': _make(world, out, 'train', train, run), 'heldout': held}
+    heldout_manifest, train_manifest = (
+      _make(world, out, split, paths, run, (num, workers))
+      for split, paths in (('heldout', heldout or train), ('train', train))
+    )
+  return {'train': train_manifest, 'heldout': heldout_manifest}
 
 
 def _name_and_size(path: str | Path) -> list[Any]:
@@ -97,19 +106,25 @@ def _make(
   split: str,
   paths: Sequence[str | Path],
   run: dict[str, Any],
+  team: tuple[int, Workers],
 ) -> dict[str, Any]:
-  """The store of a split, unless it is complete; its manifest."""
+  """The store of a split, unless it is complete; its manifest.
+
+  team: workers at a time, and which.
+  """
   folder = out / 'data' / split
   if folder.exists():
     return stores.open(folder).manifest
-  keep = _Keep(
-    world, 'all' if run['heldout'] else split, np.zeros(0, np.uint64)
-  )
+  parts = folder.with_name(f'.{split}.chunks')
+  order = {
+    'split': split if not run['heldout'] else 'all',
+    'paths': [*map(str, paths)],
+    'heldout': '',
+    'parts': str(parts),
+    'size': CHUNK,
+  }
   if split == 'train' and run['heldout']:
-    held = stores.open(out / 'data' / 'heldout').chunks(CHUNK)
-    keep = keep._replace(
-      taken=np.unique(np.concatenate([*map(world.split_key, held)]))
-    )
+    order['heldout'] = str(out / 'data' / 'heldout')
   about = {**sampling.describe(world, 0, split, 0), 'ingest': run}
   tokens = stores.SHARD_TOKENS
   size = sum(Path(path).stat().st_size for path in paths)
@@ -117,9 +132,15 @@ def _make(
     stores.Writer(folder, about, shard_tokens=tokens) as writer,
     progress.Progress(f'ingest {split}', size, 'B') as shown,
   ):
-    for read, sequences in _chunks(world, paths, writer.chunks):
-      writer.add(keep.of(sequences))
+    order['done'] = writer.chunks
+    if not tasks.alone(team[1]):
+      parts.mkdir(exist_ok=True)
+      more = order | {'world': run['world']}
+      tasks.run_shards(STAGE, read_shard, more, *team)
+    for read, path, rows in _chunks(world, **order):
+      writer.add(stores.Ragged.read(path) if path.exists() else rows())
       shown.reach(read, size, f'{writer.rows:,} sequences')
+    shutil.rmtree(parts, ignore_errors=True)
     if not writer.rows:
       raise core.InputError(
         f'no {split} sequence is left of {", ".join(map(str, paths))}: '
@@ -129,19 +150,61 @@ def _make(
 
 
 def _chunks(
-  world: core.World, paths: Sequence[str | Path], done: int
-) -> Iterator[tuple[int, core.Sequences]]:
-  """Chunks of all files after the first `done`, and characters by their end."""
-  read = 0
-  for path in paths:
-    for first, lines in text.batches(path, CHUNK):
-      read += sum(map(len, lines))
-      if done:
-        done -= 1
-        continue
-      sequences = text.parse(lines, first, path, world)
-      blank = {'blank': len(lines) - len(sequences)}
-      yield read, dataclasses.replace(sequences, counts=blank)
+  world: core.World,
+  split: str,
+  paths: Sequence[str],
+  heldout: str,
+  parts: str,
+  size: int,
+  done: int,
+) -> Iterator[tuple[int, Path, Callable[[], core.Sequences]]]:
+  """Yields chunks of lines of all files, in order, after the first `done`.
+
+  Args:
+    world: whose rules the lines follow.
+    split: see _Keep.
+    paths: the files.
+    heldout: store whose split keys are left out; '' is none.
+    parts: folder of chunks that workers have read.
+    size: lines of a chunk.
+    done: chunks that are not needed.
+
+  Yields:
+    (characters read by the chunk's end, its file in `parts`, what reads it);
+    the last gives the lines that are kept, or raises InputError.
+  """
+  keep = _Keep(world, split, np.zeros(0, np.uint64))
+  if heldout:
+    keys = map(world.split_key, stores.open(heldout).chunks(size))
+    keep = keep._replace(taken=np.unique(np.concatenate([*keys])))
+  read, batches = (
+    0,
+    ((path, *batch) for path in paths for batch in text.batches(path, size)),
+  )
+  for number, (path, first, lines) in enumerate(batches):
+    read += sum(map(len, lines))
+    if number >= done:
+      place = Path(parts, f'{number:08d}-{size}.npy')
+      yield read, place, functools.partial(keep.read, lines, first, path)
+
+
+def read_shard(world: str, shard: tuple[int, int], **order: Any) -> None:
+  """Reads every n-th chunk into a file; a task of `ingest_text`.
+
+  It ends at a bad line, which the process that joins the chunks comes to, too.
+
+  shard: (i, n). order: arguments of _chunks.
+  """
+  resolved = registry.make('world', world)
+  dtype = stores.token_dtype(len(resolved.vocab))
+  for number, (_, path, rows) in enumerate(_chunks(resolved, **order)):
+    if number % shard[1] == shard[0] and not path.exists():
+      try:
+        chunk = stores.Ragged.of(rows(), dtype)
+      except core.InputError:
+        return
+      if path.parent.exists():  # Or this ran twice, and all is joined.
+        chunk.write(path)
 
 
 class _Keep(NamedTuple):
@@ -157,9 +220,14 @@ class _Keep(NamedTuple):
   split: str
   taken: np.ndarray
 
-  def of(self, sequences: core.Sequences) -> core.Sequences:
-    """The lines that are kept; `counts` has causes of the others."""
-    world, lengths = self.world, sequences.lengths
+  def read(self, batch: Sequence[str], first: int, path: str) -> core.Sequences:
+    """The lines that are kept of a batch; `counts` has causes of the others.
+
+    first: number of the batch's first line in the file at `path`.
+    """
+    world = self.world
+    sequences = text.parse(batch, first, path, world)
+    lengths = sequences.lengths
     start = world.init(len(lengths))
     steps, _ = world.walk(start, sequences.tokens, lengths)
     last = sequences.tokens[np.arange(len(lengths)), lengths - 1]
@@ -171,7 +239,8 @@ class _Keep(NamedTuple):
       'of the other split': np.isin(key, self.taken)
       | ~in_split(key, self.split),
     }
-    counts, left = dict(sequences.counts), np.ones(len(lengths), bool)
+    counts = {'blank': len(batch) - len(sequences)}
+    left = np.ones(len(lengths), bool)
     for cause, mask in causes.items():
       counts[cause] = int((left & mask).sum())
       left &= ~mask

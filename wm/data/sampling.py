@@ -24,7 +24,7 @@ from wm.core import basics, registry, resources
 from wm.data import store as stores
 from wm.data import text as texts
 from wm.options.calls import HERE, Sampling, Workers
-from wm.runtime import compute, exit_codes, files, progress, tasks
+from wm.runtime import exit_codes, files, progress, tasks
 
 Path = pathlib.Path
 Draw = Callable[[int, int], core.Sequences | stores.Ragged]
@@ -282,8 +282,7 @@ def _drawing(
 
   # Chunks are not published at a URL, as they are joined soon.
   parts = writer.folder.with_name(f'.{split}.chunks')
-  alone = not workers.several and compute.num_processes() == 1
-  if alone or len(sizes) < 2:
+  if tasks.alone(workers) or len(sizes) < 2:
     yield sample
     shutil.rmtree(parts, ignore_errors=True)  # Of a run on a cluster before.
     return

@@ -124,7 +124,8 @@ def ingest(
     world: chess; games longer than its `length` are cut.
     shard: number of this process and of all that work on it, 'i/n'.
     games: most good games; 0 is all.
-    workers: processes or a cluster that read it all, instead of shards.
+    workers: processes or a cluster that read it all, instead of shards; so do
+      the several processes of one program, as those of `sample`.
     log: gets what was left out and why; damage is told on stderr.
 
   Returns:
@@ -132,14 +133,13 @@ def ingest(
   """
   part = pgn_ingest.parse_shard(shard)
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
-  manifests = pgn_ingest.make_dataset(
-    registry.resolve('world', world),
-    [str(f) for f in files],
-    out,
-    part,
-    games,
-    workers,
+  played, names = registry.resolve('world', world), [*map(str, files)]
+  manifests = tasks.driven(
+    lambda: pgn_ingest.make_dataset(played, names, out, part, games, workers),
+    pgn_ingest.read_shard,
   )
+  if manifests is not None and compute.process_index():
+    return opened(out)
   if manifests is None:
     log(f'shard {shard} is done; others are not yet')
     return None
@@ -480,12 +480,14 @@ def reconstruct(
   return summary
 
 
+@takes(workers=Workers)
 def ingest_text(
   files: Path | Sequence[Path],
   out: Path,
   world: core.World | str,
   *,
   heldout: Path | Sequence[Path] = (),
+  workers: Workers,
   log: Log = silent,
 ) -> dict[str, stores.Store]:
   """Reads files of sequences, a line each, into OUT/data.
@@ -498,6 +500,8 @@ def ingest_text(
     heldout: held-out sequences; training lines of the same split key (on a
       map: origin and destination) are left out. Without them the world divides
       `files` by split key, one in 20 held out.
+    workers: where lines are read, to the same bytes; the several processes of
+      one program divide them as those of `sample` do.
     log: gets how much each split has, and what was left out.
 
   Returns:
@@ -507,9 +511,14 @@ def ingest_text(
     InputError: an unusable file, an unknown token with its line, no sequence
       left, or `out` holds other data.
   """
-  manifests = published.ingest_text(
-    registry.resolve('world', world), _list(files), _list(heldout), out
+  world = registry.resolve('world', world)
+  paths = _list(files), _list(heldout)
+  manifests = tasks.driven(
+    lambda: published.ingest_text(world, *paths, out, workers),
+    published.read_shard,
   )
+  if compute.process_index():
+    return opened(out)
   log_splits(out, manifests, log)
   return opened(out)
 

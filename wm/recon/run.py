@@ -52,11 +52,11 @@ def from_file(
   about = {'samples': str(samples), 'samples_sha256': files.sha256(samples)}
 
   @files.locked_stage(STAGE)
-  def made(out: str | Path) -> dict[str, Any]:
+  def locked(out: str | Path) -> dict[str, Any]:
     named = name or Path(samples).stem
     return _run(world, samples, out, options, named, about)
 
-  return tasks.driven(lambda: made(out))
+  return tasks.driven(lambda: locked(out))
 
 
 def from_model(
@@ -103,7 +103,7 @@ def from_model(
   drawing = sampling.Drawing(predictor, world, *drawn)
 
   @files.locked_stage(STAGE)
-  def made(out: str | Path) -> dict[str, Any]:
+  def locked(out: str | Path) -> dict[str, Any]:
     with files.given_back(out, STAGE, 'samples.origin.json'):
       _claim(world, out, options, about)
       if why := sampling.forget(samples, world, loaded.origin):
@@ -113,7 +113,7 @@ def from_model(
     sampling.seal(samples)
     return _run(world, samples, out, options, name, about)
 
-  return tasks.driven(lambda: made(out), drawing.part)
+  return tasks.driven(lambda: locked(out), drawing.part)
 
 
 def _claim(

@@ -39,7 +39,7 @@ import numpy as np
 
 from wm import core
 from wm.core import inputs, plugins
-from wm.options.calls import check_address
+from wm.options.calls import Workers, check_address
 from wm.runtime import (
   compute,
   exit_codes,
@@ -354,6 +354,25 @@ def _begin() -> None:
     os._exit(stopping.Exit.FAILED)
 
   threading.Thread(target=watch, name='parent', daemon=True).start()
+
+
+def alone(workers: Workers) -> bool:
+  """Does this process do all the work?"""
+  return not workers.several and compute.num_processes() == 1
+
+
+def run_shards(
+  title: str,
+  call: Callable[..., Any],
+  arguments: Mapping[str, Any],
+  num: int,
+  workers: Workers,
+) -> None:
+  """Has `call` do shards (0, num) to (num - 1, num) of some work."""
+  todo = [Task(call, {**arguments, 'shard': (k, num)}) for k in range(num)]
+  with progress.Progress(title, num, 'shards') as bar:
+    for _ in run(todo, workers.jobs, workers.cluster):
+      bar.update()
 
 
 def num_workers(jobs: int = 1, cluster: str | None = None) -> int:
