@@ -516,6 +516,118 @@ def test_a_real_server(server, fresh):
   assert texts(remote.local(url)) == {'rows.csv': '1', 'scores.json': '{}'}
 
 
+# Publishes what follows a stage's first files, and dies where it would note
+# that one of them is sent, or removed.
+DIES = """
+import os, signal, sys
+from wm.runtime import files, remote
+
+url, at = sys.argv[1:]
+armed = []
+
+
+def fatal(act):
+  def noted(index, urls):
+    urls = urls if isinstance(urls, dict) else [*urls]
+    if armed and f'{url}/{at}' in urls:
+      os.kill(os.getpid(), signal.SIGKILL)
+    return act(index, urls)
+
+  return noted
+
+
+remote._Index.put = fatal(remote._Index.put)
+remote._Index.drop = fatal(remote._Index.drop)
+place = remote.local(url)
+with files.stage_lock(place, 'train'):
+  for number in (1, 2):
+    for name in ('rows.csv', f'new{number}.csv', 'scores.json'):
+      (place / name).write_text(str(number) * number)
+    if number == 2:
+      (place / 'new1.csv').unlink()
+      armed.append(1)
+    remote.at(url).publish()
+"""
+OLD = {'rows.csv': '1', 'new1.csv': '1', 'scores.json': '1'}
+NEW = {'rows.csv': '22', 'new2.csv': '22', 'scores.json': '22'}
+
+
+@pytest.mark.parametrize(
+  'at', ['rows.csv', 'new2.csv', 'scores.json', 'new1.csv']
+)
+def test_a_process_killed_before_its_row_loses_nothing(
+  root, server, fresh, tmp_path, monkeypatch, at
+):
+  url = f's3://{s3.BUCKET}/killed/{at}'
+  environment = {**os.environ, **s3.environment(server, tmp_path / 'home')}
+  command = [sys.executable, '-c', DIES, url, at]
+  killed = subprocess.run(command, env=environment, cwd=root)
+  assert killed.returncode == -signal.SIGKILL
+  fresh(server, 1)  # What another machine reads is of no later file.
+  read = texts(remote.local(url))
+  assert all(text in (OLD.get(n), NEW.get(n)) for n, text in read.items())
+  if read['scores.json'] == '22':
+    assert read.items() >= NEW.items()
+  fresh(server, 0)
+  place = tmp_path / 'home' / 'wm' / remote.MIRRORS
+  monkeypatch.setattr(remote, 'root', lambda: place)
+  (tmp_path / 'home' / 'wm').rename(tmp_path / 'aside')
+  shutil.copytree(tmp_path / 'aside', tmp_path / 'home' / 'wm')
+  assert texts(remote.local(url)).items() >= NEW.items()  # By a reader.
+  shutil.rmtree(tmp_path / 'home' / 'wm')
+  (tmp_path / 'aside').rename(tmp_path / 'home' / 'wm')
+  remote._opened.cache_clear()
+  mirror = remote.at(url).mirror
+  with files.stage_lock(mirror, 'train'):
+    left = {n: x for n, x in texts(mirror).items() if n[0] != '.'}
+    # What was not yet removed there has come back.
+    assert left in (NEW, {**OLD, **NEW})
+    assert left == NEW or at != 'new1.csv'
+  fresh(server, 2)
+  assert texts(remote.local(url)) == left
+
+
+def test_what_a_killed_process_sent_is_not_its_own_after_another(
+  machine, monkeypatch
+):
+  """A lease of another cache between says so, whatever its number."""
+
+  def hold(number: int) -> remote.Lease:
+    machine(number)
+    lease = remote.Lease(remote.at(URL), 'train')
+    lease.acquire(wait=True)
+    remote.local(URL)
+    remote.at(URL).lease = lease.name
+    return lease
+
+  hold(0)
+  place = remote.at(URL).mirror
+  put(place, rows_csv='mine')
+  with monkeypatch.context() as patch:
+    patch.setattr(remote.Remote, '_put', killed_after(remote.Remote._put))
+    with pytest.raises(Broken):
+      remote.at(URL).publish()
+  other = hold(1)
+  put(remote.at(URL).mirror, rows_csv='other')
+  remote.publish(remote.at(URL).mirror)
+  other.release()
+  again = hold(0)  # It has the number of the first.
+  assert again._number == 1
+  assert texts(place)['rows.csv'] == 'other'
+
+
+def killed_after(put):
+  """An upload without the row that says so."""
+
+  def lost(self, name, *given):
+    with pytest.MonkeyPatch.context() as patch:
+      patch.setattr(self._index, 'put', lambda rows: None)
+      put(self, name, *given)
+    raise Broken('killed')
+
+  return lost
+
+
 def test_one_of_many_creates_an_object_of_a_real_server(server, fresh):
   fresh(server)
   fs, wins = remote.at(f's3://{s3.BUCKET}/x').fs, []

@@ -116,7 +116,7 @@ def _make(
   if folder.exists():
     return stores.open(folder).manifest
   parts = folder.with_name(f'.{split}.chunks')
-  order = {
+  order: dict[str, Any] = {
     'split': split if not run['heldout'] else 'all',
     'paths': [*map(str, paths)],
     'heldout': '',

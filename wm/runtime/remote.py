@@ -14,6 +14,9 @@ killed process leaves on a disk, and any other machine goes on from that.
 
 If another machine has written since, its files count, and what was not
 published here is dropped. If none has, the mirror is ahead and its files count.
+A process that is killed between an upload and its row has said in the table,
+before, what it sends and by which lease. As long as all leases since are of the
+same cache, the object that is there is its own.
 
 One process writes what a stage makes. It holds a lease, the object
 `.<stage>.lease.<n>`, which a conditional create has made. A thread rewrites
@@ -61,6 +64,7 @@ EVERY = 15.0  # Seconds between uploads, and between signs of a lease's holder.
 LIFE = 60.0  # Seconds without a sign after which a holder counts as dead.
 _AT_ONCE = 8  # Files that are sent or fetched at a time.
 _TRIES = 5  # Of what may fail by chance.
+_SENDS = 'sends '  # Before the URL, in a row of what is being sent or removed.
 _HOLDS = '_WM_LEASED'  # Environment: URL that a parent process publishes.
 _URL = re.compile(r'([a-z][a-z0-9+.-]+):/{1,2}(.+)', re.S)
 _HINT = (
@@ -209,6 +213,12 @@ class _Index:
     values = [(url, *file) for url, file in rows.items()]
     self._do('INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)', values)
 
+  def cache(self) -> str:
+    """Id of this table and its mirrors."""
+    order = "INSERT OR IGNORE INTO files VALUES ('', ?, 0, 0)"
+    self._do(order, [(uuid.uuid4().hex,)])
+    return self._do("SELECT tag FROM files WHERE url = ''", [()])[0][0]
+
   def drop(self, urls: Iterable[str]) -> None:
     """Forgets files."""
     self._do('DELETE FROM files WHERE url = ?', [(url,) for url in urls])
@@ -263,6 +273,7 @@ class Remote:
     mirror: its place on this disk.
     skip: names of folders whose files are not needed.
     lock: of this process, whose folder it may change.
+    lease: by which it is published, see `Lease.name`; '' is none.
   """
 
   url: str
@@ -271,6 +282,7 @@ class Remote:
   mirror: Path
   skip: tuple[str, ...] = ()
   lock: Path | None = None
+  lease: str = ''
 
   def __post_init__(self) -> None:
     """The index, and what keeps two threads from publishing at once."""
@@ -348,6 +360,7 @@ class Remote:
     rows = self._index.rows(self.url)
     rows = {n: row for n, row in rows.items() if not n.startswith(busy)}
     tags = {n: _tag(i) for n, i in listed.items() if not n.startswith(busy)}
+    self._note_sent(tags, rows, busy)
     if tags == {name: row.tag for name, row in rows.items()}:
       # What somebody took out of the cache is no file that a run has removed.
       missing = [n for n in rows if not (self.mirror / n).exists()]
@@ -361,6 +374,26 @@ class Remote:
       for _ in pool.map(lambda name: self._get(name, listed[name]), todo):
         pass
     return bool(todo)
+
+  def _note_sent(
+    self, tags: dict[str, str], rows: dict[str, _File], busy: tuple[str, ...]
+  ) -> None:
+    """Completes the rows of a process that was killed while it published."""
+    sent = self._index.rows(f'{_SENDS}{self.url}')
+    sent = {n: file for n, file in sent.items() if not n.startswith(busy)}
+    held = {file.tag for file in sent.values()}
+    held = {name for name in held if Lease.is_last_here(self, name)}
+    for name, file in sent.items():
+      if file.tag in held and name in tags and file.time:
+        # An object that was cut is sent again.
+        size = min(file.size, int(tags[name].rpartition(' ')[2]))
+        if name not in rows or rows[name].tag != tags[name]:
+          rows[name] = _File(tags[name], size, file.time)
+          self._index.put({self._url(name): rows[name]})
+      elif file.tag in held and name not in tags:
+        rows.pop(name, None)
+        self._index.drop([self._url(name)])
+    self._index.drop(f'{_SENDS}{self._url(name)}' for name in sent)
 
   def _reset(
     self, tags: dict[str, str], rows: dict[str, _File], busy: tuple[str, ...]
@@ -448,6 +481,7 @@ class Remote:
       for name in sorted(stamps, key=age)
     }
     others = {n: s for n, s in changed().items() if not n.endswith(_RECORDS)}
+    self._say_sends({**stamps, **others})
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
       for _ in pool.map(lambda item: self._put(*item), others.items()):
         pass
@@ -456,10 +490,23 @@ class Remote:
       self._put(name, stamps[name], content)
     files = self._files()
     gone = [n for n, row in rows.items() if row.time and n not in files]
+    self._say_sends(dict.fromkeys(gone, (0, 0)))
     for name in sorted(gone, key=lambda name: not name.endswith(_RECORDS)):
       with contextlib.suppress(FileNotFoundError):
         self.fs.rm_file(self.key(name))
       self._index.drop([self._url(name)])
+    sent = [*stamps, *others, *gone]
+    self._index.drop(f'{_SENDS}{self._url(name)}' for name in sent)
+
+  def _say_sends(self, stamps: dict[str, tuple[int, int]]) -> None:
+    """Notes what is going to be sent, or at time 0 removed, by a lease."""
+    if self.lease:
+      self._index.put(
+        {
+          f'{_SENDS}{self._url(name)}': _File(self.lease, *stamp)
+          for name, stamp in stamps.items()
+        }
+      )
 
   def _put(
     self, name: str, stamp: tuple[int, int], content: bytes | None = None
@@ -524,6 +571,7 @@ class Lease:
       'machine': _machine(),
       'process': os.getpid(),
       'started': _started(os.getpid()),
+      'cache': remote._index.cache(),
       'token': uuid.uuid4().hex,
       'beat': 0,
     }
@@ -542,6 +590,22 @@ class Lease:
 
   def _key(self, number: int) -> str:
     return self.remote.key(f'{self._name}{number}')
+
+  @property
+  def name(self) -> str:
+    """Stage, number and token of the lease that is held."""
+    return f'{self.stage} {self._number} {self._sign["token"]}'
+
+  @classmethod
+  def is_last_here(cls, remote: Remote, name: str) -> bool:
+    """Is a lease there, and all later ones of its stage of the same cache?"""
+    stage, first, token = name.rsplit(' ', 2)
+    lease = cls(remote, stage)
+    numbers = [n for n in lease._numbers() if n >= int(first)]
+    signs = [lease._read(number) or {} for number in numbers]
+    return bool(signs and signs[0].get('token') == token) and all(
+      sign.get('cache') == lease._sign['cache'] for sign in signs
+    )
 
   def _read(self, number: int) -> dict[str, Any] | None:
     """What a lease says; None if it is gone, {} if it cannot be read."""
@@ -758,6 +822,7 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
   try:
     lease.keep()
     remote.fetch()
+    remote.lease = lease.name
     _ACTIVE[remote.url] = publisher
     above = os.environ.get(_HOLDS, '')
     os.environ[_HOLDS] = remote.url
@@ -770,7 +835,7 @@ def leased(folder: Path, stage: str, lock: Path, wait: bool) -> Iterator[None]:
       del _ACTIVE[remote.url]
       publisher.finish(failed)
   finally:
-    remote.lock = None
+    remote.lock, remote.lease = None, ''
     lease.release()
 
 
