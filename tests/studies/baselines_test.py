@@ -8,7 +8,7 @@ import wm
 from wm import core
 from wm.core import registry
 from wm.options.calls import Stages
-from wm.studies import baselines, study
+from wm.studies import baselines
 from wm.studies import rows as rows_lib
 
 RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
@@ -23,7 +23,7 @@ def added(
   *rows: str, world=WALKS, metrics=METRICS, **training
 ) -> dict[str, tuple[str, str]]:
   """Name -> specs of model and world, but for replanning."""
-  more, _ = study.baselines_of(
+  more, _ = baselines.added(
     rows_lib.rows_of(rows, world),
     Stages(training=wm.Training(**training)),
     [registry.make('metric', one) for one in metrics],

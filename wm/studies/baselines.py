@@ -9,14 +9,19 @@ again from there.
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
+from wm.options.calls import Stages
+from wm.runtime import files
+from wm.studies.rows import Row
 
 REPLANNING = "bayes(off='replan')"
 CEILINGS = {'bayes': 'bayes()', 'bayes_replanning': REPLANNING}
@@ -24,34 +29,7 @@ _BOUNDS = {'uniform': 'uniform()', 'oracle': 'oracle()'}
 _WALKS, _STEPS = 32, 64  # By which rules are compared.
 
 
-class Scored(NamedTuple):
-  """A row of a study, as far as baselines go by it.
-
-  Attributes:
-    name: of the row.
-    model: that is scored.
-    world: in which it is scored.
-    trained: whether it is trained, here or before.
-    names: whether it is trained to name states; untrained it names none.
-  """
-
-  name: str
-  model: core.Model
-  world: core.World
-  trained: bool = False
-  names: bool = False
-
-
-class _Asked(NamedTuple):
-  """A baseline that a row asks for: its name, and the row's after it."""
-
-  name: str
-  row: str
-  model: core.Model
-  world: core.World
-
-
-def same_rules(first: core.World, second: core.World, seed: int = 0) -> bool:
+def same_rules(first: Any, second: Any, seed: int = 0) -> bool:
   """Whether two worlds have one vocabulary, one length and the same rules.
 
   The rules are compared on random walks, whoever samples the sequences.
@@ -80,8 +58,8 @@ def same_rules(first: core.World, second: core.World, seed: int = 0) -> bool:
 
 
 def added(
-  rows: Sequence[Scored], metrics: Sequence[core.Metric]
-) -> tuple[list[Scored], list[str]]:
+  rows: Sequence[Row], stages: Stages, metrics: Sequence[core.Metric]
+) -> tuple[list[Row], list[str]]:
   """Baselines that rows lack, and why others cannot be had.
 
   An untrained model for each architecture and rules, a uniform guesser and an
@@ -90,107 +68,111 @@ def added(
   'bayes_walks'.
 
   Args:
-    rows: all rows of a study.
+    rows: all rows of a study, as `rows_of` makes them.
+    stages: options; what is trained to name states names none untrained.
     metrics: that they are scored by; what none can measure is left out.
 
   Returns:
     The baselines, in the order of the rows, and a line for each that a world
     does not have.
   """
-  asked: list[_Asked] = []
+  rows = [*map(_as_trained, rows)]
+  asked: list[tuple[Row, str]] = []  # A baseline, and the row that it is for.
   reasons: dict[str, None] = {}
   for row in _subjects(rows):
-    can_be_untrained = isinstance(row.model, core.Trainable) and not row.names
-    if row.trained and can_be_untrained:
-      asked.append(_Asked('untrained', row.name, row.model, row.world))
-    for name, spec in _BOUNDS.items():
-      model: core.Model = registry.make('model', spec)
-      asked.append(_Asked(name, row.name, model, row.world))
-    for name, spec in CEILINGS.items():
-      ceiling = _ceiling(spec, row.world)
-      if isinstance(ceiling, str):
-        reasons[ceiling] = None
-      else:
-        asked.append(_Asked(name, row.name, ceiling, row.world))
+    world, models = row.scored_in, dict[str, Any](_BOUNDS)
+    names_states = row.stages(stages).training.objective == 'state'
+    is_network = isinstance(row.model, core.Trainable)
+    if row.trained_on is not None and is_network and not names_states:
+      models = {'untrained': row.model, **models}
+    if isinstance(world, core.Generative):
+      models |= CEILINGS
+    else:
+      lacking = core.capabilities.lacks_law(type(world))
+      reasons[f'No ceiling: {lacking}.'] = None
+    for name, model in models.items():
+      baseline = Row(name, registry.resolve('model', model), None, world)
+      asked.append((baseline, row.name))
   asked = [
-    baseline
-    for baseline in asked
-    if not all(
-      lacks(metric, baseline.model.gives[0], type(baseline.world))
-      for metric in metrics
-    )
+    (baseline, name)
+    for baseline, name in asked
+    if not all(_lacks(baseline, metric) for metric in metrics)
   ]
   return _named(_without_copies(asked, rows), rows), [*reasons]
 
 
-def _subjects(rows: Sequence[Scored]) -> list[Scored]:
+def _as_trained(row: Row) -> Row:
+  """The folder of a run as a row of its model that is trained here."""
+  if not isinstance(row.model, str):
+    return row
+  run = files.read_record(pathlib.Path(row.model, 'train.run.json'), {})
+  model: core.Model = registry.make('model', run['model'])
+  return dataclasses.replace(row, model=model, trained_on=row.scored_in)
+
+
+def _lacks(baseline: Row, metric: core.Metric) -> bool:
+  """Can a metric not measure a baseline?"""
+  assert isinstance(baseline.model, core.Model)
+  return bool(lacks(metric, baseline.model.gives[0], type(baseline.scored_in)))
+
+
+def _subjects(rows: Sequence[Row]) -> list[Row]:
   """Rows that are no baselines themselves."""
-  trained = [registry.spec(row.model) for row in rows if row.trained]
+  trained = [registry.spec(r.model) for r in rows if r.trained_on is not None]
   return [
     row
     for row in rows
-    if row.trained
+    if row.trained_on is not None
     or (
-      registry.spec(row.model) not in trained
-      and registry.spec(row.model).partition('(')[0]
-      not in (*_BOUNDS, *CEILINGS)
+      (spec := registry.spec(row.model)) not in trained
+      and spec.partition('(')[0] not in (*_BOUNDS, *CEILINGS)
     )
   ]
 
 
-def _ceiling(spec: str, world: core.World) -> core.Model | str:
-  """A ceiling of a world, or why it has none."""
-  if not isinstance(world, core.Generative):
-    return f'No ceiling: {core.capabilities.lacks_law(type(world))}.'
-  try:
-    model: core.Model = registry.make('model', spec)
-  except core.InputError as error:
-    return f'No {spec}: {error}'
-  return model
-
-
 def _without_copies(
-  asked: Sequence[_Asked], rows: Sequence[Scored]
-) -> list[_Asked]:
+  asked: Sequence[tuple[Row, str]], rows: Sequence[Row]
+) -> list[tuple[Row, str]]:
   """Those that neither a row nor an earlier one is already."""
-  taken = [(row.model, row.world) for row in rows if not row.trained]
+  taken = [row for row in rows if row.trained_on is None]
   left = []
-  for baseline in asked:
+  for baseline, name in asked:
     exact = baseline.name in CEILINGS
-    spec, world = registry.spec(baseline.model), registry.spec(baseline.world)
+    spec, world = map(registry.spec, (baseline.model, baseline.scored_in))
     if not any(
-      registry.spec(model) == spec
+      registry.spec(row.model) == spec
       and (
-        registry.spec(other) == world
-        or (not exact and same_rules(other, baseline.world))
+        registry.spec(row.scored_in) == world
+        or (not exact and same_rules(row.scored_in, baseline.scored_in))
       )
-      for model, other in taken
+      for row in taken
     ):
-      left.append(baseline)
-      taken.append((baseline.model, baseline.world))
+      left.append((baseline, name))
+      taken.append(baseline)
   return left
 
 
-def _named(asked: Sequence[_Asked], rows: Sequence[Scored]) -> list[Scored]:
+def _named(asked: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> list[Row]:
   """Baselines under names that no row has."""
-  names = [baseline.name for baseline in asked]
+  names = [baseline.name for baseline, _ in asked]
   taken = {row.name for row in rows}
   renamed = []
-  for baseline in asked:
+  for baseline, row_name in asked:
     name = baseline.name
     if names.count(name) > 1 or name in taken:
-      name = f'{name}_{baseline.row}'
+      name = f'{name}_{row_name}'
     while name in taken:
       name += '_'
     taken.add(name)
-    renamed.append(Scored(name, baseline.model, baseline.world))
+    renamed.append(dataclasses.replace(baseline, name=name))
   return renamed
 
 
-def refused(model: core.Model, world: core.World) -> str:
-  """Why a world does not have a baseline; '' where it does."""
+def is_possible(baseline: Row) -> bool:
+  """Does its world have a baseline?"""
+  model: Any = baseline.model
   try:
-    model.predictor(world, 0)
-  except core.InputError as error:
-    return str(error)
-  return ''
+    model.predictor(baseline.scored_in, 0)
+  except core.InputError:
+    return False
+  return True

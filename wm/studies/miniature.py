@@ -33,9 +33,8 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.training import Training
 from wm.reporting import findings, units
 from wm.runtime import files, provenance
-from wm.studies import baselines as baselines_lib
+from wm.studies import baselines, study
 from wm.studies import jobs as pools
-from wm.studies import study
 from wm.studies.rows import (
   Row,
   decided,
@@ -461,9 +460,9 @@ def _units(
   checked = rows_of(every, world)
   if stages.baselines:
     asked = calls.metrics_of(same['metrics'])
-    more, _ = study.baselines_of(checked, stages, asked)
-    checked += (more := _possible(more))
-    every += more
+    more, _ = baselines.added(checked, stages, asked)
+    more = [*filter(baselines.is_possible, more)]
+    checked, every = checked + more, every + more
   names = [row.name for row in every]
   for name in options.row_names:
     inputs.check_known(name, names, f'no row is called {name!r}')
@@ -545,13 +544,6 @@ def _at_hand(unit: UnitSpec) -> exposure.Counts | None:
   if not (place / 'manifest.json').is_file():
     return None
   return exposure.counts(stores.open(place))
-
-
-def _possible(rows: Sequence[Row]) -> list[Row]:
-  """Baselines that their worlds do not refuse."""
-  pairs: list[tuple[Row, Any, Any]]
-  pairs = [(row, row.model, row.scored_in) for row in rows]
-  return [row for row, *pair in pairs if not baselines_lib.refused(*pair)]
 
 
 @takes(

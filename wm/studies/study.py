@@ -19,7 +19,7 @@ from wm.options.calls import Jobs, Path, Scoring, Stages
 from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runtime import compute, files
-from wm.studies import baselines as baselines_lib
+from wm.studies import baselines
 from wm.studies import jobs as pools
 from wm.studies.rows import Row, partners, resolve, rows_of, spec_of
 
@@ -99,7 +99,7 @@ def study(
     more: list[Row] = []
     notes: list[str] = []
     if stages.baselines:
-      more, notes = baselines_of(resolved, stages, asked)
+      more, notes = baselines.added(resolved, stages, asked)
     if workers.several:
       todo = _to_do([*resolved, *more], asked, place, stages, log)
       where = workers.cluster or f'{workers.jobs} rows at a time'
@@ -127,7 +127,7 @@ def _planned(
   stages: Stages,
 ) -> Iterator[str]:
   """A line for each row: whether it is done, and its stages if it is not."""
-  more = baselines_of(rows, stages, metrics)[0] if stages.baselines else []
+  more = baselines.added(rows, stages, metrics)[0] if stages.baselines else []
   for row in [*rows, *more]:
     if _job(row, metrics, out / row.name, stages).done():
       yield f'{row.name}: done'
@@ -143,28 +143,6 @@ def _planned(
         steps[-1] += f', matched by {match}'
     steps.append(f'score {len(metrics)} metrics in {spec_of(row.scored_in)}')
     yield f'{row.name}: {"; ".join(steps)}'
-
-
-def baselines_of(
-  rows: Sequence[Row], stages: Stages, metrics: Sequence[core.Metric]
-) -> tuple[list[Row], list[str]]:
-  """Baselines of rows that `rows_of` has made, and why others are missing.
-
-  Those of which no metric measures anything are left out.
-  """
-  scored = []
-  for row in rows:
-    model, trained = row.model, row.trained_on is not None
-    if isinstance(model, str):  # The folder of a run.
-      run = files.read_record(pathlib.Path(model, 'train.run.json'), {})
-      model, trained = registry.make('model', run['model']), True
-    assert isinstance(row.scored_in, core.World)  # By `rows_of`.
-    names = row.stages(stages).training.objective == 'state'
-    scored.append(
-      baselines_lib.Scored(row.name, model, row.scored_in, trained, names)
-    )
-  more, reasons = baselines_lib.added(scored, metrics)
-  return [Row(b.name, b.model, None, b.world) for b in more], reasons
 
 
 def _to_do(
