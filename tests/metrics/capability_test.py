@@ -73,7 +73,7 @@ def test_what_is_not_answered_is_no_mistake():
   silent = asked('solver(silent=1.0)')
   assert set(silent.reason) == {'no_answer'}
   brief = registry.make('world', 'seating(length=4)')
-  lengths = brief.puzzles(90, 0).lengths
+  lengths = brief.questions(90, 0).lengths
   assert (lengths >= 4).any()
   reasons = asked('oracle()', brief).reason
   assert set(reasons) == {'', 'too_long'}

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from inspect_ai import eval as inspect_eval
+from inspect_ai.scorer import SampleScore, Score
 
 from wm.language import providers
 from wm.papers.forces import questions, recorded
@@ -12,6 +13,7 @@ from wm.papers.forces import report as reports
 from wm.papers.forces import score as scoring
 from wm.papers.forces import task as tasks
 from wm.papers.seating import report as seating_reports
+from wm.papers.seating import score as seating_score
 from wm.papers.seating import task as seating_tasks
 
 assert providers.KnownAnswers  # It is registered by its import.
@@ -129,10 +131,24 @@ def test_seating_by_known_answers(folder):
 
 
 def test_most_votes_win_and_a_tie_is_no_answer():
-  assert seating_tasks.most({1: 2, 0: 1}) == 1
-  assert seating_tasks.most({0: 1}) == 0
-  assert seating_tasks.most({0: 1, 1: 1}) is None
-  assert seating_tasks.most({}) is None
+  (question,) = seating_score.questions(seating_score.Protocol(puzzles=1))[:1]
+  about = {**question._asdict(), 'prefix': [*question.prefix], 'suffix': []}
+
+  def voted(*said):
+    scores = [
+      SampleScore(
+        score=Score(value={'said': number}), sample_id=1, sample_metadata=about
+      )
+      for number in said
+    ]
+    (asked,), (answer,) = seating_tasks.voted(scores)
+    assert asked == question._replace(prompt='')
+    return answer
+
+  assert voted(1, 0, 1) == 1
+  assert voted(0) == 0
+  assert voted(0, 1) is None
+  assert voted(math.nan) is None
 
 
 def test_worlds_split_at_commas_are_joined():

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from wm import core
-from wm.core import basics, fields
+from wm.core import basics, fields, queries
 from wm.core.fields import field
 from wm.core.predictor import Tokens
 from wm.evaluation import context, statistics
@@ -27,8 +28,10 @@ from wm.evaluation.context import STATES
 from wm.metrics import compression, distinction
 from wm.models.serving import replies, stateless, structures
 from wm.models.serving.replies import Reading
-from wm.worlds.seating import Puzzles, World, text
+from wm.worlds.seating import World, text
 
+# Of a question: the seat, or YES or NO; None where the reply cannot be read.
+SeatingReply = int | None
 PARTS = ('capability', 'compression', 'distinction')
 VARIANTS = ('corrected', 'published')
 
@@ -66,10 +69,10 @@ class Protocol:
     return World(people=self.people)
 
   @property
-  def drawn(self) -> Puzzles:
-    """The puzzles."""
+  def drawn(self) -> core.Sequences:
+    """The puzzles; see `World.questions`."""
     stream = basics.stream(self.seed, STATES)
-    return self.world.puzzles(self.puzzles, stream)
+    return self.world.questions(self.puzzles, stream)
 
   def metrics(self) -> dict[str, core.Metric]:
     """Compression and distinction, by the paper's numbers."""
@@ -90,17 +93,6 @@ class Protocol:
         attempts=attempts,
       ),
     }
-
-  def predictor(self, accepts: stateless.Accepts) -> stateless.Accepting:
-    """Answers as a predictor."""
-    world = self.world
-    return stateless.Accepting(
-      accepts,
-      vocab_size=len(world.vocab),
-      end=world.end,
-      max_len=world.max_len,
-      label='what was answered',
-    )
 
 
 class SeatingQuestion(NamedTuple):
@@ -125,61 +117,74 @@ class SeatingQuestion(NamedTuple):
   truth: int
 
 
+class Examinee(stateless.Accepting):
+  """A predictor that gives known answers, and lists what it is asked.
+
+  Attributes:
+    asked: (prefix, suffix) of each question, in order.
+  """
+
+  def __init__(
+    self, world: World, known: Mapping[tuple[Tokens, Tokens], SeatingReply]
+  ) -> None:
+    """known: answers by prefix and suffix; other questions have none."""
+    size, label = len(world.vocab), 'what was answered'
+    super().__init__(
+      self._known,
+      vocab_size=size,
+      end=world.end,
+      max_len=world.max_len,
+      label=label,
+    )
+    self._by_tokens = known
+    self.asked: dict[tuple[Tokens, Tokens], None] = {}
+
+  def _known(
+    self, prefixes: list[Tokens], suffixes: list[Tokens]
+  ) -> np.ndarray:
+    pairs = [*zip(prefixes, suffixes, strict=True)]
+    self.asked |= dict.fromkeys(pairs)
+    replies = [self._by_tokens.get(pair) for pair in pairs]
+    codes = [core.NO_ANSWER if reply is None else reply for reply in replies]
+    return np.array(codes, np.int8)
+
+
 def questions(protocol: Protocol) -> list[SeatingQuestion]:
   """All questions; each is put once, however often it comes up."""
   world, drawn = protocol.world, protocol.drawn
   names, vocab = world.names, world.vocab
+  choices, right = drawn.side['choices'][:, 0], drawn.side['answer']
   prefixes = core.predictor.histories(drawn.tokens, drawn.lengths)
-  listed_questions = []
+  listed = []
   for n, prefix in enumerate(prefixes):
     words = [vocab[token] for token in prefix]
-    prompt = text.seat_question(names, words, names[drawn.person[n]])
-    seat, state = int(drawn.seat[n]), _state(world, prefix)
-    listed_questions.append(
-      SeatingQuestion(PARTS[0], prompt, prefix, (), n, state, seat)
-    )
-  seen: set[tuple[Tokens, Tokens]] = set()
+    person, _, _ = vocab[choices[n]].partition('@')
+    prompt = text.seat_question(names, words, person)
+    state, seat = _state(world, prefix), int(right[n] - choices[n]) + 1
+    listed.append(SeatingQuestion(PARTS[0], prompt, prefix, (), n, state, seat))
+  examinee = Examinee(world, {})
   for part, metric in protocol.metrics().items():
-    listed: list[tuple[Tokens, Tokens]] = []
-
-    def unanswered(
-      prefixes: list[Tokens],
-      suffixes: list[Tokens],
-      listed: list[tuple[Tokens, Tokens]] = listed,
-    ) -> np.ndarray:
-      listed += zip(prefixes, suffixes, strict=True)
-      return np.full(len(prefixes), core.NO_ANSWER, np.int8)
-
-    metric(protocol.predictor(unanswered), world, protocol.seed)
-    for pair in dict.fromkeys(listed):
-      if pair not in seen:
-        seen.add(pair)
-        listed_questions.append(_verdict(world, part, *pair))
-  return listed_questions
-
-
-def _verdict(
-  world: World, part: str, prefix: Tokens, suffix: Tokens
-) -> SeatingQuestion:
-  holding, more = (
-    [world.vocab[t] for t in tokens] for tokens in (prefix, suffix)
-  )
-  prompt = text.continuation_question(world.names, holding, more)
-  after = _reached(world, prefix + suffix)
-  truth = core.NO if after[0, 0] == core.DEAD else core.YES
-  state = _state(world, prefix)
-  return SeatingQuestion(part, prompt, prefix, suffix, core.DEAD, state, truth)
-
-
-def _reached(world: World, tokens: Tokens) -> np.ndarray:
-  state = world.init(1)
-  for token in tokens:
-    state = world.advance(state, np.array([token]))
-  return state
+    num = len(examinee.asked)
+    metric(examinee, world, protocol.seed)
+    for prefix, suffix in [*examinee.asked][num:]:
+      words, more = ([vocab[t] for t in part] for part in (prefix, suffix))
+      prompt, state = (
+        text.continuation_question(names, words, more),
+        _state(world, prefix),
+      )
+      query = queries.Query('', queries.YES_NO, prefix, (suffix,))
+      (truth,) = queries.truths(world, [query])
+      listed.append(
+        SeatingQuestion(
+          part, prompt, prefix, suffix, core.DEAD, state, int(truth)
+        )
+      )
+  return listed
 
 
 def _state(world: World, tokens: Tokens) -> str:
-  return world.format(_reached(world, tokens)[0])
+  _, states = world.walk(world.init(1), *queries.table([tokens]))
+  return world.format(states[0])
 
 
 KEYWORD = re.compile(rf'{text.KEYWORD}\W*:\W*(\w+)', re.IGNORECASE)
@@ -231,8 +236,6 @@ HEADLINES = {
   'compression': ('compression', 'precision'),
   'distinction': ('distinction', 'recall'),
 }
-# Of a question: the seat, or YES or NO; None where the reply cannot be read.
-SeatingReply = int | None
 
 
 def scores(
@@ -245,56 +248,28 @@ def scores(
   Questions that are not among `asked` have no answer, as where a run was cut
   short.
   """
-  return {
-    'capability': _capability(protocol, asked, answers),
-    **_of_metrics(protocol, asked, answers),
-  }
-
-
-def _capability(
-  protocol: Protocol,
-  asked: Sequence[SeatingQuestion],
-  answers: Sequence[SeatingReply],
-) -> tuple[core.Scores, ...]:
-  rows = [
-    (question, heard)
-    for question, heard in zip(asked, answers, strict=True)
-    if question.part == PARTS[0]
+  world, drawn = protocol.world, protocol.drawn
+  pairs = [*zip(asked, answers, strict=True)]
+  seats = [
+    (question, reply) for question, reply in pairs if not question.suffix
   ]
-  right = np.array([question.truth == heard for question, heard in rows], float)
-  silent = np.array([heard is None for _, heard in rows], bool)
-  drawn = core.Sequences(protocol.drawn.tokens, protocol.drawn.lengths)
-  group = context.clusters(protocol.world, drawn)
-  group = group[[question.place for question, _ in rows]]
-  reason = np.where(silent, 'no_answer', '')
-  return (
-    core.scores('accuracy', right, reason=reason, group=group),
-    core.scores('accuracy_all', right, group=group),
+  right = np.array(
+    [question.truth == reply for question, reply in seats], float
   )
-
-
-def _of_metrics(
-  protocol: Protocol,
-  asked: Sequence[SeatingQuestion],
-  answers: Sequence[SeatingReply],
-) -> dict[str, tuple[core.Scores, ...]]:
-  by_tokens: dict[tuple[Tokens, Tokens], int] = {
-    (question.prefix, question.suffix): core.NO_ANSWER
-    if heard is None
-    else heard
-    for question, heard in zip(asked, answers, strict=True)
-    if question.suffix
-  }
-
-  def accepts(prefixes: list[Tokens], suffixes: list[Tokens]) -> np.ndarray:
-    pairs = zip(prefixes, suffixes, strict=True)
-    codes = [by_tokens.get(pair, core.NO_ANSWER) for pair in pairs]
-    return np.array(codes, np.int8)
-
-  predictor, world = protocol.predictor(accepts), protocol.world
+  silent = np.array([reply is None for _, reply in seats], bool)
+  group = context.clusters(world, drawn)[[q.place for q, _ in seats]]
+  reason = np.where(silent, 'no_answer', '')
+  known = {(q.prefix, q.suffix): reply for q, reply in pairs if q.suffix}
+  examinee = Examinee(world, known)
   return {
-    part: metric(predictor, world, protocol.seed)
-    for part, metric in protocol.metrics().items()
+    'capability': (
+      core.scores('accuracy', right, reason=reason, group=group),
+      core.scores('accuracy_all', right, group=group),
+    ),
+    **{
+      part: metric(examinee, world, protocol.seed)
+      for part, metric in protocol.metrics().items()
+    },
   }
 
 
@@ -302,14 +277,12 @@ def headlines(
   scored: Mapping[str, tuple[core.Scores, ...]],
 ) -> dict[str, statistics.Summary]:
   """'accuracy', 'accuracy_all', 'compression', 'distinction' -> summary."""
-  by = {
-    (part, scores.quantity): scores
-    for part, several in scored.items()
-    for scores in several
-  }
   shown = {**HEADLINES, 'accuracy_all': ('capability', 'accuracy_all')}
   return {
-    name: statistics.summarize(by[place]) for name, place in shown.items()
+    name: statistics.summarize(scores)
+    for name, (part, quantity) in shown.items()
+    for scores in scored[part]
+    if scores.quantity == quantity
   }
 
 
@@ -317,12 +290,7 @@ def unread(
   asked: Sequence[SeatingQuestion], answers: Sequence[SeatingReply]
 ) -> dict[str, float]:
   """Part -> share of its replies that cannot be read; NaN of none."""
-  shares = {}
-  for part in PARTS:
-    silent = [
-      heard is None
-      for question, heard in zip(asked, answers, strict=True)
-      if question.part == part
-    ]
-    shares[part] = float(np.mean(silent)) if silent else np.nan
-  return shares
+  parts = pd.Series([question.part for question in asked])
+  silent = pd.Series([reply is None for reply in answers], dtype=float)
+  shares = silent.groupby(parts).mean().reindex(PARTS)
+  return shares.to_dict()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
+from collections.abc import Mapping
 from typing import Any
 
 from inspect_ai import Task, task
@@ -85,17 +87,11 @@ def _sample(number: int, question: SeatingQuestion, people: int) -> Sample:
   )
 
 
-def asked_of(sample: dict[str, Any], prompt: str = '') -> SeatingQuestion:
+def asked_of(sample: Mapping[str, Any]) -> SeatingQuestion:
   """The question of a sample's metadata; KeyError where it has none."""
-  return SeatingQuestion(
-    part=sample['part'],
-    prompt=prompt,
-    prefix=tuple(sample['prefix']),
-    suffix=tuple(sample['suffix']),
-    place=sample['place'],
-    state=sample['state'],
-    truth=sample['truth'],
-  )
+  fields = {name: sample[name] for name in SeatingQuestion._fields}
+  tokens = {name: tuple(sample[name]) for name in ('prefix', 'suffix')}
+  return SeatingQuestion(**fields | tokens | {'prompt': ''})
 
 
 @scorer(metrics=[{'*': [mean(), stderr(cluster='cluster')]}])
@@ -163,31 +159,25 @@ def figure_4(
 def voted(
   scores: list[SampleScore],
 ) -> tuple[list[SeatingQuestion], list[scoring.SeatingReply]]:
-  """Questions, and what most replies to each say."""
+  """Questions, and what most replies to each say; a tie is no answer."""
   asked: dict[str, SeatingQuestion] = {}
-  votes: dict[str, dict[int, int]] = {}
+  votes: dict[str, list[int]] = {}
   for score in scores:
     name, value = str(score.sample_id), score.score.value
     if not isinstance(value, dict) or score.sample_metadata is None:
       continue
     asked[name] = asked_of(score.sample_metadata)
-    mine, number = votes.setdefault(name, {}), value['said']
+    number = value['said']
     if isinstance(number, float | int) and not math.isnan(number):
-      mine[int(number)] = mine.get(int(number), 0) + 1
-  return [*asked.values()], [most(votes[name]) for name in asked]
-
-
-def most(votes: dict[int, int]) -> scoring.SeatingReply:
-  """The answer with most votes; None of none or of a tie."""
-  ranked = sorted(votes, key=lambda value: -votes[value])
-  if not ranked or (len(ranked) > 1 and votes[ranked[0]] == votes[ranked[1]]):
-    return None
-  return ranked[0]
+      votes.setdefault(name, []).append(int(number))
+  modes = {name: statistics.multimode(said) for name, said in votes.items()}
+  single = {name: mode[0] for name, mode in modes.items() if len(mode) == 1}
+  return [*asked.values()], [*map(single.get, asked)]
 
 
 def known_answer(request: providers.Request) -> str:
   """A verdict or a seat; see providers.answer."""
-  question = asked_of(dict(request.metadata))
+  question = asked_of(request.metadata)
   if question.suffix:
     valid = request.coin() if request.guesses else question.truth == core.YES
     return f'ANSWER: {"yes" if valid else "no"}'

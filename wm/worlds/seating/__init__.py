@@ -35,22 +35,6 @@ PEOPLE = 'ABCDE'
 NUMBER, STATEMENT, PERSON, LAST = 1, 2, 3, 4
 
 
-class Puzzles(NamedTuple):
-  """Puzzles with one solution.
-
-  Attributes:
-    tokens: [N, L] int32 statements, padded with PAD.
-    lengths: [N] int32.
-    person: [N] int32, index of the person asked about.
-    seat: [N] int32, where that person sits, from 1.
-  """
-
-  tokens: np.ndarray
-  lengths: np.ndarray
-  person: np.ndarray
-  seat: np.ndarray
-
-
 class _Space(NamedTuple):
   """Sets as bit sets of arrangements, how they were found, and the table."""
 
@@ -177,11 +161,11 @@ class World(
     tokens = sampling.drawn(self.legal(states), uniform)
     return self.advance(states, tokens), tokens
 
-  def puzzles(self, num: int, seed: int) -> Puzzles:
-    """Random valid statements that leave one arrangement, and a person.
+  def questions(self, num: int, seed: int) -> core.Sequences:
+    """Random valid statements that leave one arrangement: where sits a person?
 
-    The paper's test of capability asks where that person sits. Puzzle n
-    depends on (seed, n) alone.
+    The paper's test of capability. Question n depends on (seed, n) alone; its
+    choices are the person's seats, in order.
     """
     trial, states = np.arange(num), self.init(num)
     columns: list[np.ndarray] = []
@@ -201,16 +185,11 @@ class World(
     seats = [
       self.arrangements(s)[0, p] for s, p in zip(states, person, strict=True)
     ]
+    first = person * self.people  # 'P@1' is the token after it.
+    choices = first[:, None] + np.arange(1, self.people + 1, dtype=np.int32)
+    side = {'choices': choices, 'answer': first + np.array(seats, np.int32)}
     lengths = (tokens != core.PAD).sum(-1).astype(np.int32)
-    return Puzzles(tokens, lengths, person, np.array(seats, np.int32))
-
-  def questions(self, num: int, seed: int) -> core.Sequences:
-    """`puzzles`, with the seats of the person asked about as choices."""
-    puzzles = self.puzzles(num, seed)
-    first = puzzles.person * self.people  # 'P@1' is the token after it.
-    seats = np.arange(1, self.people + 1, dtype=np.int32)
-    side = {'choices': first[:, None] + seats, 'answer': first + puzzles.seat}
-    return core.Sequences(puzzles.tokens, puzzles.lengths, side)
+    return core.Sequences(tokens, lengths, side)
 
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
