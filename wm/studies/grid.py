@@ -160,25 +160,6 @@ def axis(name: str, values: Mapping[str, Any] | Sequence[Any]) -> Axis:
   return Axis(name, tuple(choices))
 
 
-def joined(axes: Sequence[Axis]) -> list[Axis]:
-  """Axes of different names; the values of axes of one name are put together.
-
-  Raises:
-    InputError: two values of an axis are called the same.
-  """
-  by_name: dict[str, list[Choice]] = {}
-  for axis in axes:
-    by_name.setdefault(axis.name, []).extend(axis.choices)
-  for name, choices in by_name.items():
-    labels = [choice.label for choice in choices]
-    twice = [label for label in labels if labels.count(label) > 1]
-    if twice:
-      raise core.InputError(
-        f'grid {name!r}: two values are called {twice[0]!r}'
-      )
-  return [Axis(name, tuple(choices)) for name, choices in by_name.items()]
-
-
 def runs(
   axes: Sequence[Axis],
   settings: Flags,
@@ -197,36 +178,33 @@ def runs(
     InputError: two values of an axis are called the same, or there are more
       than MOST runs.
   """
-  axes = joined(axes)
+  by_name: dict[str, list[Choice]] = {}
+  for axis in axes:
+    by_name.setdefault(axis.name, []).extend(axis.choices)
+  for name, choices in by_name.items():
+    labels = [choice.label for choice in choices]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+      raise core.InputError(
+        f'grid {name!r}: two values are called {twice[0]!r}'
+      )
   starts = [GridRun({}, defaults, {})] if winners is None else winners
-  sizes = [len(starts), *(len(axis.choices) for axis in axes)]
+  sizes = [len(starts), *map(len, by_name.values())]
   if math.prod(sizes) > MOST:
     raise core.InputError(
       f'a grid of {" x ".join(map(str, sizes[1:]))} values has '
       f'{math.prod(sizes):,} runs; expected at most {MOST:,}'
     )
-  return [
-    _run(start, axes, choices, settings)
-    for start in starts
-    for choices in itertools.product(*(axis.choices for axis in axes))
-  ]
-
-
-def _run(
-  start: GridRun,
-  axes: Sequence[Axis],
-  choices: tuple[Choice, ...],
-  settings: Flags,
-) -> GridRun:
-  weak, strong = dict(start.flags), {}
-  for choice in choices:
-    weak.update(choice.weak)
-    strong.update(choice.strong)
-  chosen = {**start.chosen, **strong}
-  labels = {a.name: c.label for a, c in zip(axes, choices, strict=True)}
-  return GridRun(
-    {**start.labels, **labels}, {**weak, **settings, **chosen}, chosen
-  )
+  grid_runs = []
+  for start, *place in itertools.product(starts, *by_name.values()):
+    flags, chosen = dict(start.flags), dict(start.chosen)
+    for choice in place:
+      flags |= choice.weak
+      chosen |= choice.strong
+    labels = dict(zip(by_name, (choice.label for choice in place), strict=True))
+    grid_runs.append(
+      GridRun(start.labels | labels, {**flags, **settings, **chosen}, chosen)
+    )
+  return grid_runs
 
 
 FOLDER = 'runs'  # OUT/runs/NAME is a run's.

@@ -17,12 +17,11 @@ see `wm.studies.jobs`.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from wm import core
 from wm.core import inputs, plugins, registry
@@ -36,38 +35,10 @@ from wm.studies import grid as grids
 from wm.studies import jobs as pools
 from wm.studies import rows
 
+_SCORED = 'sweep.scored.json'
+# (run, its folder) -> command line; (run) -> what its scores depend on.
 Command = Callable[[grids.GridRun, pathlib.Path], list[str]]
-
-
-class _Stage(NamedTuple):
-  """One thing that is done to every run: training or scoring.
-
-  Attributes:
-    name: 'train' or 'score'.
-    command: (run, its folder) -> command line of the process that does it.
-    mark: (run) -> content of the file that says it is done, written by the
-      sweep; None where the process itself writes that file.
-  """
-
-  name: str
-  command: Command
-  mark: Callable[[grids.GridRun], Any] | None = None
-
-  def path(self, place: pathlib.Path) -> pathlib.Path:
-    """The file that says it is done."""
-    return place / ('sweep.scored.json' if self.mark else 'train.json')
-
-  def done(self, run: grids.GridRun, place: pathlib.Path) -> bool:
-    """Whether it has been done, and with the same mark."""
-    path = self.path(place)
-    if not (self.mark and path.exists()):
-      return path.exists()
-    return files.read_json(path) == self.mark(run)
-
-  def end(self, run: grids.GridRun, place: pathlib.Path) -> None:
-    """Says that it is done, where the process itself does not."""
-    if self.mark:
-      files.write_json(self.path(place), self.mark(run))
+Mark = Callable[[grids.GridRun], Any]
 
 
 class Sweep:
@@ -118,15 +89,11 @@ class Sweep:
         its runs was told, and the others have been done.
     """
     self.check()
-    self._all(_Stage(grids.TRAIN, self.command), self.runs, jobs, log)
+    self._do(grids.TRAIN, self.runs, self.command, jobs, log)
     return self.table()
 
   def score(
-    self,
-    command: Command,
-    mark: Callable[[grids.GridRun], Any],
-    jobs: int,
-    log: Log,
+    self, command: Command, mark: Mark, jobs: int, log: Log
   ) -> list[pathlib.Path]:
     """Scores the runs that are trained, have a checkpoint and are not scored.
 
@@ -141,42 +108,59 @@ class Sweep:
       Folders of the runs that are scored, in order. Failures and signals are
       as in `work`.
     """
-    stage = _Stage(grids.SCORE, command, mark)
-    trained = self._with_checkpoints()
-    todo = [run for run in self.runs if run.name in trained]
-    self._all(stage, todo, jobs, log)
-    places = {run.name: grids.folder(self.out, run) for run in todo}
-    return [places[r.name] for r in todo if stage.done(r, places[r.name])]
-
-  def _with_checkpoints(self) -> set[str]:
     ranked = grids.groups(self.table(), self.per).values()
-    best = [group[: self.keep or None] for group in ranked]
-    members = [m for group in best for c in group for m in c.members]
-    return {member.run.name for member in members if member.summary}
+    best = [c for group in ranked for c in group[: self.keep or None]]
+    members = [member for candidate in best for member in candidate.members]
+    trained = {member.run.name for member in members if member.summary}
+    todo = [run for run in self.runs if run.name in trained]
+    self._do(grids.SCORE, todo, command, jobs, log, mark)
+    scored = [run for run in todo if self._is_done(run, mark)]
+    return [grids.folder(self.out, run) for run in scored]
 
-  def _all(
-    self, stage: _Stage, runs: Sequence[grids.GridRun], jobs: int, log: Log
+  def _is_done(self, run: grids.GridRun, mark: Mark | None) -> bool:
+    """Is a run trained, or, with a mark, scored by the same?"""
+    place = grids.folder(self.out, run)
+    if mark is None:
+      return (place / 'train.json').exists()
+    path = place / _SCORED
+    return path.exists() and bool(files.read_json(path) == mark(run))
+
+  def _do(
+    self,
+    stage: str,
+    runs: Sequence[grids.GridRun],
+    command: Command,
+    jobs: int,
+    log: Log,
+    mark: Mark | None = None,
   ) -> None:
+    """Does a stage of the runs that lack it; `mark` is that of scoring."""
     self.table()
     by_name = {run.name: run for run in runs}
-    self._pool.work(
-      [self._job(stage, run) for run in runs],
-      jobs,
-      lambda job: self._line(stage, by_name[job.name]),
-      log,
-    )
 
-  def _job(self, stage: _Stage, run: grids.GridRun) -> pools.Job:
-    place, usual = grids.folder(self.out, run), grids.USUAL
-    return pools.Job(
-      run.name,
-      stage.name,
-      place,
-      command=functools.partial(stage.command, run, place),
-      done=functools.partial(stage.done, run, place),
-      begin=lambda: files.claim(place, 'sweep', run.identity, usual),
-      end=functools.partial(stage.end, run, place),
-    )
+    def job(run: grids.GridRun) -> pools.Job:
+      place, usual = grids.folder(self.out, run), grids.USUAL
+      return pools.Job(
+        run.name,
+        stage,
+        place,
+        command=lambda: command(run, place),
+        done=lambda: self._is_done(run, mark),
+        begin=lambda: files.claim(place, 'sweep', run.identity, usual),
+        end=lambda: mark and files.write_json(place / _SCORED, mark(run)),
+      )
+
+    def line(job: pools.Job) -> str:
+      row = next(s for s in self.table() if s.run.name == job.name)
+      if row.error:
+        return f'{job.name}: {row.status}, {row.error}'
+      if not self._is_done(by_name[job.name], mark):
+        return f'{job.name}: was told to stop'
+      if mark:
+        return f'{job.name}: scored'
+      return f'{job.name}: {row.status}, loss {row.loss:.6g}'
+
+    self._pool.work([*map(job, runs)], jobs, line, log)
 
   def table(self) -> list[grids.Standing]:
     """Reads how all runs stand, writes the table, and deletes checkpoints that
@@ -191,16 +175,6 @@ class Sweep:
             place = grids.folder(self.out, member.run)
             shutil.rmtree(place / 'checkpoints', ignore_errors=True)
     return now
-
-  def _line(self, stage: _Stage, run: grids.GridRun) -> str:
-    row = next(s for s in self.table() if s.run.name == run.name)
-    if row.error:
-      return f'{run.name}: {row.status}, {row.error}'
-    if not stage.done(run, grids.folder(self.out, run)):
-      return f'{run.name}: was told to stop'
-    if stage.name == grids.SCORE:
-      return f'{run.name}: scored'
-    return f'{run.name}: {row.status}, loss {row.loss:.6g}'
 
 
 Grid = Mapping[str, Mapping[str, Any] | Sequence[Any]]
@@ -297,12 +271,15 @@ def sweep(
     return grids.read(place, todo)
   log(f'{out}/sweep.md: {len(sweeping.work(options.jobs, log))} runs')
   if scoring:
-    scored = sweeping.score(
-      lambda run, folder: _score(_asked(scoring, run), folder),
-      _marked(scoring, place),
-      options.jobs,
-      log,
-    )
+
+    def score(run: grids.GridRun, folder: pathlib.Path) -> list[str]:
+      asked = _asked(scoring, run)
+      asked['metrics'] = asked.pop('metric')
+      where = {'source': str(folder), 'out': str(folder)}
+      return pools.command('score', **where, **asked)
+
+    mark = _marked(scoring, place)
+    scored = sweeping.score(score, mark, options.jobs, log)
     if folders := [*scored, *options.beside]:
       # Another process that shares the sweep may be writing the report.
       report.report(folders, place, wait=True, log=log)
@@ -345,12 +322,6 @@ def _asked(scoring: Scoring, run: grids.GridRun) -> dict[str, Any]:
     'accept': scoring.accept and rows.spec_of(scoring.accept),
     **{name: value for name, value in options.items() if value is not None},
   }
-
-
-def _score(asked: dict[str, Any], folder: pathlib.Path) -> list[str]:
-  asked = {**asked, 'metrics': asked['metric']}
-  del asked['metric']
-  return pools.command('score', source=str(folder), out=str(folder), **asked)
 
 
 def _marked(
