@@ -107,13 +107,12 @@ def judged(
   read: dict[str, Rows] = {}
   results = {}
   for name in names(place):
-    folder = place / 'results' / name
-    every = units.read_units(folder)
-    first = first_seed(place / f'{name}.flags')
-    results[name] = units.of_committed_code(
-      units.read_units(folder, first), first
-    )
-    rows = rows_of(place / f'{name}.flags')
+    flags = place / f'{name}.flags'
+    several = units.read_all(place / 'results' / name)
+    every, first = units.one_recipe(several), first_seed(flags)
+    since = units.one_recipe([x for x in several if x.seed >= first])
+    results[name] = units.of_committed_code(since, first)
+    rows = rows_of(flags)
     beside = [row for row in every if _is_baseline(row, rows)]
     read[name] = {row: every[row] for row in (*rows, *beside) if row in every}
   listed = findings.load(place / 'findings.json')

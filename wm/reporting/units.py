@@ -239,16 +239,14 @@ class Amount(NamedTuple):
     )
 
 
-def read_units(
-  results: str | pathlib.Path, first: int = 0
-) -> dict[str, list[Unit]]:
-  """Row -> its units in the order of seeds, of one recipe.
+def read_all(results: str | pathlib.Path) -> list[Unit]:
+  """All units of a folder of results."""
+  return [read(path) for path in sorted(pathlib.Path(results).glob('*.json'))]
 
-  first: seeds before it are left out.
-  """
-  paths = sorted(pathlib.Path(results).glob('*.json'))
-  several = [read(path) for path in paths]
-  return one_recipe([unit for unit in several if unit.seed >= first])
+
+def read_units(results: str | pathlib.Path) -> dict[str, list[Unit]]:
+  """Row -> its units in the order of seeds, of one recipe."""
+  return one_recipe(read_all(results))
 
 
 def one_recipe(several: Sequence[Unit]) -> dict[str, list[Unit]]:

@@ -81,6 +81,7 @@ def added(
   reasons: dict[str, None] = {}
   for row in _subjects(rows):
     world, models = row.scored_in, dict[str, Any](_BOUNDS)
+    assert isinstance(world, core.World)  # By `rows_of`.
     names_states = row.stages(stages).training.objective == 'state'
     is_network = isinstance(row.model, core.Trainable)
     if row.trained_on is not None and is_network and not names_states:

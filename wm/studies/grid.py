@@ -195,14 +195,15 @@ def runs(
       f'{math.prod(sizes):,} runs; expected at most {MOST:,}'
     )
   grid_runs = []
-  for start, *place in itertools.product(starts, *by_name.values()):
+  places = itertools.product(*by_name.values())
+  for start, place in itertools.product(starts, places):
     flags, chosen = dict(start.flags), dict(start.chosen)
     for choice in place:
       flags |= choice.weak
       chosen |= choice.strong
-    labels = dict(zip(by_name, (choice.label for choice in place), strict=True))
+    names = dict(zip(by_name, (choice.label for choice in place), strict=True))
     grid_runs.append(
-      GridRun(start.labels | labels, {**flags, **settings, **chosen}, chosen)
+      GridRun(start.labels | names, {**flags, **settings, **chosen}, chosen)
     )
   return grid_runs
 

@@ -505,7 +505,14 @@ def _of_seed(
     return UnitSpec(plain[row.name], mine.sampling.seed, mine, **more)
 
   def counts(row: Row) -> exposure.Counts | None:
-    return _at_hand(unit(row)) if dry_run else _counts(unit(row), row)
+    made = unit(row)
+    if not dry_run:
+      where = made.folder, made.stages, calls.silent, made.shared
+      return study.counts(row, *where)
+    place = pathlib.Path(made.stages.training.data or made.shared / 'data')
+    if not (place / 'train' / 'manifest.json').is_file():
+      return None
+    return exposure.counts(stores.open(place / 'train'))
 
   resolved = resolve(rows, stages, counts, log, names, draw=not dry_run)
   return [unit(row) for row in resolved]
@@ -528,22 +535,6 @@ def _texts(
       several, calls.metrics_of(several), changed, strict=True
     )
   )
-
-
-def _counts(unit: UnitSpec, row: Row) -> exposure.Counts:
-  """Counts the training sequences of a unit, sampled unless they are there."""
-  return study.counts(
-    *(row, unit.folder, unit.stages, calls.silent, unit.shared)
-  )
-
-
-def _at_hand(unit: UnitSpec) -> exposure.Counts | None:
-  """Counts the training sequences of a unit; None where they are not there."""
-  data = unit.stages.training.data or unit.shared / 'data'
-  place = pathlib.Path(data, 'train')
-  if not (place / 'manifest.json').is_file():
-    return None
-  return exposure.counts(stores.open(place))
 
 
 @takes(
@@ -601,7 +592,14 @@ def miniature(
   pool = pools.JobPool(cluster=None if dry_run else options.cluster)
   specs = _texts(metrics, scoring.accept, scoring.metric_overrides)
   if not (dry_run or options.allow_dirty):  # Before anything is sampled.
-    _check_committed(place, _code(rows, world, specs))
+    named = [
+      thing
+      for row in (Row.parse(x) if isinstance(x, str) else x for x in rows)
+      for thing in (row.model, row.trained_on, row.scored_in)
+      if thing is not None
+    ]
+    code = registry.files([*map(spec_of, [*named, world]), *specs])
+    _check_committed(place, [*code])
   todo = _units(
     *(rows, world, stages, options, log),
     metrics=specs,
@@ -633,20 +631,6 @@ def _refused(units: Sequence[UnitSpec]) -> str:
   """Says how many units have results that no finding is judged by."""
   num = sum(unit.is_refused() for unit in units)
   return f', {num} of code that was not committed do not' if num else ''
-
-
-def _code(
-  rows: Sequence[Row | str], world: core.World | str, metrics: Sequence[str]
-) -> list[str]:
-  """Files of code that plug-ins are taken from."""
-  parsed = [Row.parse(row) if isinstance(row, str) else row for row in rows]
-  named = [
-    thing
-    for row in parsed
-    for thing in (row.model, row.trained_on, row.scored_in)
-    if thing is not None
-  ]
-  return [*registry.files([*map(spec_of, [*named, world]), *metrics])]
 
 
 def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ must not be sampled, numbers may stay open: the row then keeps its match.
 from __future__ import annotations
 
 import dataclasses
+import graphlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -220,8 +221,12 @@ def partners(rows: Sequence[Row]) -> dict[str, str]:
         'not trained by steps'
       )
     partner[row.name] = other
-  for name in partner:
-    _check_circle(name, partner)
+  order = graphlib.TopologicalSorter({x: [y] for x, y in partner.items()})
+  try:
+    order.prepare()
+  except graphlib.CycleError as error:
+    circle = ' -> '.join(error.args[1][::-1])
+    raise core.InputError(f'rows are matched in a circle: {circle}') from error
   return partner
 
 
@@ -247,15 +252,6 @@ def _check(row: Row) -> None:
       )
   if row.trained_on is None:
     raise core.InputError(f"{what}: the row is not trained; add 'on WORLD'")
-
-
-def _check_circle(name: str, partners: dict[str, str]) -> None:
-  seen = [name]
-  while (after := partners.get(seen[-1])) is not None:
-    if after in seen:
-      circle = ' -> '.join([*seen[seen.index(after) :], after])
-      raise core.InputError(f'rows are matched in a circle: {circle}')
-    seen.append(after)
 
 
 def decided(row: Row, to: str) -> dict[str, str]:

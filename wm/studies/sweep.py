@@ -140,6 +140,11 @@ class Sweep:
 
     def job(run: grids.GridRun) -> pools.Job:
       place, usual = grids.folder(self.out, run), grids.USUAL
+
+      def end() -> None:
+        if mark:
+          files.write_json(place / _SCORED, mark(run))
+
       return pools.Job(
         run.name,
         stage,
@@ -147,7 +152,7 @@ class Sweep:
         command=lambda: command(run, place),
         done=lambda: self._is_done(run, mark),
         begin=lambda: files.claim(place, 'sweep', run.identity, usual),
-        end=lambda: mark and files.write_json(place / _SCORED, mark(run)),
+        end=end,
       )
 
     def line(job: pools.Job) -> str:
