@@ -171,13 +171,13 @@ def test_max_calls_keeps_whole_trials(predictor, tmp_path):
 @pytest.fixture
 def listed(monkeypatch):
   """All questions that are listed."""
-  found, listing = [], llm_predictor.DryRunBackend.answers
+  found, listing = [], llm_predictor.RecordedBackend.answers
 
   def answers(self, questions, read):
     found.extend(questions)
     return listing(self, questions, read)
 
-  monkeypatch.setattr(llm_predictor.DryRunBackend, 'answers', answers)
+  monkeypatch.setattr(llm_predictor.RecordedBackend, 'answers', answers)
   return found
 
 

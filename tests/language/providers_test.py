@@ -16,7 +16,9 @@ from wm.models.serving import llm_predictor  # noqa: E402
 WORLD = registry.make('world', 'maps(rows=2, columns=2)')
 TELL = core.PromptStyle()
 # From the first intersection no way leads to the first one in one step.
-READER = llm_predictor.LanguageModel(WORLD, TELL, llm_predictor.DryRunBackend())
+READER = llm_predictor.LanguageModel(
+  WORLD, TELL, llm_predictor.RecordedBackend()
+)
 NAMES = {name: token for token, name in enumerate(WORLD.token_names(TELL))}
 
 

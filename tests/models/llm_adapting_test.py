@@ -125,7 +125,7 @@ def test_real_labels_are_numbers():
   np.testing.assert_array_equal(
     found.outputs[:, 0, :, 0], [[[1, 2], [3, -4.5]]] * 2
   )
-  prompt = model._backend.asked[0].prompt
+  prompt = model.backend.asked[0].prompt
   assert '1. left: [0.5, 0.5]' in prompt
   assert 'a list of 2 numbers' in prompt
   means = _model(_solver).adapt(sets, asked, kind, (1,), 0)

@@ -90,7 +90,7 @@ class Setting(NamedTuple):
     )
 
   def predictor(
-    self, asker: llm_predictor.Backend
+    self, backend: llm_predictor.Backend
   ) -> llm_predictor.LanguageModel:
     """The predictor that such questions are of.
 
@@ -103,10 +103,7 @@ class Setting(NamedTuple):
         f'{self.world}: the questions are of its version {self.version!r}; '
         f'expected {world.version!r}, which may have other right answers'
       )
-    before = made_world(self.before) if self.before else None
-    return llm_predictor.LanguageModel(
-      world, self.telling, asker, self.most_told, before
-    )
+    return self.model('any/model').asked_through(backend, world)
 
 
 def made_world(spec: str) -> Verbal:
@@ -179,10 +176,8 @@ def settings(
       names=name,
       version=world.version,
     )
-    setting.model('any/model')  # Refuses how no model could be asked.
-    predictor = setting.predictor(
-      llm_predictor.DryRunBackend(setting.per_prompt)
-    )
+    backend = llm_predictor.RecordedBackend(per_prompt=setting.per_prompt)
+    predictor = setting.predictor(backend)
     plans = query_plans.plans(
       checked, predictor, world, base.seed, max_calls, print
     )
@@ -284,39 +279,8 @@ def from_json(data: Any) -> Any:
   return tuple(data) if isinstance(data, list) else data
 
 
-Recall = tuple[str, tuple[int, ...], tuple[tuple[int, ...], ...]]
-
-
-def recall(question: Query) -> Recall:
-  """The key of an answer within a setting."""
-  return question.kind, question.prefix, question.suffixes
-
-
-class Recalled:
-  """Answers questions by what is known; see llm_predictor.QueryBackend."""
-
-  repeats = per_prompt = 1
-
-  def __init__(self, answers: Mapping[Recall, Answer]) -> None:
-    self._known = answers
-
-  def answers(
-    self, questions: Sequence[Query], read: llm_predictor.Read
-  ) -> list[Answer]:
-    """The recalled answer to each question."""
-    del read
-    return [
-      self._known.get(recall(question), llm_predictor.UNASKED)
-      for question in questions
-    ]
-
-  def diagnostics(self) -> list[str]:
-    """None."""
-    return []
-
-
 # Answers to one question, one for each epoch, by setting and question.
-Known = dict[Setting, dict[Recall, list[Answer]]]
+Known = dict[Setting, dict[llm_predictor.Recall, list[Answer]]]
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
@@ -347,18 +311,18 @@ def gathered(
   for data, answer in pairs:
     setting, question, _ = restored(data)
     for item, value in queries.items(question, answer):
-      by_setting[setting][recall(item)].append(value)
+      by_setting[setting][llm_predictor.recall(item)].append(value)
   return by_setting
 
 
 def recalled_predictor(
-  setting: Setting, answers: Mapping[Recall, Sequence[Answer]]
+  setting: Setting, answers: Mapping[llm_predictor.Recall, Sequence[Answer]]
 ) -> llm_predictor.LanguageModel:
   """A predictor that answers what is known; most of several answers win."""
   voted = {
     key: llm_predictor.voted(several) for key, several in answers.items()
   }
-  return setting.predictor(Recalled(voted))
+  return setting.predictor(llm_predictor.RecordedBackend(voted))
 
 
 def paired_tests(
@@ -462,10 +426,9 @@ def _sample_answer(sample: EvalSample) -> Answer:
     # Inspect keeps what the error said, in place of the error.
     message = f'{sample.error.message} {sample.error.traceback}'
     return Answer(None, provider.named_cause(message))
-  score = (sample.scores or {}).get('answers')
-  if score is None:
-    return Answer(None, 'not_scored')
-  return answer_from_json(score.metadata or {})
+  for score in (sample.scores or {}).values():  # A task has one scorer.
+    return answer_from_json(score.metadata or {})
+  return Answer(None, 'not_scored')
 
 
 def score_logs(
@@ -499,28 +462,19 @@ def score_logs(
         name = f'{name} ({setting.label})'
       mark = re.sub(r'[^\w.-]+', '-', f'{run.eval.task_id}-{setting.label}')
       folders.append(out / 'logs' / mark)
-      predictor = recalled_predictor(setting, answers)
       # Tables compare the tellings of one model by its spec.
       spec = registry.spec(setting.model(run.eval.model))
-      score_setting(setting, predictor, name, folders[-1], log, spec)
+      trials.run(
+        trials.Loaded(
+          recalled_predictor(setting, answers),
+          made_world(setting.world),
+          name,
+          {'model_spec': spec, 'checkpoint': 'none'},
+        ),
+        [registry.make('metric', spec) for spec in setting.metrics],
+        seed=setting.seed,
+        out=folders[-1],
+        max_calls=query_plans.NO_LIMIT,
+        log=log,
+      )
   return folders
-
-
-def score_setting(
-  setting: Setting,
-  predictor: core.QueryModel,
-  name: str,
-  folder: pathlib.Path,
-  log: Callable[[str], None] = lambda line: None,
-  spec: str = '',
-) -> list[dict[str, Any]]:
-  """Entries of the metrics of a setting; see wm.score."""
-  about = {'model_spec': spec or name, 'checkpoint': 'none'}
-  return trials.run(
-    trials.Loaded(predictor, made_world(setting.world), name, about),
-    [registry.make('metric', spec) for spec in setting.metrics],
-    seed=setting.seed,
-    out=folder,
-    max_calls=query_plans.NO_LIMIT,
-    log=log,
-  )

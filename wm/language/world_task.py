@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -23,10 +25,12 @@ from inspect_ai.solver import TaskState, generate
 
 from wm.core import fields, queries, verbal
 from wm.core.fields import field
+from wm.core.queries import Answer, Query
 from wm.language import providers, world_questions
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.models import language
 from wm.models.serving import llm_predictor, provider, replies
+from wm.models.serving.provider import CallReply
 
 VERSION = 1
 
@@ -85,8 +89,7 @@ class WorldOptions:
 @with_options
 def world(options: WorldOptions) -> Task:
   """Asks whether a language model has the model of a world."""
-  samples: list[Sample] = []
-  for setting, listed_questions in world_questions.settings(
+  asked = world_questions.settings(
     world_questions.Setting(
       options.world,
       tuple(listed(options.metrics, ';')),
@@ -101,24 +104,10 @@ def world(options: WorldOptions) -> Task:
     options.wording.split(','),
     numbers(options.names, 'names') or [0],
     options.max_calls,
-  ):
-    told_world = world_questions.made_world(setting.world)
-    truths = queries.truths(
-      told_world, [question for question, _ in listed_questions]
-    )
-    for (question, trial), truth in zip(listed_questions, truths, strict=True):
-      truth = world_questions.to_json(truth)
-      samples.append(
-        Sample(
-          id=len(samples) + 1,
-          input=question.prompt,
-          target=str(truth),
-          metadata=world_questions.metadata(setting, question, truth, trial),
-        )
-      )
+  )
   logs = options.logprobs or options.read == 'logprobs'
   return Task(
-    dataset=MemoryDataset(samples, name=options.world),
+    dataset=MemoryDataset(samples_of(asked), name=options.world),
     solver=generate(),
     scorer=answers(options.read),
     config=GenerateConfig(
@@ -132,6 +121,40 @@ def world(options: WorldOptions) -> Task:
   )
 
 
+def samples_of(
+  asked: Iterable[tuple[world_questions.Setting, list[tuple[Query, str]]]],
+) -> list[Sample]:
+  """A sample for each question of settings; see `world_questions.settings`."""
+  samples: list[Sample] = []
+  for setting, questions in asked:
+    world = world_questions.made_world(setting.world)
+    truths = queries.truths(world, [question for question, _ in questions])
+    for (question, trial), truth in zip(questions, truths, strict=True):
+      truth = world_questions.to_json(truth)
+      samples.append(
+        Sample(
+          id=len(samples) + 1,
+          input=question.prompt,
+          target=str(truth),
+          metadata=world_questions.metadata(setting, question, truth, trial),
+        )
+      )
+  return samples
+
+
+def answered(
+  scores: Iterable[SampleScore],
+) -> list[tuple[dict[str, Any], Answer]]:
+  """Metadata of scored samples, and the answer that each score holds."""
+  return [
+    (
+      each.sample_metadata or {},
+      world_questions.answer_from_json(each.score.metadata or {}),
+    )
+    for each in scores
+  ]
+
+
 @metric
 def measured() -> Metric:
   """The values of the plan's metrics; of several epochs the first.
@@ -141,14 +164,8 @@ def measured() -> Metric:
 
   def compute(scores: list[SampleScore]) -> Value:
     """Measures all samples of a log."""
-    answered = world_questions.gathered(
-      (
-        each.sample_metadata or {},
-        world_questions.answer_from_json(each.score.metadata or {}),
-      )
-      for each in scores
-    )
-    return {**world_questions.headline_values(answered)}
+    known = world_questions.gathered(answered(scores))
+    return {**world_questions.headline_values(known)}
 
   return compute
 
@@ -182,22 +199,27 @@ def answers(read: str = 'text') -> Scorer:
     del target
     setting, question, truth = world_questions.restored(state.metadata)
     reply = provider.read(state.output)
+    reader = world_questions.reader(setting)
     answer = llm_predictor.answer(
-      question,
-      reply,
-      world_questions.reader(setting).read,
-      read == 'logprobs',
+      question, reply, reader.read, read == 'logprobs'
     )
-    thought = reply.reasoning + replies.visible(reply.text).reasoning
-    return Score(
-      value=world_questions.worth(
-        question, answer, world_questions.from_json(truth)
-      ),
-      answer=answer.failure or str(world_questions.to_json(answer.value)),
-      metadata={**world_questions.answer_to_json(answer), 'reasoning': thought},
-    )
+    return score_of(question, reply, answer, truth)
 
   return score
+
+
+def score_of(
+  question: Query, reply: CallReply, answer: Answer, truth: Any
+) -> Score:
+  """The score of an answer; truth: as JSON has it."""
+  thought = reply.reasoning + replies.visible(reply.text).reasoning
+  return Score(
+    value=world_questions.worth(
+      question, answer, world_questions.from_json(truth)
+    ),
+    answer=answer.failure or str(world_questions.to_json(answer.value)),
+    metadata={**world_questions.answer_to_json(answer), 'reasoning': thought},
+  )
 
 
 def known_answer(request: providers.Request) -> str | None:

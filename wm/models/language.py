@@ -146,29 +146,39 @@ class Model(core.Model):
       InputError: the world cannot be told so.
     """
     del seed
-    if not isinstance(world, Verbal):
-      raise core.InputError(
-        f'language: {world.name} cannot be told in words; a world that can is '
-        'core.Verbal'
-      )
-    # A world that held before: what a model must unlearn from the prompt.
-    before = registry.make('world', self.before) if self.before else None
-    if before and not isinstance(before, Verbal):
-      raise core.InputError(
-        f'language: before={self.before!r}; expected a world that can be told '
-        'in words'
-      )
+    reader = self.asked_through(llm_predictor.RecordedBackend(), world)
     # Known answers come with their solutions; other models are not told.
-    solve = functools.partial(
-      llm_predictor.solutions, world, self.telling(), before
-    )
-    backend = llm_predictor.QueryBackend(
+    solve = None
+    if self.model.startswith(llm_predictor.PREFIX):
+      solve = functools.partial(
+        llm_predictor.solutions, reader.world, self.telling(), reader.before
+      )
+    reader.backend = llm_predictor.QueryBackend(
       self.settings(),
       repeats=self.repeats,
       by_probability=self.read == 'logprobs',
       where=self.answers,
-      solve=solve if self.model.startswith(llm_predictor.PREFIX) else None,
+      solve=solve,
     )
+    return reader
+
+  def asked_through(
+    self, backend: llm_predictor.Backend, world: core.World
+  ) -> llm_predictor.LanguageModel:
+    """Its questions about a world, which a backend answers.
+
+    Raises:
+      InputError: the world cannot be told so.
+    """
+    # A world that held before: what a model must unlearn from the prompt.
+    before = registry.make('world', self.before) if self.before else None
+    for told in filter(None, (world, before)):
+      if not isinstance(told, Verbal):
+        raise core.InputError(
+          f'language: {registry.spec(told)} cannot be told in words; a world '
+          'that can is core.Verbal'
+        )
+    assert isinstance(world, Verbal)  # As of the loop.
     return llm_predictor.LanguageModel(
       world, self.telling(), backend, self.most_told, before
     )

@@ -12,12 +12,13 @@ one call a data set:
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -82,14 +83,15 @@ class Backend(Protocol):
     per_prompt: yes-or-no questions in a prompt, at most.
   """
 
-  repeats: int
-  per_prompt: int
+  repeats: int = 1
+  per_prompt: int = 1
 
   def answers(self, questions: Sequence[Query], read: Read) -> list[Answer]:
     """One answer to each question; `read` reads what was written."""
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
+    return []
 
 
 class LanguageModel(stateless.Accepting, core.Adaptable):
@@ -132,10 +134,10 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       max_len=world.max_len,
       label='the language model',
     )
-    self.world, self.telling, self._backend = world, telling, backend
+    self.world, self.telling, self.backend = world, telling, backend
     # Rendered once: it heads every prompt, and providers cache equal heads.
     self._told = verbal.render_description(world, telling, most, before)
-    self._most, self._before = most, before
+    self._most, self.before = most, before
     # Answers name tokens as the prompt does.
     self._reader = structures.AnswerReader(world.token_names(telling))
 
@@ -165,30 +167,30 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   def dry_run(self) -> tuple[LanguageModel, list[Query]]:
     """See core.QueryModel.ask."""
     # The twin asks the same questions, as they depend on no answer.
-    dry_run = DryRunBackend(self._backend.per_prompt)
-    twin = type(self)(
-      self.world, self.telling, dry_run, self._most, self._before
-    )
-    return twin, dry_run.questions
+    dry_run = RecordedBackend(per_prompt=self.backend.per_prompt)
+    return self._asking(dry_run), dry_run.questions
+
+  def _asking(self, backend: Backend) -> LanguageModel:
+    """The same, of which another backend answers the questions."""
+    twin = copy.copy(self)
+    twin.backend = backend
+    return twin
 
   def ask(self, questions: Sequence[Query]) -> list[Answer]:
     """See core.QueryModel.ask."""
-    return self._backend.answers(questions, self._reader.read)
+    return self.backend.answers(questions, self._reader.read)
 
   def requests(self, questions: Sequence[Query]) -> list[Query]:
     """See core.QueryModel.ask."""
     once = {question.prompt: question for question in questions}
-    groups = queries.grouped([*once.values()], self._backend.per_prompt)
-    return [*map(queries.merged, groups)] * self._backend.repeats
+    groups = queries.grouped([*once.values()], self.backend.per_prompt)
+    return [*map(queries.merged, groups)] * self.backend.repeats
 
   def single(self) -> LanguageModel:
     """The same, which a provider is asked each question of alone."""
-    if self._backend.per_prompt == 1:
+    if not isinstance(self.backend, QueryBackend):
       return self
-    backend: Any = self._backend
-    return type(self)(
-      self.world, self.telling, backend.single(), self._most, self._before
-    )
+    return self._asking(self.backend.single())
 
   def answers(
     self,
@@ -240,12 +242,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
-    return self._backend.diagnostics()
-
-  @property
-  def backend(self) -> Backend:
-    """The source of its answers."""
-    return self._backend
+    return self.backend.diagnostics()
 
   def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
     """See core.Adaptable: one call a data set; steps make no difference.
@@ -378,31 +375,40 @@ def _code(answer: Answer) -> int:
   return core.NO_ANSWER if answer.value is None else int(answer.value)
 
 
-class DryRunBackend:
-  """Lists questions and answers none."""
+# Kind, prefix and suffixes: what an answer is recorded by.
+Recall = tuple[str, Tokens, tuple[Tokens, ...]]
 
-  repeats = 1
 
-  def __init__(self, per_prompt: int = 1) -> None:
+def recall(question: Query) -> Recall:
+  """The key of an answer in a record."""
+  return question.kind, question.prefix, question.suffixes
+
+
+class RecordedBackend(Backend):
+  """Answers from a record, without one nothing; lists all questions.
+
+  Attributes:
+    questions: all that were asked, in order.
+  """
+
+  def __init__(
+    self, record: Mapping[Recall, Answer] | None = None, per_prompt: int = 1
+  ) -> None:
+    self._record, self.per_prompt = record or {}, per_prompt
     self.questions: list[Query] = []
-    self.per_prompt = per_prompt
 
   def answers(
     self,
     questions: Sequence[Query],
     read: Read,
   ) -> list[Answer]:
-    """Nothing to each."""
+    """The recorded answer to each question, else UNASKED."""
     del read
     self.questions += questions
-    return [UNASKED] * len(questions)
-
-  def diagnostics(self) -> list[str]:
-    """None."""
-    return []
+    return [self._record.get(recall(each), UNASKED) for each in questions]
 
 
-class QueryBackend:
+class QueryBackend(Backend):
   """Asks a provider the questions that the answer cache has no answer to."""
 
   def __init__(
@@ -438,6 +444,8 @@ class QueryBackend:
 
   def single(self) -> QueryBackend:
     """One of the same ledger that puts each question in a prompt of its own."""
+    if self.per_prompt == 1:
+      return self
     backend = QueryBackend(
       dataclasses.replace(self.settings, per_prompt=1),
       repeats=self.repeats,

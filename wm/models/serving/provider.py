@@ -35,7 +35,6 @@ import types
 import typing
 from collections.abc import (
   Callable,
-  Coroutine,
   Iterable,
   Iterator,
   Mapping,
@@ -554,23 +553,21 @@ def replies(
     InputError: inspect_ai is not installed; there is no such provider or model;
       it wants a key, or another one.
   """
-  messages = _messages(prompts, solutions) if solutions else prompts
+  message = inspect_models().ChatMessageUser
+  messages: Sequence[Any] = prompts
+  if solutions:
+    pairs = zip(prompts, solutions, strict=True)
+    messages = [[message(content=text, metadata=x)] for text, x in pairs]
   # Each try is reserved for, so none is made where it is not seen.
   model = _once(settings) if ledger else _model(settings)
   calls = _Calls(model, settings, each, ledger)
-  workers = min(settings.connections, len(prompts))
-  _loop(os.getpid()).run(calls.run(messages, workers))
-
-
-def _messages(
-  prompts: Sequence[str], solutions: Sequence[dict[str, Any]]
-) -> list[list[Any]]:
-  """A conversation of one message for each prompt, its solution attached."""
-  message = inspect_models().ChatMessageUser
-  return [
-    [message(content=prompt, metadata=solution)]
-    for prompt, solution in zip(prompts, solutions, strict=True)
-  ]
+  work = calls.run(messages, min(settings.connections, len(prompts)))
+  # Ctrl-C reaches this thread, which waits; the loop's thread hears nothing.
+  future = asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
+  try:
+    future.result()
+  finally:
+    future.cancel()
 
 
 # Providers whose clients are made by Stainless, and make calls again by
@@ -824,30 +821,15 @@ def named_cause(text: str) -> str:
   return next((x for word, x in _CAUSES.items() if word in text), UNNAMED)
 
 
-class _Loop:
+@functools.cache
+def _loop(process: int) -> asyncio.AbstractEventLoop:
   """An event loop on a thread of its own, for the life of the process.
 
-  Connections that providers keep belong to one loop.
+  Connections that providers keep belong to one loop. Threads are not copied
+  into a forked process, which gets another one.
   """
-
-  def __init__(self) -> None:
-    self._loop = asyncio.new_event_loop()
-    # A daemon: a process that ends does not wait for calls under way.
-    thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-    thread.start()
-
-  def run(self, work: Coroutine[Any, Any, None]) -> None:
-    """Runs work to its end; stops it where this thread is interrupted."""
-    # Ctrl-C reaches this thread, which waits; the loop's thread hears nothing.
-    future = asyncio.run_coroutine_threadsafe(work, self._loop)
-    try:
-      future.result()
-    finally:
-      future.cancel()
-
-
-@functools.cache
-def _loop(process: int) -> _Loop:
-  """The loop of a process: threads are not copied into a forked one."""
   del process
-  return _Loop()
+  loop = asyncio.new_event_loop()
+  # A daemon: a process that ends does not wait for calls under way.
+  threading.Thread(target=loop.run_forever, daemon=True).start()
+  return loop
