@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from inspect_ai import eval as inspect_eval
-from inspect_ai.scorer import SampleScore, Score
 
 from wm.language import providers
 from wm.papers.forces import questions, recorded
@@ -13,7 +12,6 @@ from wm.papers.forces import report as reports
 from wm.papers.forces import score as scoring
 from wm.papers.forces import task as tasks
 from wm.papers.seating import report as seating_reports
-from wm.papers.seating import score as seating_score
 from wm.papers.seating import task as seating_tasks
 
 assert providers.KnownAnswers  # It is registered by its import.
@@ -123,32 +121,12 @@ def test_seating_by_known_answers(folder):
   assert yes['seating_scorer', 'compression'] == 1
   assert yes['seating_scorer', 'distinction'] == 0
   assert yes['seating_scorer', 'unread_distinction'] == 0
+  assert yes['answered', 'mean'] == 1
   page = seating_reports.page(logs)
   rows = {row[0]: row[1:] for row in page.tables[0].rows}
   assert rows['wm/solver'][1].startswith('1.000 [')
   assert rows['wm/yes'][2].startswith('0.000 [')
   assert 'GPT-4' in rows
-
-
-def test_most_votes_win_and_a_tie_is_no_answer():
-  (question,) = seating_score.questions(seating_score.Protocol(puzzles=1))[:1]
-  about = {**question._asdict(), 'prefix': [*question.prefix], 'suffix': []}
-
-  def voted(*said):
-    scores = [
-      SampleScore(
-        score=Score(value={'said': number}), sample_id=1, sample_metadata=about
-      )
-      for number in said
-    ]
-    (asked,), (answer,) = seating_tasks.voted(scores)
-    assert asked == question._replace(prompt='')
-    return answer
-
-  assert voted(1, 0, 1) == 1
-  assert voted(0) == 0
-  assert voted(0, 1) is None
-  assert voted(math.nan) is None
 
 
 def test_worlds_split_at_commas_are_joined():

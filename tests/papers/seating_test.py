@@ -1,16 +1,20 @@
 """The seating puzzle put to answerers of known faults, and text that is odd."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from tests.language.stand_ins import seatings
 from tests.language.stand_ins.asked import Asked
 from wm import core
-from wm.core import registry
+from wm.core import queries, registry
+from wm.core.queries import Answer
+from wm.language import world_questions
 from wm.metrics import capability
+from wm.papers.seating import prompts
 from wm.papers.seating import report as reports
 from wm.papers.seating import score as scoring
-from wm.worlds.seating import text
 
 
 @pytest.fixture(scope='module')
@@ -20,32 +24,45 @@ def protocol():
 
 @pytest.fixture(scope='module')
 def asked(protocol):
-  return scoring.questions(protocol)
+  """(metadata of a sample, question) of all questions, in order."""
+  found = []
+  for setting, questions in protocol.settings():
+    world = world_questions.made_world(setting.world)
+    truths = queries.truths(world, [question for question, _ in questions])
+    for (question, trial), truth in zip(questions, truths, strict=True):
+      data = world_questions.metadata(setting, question, truth, trial)
+      found.append((data, question))
+  return found
 
 
-def _read(one, reply, strict=False):
-  if one.suffix:
-    found = scoring.verdict(reply, strict).value
-  else:
-    found = scoring.seat(reply, 3, strict).value
-  return None if found is None else int(found)
+def _pairs(asked, reply):
+  """Metadata and answers; reply: (metadata, question) -> text, or None."""
+  return [
+    (data, scoring.read(question, reply(data, question) or '', data['truth']))
+    for data, question in asked
+  ]
 
 
-def _said(asked, knows):
-  replies = (seatings.answer(Asked([one.prompt], knows)) for one in asked)
-  return [_read(one, reply) for one, reply in zip(asked, replies, strict=True)]
+def _of(knows):
+  return lambda data, question: seatings.answer(Asked([question.prompt], knows))
 
 
-def _values(protocol, asked, said):
-  found = scoring.headlines(scoring.scores(protocol, asked, said))
-  return {name: one['value'] for name, one in found.items()}
+def _right(data, question):
+  if question.kind == queries.YES_NO:
+    return ('No.', 'Yes.')[data['truth']]
+  return f'ANSWER: {data["truth"] + 1}'
 
 
-def test_one_who_reads_prompts_is_perfect(protocol, asked):
+def _values(pairs):
+  bars = scoring.bars(world_questions.gathered(pairs))
+  return {name: one['value'] for name, one in bars.items()}
+
+
+def test_one_who_reads_prompts_is_perfect(asked):
   """The truth of the list is the world's; the reader never saw the world."""
-  said = _said(asked, 'solver')
-  assert said == [one.truth for one in asked]
-  assert _values(protocol, asked, said) == {
+  pairs = _pairs(asked, _of('solver'))
+  assert [answer.value for _, answer in pairs] == [x['truth'] for x, _ in asked]
+  assert _values(pairs) == {
     'accuracy': 1,
     'accuracy_all': 1,
     'compression': 1,
@@ -53,83 +70,100 @@ def test_one_who_reads_prompts_is_perfect(protocol, asked):
   }
 
 
-def test_one_who_says_yes_compresses_and_distinguishes_nothing(protocol, asked):
-  found = _values(protocol, asked, _said(asked, 'yes'))
+def test_one_who_says_yes_compresses_and_distinguishes_nothing(asked):
+  found = _values(_pairs(asked, _of('yes')))
   assert found['compression'] == 1
   assert found['distinction'] == 0
-  seats = [one.truth for one in asked if not one.suffix]
-  assert found['accuracy'] == np.mean(np.array(seats) == 1)
+  seats = [x['truth'] for x, one in asked if one.kind == queries.ONE_NEXT]
+  assert found['accuracy_all'] == pytest.approx(seats.count(0) / len(seats))
 
 
 @pytest.mark.parametrize('spec', ['solver(errors=0.1)', 'solver(memory=1)'])
-def test_answers_in_words_score_as_the_metrics_do(protocol, asked, spec):
+def test_answers_in_words_score_as_the_metrics_do(asked, spec):
   """A noisy one, and one who remembers the last statement alone: by order."""
-  world = protocol.world
+  verdicts = [(x, one) for x, one in asked if one.kind == queries.YES_NO]
+  world = world_questions.made_world(verdicts[0][0]['world'])
   predictor = registry.make('model', spec).predictor(world, 0)
-  verdicts = [one for one in asked if one.suffix]
   answers = predictor.answers(
-    [one.prefix for one in verdicts], [one.suffix for one in verdicts]
+    [one.prefix for _, one in verdicts],
+    [one.suffixes[0] for _, one in verdicts],
   )
-  replies = [f'I think so.\nANSWER: {("No", "Yes")[k]}.' for k in answers]
-  said = [
-    _read(one, reply) for one, reply in zip(verdicts, replies, strict=True)
-  ]
-  found = scoring.scores(protocol, verdicts, said)
-  for part, metric in protocol.metrics().items():
-    wanted = metric(predictor, world, protocol.seed)
-    for one, other in zip(found[part], wanted, strict=True):
+  said = {
+    one.prompt: f'I think so.\nANSWER: {("No", "Yes")[k]}.'
+    for (_, one), k in zip(verdicts, answers, strict=True)
+  }
+  pairs = _pairs(verdicts, lambda _, question: said[question.prompt])
+  ((setting, known),) = world_questions.gathered(pairs).items()
+  model = world_questions.recalled_predictor(setting, known)
+  for metric in map(
+    functools.partial(registry.make, 'metric'), setting.metrics
+  ):
+    found, wanted = (metric(x, world, setting.seed) for x in (model, predictor))
+    for one, other in zip(found, wanted, strict=True):
       assert one.quantity == other.quantity
       np.testing.assert_array_equal(one.value, other.value)
       np.testing.assert_array_equal(one.reason, other.reason)
-  summaries = scoring.headlines(found)
-  assert summaries['compression']['value'] < 0.95
-  assert summaries['distinction']['value'] < 0.95
+  values = _values(pairs)
+  assert values['compression'] < 0.95
+  assert values['distinction'] < 0.95
 
 
-def test_puzzles_are_those_of_the_metric(protocol, asked):
-  world = protocol.world
+def test_puzzles_are_those_of_the_metric(asked):
+  """Of the usual world too, where it does not find them too long."""
+  world = registry.make('world', 'seating()')
   oracle = registry.make('model', 'oracle()').predictor(world, 0)
-  (wanted,) = capability.Metric(num=30)(oracle, world, protocol.seed)
-  mine = [one for one in asked if not one.suffix]
-  for one, prefix in zip(mine, wanted.columns['prefix'], strict=True):
-    assert [world.vocab[t] for t in one.prefix] == prefix.split()
-  said = [one.truth for one in mine]
-  (found, _) = scoring.scores(protocol, mine, said)['capability']
-  np.testing.assert_array_equal(found.group, wanted.group)
+  (wanted,) = capability.Metric(num=30)(oracle, world, 0)
+  mine = {
+    ' '.join(world.vocab[t] for t in one.prefix)
+    for _, one in asked
+    if one.kind == queries.ONE_NEXT
+  }
+  assert mine == {*wanted.columns['prefix']}
 
 
-def test_what_cannot_be_read_is_a_third_outcome(protocol, asked):
-  said = [None if n % 3 else one.truth for n, one in enumerate(asked)]
-  shares = scoring.unread(asked, said)
-  assert set(shares) == set(scoring.PARTS)
+def test_what_cannot_be_read_is_a_third_outcome(asked):
+  places = {one.prompt: n for n, (_, one) in enumerate(asked)}
+
+  def third(data, question):
+    return '' if places[question.prompt] % 3 else _right(data, question)
+
+  pairs = _pairs(asked, third)
+  shares = scoring.unread(pairs)
+  assert set(shares) == {'capability', 'compression', 'distinction'}
   assert all(0.6 < share < 0.7 for share in shares.values())
-  found = scoring.headlines(scoring.scores(protocol, asked, said))
-  assert found['accuracy']['value'] == 1
-  assert found['accuracy']['unmeasured'] == {'no_answer': 20}
-  assert found['accuracy_all']['value'] == pytest.approx(1 / 3)
-  nothing = [None] * len(asked)
-  silent = scoring.headlines(scoring.scores(protocol, asked, nothing))
-  assert silent['compression']['value'] is None
-  assert silent['compression']['unmeasured']['no_answer'] > 0
+  bars = scoring.bars(world_questions.gathered(pairs))
+  assert bars['accuracy']['value'] == 1
+  assert set(bars['accuracy']['unmeasured']) == {'no_answer'}
+  assert bars['accuracy_all']['value'] == pytest.approx(1 / 3, abs=0.02)
+  silent = _pairs(asked, lambda data, question: '')
+  bars = scoring.bars(world_questions.gathered(silent))
+  assert bars['compression']['value'] is None
+  assert bars['compression']['unmeasured']['no_answer'] > 0
 
 
 def test_each_question_is_put_once_and_says_what_it_asks(protocol, asked):
-  pairs = [(one.prefix, one.suffix) for one in asked if one.suffix]
-  assert len(set(pairs)) == len(pairs)
-  assert [one.part for one in asked[:30]] == ['capability'] * 30
-  vocab = protocol.world.vocab
-  one = next(one for one in asked if one.suffix)
-  for token in one.prefix + one.suffix:
-    assert text.statement(vocab[token]) in one.prompt
-  again = scoring.questions(protocol)
-  assert again == asked
+  prompts_of = [one.prompt for _, one in asked]
+  assert len(set(prompts_of)) == len(asked)
+  vocab = world_questions.made_world(asked[0][0]['world']).vocab
+  data, one = next((x, q) for x, q in asked if q.kind == queries.YES_NO)
+  assert data['trial'].startswith('compression ')
+  for token in one.prefix + one.suffixes[0]:
+    assert prompts.statement(vocab[token]) in one.prompt
+  again = [q.prompt for _, of in protocol.settings() for q, _ in of]
+  assert again == prompts_of
 
 
-def test_published_protocol_draws_once_and_reads_strictly(protocol):
+def test_published_protocol_draws_once_and_reads_strictly():
   published = scoring.Protocol('published', puzzles=2, trials=2)
   assert published.strict
-  assert published.metrics()['compression'].attempts == 1
-  assert protocol.metrics()['compression'].attempts == 32
+  for protocol, attempts in ((published, 1), (scoring.Protocol(trials=2), 32)):
+    *_, (setting, _) = protocol.settings()
+    for spec in setting.metrics:
+      assert registry.make('metric', spec).attempts == attempts
+  question = queries.Query('', queries.ONE_NEXT, (), ((1,), (2,), (3,)))
+  assert scoring.read(question, 'ANSWER: 2', 0, True).value == 1
+  assert scoring.read(question, 'ANSWER: 7', 2, True).value == 0
+  assert scoring.read(question, 'ANSWER: 7', 2).failure
 
 
 @pytest.mark.parametrize(
@@ -202,25 +236,28 @@ def test_verdicts_in_free_text(reply, verdict, strict):
   assert scoring.verdict(reply, strict=True).value is strict
 
 
-def test_the_figure_has_the_papers_models_beside(protocol, asked):
+def test_the_figure_has_the_papers_models_beside(asked):
   noisy = [
-    one.truth if n % 7 else 1 - min(one.truth, 1) for n, one in enumerate(asked)
+    (data, Answer(bool(data['truth']) if n % 7 else not data['truth']))
+    if one.kind == queries.YES_NO
+    else (data, Answer(data['truth']))
+    for n, (data, one) in enumerate(asked)
   ]
+  solver = _pairs(asked, _of('solver'))
   runs = {
-    'noisy': reports.ModelAnswers(protocol, asked, noisy),
-    'solver': reports.ModelAnswers(protocol, asked, _said(asked, 'solver')),
+    'noisy': reports.ModelAnswers('corrected', noisy),
+    'solver': reports.ModelAnswers('corrected', solver),
   }
-  found = reports.runs_page(runs)
-  rows = {row[0]: row[1:] for row in found.tables[0].rows}
+  rows = {row[0]: row[1:] for row in reports.figure_4(runs).rows}
   assert rows['solver'][0].startswith('1.000 [')
+  assert rows['solver'][3:] == ('0.000, 0.000, 0.000', 'corrected')
   assert rows['GPT-4'] == (
     *('1.00 ± 0.00', '0.21 ± 0.04', '0.56 ± 0.03', '', 'paper'),
   )
   assert rows['Llama-3-8B'][0] == '0.85 ± 0.02'
   assert len(rows) == 2 + 8
-  (table,) = found.tables[1:]
-  assert table.title.startswith('noisy: one state, two answers')
   assert not list(reports.contradictions(runs['solver']))
-  for one in reports.contradictions(runs['noisy']):
+  listed = list(reports.contradictions(runs['noisy']))
+  assert listed
+  for one in listed:
     assert one['yes'] != one['no']
-  assert len(found.rows['seating']) == 2 * len(asked)

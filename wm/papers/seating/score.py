@@ -1,39 +1,49 @@
-"""Questions about seatings, their replies read, and the scores of these.
+"""The paper's prompts, readers and bars for the seating puzzle.
 
-Questions are where somebody sits, and whether a list can go on. The numbers are
-the paper's: 60 puzzles, 100 states for compression and 100 pairs for
-distinction, up to five continuations of one statement each. The metrics
-compression and distinction themselves list their questions.
+Three parts: where somebody sits (`capability`), and whether a list of
+statements can go on (`compression`, `distinction`). What goes in are the
+options of an examination, a `Protocol`; what comes out are questions of
+`wm.language.world_questions`, asked in the words of `prompts`, and the bars of
+figure 4. `task` asks them through Inspect, and `report` makes the page.
 
-A reply that cannot be read is a third outcome: the paper drops it, and so do
-these numbers; `unread` counts them, and `accuracy_all` takes them for wrong.
+The numbers are the paper's: 60 puzzles, 100 states for compression and 100
+pairs for distinction, up to five continuations of one statement each. A reply
+that cannot be read is a third outcome: the paper drops it, and so do the bars;
+`unread` counts them, and `accuracy_all` takes them for wrong.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.core import basics, fields, queries
+from wm.core import fields, queries, registry
 from wm.core.fields import field
 from wm.core.predictor import Tokens
-from wm.evaluation import context, statistics
-from wm.evaluation.context import STATES
-from wm.metrics import compression, distinction
-from wm.models.serving import replies, stateless, structures
+from wm.core.queries import Answer, Query
+from wm.evaluation import query_plans, statistics
+from wm.language import world_questions
+from wm.language.world_questions import Known, Setting
+from wm.models.serving import llm_predictor, replies, structures
 from wm.models.serving.replies import Reading
-from wm.worlds.seating import World, text
+from wm.papers.seating import prompts
+from wm.worlds.seating import World
 
-# Of a question: the seat, or YES or NO; None where the reply cannot be read.
-SeatingReply = int | None
-PARTS = ('capability', 'compression', 'distinction')
 VARIANTS = ('corrected', 'published')
+# No puzzle is as long: all of them are asked.
+LENGTH = 100
+# Parts of the examination, and the bar of figure 4 that each gives.
+BARS = {
+  ('capability', 'accuracy'): 'accuracy',
+  ('compression', 'precision'): 'compression',
+  ('distinction', 'recall'): 'distinction',
+}
 
 
 @fields.documented
@@ -57,137 +67,75 @@ class Protocol:
 
   def __post_init__(self) -> None:
     fields.check(self)
+    World(people=self.people)
 
   @property
   def strict(self) -> bool:
     """Are replies read as the published program reads them?"""
     return self.variant == 'published'
 
-  @property
-  def world(self) -> World:
-    """The puzzle."""
-    return World(people=self.people)
-
-  @property
-  def drawn(self) -> core.Sequences:
-    """The puzzles; see `World.questions`."""
-    stream = basics.stream(self.seed, STATES)
-    return self.world.questions(self.puzzles, stream)
-
-  def metrics(self) -> dict[str, core.Metric]:
-    """Compression and distinction, by the paper's numbers."""
+  def settings(self) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
+    """Settings, their questions and their trials; see `world_questions`."""
     attempts = 1 if self.strict else 32
-    return {
-      'compression': compression.Metric(
-        trials=self.trials,
-        samples=self.samples,
-        k=1,
-        suffixes='world',
-        attempts=attempts,
+    same = f'k=1, trials={self.trials}, attempts={attempts}'
+    world = f'seating(people={self.people})'
+    for spec, metrics in (
+      (
+        world.replace(')', f', length={LENGTH})'),
+        [f'capability({self.puzzles})'],
       ),
-      'distinction': distinction.Metric(
-        trials=self.trials,
-        samples=0,
-        k=1,
-        max_elements=self.samples,
-        attempts=attempts,
+      (
+        world,
+        [
+          f"compression({same}, suffixes='world', samples={self.samples})",
+          f'distinction({same}, samples=0, max_elements={self.samples})',
+        ],
       ),
-    }
+    ):
+      base = PaperSetting(
+        *(spec, tuple(metrics), self.seed, core.verbal.RULES, '', 0),
+        most_told=core.verbal.MAX_TOKENS,
+      )
+      yield from world_questions.settings(base, [''], [0], query_plans.NO_LIMIT)
 
 
-class SeatingQuestion(NamedTuple):
-  """A question.
+class PaperSetting(Setting):
+  """A setting whose questions are in the paper's words."""
 
-  Attributes:
-    part: of PARTS, the one that asks it first.
-    prompt: its text.
-    prefix: statements that hold.
-    suffix: those that somebody proposes; none of a puzzle.
-    place: of a puzzle, its number; else DEAD.
-    state: written; what is asked about one state depends on each other.
-    truth: the seat from 1, or core.YES or NO.
-  """
-
-  part: str
-  prompt: str
-  prefix: Tokens
-  suffix: Tokens
-  place: int
-  state: str
-  truth: int
+  def predictor(
+    self, backend: llm_predictor.Backend
+  ) -> llm_predictor.LanguageModel:
+    """See Setting."""
+    world = world_questions.made_world(self.world)
+    return PaperModel(world, self.telling, backend)
 
 
-class Examinee(stateless.Accepting):
-  """A predictor that gives known answers, and lists what it is asked.
+class PaperModel(llm_predictor.LanguageModel):
+  """A language model that is asked in the paper's words."""
 
-  Attributes:
-    asked: (prefix, suffix) of each question, in order.
-  """
+  world: World
 
-  def __init__(
-    self, world: World, known: Mapping[tuple[Tokens, Tokens], SeatingReply]
-  ) -> None:
-    """known: answers by prefix and suffix; other questions have none."""
-    size, label = len(world.vocab), 'what was answered'
-    super().__init__(
-      self._known,
-      vocab_size=size,
-      end=world.end,
-      max_len=world.max_len,
-      label=label,
+  def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
+    """See LanguageModel."""
+    prompt = prompts.continuation_question(
+      self.world.names, *map(self._statements, (prefix, suffix))
     )
-    self._by_tokens = known
-    self.asked: dict[tuple[Tokens, Tokens], None] = {}
+    return Query(prompt, queries.YES_NO, prefix, (suffix,), trial)
 
-  def _known(
-    self, prefixes: list[Tokens], suffixes: list[Tokens]
-  ) -> np.ndarray:
-    pairs = [*zip(prefixes, suffixes, strict=True)]
-    self.asked |= dict.fromkeys(pairs)
-    replies = [self._by_tokens.get(pair) for pair in pairs]
-    codes = [core.NO_ANSWER if reply is None else reply for reply in replies]
-    return np.array(codes, np.int8)
+  def one_next(self, prefix: Tokens, choices: Tokens, trial: int = 0) -> Query:
+    """See LanguageModel; the choices are the seats of one person, in order."""
+    person, _, _ = self.world.vocab[choices[0]].partition('@')
+    prompt = prompts.seat_question(
+      self.world.names, self._statements(prefix), person
+    )
+    single = tuple((token,) for token in choices)
+    return Query(prompt, queries.ONE_NEXT, prefix, single, trial)
 
-
-def questions(protocol: Protocol) -> list[SeatingQuestion]:
-  """All questions; each is put once, however often it comes up."""
-  world, drawn = protocol.world, protocol.drawn
-  names, vocab = world.names, world.vocab
-  choices, right = drawn.side['choices'][:, 0], drawn.side['answer']
-  prefixes = core.predictor.histories(drawn.tokens, drawn.lengths)
-  listed = []
-  for n, prefix in enumerate(prefixes):
-    words = [vocab[token] for token in prefix]
-    person, _, _ = vocab[choices[n]].partition('@')
-    prompt = text.seat_question(names, words, person)
-    state, seat = _state(world, prefix), int(right[n] - choices[n]) + 1
-    listed.append(SeatingQuestion(PARTS[0], prompt, prefix, (), n, state, seat))
-  examinee = Examinee(world, {})
-  for part, metric in protocol.metrics().items():
-    num = len(examinee.asked)
-    metric(examinee, world, protocol.seed)
-    for prefix, suffix in [*examinee.asked][num:]:
-      words, more = ([vocab[t] for t in part] for part in (prefix, suffix))
-      prompt, state = (
-        text.continuation_question(names, words, more),
-        _state(world, prefix),
-      )
-      query = queries.Query('', queries.YES_NO, prefix, (suffix,))
-      (truth,) = queries.truths(world, [query])
-      listed.append(
-        SeatingQuestion(
-          part, prompt, prefix, suffix, core.DEAD, state, int(truth)
-        )
-      )
-  return listed
+  def _statements(self, tokens: Tokens) -> list[str]:
+    return [self.world.vocab[token] for token in tokens]
 
 
-def _state(world: World, tokens: Tokens) -> str:
-  _, states = world.walk(world.init(1), *queries.table([tokens]))
-  return world.format(states[0])
-
-
-KEYWORD = re.compile(rf'{text.KEYWORD}\W*:\W*(\w+)', re.IGNORECASE)
+KEYWORD = re.compile(rf'{prompts.KEYWORD}\W*:\W*(\w+)', re.IGNORECASE)
 
 
 def verdict(reply: str, strict: bool = False) -> Reading:
@@ -201,7 +149,7 @@ def verdict(reply: str, strict: bool = False) -> Reading:
   """
   if not strict:
     return replies.yes_no(reply)
-  _, keyword, rest = reply.rpartition(f'{text.KEYWORD}: ')
+  _, keyword, rest = reply.rpartition(f'{prompts.KEYWORD}: ')
   word = rest.replace('.', '').replace('\n', '') if keyword else ''
   return _strictly({'yes': True, 'no': False}.get(word), reply)
 
@@ -230,67 +178,55 @@ def _strictly(value: int | None, reply: str) -> Reading:
   return Reading(None if failure else value, failure, seen.reasoning)
 
 
-# What the figure shows -> part, quantity.
-HEADLINES = {
-  'accuracy': ('capability', 'accuracy'),
-  'compression': ('compression', 'precision'),
-  'distinction': ('distinction', 'recall'),
-}
+def read(
+  question: Query, reply: str, truth: int, strict: bool = False
+) -> Answer:
+  """Reads a reply; another seat than the right one stands for a number of none.
 
-
-def scores(
-  protocol: Protocol,
-  asked: Sequence[SeatingQuestion],
-  answers: Sequence[SeatingReply],
-) -> dict[str, tuple[core.Scores, ...]]:
-  """Part -> all its quantities, from what was said to each question.
-
-  Questions that are not among `asked` have no answer, as where a run was cut
-  short.
+  truth: place of the right choice; of verdicts it does not matter.
   """
-  world, drawn = protocol.world, protocol.drawn
-  pairs = [*zip(asked, answers, strict=True)]
-  seats = [
-    (question, reply) for question, reply in pairs if not question.suffix
-  ]
-  right = np.array(
-    [question.truth == reply for question, reply in seats], float
-  )
-  silent = np.array([reply is None for _, reply in seats], bool)
-  group = context.clusters(world, drawn)[[q.place for q, _ in seats]]
-  reason = np.where(silent, 'no_answer', '')
-  known = {(q.prefix, q.suffix): reply for q, reply in pairs if q.suffix}
-  examinee = Examinee(world, known)
-  return {
-    'capability': (
-      core.scores('accuracy', right, reason=reason, group=group),
-      core.scores('accuracy_all', right, group=group),
-    ),
-    **{
-      part: metric(examinee, world, protocol.seed)
-      for part, metric in protocol.metrics().items()
-    },
-  }
+  if question.kind == queries.YES_NO:
+    reading = verdict(reply, strict)
+  else:
+    num = len(question.suffixes)
+    reading = seat(reply, num, strict)
+    if reading.value is not None:
+      is_seat = 1 <= reading.value <= num
+      place = reading.value - 1 if is_seat else (truth + 1) % num
+      reading = reading._replace(value=place)
+  return Answer(reading.value, reading.failure, text=reply)
 
 
-def headlines(
-  scored: Mapping[str, tuple[core.Scores, ...]],
-) -> dict[str, statistics.Summary]:
-  """'accuracy', 'accuracy_all', 'compression', 'distinction' -> summary."""
-  shown = {**HEADLINES, 'accuracy_all': ('capability', 'accuracy_all')}
-  return {
-    name: statistics.summarize(scores)
-    for name, (part, quantity) in shown.items()
-    for scores in scored[part]
-    if scores.quantity == quantity
-  }
+def bars(known: Known) -> dict[str, statistics.Summary]:
+  """Bars of figure 4, and 'accuracy_all', of answers."""
+  summaries = {}
+  for setting, answers in known.items():
+    model = world_questions.recalled_predictor(setting, answers)
+    world = world_questions.made_world(setting.world)
+    for spec in setting.metrics:
+      metric = registry.make('metric', spec)
+      for scores in metric(model, world, setting.seed):
+        if name := BARS.get((metric.name, scores.quantity)):
+          summaries[name] = statistics.summarize(scores)
+    seats = [Query('', *key) for key in answers if key[0] == queries.ONE_NEXT]
+    if seats:
+      voted = model.ask(seats)
+      truths = queries.truths(world, seats)
+      right = [x.value == y for x, y in zip(voted, truths, strict=True)]
+      group = pd.factorize(pd.Series([q.prefix for q in seats]))[0]
+      scores = core.scores('accuracy_all', np.array(right, float), group=group)
+      summaries['accuracy_all'] = statistics.summarize(scores)
+  return summaries
 
 
 def unread(
-  asked: Sequence[SeatingQuestion], answers: Sequence[SeatingReply]
+  pairs: Iterable[tuple[Mapping[str, Any], Answer]],
 ) -> dict[str, float]:
-  """Part -> share of its replies that cannot be read; NaN of none."""
-  parts = pd.Series([question.part for question in asked])
-  silent = pd.Series([reply is None for reply in answers], dtype=float)
-  shares = silent.groupby(parts).mean().reindex(PARTS)
-  return shares.to_dict()
+  """Part -> share of its replies that cannot be read.
+
+  pairs: metadata of samples, and answers.
+  """
+  # A trial is called 'METRIC n', by the metric that asks its question first.
+  rows = [(data['trial'].split()[0], bool(x.failure)) for data, x in pairs]
+  frame = pd.DataFrame(rows, columns=['part', 'unread'])
+  return dict(frame.groupby('part')['unread'].mean())

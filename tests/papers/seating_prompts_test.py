@@ -9,9 +9,9 @@ from wm import core
 from wm.evaluation import statistics
 from wm.metrics import compression, distinction
 from wm.models.serving import stateless
+from wm.papers.seating import prompts as seating_text
 from wm.papers.seating import score as scoring
 from wm.worlds import seating
-from wm.worlds.seating import text as seating_text
 
 WORLD = seating.World(people=4)
 SENTENCE = re.compile(
