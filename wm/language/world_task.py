@@ -164,8 +164,8 @@ def measured() -> Metric:
 
   def compute(scores: list[SampleScore]) -> Value:
     """Measures all samples of a log."""
-    known = world_questions.gathered(answered(scores))
-    return {**world_questions.headline_values(known)}
+    record = world_questions.gathered(answered(scores))
+    return {**world_questions.headline_values(record)}
 
   return compute
 

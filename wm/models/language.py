@@ -172,10 +172,10 @@ class Model(core.Model):
     """
     # A world that held before: what a model must unlearn from the prompt.
     before = registry.make('world', self.before) if self.before else None
-    for told in filter(None, (world, before)):
-      if not isinstance(told, Verbal):
+    for each in filter(None, (world, before)):
+      if not isinstance(each, Verbal):
         raise core.InputError(
-          f'language: {registry.spec(told)} cannot be told in words; a world '
+          f'language: {registry.spec(each)} cannot be told in words; a world '
           'that can is core.Verbal'
         )
     assert isinstance(world, Verbal)  # As of the loop.

@@ -505,11 +505,11 @@ def _of_seed(
     return UnitSpec(plain[row.name], mine.sampling.seed, mine, **more)
 
   def counts(row: Row) -> exposure.Counts | None:
-    made = unit(row)
+    spec = unit(row)
     if not dry_run:
-      where = made.folder, made.stages, calls.silent, made.shared
+      where = spec.folder, spec.stages, calls.silent, spec.shared
       return study.counts(row, *where)
-    place = pathlib.Path(made.stages.training.data or made.shared / 'data')
+    place = pathlib.Path(spec.stages.training.data or spec.shared / 'data')
     if not (place / 'train' / 'manifest.json').is_file():
       return None
     return exposure.counts(stores.open(place / 'train'))

@@ -84,8 +84,8 @@ def contradictions(run: ModelAnswers) -> Iterator[dict[str, str]]:
   Keys: `yes` and `no`, the lists after which the model says that `more` holds,
   and that it does not; and `right`, yes or no.
   """
-  known = world_questions.gathered(run.pairs)
-  for setting, answers in known.items():
+  by_setting = world_questions.gathered(run.pairs)
+  for setting, answers in by_setting.items():
     world = world_questions.made_world(setting.world)
     asked = [Query('', *key) for key in answers if key[0] == queries.YES_NO]
     voted = world_questions.recalled_predictor(setting, answers).ask(asked)

@@ -197,10 +197,10 @@ def read(
   return Answer(reading.value, reading.failure, text=reply)
 
 
-def bars(known: Known) -> dict[str, statistics.Summary]:
+def bars(answered: Known) -> dict[str, statistics.Summary]:
   """Bars of figure 4, and 'accuracy_all', of answers."""
   summaries = {}
-  for setting, answers in known.items():
+  for setting, answers in answered.items():
     model = world_questions.recalled_predictor(setting, answers)
     world = world_questions.made_world(setting.world)
     for spec in setting.metrics:
