@@ -505,6 +505,7 @@ def _of_seed(
     return UnitSpec(plain[row.name], mine.sampling.seed, mine, **more)
 
   def counts(row: Row) -> exposure.Counts | None:
+    """Counts training data, which a dry run does not sample."""
     spec = unit(row)
     if not dry_run:
       where = spec.folder, spec.stages, calls.silent, spec.shared

@@ -139,6 +139,7 @@ class Sweep:
     by_name = {run.name: run for run in runs}
 
     def job(run: grids.GridRun) -> pools.Job:
+      """The process that does the stage of a run."""
       place, usual = grids.folder(self.out, run), grids.USUAL
 
       def end() -> None:
@@ -156,6 +157,7 @@ class Sweep:
       )
 
     def line(job: pools.Job) -> str:
+      """What is told of a job that has ended; it tables all runs anew."""
       row = next(s for s in self.table() if s.run.name == job.name)
       if row.error:
         return f'{job.name}: {row.status}, {row.error}'
