@@ -1,7 +1,8 @@
-"""Recorded answers of language models as logs of Inspect, and their pages.
+"""Makes logs of Inspect from the recorded answers that papers have published.
 
-A paper's `recorded.logs(folder)` makes scored logs of a record, and its
-`report.page(logs)` a page of these, as of the logs of live models.
+A paper's folder of answers comes in. Its module `recorded` makes scored logs of
+them, by `sample` and `scored_log`; its module `report` then makes the same page
+as of logs of live models. `launch/recorded.py` calls `rescore` and `convert`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Options of Inspect's tasks, and the standard error of their means."""
+"""Makes tasks of Inspect from dataclasses of options: `-T name=value`.
+
+A function of a dataclass comes in; a task goes out. Its options are the fields
+of the dataclass, and a bad one is refused in one line (`with_options`). The
+standard error of all tasks is here too. `world_task` uses both.
+"""
 
 from __future__ import annotations
 

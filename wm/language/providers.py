@@ -1,10 +1,10 @@
-"""Known answers as providers of Inspect: `--model wm/solver` and the like.
+"""Models whose answers are known, for Inspect: `--model=wm/solver` and others.
 
-They test the way between a question and its score without a language model.
-Their answers come from the metadata of a sample, which the task's module turns
-into text (`known_answer`), or from that of a message, as `wm.score` attaches
-it. A prompt without either is answered with UNKNOWN, which no task takes for an
-answer.
+They test the way between a question and its score without a language model. A
+prompt with the metadata of its sample comes in, or with that of a message, as
+`wm.score` attaches it; a reply goes out. The task's module words it
+(`known_answer`). A prompt without metadata is answered with UNKNOWN, which no
+task takes for an answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tasks and providers, imported for Inspect's entry point `wm`.
+"""What Inspect imports to find the tasks and models `wm/...`; see setup.py.
 
-Importing it imports no JAX and no Numba: worlds and metrics are imported when
-a task is made.
+It imports no JAX and no Numba: worlds and metrics are imported when a task is
+made.
 """
 
 from wm import papers

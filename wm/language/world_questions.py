@@ -1,7 +1,10 @@
-"""Questions about a world in words as samples of Inspect, and their scores.
+"""Questions about a world in words, for Inspect, and the scores of the answers.
 
-A sample's metadata says all that its answer is scored by, as JSON values, so a
-log needs nothing else: it becomes results of `score`, and nothing is asked.
+A `Setting` (world, metrics, wording) comes in; `settings` gives its questions,
+and `metadata` writes each as JSON values that say all that its answer is scored
+by. So a log needs nothing else: `gathered` reads its answers, and `score_logs`
+runs the metrics on them, asking nothing. `world_task` is the task;
+`wm.models.serving.llm_predictor` words the questions.
 """
 
 from __future__ import annotations

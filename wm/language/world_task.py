@@ -1,4 +1,11 @@
-"""Inspect's task `wm/world`: what launch/score.py asks a language model."""
+"""Inspect's task `wm/world`: asks a language model about any world in words.
+
+    inspect eval wm/world -T world='maps(rows=4,columns=5)' --model=wm/solver
+
+Options come in (`WorldOptions`); a task goes out, with a sample for each
+question and a scorer of the answers. `world_questions` makes the questions and
+turns answers into the values of metrics; `logs` makes results of the logs.
+"""
 
 from __future__ import annotations
 

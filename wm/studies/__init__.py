@@ -1,10 +1,16 @@
-"""Runs: rows x seeds x axes of stages, resumable, ranked and reported.
+"""Studies: many models, trained and measured by one call that can be resumed.
 
-  study      rows, one seed: sampled for, trained, scored, mapped, reported
-  miniature  rows x seeds, each a small result file that findings are judged by
-  sweep      a grid of training runs, ranked, then scored and reported
-  atlas      rows x limits of reconstructed maps
+Rows such as 'walks: MODEL on WORLD with steps=500' come in; folders of runs and
+a report go out. There are four calls:
 
-`rows` says what is run, `jobs` and `worker` run it in processes that share the
-work, `grid` reads and ranks what a sweep has done.
+  study      rows: each is sampled for, trained, scored and mapped, once
+  miniature  rows x seeds: each pair gives a small result file, by which
+             findings of papers are judged
+  sweep      a grid of training settings: runs are ranked, the best are scored
+  atlas      rows x limits: the maps that models imply, in one table
+
+Read `rows` first, which says what a row is, and then `study`, which has the
+stages of one row. `jobs` runs rows in processes, and `worker` is what such a
+process runs; `grid` lists and ranks the runs of a sweep; `baselines` adds the
+rows to compare with: uniform, oracle, Bayes.
 """

@@ -1,4 +1,8 @@
-"""Several models' maps under several limits, in one table."""
+"""Reconstructs the maps that several models imply, under several limits.
+
+Rows and limits come in; a map for each pair and one table of their counts go
+out. The reconstruction itself is `wm.library.calls.reconstruct`.
+"""
 
 from __future__ import annotations
 

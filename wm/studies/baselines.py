@@ -1,10 +1,10 @@
-"""Baselines and ceilings that a study scores beside its models.
+"""The rows that a study adds for comparison: baselines and ceilings.
 
-Beside what is trained stand who knows nothing (untrained weights, a uniform
-guesser), who knows the rules (the oracle), and two ceilings, who know the rules
-and the sampler that trained the model: the Bayes predictor, which takes nothing
-for possible that the sampler never draws, and the Bayes predictor that plans
-again from there.
+Rows and metrics come in; further rows go out, and why others cannot be had. Two
+know nothing: the untrained network and a uniform guesser. One knows the rules:
+the oracle. Two know the rules and the sampler of the training data, and so are
+ceilings: the Bayes predictor, which takes nothing for possible that the sampler
+never draws, and the Bayes predictor that plans again from there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The runs of a sweep: a grid over settings, and how each of its runs stands.
+"""The runs of a sweep: listed from a grid, read from their folders, and ranked.
+
+Axes and settings come in; `runs` lists the runs, `read` says how each stands,
+and `write` puts them into OUT/sweep.md, the best first. `sweep` starts them.
 
 An axis is `NAME=VALUE|VALUE|...`: NAME is a flag, or 'flagfile', whose values
 are files of flags. `LABEL: VALUE` names a value in tables and folders. A run
@@ -9,8 +12,6 @@ takes its settings from, each stronger than the one before:
     what the sweep itself is given
     the winner of an earlier sweep that it starts from: its place in that grid
     its place in the grid
-
-Standings are read from the folders of runs, ranked, and put in a table.
 """
 
 from __future__ import annotations

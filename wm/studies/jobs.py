@@ -1,4 +1,6 @@
-"""Jobs: processes, some at a time, each in a folder of its own.
+"""Runs jobs: processes, several at a time, each in a folder with a lock.
+
+A list of `Job` comes in; what their processes leave in their folders goes out:
 
     FOLDER/STAGE.log      what the processes of a stage printed
     FOLDER/failed.json    how the last one ended, if it failed
@@ -8,7 +10,7 @@ A process inherits the lock and holds it as long as it lives, even when what
 started it dies. So the same jobs can be started again at once, and several
 pools, here or on other machines over one file system, share the work. On a
 cluster each process is a task (`wm.runtime.tasks`), and the worker that starts
-it takes the lock.
+it takes the lock. What such a process runs is in `worker`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Miniatures: small-scale replications, a result file for each row and seed.
+"""Runs rows x seeds: each pair is a unit, and gives one small result file.
 
-A unit is one row and seed, from its data to its result. It is made again only
-where something that decides the result has changed (`UnitSpec.key`).
+Rows, seeds and options come in; RESULTS/ROW-SEED.json goes out, which
+`wm.reporting.units` reads and findings are judged by. A unit is made again only
+where something that decides its result has changed (`UnitSpec.key`).
+`make_unit` makes one in a process of its own, by the stages of `study.done`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Rows of a study: what is trained and scored, and the settings of each.
 
-A setting `match` of a row names what it has as much of as the row `to`:
+A line such as 'walks: MODEL on WORLD with steps=500' comes in; a `Row` goes
+out, by `rows_of` with its model and worlds made. `study` runs such rows.
+
+The setting `match` names what a row has as much of as the row `to`:
 
     sequences   num is the other's number of distinct training sequences
     tokens      num gives as many tokens of training data
@@ -9,9 +12,10 @@ A setting `match` of a row names what it has as much of as the row `to`:
                 tokens (Kaplan et al. 2020, arXiv:2001.08361, section 2.1);
                 batches are counted as whole ones whatever the curriculum
 
-The numbers follow from the other row's data, which are sampled first, by the
-same seed. A row is trained as if its numbers had been written down. Where data
-must not be sampled, numbers may stay open: the row then keeps its match.
+`resolve` puts numbers in its place: they follow from the other row's data,
+which are sampled first, by the same seed. A row is then trained as if the
+numbers had been written down. Where data must not be sampled, numbers may stay
+open: the row then keeps its match.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Several models on one world: trained, scored, mapped, reported together."""
+"""Runs the rows of a study: each is sampled for, trained, scored and mapped.
+
+Rows, a world, metrics and the options of all stages come in; a folder for each
+row and a report go out. `done` has the stages of one row; `miniature` calls it
+too, for each seed. With several jobs rows run in processes, see `jobs`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Many training runs, each in a process of its own, and a table of them.
+"""Trains all runs of a grid, each in a process of its own, and scores the best.
 
-Every run is trained and, where that is asked for, scored.
+A grid, settings and options come in; a folder for each run and a table go out:
 
     OUT/sweep.json, sweep.md    how every run stands, rewritten as runs end
     OUT/runs/NAME/              a run: what `train` writes, and
@@ -10,8 +10,8 @@ Every run is trained and, where that is asked for, scored.
       failed.json               how it ended, if it failed
       .lock                     held by the process that works on it
 
-A sweep that was stopped is started again, and several sweeps share the work,
-see `wm.studies.jobs`.
+A sweep that was stopped is started again, and several sweeps share the work.
+`grid` lists and ranks the runs; `jobs` runs their processes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""One call in a process of its own, as `jobs.command` starts it.
+"""What a process of a study runs: one library call, told as JSON.
 
   python -m wm.studies.worker '{"call": "train", "out": "runs/a", ...}'
 
-It ends as a binary does: one line on stderr and an exit code, see
-`wm.runtime.exit_codes`. Signals stop it where it can go on.
+`jobs.command` writes such a line and starts the process. It ends as a binary
+does: one line on stderr and an exit code, see `wm.runtime.exit_codes`. Signals
+stop it where it can go on.
 """
 
 from __future__ import annotations
