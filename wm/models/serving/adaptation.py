@@ -1,4 +1,8 @@
-"""Networks that are adapted: a new head, and by default all other weights.
+"""Fine-tunes networks on small tasks: a new head, and by default all weights.
+
+A network's weights and data sets of labelled tokens come in; answers about
+other tokens go out (`Adapter.adapt_to`, see `wm.core.adapting`). Learners that
+are no networks of ours are in `few_shot`.
 
 Many data sets are tuned at a time, each with weights of its own. Chunks of them
 are one program each. Full batches, or those of a stream, as published (Vafa et

@@ -1,4 +1,8 @@
-"""Learners of few-shot tasks that are no networks of ours.
+"""Learns small tasks by models that are no networks of ours.
+
+Data sets of labelled tokens come in; answers about other tokens go out, see
+`wm.core.adapting`. Networks of ours are tuned by `adaptation`, and so are
+modules of Flax that users bring, which `adaptable` finds a learner for.
 
 `TaskByTask` adapts anything that learns one data set at a time: it draws the
 labels, learns for each rate, data set and number of steps, and chooses by

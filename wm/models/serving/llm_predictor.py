@@ -1,5 +1,10 @@
 """A language model as a predictor: it is asked about a world told in words.
 
+A world and a `Backend` of answers come in; a `LanguageModel` goes out, which
+metrics measure as any predictor. It words questions; `QueryBackend` puts them
+to a provider (`provider`) and reads the replies (`structures`, `replies`).
+`wm.models.language` makes both from a spec.
+
 It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with
 one call a data set:
 

@@ -1,4 +1,8 @@
-"""Networks with weights: next tokens or states of whole sequences, by tiles.
+"""Predictors of trained networks: next tokens or states of whole sequences.
+
+A model and its weights come in; `NetworkPredictor` or `StateNamer` goes out.
+Continuations are decoded by `sessions`, and small tasks learned by
+`adaptation`.
 
 Rows are computed in tiles of one padded length P, of the ascending `buckets`:
 

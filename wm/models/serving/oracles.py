@@ -1,6 +1,8 @@
-"""Predictors from the world itself, exact or with errors, and look-up tables.
+"""Predictors that know the world's rules, exactly or with errors of known size.
 
-The oracles keep world states and never recompute a prefix.
+A world comes in; a process goes out (`process`), whose state is the world's:
+a prefix is never read twice. `Oracle` knows all, `NoisyOracle` errs, `Uniform`
+knows nothing. `keys` says what look-up tables of `few_shot` go by.
 """
 
 from __future__ import annotations

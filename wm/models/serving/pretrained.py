@@ -1,4 +1,7 @@
-"""Weights that `save_pretrained` wrote, all of them and nothing else.
+"""Reads the weights that `save_pretrained` wrote, and refuses all else.
+
+A folder comes in; a network of `transformers` goes out, with exactly the
+weights of the folder (`load`). `tokenization` makes a predictor of it.
 
 A folder is data: its files are read as JSON and safetensors here, and the
 network is made of them. Nothing that config.json names is run or looked up.

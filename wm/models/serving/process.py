@@ -1,5 +1,10 @@
 """Predictors that are processes: a few integers stand for a prefix.
 
+Subclasses say how a state begins, goes on and predicts (`init`, `advance`,
+`next`); `ProcessPredictor` makes a predictor of these, with sessions and, where
+states are few, a compiled table. `oracles` and `tracks` are the subclasses
+here.
+
   prefix  2 5 3  --init, advance-->  state [W] int32  --next-->  tokens  [K]
                                                                  nats    [K]
 

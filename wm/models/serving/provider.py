@@ -1,4 +1,9 @@
-"""Calls of a language model, many at a time, and their answers on disk.
+"""Calls a language model, many times at once; keeps answers; stays in budget.
+
+Prompts and `CallSettings` come in; each `CallReply` is handed over as it comes
+(`replies`). `AnswerCache` keeps replies on disk, so that nothing is asked
+twice, and `CallLedger` keeps calls within a budget. `llm_predictor` calls all
+three.
 
 Providers, retries and limits of connections are inspect_ai's. Calls run on a
 thread of their own, so that they work in notebooks and from plain functions; an

@@ -1,4 +1,9 @@
-r"""Replies of language models, read: text is data, and nothing runs it.
+r"""Reads replies of language models: yes or no, one of some names, a list.
+
+The text of a reply comes in; a `Reading` goes out: a value, or why there is
+none. The text is data, and nothing runs it. `structures` has the readers of
+numbers, paths and objects, and `AnswerReader`, which chooses a reader for a
+question.
 
 One way for all tasks. A text becomes plain: its reasoning goes, and so do
 Markdown, LaTeX and HTML. It may then mark answers, by `Answer:`, a heading,

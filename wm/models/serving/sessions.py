@@ -1,5 +1,10 @@
 """Sessions of networks: prefixes are prefilled, continuations decoded in step.
 
+A network's weights and prefixes come in; log-probabilities of B x M
+continuations go out, which grow by a token at a time (`NetworkSession`, see
+`core.Session`). `networks` opens sessions; the steps themselves are in
+`wm.models.nn`.
+
   session  B rows in ceil(B / R) tiles, on the devices in turn
   tile     R rows x M continuations, on one device:
 

@@ -1,4 +1,9 @@
-"""Predictors without a state: sessions keep the tokens and recompute them."""
+"""Predictors that remember nothing: sessions keep tokens and read them again.
+
+`Stateless` needs `log_probs` alone. `Accepting` makes a predictor of answers:
+a function that says whether a suffix can follow a prefix comes in, as of a
+language model (`llm_predictor`) or a user's object (`user_objects`).
+"""
 
 from __future__ import annotations
 

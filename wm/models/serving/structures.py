@@ -1,4 +1,7 @@
-"""Replies of language models with numbers or several things: see `replies`.
+"""Reads replies with numbers or several things: counts, paths, lists, labels.
+
+The text of a reply comes in; a `Reading` goes out, as of `replies`, which is to
+be read first. Tasks of `wm.papers` and `AnswerReader` call these readers.
 
 Counts, seats, paths and pairs of nodes, lists of objects, numbers by step,
 labels. The text is data: it is searched by expressions of bounded reach, and

@@ -1,4 +1,7 @@
-"""Worlds' tokens spelled in the pieces of a causal language model's tokenizer.
+"""Predictors of Hugging Face models: a world's tokens spelled in their pieces.
+
+A network of `transformers` (`pretrained`) and a spelling of each token come in;
+`PiecePredictor` goes out, with probabilities of the world's tokens.
 
   world's tokens      7     10     1
   pieces         bos  34    12 5   12      TokenSpelling, by the tokenizer

@@ -1,5 +1,8 @@
 """Predictors of moving bodies: straight lines, and orbits fitted to the bins.
 
+A world of orbits comes in; a process goes out (`process`), which guesses where
+each body is next. `wm.kernels.orbit_fits` fits the orbits.
+
 The state of a `Track`, and of a `FittedTrack`, in int32 words:
 
   prompt | tokens of the last two frames, the latest last

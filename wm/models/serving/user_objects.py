@@ -1,4 +1,8 @@
-"""Predictors from a user's function or object.
+"""Predictors of a user's own function or object.
+
+An object comes in; a predictor goes out, of the class that its methods allow
+(`predictor`). `wm.models.user` checks it, and `few_shot.adaptable` lets it
+learn small tasks.
 
 A user gives a function, tokens to logits, or an object with some of these
 methods:
