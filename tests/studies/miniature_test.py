@@ -297,7 +297,7 @@ def test_a_result_of_changed_code_is_refused_and_made_again(
   result_of(begun, code)
   assert (begun.stands(), begun.is_refused()) == (False, True)
   line = 'tiny/a-0: refused: made by code that was not committed'
-  assert begun.said() == line
+  assert begun.status() == line
   # Whoever asks for such results has them, and where no finding is judged.
   free = dataclasses.replace(begun, allow_dirty=True)
   assert (free.stands(), free.is_refused()) == (True, False)

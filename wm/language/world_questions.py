@@ -45,7 +45,10 @@ METRICS = (
 
 
 class Setting(NamedTuple):
-  """World, metrics and wording that a group of questions shares.
+  """What a group of questions shares: world, metrics and wording.
+
+  Its fields stand in the metadata of each sample. With a model's name it makes
+  the model that `wm.score` would ask in the same words (`model`).
 
   Attributes:
     world: its spec.

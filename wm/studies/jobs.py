@@ -41,7 +41,7 @@ except ImportError:  # Not a Unix: the memory of a process is not known.
 LOCK = '.lock'  # A file of a job's folder.
 _NOTE_EVERY = 15.0  # Seconds between notes of a cost: what a kill may lose.
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
-# Exit codes of a process that was told to stop and can be started again.
+# Exit codes of a process that was stopped by a signal and can be started again.
 _TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
 _RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Last line of a traceback.
 
@@ -63,8 +63,8 @@ class Job(NamedTuple):
     folder: its own.
     command: gives its command line, once it may begin.
     done: whether there is nothing to do.
-    begin: called with the lock held, before the process; raises InputError
-      where the folder is another job's.
+    begin: called before the process, while the job holds its lock; raises
+      InputError where the folder is another job's.
     end: called after a process that ended well.
   """
 

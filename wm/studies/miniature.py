@@ -3,7 +3,7 @@
 Rows, seeds and options come in; RESULTS/ROW-SEED.json goes out, which
 `wm.reporting.units` reads and findings are judged by. A unit is made again only
 where something that decides its result has changed (`UnitSpec.key`).
-`make_unit` makes one in a process of its own, by the stages of `study.done`.
+`make_unit` makes one in a process of its own, by the stages of `study.run_row`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _SEEN = (
 
 @dataclasses.dataclass(frozen=True)
 class UnitSpec:
-  """A unit to be made: JSON values, as its process is told them.
+  """What a unit is made from: JSON values, which its process is started with.
 
   Attributes:
     row: of specs, without settings.
@@ -84,11 +84,11 @@ class UnitSpec:
     out: folder of data and runs.
     results: folder of result files; its name is the miniature's.
     first_seed: the seed whose map is kept.
-    allow_dirty: do results of code that was not committed stand, although
-      findings are judged by others only?
+    allow_dirty: is a result of code that was not committed kept? No finding is
+      judged by it.
     matched: see `wm.reporting.units.Unit`.
-    left_open: settings among these that are not known, as the data that they
-      follow from are not here.
+    left_open: names of settings that are unknown here, as they follow from
+      data that have not been sampled.
   """
 
   row: Row
@@ -185,9 +185,9 @@ class UnitSpec:
     return not self.allow_dirty and findings.beside(self.results) is not None
 
   def begin(self) -> None:
-    """Claims its folder; a run of changed code that is there begins anew.
+    """Claims its folder; removes a run there that was not of committed code.
 
-    What goes on with such a run would be refused like it.
+    A result that went on with such a run would be refused as well.
     """
     record = _record(self)
     begun = 'commit' in record and not provenance.is_clean(record['commit'])
@@ -206,10 +206,10 @@ class UnitSpec:
         path.unlink(missing_ok=True)
 
   def renew(self) -> None:
-    """Gives a result that stands the fields of its key that came since.
+    """Writes the present key into a result that stands.
 
-    The seeds of a row are told to be of one recipe by equal keys, and by what
-    their numbers follow from.
+    A field that was added to the code since is missing in the old key. Seeds of
+    a row count as one recipe only if their keys are equal.
     """
     old = units.read(self.path)
     key = json.loads(json.dumps(self.key))
@@ -219,8 +219,8 @@ class UnitSpec:
     if new != old:
       units.write(self.results, new)
 
-  def said(self) -> str:
-    """A line on how it stands."""
+  def status(self) -> str:
+    """One line: what it has cost, or why it has no result."""
     name = f'{pathlib.Path(self.results).name}/{self.name}'
     if self.stands():
       cost = units.read(self.path).cost
@@ -323,7 +323,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
   started = _started(unit)
   (row,) = rows_of([unit.row], unit.row.scored_in)
   with pools.CostMeter(unit.folder / _SPENT) as meter:
-    entries, summary = study.done(
+    entries, summary = study.run_row(
       row,
       calls.metrics_of(unit.metrics),
       unit.folder,
@@ -621,13 +621,13 @@ def miniature(
   log(f'{place}: {len(standing)} of {len(todo)} units stand{_refused(todo)}')
   if dry_run:
     for unit in todo:
-      log(unit.said())
+      log(unit.status())
     return []
   for unit in standing:
     unit.renew()
   jobs_of = [_job(unit) for unit in todo]
-  pool.work(jobs_of, options.jobs, lambda job: by_name[job.name].said(), log)
-  return [unit.said() for unit in todo if not unit.stands()]
+  pool.work(jobs_of, options.jobs, lambda job: by_name[job.name].status(), log)
+  return [unit.status() for unit in todo if not unit.stands()]
 
 
 def _refused(units: Sequence[UnitSpec]) -> str:

@@ -1,8 +1,8 @@
 """Runs the rows of a study: each is sampled for, trained, scored and mapped.
 
 Rows, a world, metrics and the options of all stages come in; a folder for each
-row and a report go out. `done` has the stages of one row; `miniature` calls it
-too, for each seed. With several jobs rows run in processes, see `jobs`.
+row and a report go out. `run_row` has the stages of one row; `miniature` calls
+it too, for each seed. With several jobs rows run in processes, see `jobs`.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def study(
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map.
     workers: rows at a time, in processes of their own; with one job all is
-      done in this process. Several are of plug-ins. With dry_run rows and their
-      stages are listed, and nothing is made.
+      done in this process. Processes are told specs, so models, worlds and
+      metrics must have such. With dry_run rows and their stages are listed, and
+      nothing is made.
     log: gets a title for each stage, and what the stages say.
 
   Returns:
@@ -113,10 +114,10 @@ def study(
     # With several jobs this looks whether all of it stands, as code may have
     # changed, and does what failed in a process.
     for row in resolved:
-      _again(row, asked, place / row.name, stages, log)
+      _run_here(row, asked, place / row.name, stages, log)
     for row in more:
       try:
-        _again(row, asked, place / row.name, stages, log)
+        _run_here(row, asked, place / row.name, stages, log)
         resolved.append(row)
       except core.InputError as error:  # The rows are reported without it.
         notes.append(f'No {row.name}: {error}')
@@ -159,7 +160,7 @@ def _to_do(
 ) -> list[pools.Job]:
   """A job for each row, whose data are sampled here.
 
-  What fails in a process is done again by `done`, where it says why.
+  What fails in a process is done again by `run_row`, where it says why.
   """
   # The longest first: the others fill the processors beside it.
   order = sorted(rows, key=lambda row: -_steps(row, stages))
@@ -206,15 +207,15 @@ def _job(
   )
 
 
-def _again(
+def _run_here(
   row: Row,
   metrics: Sequence[core.Metric],
   folder: pathlib.Path,
   stages: Stages,
   log: Log,
 ) -> None:
-  """Does a row here, and takes back that a process failed at it."""
-  done(row, metrics, folder, stages, log)
+  """Runs a row in this process, and forgets that another failed at it."""
+  run_row(row, metrics, folder, stages, log)
   (folder / 'failed.json').unlink(missing_ok=True)
 
 
@@ -227,7 +228,7 @@ def make_row(
 ) -> None:
   """Does a row in this process, as `_job` has written it down."""
   (parsed,) = rows_of([Row(**row)], row['scored_in'], runs=True)
-  done(parsed, calls.metrics_of(metrics), out, Stages.of(stages), log)
+  run_row(parsed, calls.metrics_of(metrics), out, Stages.of(stages), log)
 
 
 def counts(
@@ -280,7 +281,7 @@ def is_mapped(row: Row) -> bool:
   return isinstance(model, core.Trainable) or model.name in _MAPPED
 
 
-def done(
+def run_row(
   row: Row,
   metrics: Sequence[core.Metric],
   out: Path,

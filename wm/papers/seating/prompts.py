@@ -1,7 +1,8 @@
-"""The seating puzzle in words: prompts.
+"""Prompts of the seating puzzle, as the paper puts it to language models.
 
-The structure is that of Vafa et al. 2024, section 4.2 and appendix; the words
-are our own.
+Names of people and statements come in; the text of a question goes out. The
+structure is that of Vafa et al. 2024, section 4.2 and appendix; the words are
+our own. `score` asks these questions and reads the replies.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ before it true; the state is the set of arrangements that are left (Vafa et al.
     P@i     P is in seat i
     P-Q=d   P is d seats away from Q
 
+`World` gives its rules, sequences, states and pictures, in words too; the task
+that puts it to language models as the paper does is `wm.papers.seating`.
+
 State word: a row of the table of all sets that statements can leave, in order
 of discovery: row 0 is all arrangements, and a row's written form is the first
 of the shortest lists of statements that leave it.
