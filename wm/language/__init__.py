@@ -5,7 +5,7 @@
   world_task       the task `wm/world`, which asks them
   providers        `wm/solver` and other models whose answers are known
   logs             logs of Inspect -> results and pages
-  eval_logs        recorded answers of papers -> logs of Inspect
+  recorded_logs    recorded answers of papers -> logs of Inspect
   pages            the tables of such pages
   registry         what Inspect imports to find all of these
   local            serves a small model on this machine

@@ -5,9 +5,9 @@ made.
 """
 
 from wm import papers
-from wm.language import eval_logs, providers
+from wm.language import providers, recorded_logs
 from wm.language.world_task import world
 
 TASKS = [papers.load(paper, 'task') for paper in papers.names()]
 
-__all__ = ['TASKS', 'eval_logs', 'providers', 'world']
+__all__ = ['TASKS', 'providers', 'recorded_logs', 'world']

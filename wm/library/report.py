@@ -169,17 +169,17 @@ def recorded(
   Raises:
     InputError: no such paper, or its files are missing or damaged.
   """
-  eval_logs = _eval_logs()
+  recorded_logs = _recorded_logs()
 
   place = pathlib.Path(out)
-  rescored = eval_logs.rescore(paper, data)
-  page = eval_logs.save(rescored, place / 'report')
+  rescored = recorded_logs.rescore(paper, data)
+  page = recorded_logs.save(rescored, place / 'report')
   names = ', '.join(f'{name}.csv' for name in rescored.rows)
   log(rescored.lead)
   log(f'report: {page}')
   log(f'        {page.with_suffix(".md").name}, scores.json, {names}')
   if logs:
-    for path in eval_logs.convert(paper, data, place / 'logs'):
+    for path in recorded_logs.convert(paper, data, place / 'logs'):
       log(f'log: {path}')
   return page
 
@@ -200,19 +200,19 @@ def wrong_keys(
     InputError: no such paper, its keys are not checked, or its files are
       missing or damaged.
   """
-  eval_logs = _eval_logs()
+  recorded_logs = _recorded_logs()
 
-  rows = [dict(row) for row in eval_logs.errors(paper, data)]
+  rows = [dict(row) for row in recorded_logs.errors(paper, data)]
   for row in rows:
     log('; '.join(f'{name}: {value}' for name, value in row.items()))
   return rows
 
 
-def _eval_logs() -> Any:
-  """wm.language.eval_logs, which loads Inspect; or InputError."""
+def _recorded_logs() -> Any:
+  """wm.language.recorded_logs, which loads Inspect; or InputError."""
   with inputs.extra('language', 'a report of recorded answers'):
-    from wm.language import eval_logs
-  return eval_logs
+    from wm.language import recorded_logs
+  return recorded_logs
 
 
 # Results as data frames.

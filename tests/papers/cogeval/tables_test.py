@@ -8,7 +8,7 @@ import pytest
 
 from tests.launch import binaries
 from wm import core
-from wm.language import eval_logs
+from wm.language import recorded_logs
 from wm.papers.cogeval import recorded, statistics
 from wm.papers.cogeval import report as reports
 from wm.papers.cogeval import score as scoring
@@ -193,7 +193,7 @@ def test_a_page_of_any_answers(tmp_path):
   fails = next(t for t in found.tables if t.title == 'How answers fail')
   by = {row[0]: dict(zip(fails.heads, row, strict=True)) for row in fails.rows}
   assert by['wm/solver']['correct'] == '1.000'
-  path = eval_logs.save(found, tmp_path)
+  path = recorded_logs.save(found, tmp_path)
   text = path.read_text()
   assert 'Figure 1: the six graphs' in text
   assert 'http' not in text.replace('http://www.w3.org', '')

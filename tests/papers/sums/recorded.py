@@ -6,7 +6,7 @@ import pathlib
 from inspect_ai.model import ChatMessageUser
 from wm.papers.sums import task as tasks
 
-from wm.language import eval_logs
+from wm.language import recorded_logs
 
 
 def logs(folder):
@@ -15,7 +15,7 @@ def logs(folder):
   for name, reply in replies.items():
     asked = tasks.sample(*map(int, name.split('+')))
     samples.append(
-      eval_logs.sample(
+      recorded_logs.sample(
         name,
         [ChatMessageUser(content=asked.input)],
         reply,
@@ -24,5 +24,7 @@ def logs(folder):
         metadata=asked.metadata,
       )
     )
-  record = eval_logs.Record('sums', 1, '2024-01-01T00:00:00+00:00', 'by hand')
-  yield eval_logs.scored_log(record, 'clerk', samples, tasks.sums_scorer())
+  record = recorded_logs.Record(
+    'sums', 1, '2024-01-01T00:00:00+00:00', 'by hand'
+  )
+  yield recorded_logs.scored_log(record, 'clerk', samples, tasks.sums_scorer())

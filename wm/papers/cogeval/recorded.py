@@ -27,7 +27,7 @@ from inspect_ai.scorer import Score
 
 from wm.core import inputs
 from wm.evaluation.statistics import proportion
-from wm.language import eval_logs, pages
+from wm.language import pages, recorded_logs
 from wm.language.pages import AnswersPage
 from wm.models.serving.structures import NodeReply
 from wm.papers.cogeval import prompts, statistics
@@ -211,7 +211,7 @@ def text_rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
   """
   needed: dict[str, type] = dict.fromkeys(FACTORS, str)
   needed |= {'temperature': float, 'repeat': float}
-  return eval_logs.read_lines(path, needed)
+  return recorded_logs.read_lines(path, needed)
 
 
 def key_of(row: Mapping[str, Any]) -> tuple:
@@ -529,7 +529,7 @@ def both_judged(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 # Of the last commit of the published repository.
-RECORD = eval_logs.Record(
+RECORD = recorded_logs.Record(
   'cogeval',
   tasks.VERSION,
   '2023-12-29T00:00:00+00:00',
@@ -558,7 +558,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
       packed.setdefault(row['model'], []).append(text)
   for model in sorted(packed):
     rows = (json.loads(zlib.decompress(text)) for text in packed.pop(model))
-    yield eval_logs.scored_log(
+    yield recorded_logs.scored_log(
       RECORD,
       model,
       [eval_sample(conversations[key_of(row)], row) for row in rows],
@@ -575,7 +575,7 @@ def eval_sample(asked: Any, row: dict[str, Any]) -> EvalSample:
     asked.question, prompts.PLAIN, asked.temperature, asked.repeat
   )
   recorded = asked.recorded
-  return eval_logs.sample(
+  return recorded_logs.sample(
     str(sample.id),
     [_ROLES[role](content=text) for role, text in row['messages']],
     asked.answer,

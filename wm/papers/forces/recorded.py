@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessageUser
 
 from wm import core
-from wm.language import eval_logs, pages
+from wm.language import pages, recorded_logs
 from wm.papers.forces import questions
 from wm.papers.forces import report as reports
 from wm.papers.forces import score as scoring
@@ -20,7 +20,7 @@ from wm.papers.forces.questions import System
 
 # Of the last commit of the published repository. Its record has no replies:
 # they are written anew from the numbers that were read of them.
-RECORD = eval_logs.Record(
+RECORD = recorded_logs.Record(
   'forces',
   tasks.VERSION,
   '2025-07-29T00:00:00+00:00',
@@ -44,7 +44,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
   """
   systems = questions.load(pathlib.Path(folder))
   for model, answers in load(pathlib.Path(folder), systems).items():
-    yield eval_logs.scored_log(
+    yield recorded_logs.scored_log(
       RECORD,
       model,
       [
@@ -91,7 +91,7 @@ def _sample(
     for step, value in enumerate(answer.force.tolist())
     if not np.isnan(value)
   }
-  return eval_logs.sample(
+  return recorded_logs.sample(
     f'published-{system.name}',
     [ChatMessageUser(content=questions.prompt('published', system))],
     f'ANSWER: {json.dumps(force)}',

@@ -21,7 +21,7 @@ from wm import core
 from wm.core import inputs
 from wm.evaluation import force_laws, formulas
 from wm.kernels import symbolic
-from wm.language import eval_logs, pages
+from wm.language import pages, recorded_logs
 from wm.language.pages import Report, filled
 from wm.papers import reports
 from wm.papers.forces import score as scoring
@@ -334,7 +334,7 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
     )
     asked[key] = variant, systems
     speakers = replies.setdefault(key, {})
-    model = log.eval.model.removeprefix(f'{eval_logs.NAME}/')
+    model = log.eval.model.removeprefix(f'{recorded_logs.NAME}/')
     speakers[pages.unused_name(model, speakers)] = forces
   parts = [
     (asked[key][0], of_systems(*asked[key], speakers, nodes))

@@ -18,7 +18,7 @@ from inspect_ai.model import (
   ChatMessageUser,
 )
 
-from wm.language import eval_logs
+from wm.language import recorded_logs
 from wm.language.pages import AnswersPage
 from wm.papers.mango import facts, questions
 from wm.papers.mango import report as reports
@@ -111,7 +111,7 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> RecordedAnswers:
   routes: set[tuple[str, str]] = set()
   answers, unmatched = [], 0
   names = 'game', 'src', 'dst'
-  lines = eval_logs.read_lines(folder / RWKV, dict.fromkeys(names, str))
+  lines = recorded_logs.read_lines(folder / RWKV, dict.fromkeys(names, str))
   for record in lines:
     game, start, target = (record[name] for name in names)
     if game not in mazes_of:
@@ -207,8 +207,8 @@ def logs(
   for answer in rwkv(place, games).answers:
     by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
   for (model, kind), answers in by_task.items():
-    yield eval_logs.scored_log(
-      eval_logs.Record(
+    yield recorded_logs.scored_log(
+      recorded_logs.Record(
         f'mango_{kind}',
         tasks.VERSION,
         CREATED,
@@ -232,7 +232,7 @@ def _sample(answer: RecordedAnswer, number: int) -> EvalSample:
     'camera_ready', 'simple' if answer.model.endswith('-S') else 'full'
   )
   text = questions.question_text(asked.question, style)
-  return eval_logs.sample(
+  return recorded_logs.sample(
     f'{number}/{asked.game}/{asked.key}',
     [ChatMessageUser(content=text)],
     answer.text,
