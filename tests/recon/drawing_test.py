@@ -221,6 +221,15 @@ for (const b of box) {
 }
 draw();
 seen.hidden = under(...at(0.5)) === null || 'node' in under(...at(0.5));
+seen.routes = data.routes.map((r, k) => {
+  $('route').value = k;
+  $('route').dispatchEvent(new Event('change'));
+  return [$('fate').textContent,
+    [...$('moves').children].map((li) => li.textContent)];
+});
+$('route').value = '';
+$('route').dispatchEvent(new Event('change'));
+seen.none = $('fate').textContent + $('moves').textContent;
 document.title = JSON.stringify(seen);
 </script>
 """
@@ -279,6 +288,31 @@ def test_page_works_in_a_browser(city, chromium, tmp_path):
   assert seen['pan'] == [30, -20]
   assert seen['zoom'] > 1.2
   assert seen['hidden']
+  lines = [line for _, moves in seen['routes'][8:16] for line in moves]
+  assert any(line.endswith(', a new edge') for line in lines)
+
+
+def test_page_shows_routes_and_their_directions(chromium, tmp_path):
+  made = _made(
+    cities.row(5),
+    make_routes((0, 4, [E, E, E, E]), (0, 2, [E]), (0, 2, [E, N]), (1, 3, [N])),
+  )
+  classes = [(r['class'], r['line']) for r in draw.page_data(*made)['routes']]
+  assert classes == [(0, 1), (1, 3), (1, 4), (2, 2)]
+  seen = _act(chromium, made, tmp_path)
+  (_, valid), (fate, astray), (_, failed), (_, short) = seen['routes']
+  assert valid == [f'E → {node}' for node in (101, 102, 103, 104)]
+  assert fate.startswith('From 100 (dot) to 102 (ring). A direction of it is')
+  assert astray == ['E → 101', 'N → 102, a new edge']
+  # It would need a second edge N out of node 101.
+  assert failed == ['N → 102, a new edge']
+  assert short == ['E → 101']
+  assert seen['none'] == ''
+
+
+def test_no_more_than_eight_routes_of_a_class_are_shown(city):
+  shown = [r['class'] for r in draw.page_data(*city)['routes']]
+  assert shown == [0] * 8 + [1] * 8 + [2] * 8
 
 
 def test_screenshot_shows_black_and_red(city, chromium, tmp_path):

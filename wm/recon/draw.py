@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from wm.recon import reconstruct
-from wm.recon.routes import Routes
+from wm.recon.routes import CLASSES, Routes, follow
 from wm.runtime import files
 from wm.worlds.maps import streets
 
@@ -36,6 +36,7 @@ PALE, DARK = '#ffa07a', '#b22222'  # Light salmon to fire brick.
 PAPER = '#ffffff'
 
 
+EXAMPLES = 8  # Routes of each class that the page shows.
 DENSE = 1000  # Nodes from which a whole map is drawn in finer lines.
 
 
@@ -297,5 +298,23 @@ def page_data(
       'crossings': edges.crossings.tolist(),
     },
     'labels': [*streets.DIRECTIONS, *routes.others],
+    'routes': _examples(graph, routes),
     'bend': [across * math.cos(math.radians(graph.lat.mean())), across],
   }
+
+
+def _examples(
+  graph: streets.StreetGraph, routes: Routes
+) -> list[dict[str, Any]]:
+  """Returns the first routes of each class, as Vafa et al. 2024, figure 5."""
+  groups = follow(routes, graph).groups(routes)
+  rows = [np.flatnonzero(groups == k)[:EXAMPLES] for k in range(len(CLASSES))]
+  return [
+    {
+      'class': int(groups[row]),
+      'line': int(routes.lines[row]),
+      'ends': [int(routes.origins[row]), int(routes.destinations[row])],
+      'moves': routes.labels[slice(*routes.offsets[row : row + 2])].tolist(),
+    }
+    for row in np.concatenate(rows)
+  ]

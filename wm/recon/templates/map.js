@@ -88,6 +88,7 @@ function draw() {
   }
   context.globalAlpha = 1;
   if (view.scale > 0.5) details(px);
+  if (route) drawRoute(px);
   if (chosen >= 0) highlightNode(px);
   if (hover && hover.edge !== undefined) {
     context.strokeStyle = context.fillStyle = css('--mark');
@@ -134,6 +135,23 @@ function highlightNode(px) {
   context.arc(x[chosen], y[chosen], 11 * px, 0, 7);
   context.stroke();
 }
+// The edges of the route that is shown, as far as this map has them.
+let route = null;
+function drawRoute(px) {
+  context.lineWidth = 4 * px;
+  for (const e of route.edges) {
+    const color = groupOf[e] === TRUE ? '--mark' : groups[groupOf[e]].color;
+    context.strokeStyle = context.fillStyle = css(color);
+    trace(e);
+    arrow(e, 11 * px);
+  }
+  context.strokeStyle = context.fillStyle = css('--mark');
+  dot(route.ends[0], 7 * px);
+  context.lineWidth = 3 * px;
+  context.beginPath();
+  context.arc(x[route.ends[1]], y[route.ends[1]], 10 * px, 0, 7);
+  context.stroke();
+}
 function scaleBar() {
   const most = 130 / view.scale, unit = 10 ** Math.floor(Math.log10(most));
   const long = [5, 2, 1].find((k) => k * unit <= most) * unit;
@@ -158,7 +176,8 @@ function resize() {
 }
 const [west, east] = [Math.min(...x), Math.max(...x)];
 const [top_, low_] = [Math.min(...y), Math.max(...y)];
-function home() {
+function home() { fit(west, east, top_, low_); }
+function fit(west, east, top_, low_) {
   const side = width > 640 ? 310 : 0, pad = 30;
   const above = side ? 0 : $('side').offsetHeight + 14;
   const room = [width - side - 2 * pad, height - above - 2 * pad];
@@ -270,6 +289,35 @@ function choose(n, move) {
   }
   redraw();
 }
+const FATES = ['It reaches its destination by streets that exist.',
+  'A direction of it is no street; a new edge stands for it, if any fits.',
+  'It takes streets that exist, and ends elsewhere.',
+  'It takes streets that exist, and is cut off at the greatest length.'];
+const NAMES = ['valid', 'no street', 'ends elsewhere', 'cut off'];
+function showRoute(r) {
+  route = r && {...r, edges: []};
+  $('moves').replaceChildren();
+  $('fate').textContent = r ? `From ${ids[r.ends[0]]} (dot) to ${
+    ids[r.ends[1]]} (ring). ${FATES[r.class]}` : '';
+  if (!r) return redraw();
+  const seen = [...r.ends];
+  let n = r.ends[0];
+  for (const move of r.moves) {
+    const e = (out[n] || []).find((edge) => label[edge] === move);
+    const isNew = e === undefined || groupOf[e] !== TRUE;
+    const after = e === undefined ? ': no edge' :
+      ` → ${ids[v[e]]}${isNew ? ', a new edge' : ''}`;
+    const item = add($('moves'), 'li', {
+      textContent: data.labels[move] + after});
+    if (isNew) item.style.color = 'var(--away)';
+    if (e === undefined) break;
+    route.edges.push(e);
+    seen.push(n = v[e]);
+  }
+  const [wide, tall] = [x, y].map((axis) => seen.map((node) => axis[node]));
+  fit(Math.min(...wide), Math.max(...wide), Math.min(...tall),
+    Math.max(...tall));
+}
 function search() {
   const wanted = $('find').value.trim();
   $('hits').replaceChildren();
@@ -350,6 +398,10 @@ $('in').onclick = () => zoom(1.6);
 $('out').onclick = () => zoom(1 / 1.6);
 $('home').onclick = home;
 $('find').oninput = search;
+data.routes.forEach((r, k) => add($('route'), 'option', {value: k,
+  textContent: `Line ${r.line}, ${r.moves.length} directions: ${
+    NAMES[r.class]}`}));
+$('route').onchange = (event) => showRoute(data.routes[event.target.value]);
 $('bend').onchange = () => { build(); redraw(); };
 
 groups.forEach((group, g) => {
