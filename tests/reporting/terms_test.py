@@ -106,6 +106,15 @@ def test_settings_that_coincide_stand_beside_each_other():
   assert len(set(chart_specs.encoding(spec, 'shape')['scale']['range'])) == 2
 
 
+def test_a_default_that_is_no_length_comes_last():
+  points = [
+    {**entry('a', x=x), 'metric': 'distinction', 'quantity': 'recall'}
+    for x in (-1, 6, 2)
+  ]
+  rows = chart_specs.rows(curves.draw_ablation('k', points, {}))
+  assert [row['x'] for row in rows] == ['2', '6', 'default']
+
+
 def test_a_report_says_what_its_numbers_mean(tmp_path):
   (tmp_path / 'run').mkdir()
   (tmp_path / 'run/scores.json').write_text(json.dumps([entry()]))

@@ -434,7 +434,8 @@ def reconstruct(
 
   Args:
     source: whose routes, see `load_predictor`. None where `samples` are given.
-    out: folder for summary.json, edges.csv, map.html, map_*.png and .svg.
+    out: folder for summary.json, edges.csv, map.html (which also
+      shows routes and their directions), map_*.png and .svg.
     world: the true map.
     options: of the algorithm, its control and its seed.
     accept: rule that routes are sampled under.

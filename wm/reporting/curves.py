@@ -299,11 +299,17 @@ def ablations(frame: pd.DataFrame) -> dict[str, list[Entry]]:
         varied.setdefault(changed[0], {})[text] = fields[changed[0]]
     for field, places in varied.items():
       places[plain[metric]] = base[field]
-      points[field] = points.get(field, []) + [
+      entries = [
         {**entry, 'x': places[text]}
         for text, entry in zip(part.spec, part.entry, strict=True)
         if text in places and entry['value'] is not None
       ]
+      # A value may switch a quantity off, which then has one value alone.
+      values = pd.DataFrame(entries, columns=['quantity', 'x'])
+      several = values.groupby('quantity').x.nunique() > 1
+      points.setdefault(field, []).extend(
+        entry for entry in entries if several[entry['quantity']]
+      )
   return {
     field: mine
     for field, mine in points.items()
@@ -317,19 +323,24 @@ def draw_ablation(
   """Draws a panel per quantity, with a mark per model for a field's values.
 
   Values ascend from top to bottom. A 0 comes last, as 'full', where the field's
-  docstring says that 0 is all.
+  docstring says that 0 is all, and so does a -1 that it explains, as 'default'.
   """
   panels = []
   for metric, quantity in dict.fromkeys(
     (p['metric'], p['quantity']) for p in points
   ):
     text = catalog.attributes(catalog.metric_class(metric)).get(field, '')
-    places = _ordered({p['x'] for p in points}, '0 is all' in text)
+    names = {0: 'full'} if '0 is all' in text else {}
+    names |= {-1: 'default'} if '-1 is ' in text else {}
+    mine = [
+      p for p in points if (p['metric'], p['quantity']) == (metric, quantity)
+    ]
+    places = _ordered({p['x'] for p in mine}, names)
     rows = [
       _point(p['model'], label, p)
       for place, label in places.items()
-      for p in points
-      if (p['metric'], p['quantity'], p['x']) == (metric, quantity, place)
+      for p in mine
+      if p['x'] == place
     ]
     words = catalog.field(metric, field)
     title = f'{metric}: {quantity}'
@@ -337,15 +348,12 @@ def draw_ablation(
   return charts.dots(panels, looks)
 
 
-def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:
-  """Returns values in order -> labels; whole: whether 0 means all."""
+def _ordered(values: set[Any], names: Mapping[int, str]) -> dict[Any, str]:
+  """Returns values in order -> labels; names: of values that come last."""
   if not all(isinstance(value, int | float) for value in values):
     return {value: str(value) for value in sorted(values, key=str)}
-  labels = {value: str(value) for value in sorted(values)}
-  if whole and 0 in labels:
-    del labels[0]
-    labels[0] = 'full'
-  return labels
+  ascending = sorted(values, key=lambda value: (value in names, value))
+  return {value: names.get(value, str(value)) for value in ascending}
 
 
 _CALIBRATION = r'^(?P<half>axis|curve)_(?P<oracle>\w+)_(?P<middle>[\d.]+)$'
