@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import pytest
 
+import wm
 from tests.runtime import s3
 from wm import core
 from wm.core import registry
@@ -457,6 +458,23 @@ def test_a_reader_leaves_what_a_process_of_this_machine_writes(tmp_path):
 def test_a_url_that_is_none(url, says):
   with pytest.raises(core.InputError, match=says):
     remote.local(url)
+
+
+@pytest.mark.parametrize(
+  'world',
+  [
+    "maps(file='s3://a/b.graphml')",
+    "maps(nodes='s3://a/n.csv', edges='s3://a/e.csv')",
+    "automaton(file='gs://a/b.json')",
+    's3://a/frog.py:World()',
+    's3://a/frog.py:World',
+  ],
+)
+def test_a_spec_names_files_of_this_machine(tmp_path, world):
+  says = r'(s3|gs)://a/\S+ is a URL; expected a file of this machine'
+  with pytest.raises(core.InputError, match=says):
+    wm.sample(world, tmp_path / 'r')
+  assert not [*tmp_path.iterdir()]
 
 
 def test_a_package_that_is_missing(monkeypatch):

@@ -152,10 +152,24 @@ class reading(contextlib.AbstractContextManager[Any]):
     if error.filename and isinstance(error.filename, str):
       path = one_line(error.filename)
     if isinstance(error, FileNotFoundError):
-      raise InputError(f'no such file: {path}') from error
+      raise InputError(missing(path)) from error
     if isinstance(error, IsADirectoryError):
       raise InputError(f'{path} is a folder; expected {self.what}') from error
     raise InputError(f'{path}: {reason(error)}') from error
+
+
+# Of s3://bucket/folder, also where a path has made one slash of two.
+URL = re.compile(r'([a-z][a-z0-9+.-]+):/{1,2}(.+)', re.S)
+
+
+def missing(path: str) -> str:
+  """Line for a file that is not there, or is at a URL that is not read."""
+  if match := URL.fullmatch(path):
+    return (
+      f'{match[1]}://{match[2]} is a URL; expected a file of this machine: an '
+      'argument such as --out may be a URL, no file that a spec names'
+    )
+  return f'no such file: {path}'
 
 
 class reading_file(reading):

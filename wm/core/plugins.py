@@ -101,6 +101,8 @@ def loaded(path: str, label: str) -> types.ModuleType:
 
 
 def _read(path: str, label: str) -> bytes:
+  if inputs.URL.fullmatch(path):
+    raise core.InputError(f'{label}: {inputs.missing(path)}')
   if not os.path.isfile(path):  # Of any text, too long a one included.
     raise core.InputError(
       f'{label}: no file {shortened(path)!r} in {os.getcwd()}'

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from wm import core
-from wm.core import inputs
+from wm.core import inputs, registry
 from wm.core.accept import Accept
 from wm.options import Option, declared, mismatch, refuse, shown, unmet
 from wm.options import calls as option_calls
@@ -120,7 +120,7 @@ def _mirrored(value: Any, skip: tuple[str, ...]) -> Any:
   """An argument with mirrors in place of URLs."""
   if isinstance(value, list | tuple):
     return type(value)(_mirrored(x, skip) for x in value)
-  if remote.is_url(value):
+  if remote.is_url(value) and not [*registry.files(value)]:
     return remote.local(value, skip)
   if isinstance(value, str) and (row := _ROW.fullmatch(value)):
     return f'{row[1]}{remote.local(row[2], skip)}{row[3]}'

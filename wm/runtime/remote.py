@@ -66,7 +66,6 @@ _AT_ONCE = 8  # Files that are sent or fetched at a time.
 _TRIES = 5  # Of what may fail by chance.
 _SENDS = 'sends '  # Before the URL, in a row of what is being sent or removed.
 _HOLDS = '_WM_LEASED'  # Environment: URL that a parent process publishes.
-_URL = re.compile(r'([a-z][a-z0-9+.-]+):/{1,2}(.+)', re.S)
 _HINT = (
   "gs, s3 and others of fsspec are available; pip install -e '.[cloud]' adds "
   'these two'
@@ -98,11 +97,11 @@ class _File(NamedTuple):
 def is_url(value: object) -> bool:
   """Is it a URL, as text, a UPath, or a path into which it was put?"""
   if isinstance(value, str):
-    return '://' in value and bool(_URL.fullmatch(value))
+    return '://' in value and bool(inputs.URL.fullmatch(value))
   is_path = isinstance(value, os.PathLike) or type(value).__module__[:5] == (
     'upath'
   )
-  return is_path and bool(_URL.fullmatch(str(value)))
+  return is_path and bool(inputs.URL.fullmatch(str(value)))
 
 
 def root() -> Path:
@@ -132,7 +131,7 @@ def at(place: str | os.PathLike[str]) -> Remote:
     InputError: no file system of that name, or a package is missing.
   """
   path = os.fspath(place) if isinstance(place, os.PathLike) else str(place)
-  match = _URL.fullmatch(path)
+  match = inputs.URL.fullmatch(path)
   url = f'{match[1]}://{match[2]}' if match else url_of(path)
   assert url is not None, path
   return _opened(url.rstrip('/'))
