@@ -488,7 +488,7 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
   ):
     judged = agreement.RELATED, agreement.UNRELATED
     untested = [each for each in several if each.mean.p is None]
-    open_ = [
+    undecided = [
       each
       for each in several
       if each.verdict not in judged and each.mean.p is not None
@@ -497,18 +497,18 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
       f'{len(several)} {title}, given {design.control}: '
       f'{names(several, agreement.RELATED)} related, '
       f'{names(several, agreement.UNRELATED)} unrelated within '
-      f'{design.rules.margin:g}, {len(open_)} undecided, {len(untested)} not '
+      f'{design.rules.margin:g}, {len(undecided)} undecided, {len(untested)} not '
       f'tested, as fewer than {design.rules.fewest_worlds} worlds measure both '
       'reliably.'
     )
   for of, gains in analysis.added.items():
     better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
     tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
-    untested = all(x.mean.p is None for x in gains)
+    is_untested = all(x.mean.p is None for x in gains)
     what = f'R2 for {of} in a world that was left out'
     lines.append(
       f'What adds to {what} is not tested yet.'
-      if untested
+      if is_untested
       else f'Beyond {design.control}, {", ".join(tells) or "no metric"} is '
       f'shown to add to {what}.'
     )
