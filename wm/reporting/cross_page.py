@@ -504,11 +504,11 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
   for of, gains in analysis.added.items():
     better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
     tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
-    untested = all(x.mean.p is None for x in gains)
+    nothing_tested = all(x.mean.p is None for x in gains)
     what = f'R2 for {of} in a world that was left out'
     lines.append(
       f'What adds to {what} is not tested yet.'
-      if untested
+      if nothing_tested
       else f'Beyond {design.control}, {", ".join(tells) or "no metric"} is '
       f'shown to add to {what}.'
     )
