@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from inspect_ai import eval as inspect_eval
 
+from wm import core
 from wm.language import providers
 from wm.papers.forces import questions, recorded
 from wm.papers.forces import report as reports
@@ -127,6 +128,9 @@ def test_seating_by_known_answers(folder):
   assert rows['wm/solver'][1].startswith('1.000 [')
   assert rows['wm/yes'][2].startswith('0.000 [')
   assert 'GPT-4' in rows
+  logs[1].eval.task_version = 1
+  with pytest.raises(core.InputError, match='version 1; expected version 2'):
+    seating_reports.page(logs)
 
 
 def test_worlds_split_at_commas_are_joined():

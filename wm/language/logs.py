@@ -186,29 +186,30 @@ def report(
       log(f'{both[0].location}: left out, as {both[1].location} is of it')
       run = both[1]
     last[identity] = run
-  rooms: dict[str, list[EvalLog]] = {}
+  by_paper: dict[str, list[EvalLog]] = {}  # Or 'world'; '' of other tasks.
   for run in last.values():
     name = task(run)
-    room = name if name == 'world' else papers.paper_of(name)
-    rooms.setdefault(room, []).append(run)
+    paper = name if name == 'world' else papers.paper_of(name)
+    by_paper.setdefault(paper, []).append(run)
   reported = Reported([], [])
-  for room, logs in rooms.items():
-    if room == 'world':
+  for paper, logs in by_paper.items():
+    if paper == 'world':
       from wm.language import world_questions
 
       reported.results.extend(
         world_questions.score_logs(logs, pathlib.Path(out), log)
       )
       continue
-    folder = '' if alone and len(rooms) == 1 else room or 'others'
-    path = pages.save(_page(room, logs), pathlib.Path(out) / folder)
+    folder = '' if alone and len(by_paper) == 1 else paper or 'others'
+    path = pages.save(_page(paper, logs), pathlib.Path(out) / folder)
     log(f'report: {path}')
     reported.pages.append(path)
   return reported
 
 
-def _page(room: str, logs: Sequence[EvalLog]) -> AnswersPage:
-  make = papers.load(room, 'report').page if room else generic
+def _page(paper: str, logs: Sequence[EvalLog]) -> AnswersPage:
+  """The page of a paper's logs, or of other tasks' where that is ''."""
+  make = papers.load(paper, 'report').page if paper else generic
   scored, lost = _scored(logs)
   page = make(scored)
   if not lost:

@@ -497,18 +497,18 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
       f'{len(several)} {title}, given {design.control}: '
       f'{names(several, agreement.RELATED)} related, '
       f'{names(several, agreement.UNRELATED)} unrelated within '
-      f'{design.rules.margin:g}, {len(undecided)} undecided, {len(untested)} not '
-      f'tested, as fewer than {design.rules.fewest_worlds} worlds measure both '
-      'reliably.'
+      f'{design.rules.margin:g}, {len(undecided)} undecided, '
+      f'{len(untested)} not tested, as fewer than '
+      f'{design.rules.fewest_worlds} worlds measure both reliably.'
     )
   for of, gains in analysis.added.items():
     better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
     tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
-    is_untested = all(x.mean.p is None for x in gains)
+    nothing_tested = all(x.mean.p is None for x in gains)
     what = f'R2 for {of} in a world that was left out'
     lines.append(
       f'What adds to {what} is not tested yet.'
-      if is_untested
+      if nothing_tested
       else f'Beyond {design.control}, {", ".join(tells) or "no metric"} is '
       f'shown to add to {what}.'
     )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from inspect_ai.log import EvalLog
 
+from wm import core
 from wm.core import queries, registry
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
@@ -19,6 +20,7 @@ from wm.language.pages import Report
 from wm.papers import reports
 from wm.papers.seating import prompts
 from wm.papers.seating import score as scoring
+from wm.papers.seating.task import VERSION
 from wm.reporting import tables
 from wm.reporting.tables import Table
 
@@ -118,6 +120,12 @@ def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
   """
   runs: dict[str, ModelAnswers] = {}
   for log in logs:
+    if log.eval.task_version != VERSION:
+      raise core.InputError(
+        f'{log.location} is a log of wm/seating, version '
+        f'{log.eval.task_version}; expected version {VERSION}, whose samples '
+        'have the form of wm/world: ask again'
+      )
     name = pages.unused_name(log.eval.model, runs)
     variant = (log.eval.task_args or {}).get('variant', scoring.VARIANTS[0])
     pairs = [*world_questions.log_answers(log)]
