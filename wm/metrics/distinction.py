@@ -56,10 +56,9 @@ class Metric(prefix_pairs.Settings):
     pairs: of these, how many of one pair of states, which counts once.
     samples: continuations sampled in each trial, M; 0 leaves precision out.
     accept: acceptance rule; continuations are drawn from accepted tokens.
-    k: longest suffix of the world's boundary; -1 is what the world affords
-      (its
-      `boundary_depth`, 5 as published for maps; 'sampled': no limit);
-      0 leaves recall out.
+    k: longest suffix of the world's boundary; -1 is what the world affords (its
+      `boundary_depth`, 5 as published for maps; 'sampled': no limit); 0 leaves
+      recall out.
     sample_k: only the first tokens of samples (figure 6); 0 is all.
     directions: 'first', or 'both': each pair also the other way round.
     world: spec of a world of the same tokens and rules that draws states and
