@@ -1,6 +1,7 @@
 """Plug-ins in a user's own files: found, named, checked, and blamed."""
 
 import dataclasses
+import os
 import pathlib
 import re
 import shutil
@@ -379,3 +380,15 @@ def test_a_fault_of_our_own_keeps_its_trace():
   assert not plugins.is_own(np.__file__)
   assert not plugins.is_own('<string>')
   assert plugins.is_own(__file__)
+
+
+def test_what_a_process_trusts_is_said_once(monkeypatch, tmp_path):
+  (tmp_path / 'mine.py').touch()
+  monkeypatch.setattr(plugins, '_trusted', {tmp_path / 'mine.py'})
+  monkeypatch.setenv(plugins.TRUST_VARIABLE, str(tmp_path))
+  once = plugins.trust_environment()
+  listed = once[plugins.TRUST_VARIABLE].split(os.pathsep)
+  assert listed == [str(tmp_path), str(tmp_path / 'mine.py')]
+  monkeypatch.setenv(*once.popitem())
+  again = plugins.trust_environment()[plugins.TRUST_VARIABLE]
+  assert again.split(os.pathsep) == listed

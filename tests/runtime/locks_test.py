@@ -160,7 +160,9 @@ def score(out) -> None:
 
 
 def reconstruct(out) -> None:
-  recon.from_file(_world(), out.parent / 'none', out, Reconstruction())
+  routes = out.parent / 'routes.txt'
+  routes.write_text('n0 n1 E end\n')
+  recon.from_file(_world(), routes, out, Reconstruction())
 
 
 def sample(out) -> None:

@@ -377,8 +377,10 @@ def check_allowed(path: str, label: str) -> None:
 
 def trust_environment() -> dict[str, str]:
   """Variables of a process that trusts as much as this one."""
-  listed = [os.environ.get(TRUST_VARIABLE, ''), *map(str, sorted(_trusted))]
-  return {TRUST_VARIABLE: os.pathsep.join(filter(None, listed))}
+  listed = os.environ.get(TRUST_VARIABLE, '').split(os.pathsep)
+  # A path once, as a process may have set the variable to what this gave.
+  every = dict.fromkeys([*filter(None, listed), *map(str, sorted(_trusted))])
+  return {TRUST_VARIABLE: os.pathsep.join(every)}
 
 
 def _relative(path: str | os.PathLike) -> pathlib.Path:
