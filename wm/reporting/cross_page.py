@@ -472,6 +472,8 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
   if design.status == DRAFT:
     return []
   lines = []
+  worlds = f'fewer than {design.rules.fewest_worlds} worlds'
+  few = f', as {worlds} measure both reliably'
   if design.status == INTERIM:
     lines.append('Not all models are made: what follows is interim.')
 
@@ -498,8 +500,7 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
       f'{names(several, agreement.RELATED)} related, '
       f'{names(several, agreement.UNRELATED)} unrelated within '
       f'{design.rules.margin:g}, {len(undecided)} undecided, '
-      f'{len(untested)} not tested, as fewer than '
-      f'{design.rules.fewest_worlds} worlds measure both reliably.'
+      f'{len(untested)} not tested{few if untested else ""}.'
     )
   for of, gains in analysis.added.items():
     better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
