@@ -1,5 +1,6 @@
 """Folders of peft, merged into their base models: against peft itself."""
 
+import functools
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.models import hub_folders
 from wm import core
 from wm.core import registry
 
@@ -174,23 +176,8 @@ def saved(bases, tmp_path_factory):
   return folder
 
 
-def settings(**changes):
-  """Changes adapter_config.json; a value of ... takes a key away."""
-
-  def change(folder):
-    table = json.loads((folder / CONFIG).read_text()) | changes
-    held = {key: value for key, value in table.items() if value is not ...}
-    (folder / CONFIG).write_text(json.dumps(held))
-
-  return change
-
-
-def tensors(function):
-  def change(folder):
-    weights = function(dict(load_file(folder / WEIGHTS)))
-    save_file(weights, folder / WEIGHTS, metadata={'format': 'pt'})
-
-  return change
+settings = functools.partial(hub_folders.settings, CONFIG)
+tensors = functools.partial(hub_folders.tensors, WEIGHTS)
 
 
 def content(name, text):

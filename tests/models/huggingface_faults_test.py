@@ -1,5 +1,6 @@
 """Folders that are damaged, or no model that is read here: a line each."""
 
+import functools
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.models import hub_folders
 from wm import core
 from wm.core import registry
 
@@ -53,26 +55,8 @@ def load(folder, tokens=None) -> core.Predictor:
   return registry.make('model', spec).predictor(tiny.World(), 0)
 
 
-def settings(**changes):
-  """Changes config.json; a value of ... takes a key away."""
-
-  def change(folder):
-    path = folder / 'config.json'
-    table = json.loads(path.read_text()) | changes
-    left = {key: value for key, value in table.items() if value is not ...}
-    path.write_text(json.dumps(left))
-
-  return change
-
-
-def tensors(function):
-  """Changes the tensors of the file of weights."""
-
-  def change(folder):
-    weights = function(dict(load_file(folder / WEIGHTS)))
-    save_file(weights, folder / WEIGHTS, metadata={'format': 'pt'})
-
-  return change
+settings = functools.partial(hub_folders.settings, 'config.json')
+tensors = functools.partial(hub_folders.tensors, WEIGHTS)
 
 
 def without(part):

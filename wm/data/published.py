@@ -177,9 +177,9 @@ def _chunks(
   if heldout:
     keys = map(world.split_key, stores.open(heldout).chunks(size))
     keep = keep._replace(taken=np.unique(np.concatenate([*keys])))
-  read, batches = (
-    0,
-    ((path, *batch) for path in paths for batch in text.batches(path, size)),
+  read = 0
+  batches = (
+    (path, *batch) for path in paths for batch in text.batches(path, size)
   )
   for number, (path, first, lines) in enumerate(batches):
     read += sum(map(len, lines))

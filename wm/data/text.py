@@ -188,8 +188,6 @@ def write(
 
 def render(sequences: core.Sequences, world: core.World) -> str:
   """A line for each sequence."""
-  vocab, rows = (
-    np.array(world.vocab),
-    zip(sequences.tokens, sequences.lengths, strict=True),
-  )
+  vocab = np.array(world.vocab)
+  rows = zip(sequences.tokens, sequences.lengths, strict=True)
   return ''.join(' '.join(vocab[row[:length]]) + '\n' for row, length in rows)
