@@ -10,7 +10,7 @@ from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
 from wm.models.serving import llm_predictor, provider, structures
-from wm.models.serving.provider import CallReply
+from wm.models.serving.answer_cache import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 SAMPLED = WORLD.sample(6, 0, 'train')

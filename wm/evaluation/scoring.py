@@ -19,7 +19,7 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.measure import lacking_row, lacks
-from wm.evaluation import query_plans, results
+from wm.evaluation import query_plans, results, shared_prompts
 from wm.runtime import compute, files, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
@@ -191,7 +191,8 @@ def run(
     metrics = [plan.metric for plan in planned]
     plans = {registry.spec(plan.metric): plan for plan in planned}
     if max_calls < query_plans.NO_LIMIT:  # Nothing of it was asked before.
-      query_plans.check_shared_prompts(planned, world, log)
+      questions = [query for plan in planned for query in plan.questions]
+      shared_prompts.check(questions, predictor, world, log)
   asked = {registry.spec(metric): metric for metric in metrics}
   finished = _standing(parts, asked, sequential)
   rows: tuple[core.Scores, ...]

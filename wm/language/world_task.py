@@ -37,7 +37,7 @@ from wm.language import providers, world_questions
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.models import language
 from wm.models.serving import llm_predictor, provider, replies
-from wm.models.serving.provider import CallReply
+from wm.models.serving.answer_cache import CallReply
 
 VERSION = 1
 

@@ -7,7 +7,6 @@ The models and their providers are those of inspect_ai.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any, ClassVar
 
 from wm import core
@@ -146,21 +145,13 @@ class Model(core.Model):
       InputError: the world cannot be told so.
     """
     del seed
-    reader = self.asked_through(llm_predictor.RecordedBackend(), world)
-    # Known answers come with their solutions; other models are not told.
-    solve = None
-    if self.model.startswith(llm_predictor.PREFIX):
-      solve = functools.partial(
-        llm_predictor.solutions, reader.world, self.telling(), reader.before
-      )
-    reader.backend = llm_predictor.QueryBackend(
+    backend = llm_predictor.QueryBackend(
       self.settings(),
       repeats=self.repeats,
       by_probability=self.read == 'logprobs',
       where=self.answers,
-      solve=solve,
     )
-    return reader
+    return self.asked_through(backend, world)
 
   def asked_through(
     self, backend: llm_predictor.Backend, world: core.World
