@@ -362,7 +362,7 @@ class BudgetPlan:
         must be shown beside them are added.
       predictor: a language model.
       world, seed: on which.
-      ledger: the budget, a `serving.provider.CallLedger`.
+      ledger: the budget, a `serving.call_ledger.CallLedger`.
       width: of intervals at which measuring stops; 0 is never.
 
     Raises:
@@ -402,13 +402,12 @@ class BudgetPlan:
     level = statistics.SEQUENTIAL if self.width else statistics.LEVEL
     low, high = statistics.proportion(0.5, MOST_CALLS, level)
     spread = MOST_CALLS * float(high - low) ** 2 * _quantities(metric)
-    cost = self._cost(plan, _trials(plan.metric) or 1)
-    return Arm(metric, _sizes(metric), cost, spread)
+    return Arm(metric, _sizes(metric), self._cost(plan), spread)
 
-  def _cost(self, plan: Plan, trials: int) -> float:
+  def _cost(self, plan: Plan) -> float:
     """Of a trial, whatever is known already."""
     need = self.backend.forecast(plan.questions, anew=True)
-    return self.ledger.price(need.usage) / max(trials, 1)
+    return self.ledger.price(need.usage) / max(_trials(plan.metric), 1)
 
   def _test(self) -> Any:
     """What single questions of the paired test need, at its first look."""
@@ -537,7 +536,7 @@ class BudgetPlan:
       # A step that was cut short does not count.
       if not self.ledger.closed:
         arm.steps += 1
-        arm.cost = self._cost(plan, trials)
+        arm.cost = self._cost(plan)
         if self.width and arm.trials >= min(PILOT, arm.sizes[-1]):
           self._look(arm, plan.metric)
 

@@ -32,7 +32,7 @@ from wm.models import language
 from wm.models.serving import llm_predictor, provider, structures
 
 if TYPE_CHECKING:
-  from inspect_ai.log import EvalLog, EvalSample
+  from inspect_ai.log import EvalLog
 
 
 # The default metrics, of worlds that have what these need.
@@ -424,17 +424,15 @@ def log_answers(log: EvalLog) -> Iterator[tuple[dict[str, Any], Answer]]:
     InputError: the log is of another task or version.
   """
   for sample in log.samples or ():
-    yield sample.metadata, _sample_answer(sample)
-
-
-def _sample_answer(sample: EvalSample) -> Answer:
-  if sample.error is not None:
-    # Inspect keeps what the error said, in place of the error.
-    message = f'{sample.error.message} {sample.error.traceback}'
-    return Answer(None, provider.named_cause(message))
-  for score in (sample.scores or {}).values():  # A task has one scorer.
-    return answer_from_json(score.metadata or {})
-  return Answer(None, 'not_scored')
+    answer = Answer(None, 'not_scored')
+    if sample.error is not None:
+      # Inspect keeps what the error said, in place of the error.
+      message = f'{sample.error.message} {sample.error.traceback}'
+      answer = Answer(None, provider.named_cause(message))
+    elif sample.scores:  # A task has one scorer.
+      score, *_ = sample.scores.values()
+      answer = answer_from_json(score.metadata or {})
+    yield sample.metadata, answer
 
 
 def score_logs(

@@ -439,9 +439,8 @@ class QueryBackend(Backend):
     self.settings = settings
     self._cache = AnswerCache(where, settings.about())
     self._failed: dict[Key, CallReply] = {}
-    self._counts: collections.Counter[str] = collections.Counter()
-    self._causes: collections.Counter[str] = collections.Counter()
-    self._seen: set[Key] = set()
+    self._calls: list[CallReply] = []  # Made now.
+    self._readings: dict[Key, tuple[CallReply, Answer]] = {}
     # Replies whose tokens are known, after kind and size of their questions.
     self._counted: dict[Key, tuple[str, int, CallReply]] = {}
 
@@ -515,9 +514,7 @@ class QueryBackend(Backend):
           self._failed |= dict.fromkeys(places, reply)
         else:
           self._cache.put(places[0], reply, *places[1:])
-        self._counts['calls'] += 1
-        self._counts['tokens_in'] += reply.tokens_in
-        self._counts['tokens_out'] += reply.tokens_out
+        self._calls.append(reply)
         shown.update()
 
       if sent:
@@ -600,36 +597,31 @@ class QueryBackend(Backend):
     thinking = REASONED if info and info.reasoning else 0
     return visible + thinking, thinking
 
-  def _read(
-    self,
-    question: Query,
-    place: Key,
-    read: Read,
-  ) -> Answer:
+  def _read(self, question: Query, place: Key, read: Read) -> Answer:
     reply = self._known(place)
     assert reply is not None
     reading = answer(question, reply, read, self._by_probability)
-    if place not in self._seen:  # Counted once, however often it is read.
-      self._seen.add(place)
-      self._counts['answers'] += 1
-      seen = replies.visible(reply.text)
-      self._counts['reasoning'] += reply.reasoning + seen.reasoning
-      if reading.failure:
-        self._causes[reading.failure] += 1
+    # Counted once, however often it is read.
+    self._readings.setdefault(place, (reply, reading))
     return reading
 
   def diagnostics(self) -> list[str]:
     """Numbers of calls and tokens, and causes of missing answers."""
-    counts: Any = self._counts
+    calls, readings = self._calls, self._readings.values()
     lines = [
-      f'{self.settings.model}: {counts["answers"]:,} answers; '
-      f'{counts["calls"]:,} calls were made now: {counts["tokens_in"]:,} '
-      f'tokens in, {counts["tokens_out"]:,} out'
+      f'{self.settings.model}: {len(readings):,} answers; '
+      f'{len(calls):,} calls were made now: '
+      f'{sum(reply.tokens_in for reply in calls):,} tokens in, '
+      f'{sum(reply.tokens_out for reply in calls):,} out'
     ]
-    if counts['reasoning']:
-      lines.append(f'{counts["reasoning"]:,} characters of reasoning, not read')
-    if self._causes:
-      listed = ', '.join(f'{k} {n:,}' for k, n in sorted(self._causes.items()))
+    if characters := sum(
+      reply.reasoning + replies.visible(reply.text).reasoning
+      for reply, _ in readings
+    ):
+      lines.append(f'{characters:,} characters of reasoning, not read')
+    causes = collections.Counter(x.failure for _, x in readings if x.failure)
+    if causes:
+      listed = ', '.join(f'{k} {n:,}' for k, n in sorted(causes.items()))
       lines.append(f'no answer: {listed}')
     errors = (
       reply.text

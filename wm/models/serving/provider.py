@@ -270,9 +270,8 @@ class _Calls:
   async def _outcome(self, prompt: Any) -> ModelOutput | BaseException:
     """What came of a call, which is over."""
     # Errors are returned; asyncio prints those that nobody looked at.
-    (outcome,) = await asyncio.gather(
-      self._model.generate(prompt), return_exceptions=True
-    )
+    call = asyncio.gather(self._model.generate(prompt), return_exceptions=True)
+    outcome: ModelOutput | BaseException = (await call)[0]
     # Only the first call tells a wrong address from a server that is busy.
     if isinstance(outcome, BaseException) and not self._reached:
       place = self._settings.base_url or self._settings.model
