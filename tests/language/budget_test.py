@@ -15,6 +15,7 @@ import wm
 from wm import core
 from wm.core import queries, registry, verbal
 from wm.evaluation import query_plans, statistics
+from wm.models import language
 from wm.models.serving import answer_cache, call_ledger, llm_predictor, provider
 
 WORLD = 'maps(rows=3, columns=3)'
@@ -50,7 +51,7 @@ class Chatty(ModelAPI):
 def settings(monkeypatch):
   CALLS.update(most=0, open=0, num=0)
   monkeypatch.setattr(provider, 'PAUSE', 0.001)
-  return provider.CallSettings('chatty/polite', max_tokens=500, retries=3)
+  return language.Model('chatty/polite', max_tokens=500, retries=3)
 
 
 def _replies(settings, ledger, num):
@@ -374,8 +375,8 @@ def test_recorded_runs_take_what_their_first_answers_say(testdata, tmp_path):
   runs = _recorded(testdata)
   assert len(runs) == 3
   for model, entries in runs.items():
-    settings = provider.CallSettings(f'recorded/{model}')
-    backend = llm_predictor.QueryBackend(settings, where=tmp_path)
+    settings = language.Model(f'recorded/{model}', answers=str(tmp_path))
+    backend = llm_predictor.QueryBackend(settings)
     order = np.random.default_rng(0).permutation(len(entries))
     once = {entries[k][0]: entries[k] for k in order}
     questions, used = [], [0, 0]

@@ -29,6 +29,7 @@ from wm.language import (
 )
 from wm.language import registry as registered
 from wm.library import report as reports
+from wm.models import language
 from wm.models.serving import provider
 from wm.reporting import collect, model_comparison, tables
 
@@ -293,7 +294,7 @@ def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
   with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
     wm.score("language(model='wm/yes')", 'next_token()', WORLD)
   monkeypatch.setitem(sys.modules, 'inspect_ai.model', None)
-  settings = provider.CallSettings('wm/yes')
+  settings = language.Model('wm/yes')
   with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
     provider.replies(settings, ['a'], lambda number, reply: None)
 

@@ -179,13 +179,16 @@ def plans(
     InputError: a metric asks too much, or cannot list its questions. Of one
       that asks far too much only the first trials are listed.
   """
+  listed = functools.partial(
+    plan_of, predictor=predictor, world=world, seed=seed
+  )
   by_spec: dict[str, Plan] = {}
   for metric in _with_beside(metrics):
     # Its row with a reason costs no call.
     if lacks(metric, type(predictor), type(world)):
       plan = Plan(metric, predictor, ())
     else:
-      plan = _fitting(metric, predictor, world, seed, max_calls)
+      plan = _fitting(metric, listed, max_calls)
       log(str(plan))
     by_spec[registry.spec(plan.metric)] = plan
   return list(by_spec.values())
@@ -205,20 +208,19 @@ def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
 
 
 def _fitting(
-  metric: core.Metric,
-  predictor: core.QueryModel,
-  world: core.World,
-  seed: int,
-  max_calls: int,
+  metric: core.Metric, listed: Callable[[core.Metric], Plan], max_calls: int
 ) -> Plan:
-  """The plan of a metric, cut to whole trials where it asks too much."""
+  """The plan of a metric, cut to whole trials where it asks too much.
+
+  listed: makes the plan of a metric.
+  """
   most = max_calls or MOST_CALLS
   # A trial asks the same, however many follow: few are listed before many, so
   # that what is listed in vain is about twice what may be asked.
   num = FIRST
   while True:
     few = _with_trials(metric, num)
-    fitting = plan_of(few, predictor, world, seed)
+    fitting = listed(few)
     if few is metric or fitting.calls > most:
       break
     # As many as would ask twice what is allowed, by those so far.
@@ -239,8 +241,7 @@ def _fitting(
         f'{asks}; expected at most {most:,} calls (--max_calls): no number of '
         'trials fits'
       )
-    smaller = _with_trials(fitting.metric, fits)
-    fitting, cut = plan_of(smaller, predictor, world, seed), True
+    fitting, cut = listed(_with_trials(fitting.metric, fits)), True
   # Nobody asked for fewer trials: they are offered, not taken.
   if cut and not max_calls:
     raise core.InputError(

@@ -120,7 +120,7 @@ def world(options: WorldOptions) -> Task:
     config=GenerateConfig(
       max_tokens=options.max_tokens,
       logprobs=logs or None,
-      top_logprobs=provider.ALTERNATIVES if logs else None,
+      top_logprobs=language.ALTERNATIVES if logs else None,
     ),
     fail_on_error=False,
     score_on_error=True,

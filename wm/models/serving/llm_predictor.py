@@ -22,7 +22,6 @@ import copy
 import dataclasses
 import hashlib
 import math
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -46,6 +45,8 @@ from wm.runtime import progress
 
 if TYPE_CHECKING:
   from inspect_ai.model import ModelUsage
+
+  from wm.models.language import Model
 
 # What a text answers to a question.
 Read = Callable[[Query, str], Answer]
@@ -416,28 +417,12 @@ class RecordedBackend(Backend):
 class QueryBackend(Backend):
   """Asks a provider the questions that the answer cache has no answer to."""
 
-  def __init__(
-    self,
-    settings: provider.CallSettings,
-    *,
-    repeats: int = 1,
-    by_probability: bool = False,
-    where: str | os.PathLike = '',
-  ) -> None:
-    """Opens the answer cache.
-
-    Args:
-      settings: model and how it is asked.
-      repeats: times that each question is put; most answers win, a tie is none.
-      by_probability: yes or no is read off the log-probabilities of the first
-        token, not off the text.
-      where: folder of answers; '' is the user's own.
-    """
-    self._by_probability, self._where = by_probability, where
+  def __init__(self, settings: Model) -> None:
+    """Opens the answer cache of a model that is asked so."""
     self.ledger: call_ledger.CallLedger | None = None
-    self.repeats, self.per_prompt = repeats, settings.per_prompt
+    self.repeats, self.per_prompt = settings.repeats, settings.per_prompt
     self.settings = settings
-    self._cache = AnswerCache(where, settings.about())
+    self._cache = AnswerCache(settings.answers, settings.identity())
     self._failed: dict[Key, CallReply] = {}
     self._calls: list[CallReply] = []  # Made now.
     self._readings: dict[Key, tuple[CallReply, Answer]] = {}
@@ -448,12 +433,7 @@ class QueryBackend(Backend):
     """One of the same ledger that puts each question in a prompt of its own."""
     if self.per_prompt == 1:
       return self
-    backend = QueryBackend(
-      dataclasses.replace(self.settings, per_prompt=1),
-      repeats=self.repeats,
-      by_probability=self._by_probability,
-      where=self._where,
-    )
+    backend = QueryBackend(dataclasses.replace(self.settings, per_prompt=1))
     backend.ledger = self.ledger
     return backend
 
@@ -600,7 +580,8 @@ class QueryBackend(Backend):
   def _read(self, question: Query, place: Key, read: Read) -> Answer:
     reply = self._known(place)
     assert reply is not None
-    reading = answer(question, reply, read, self._by_probability)
+    by_probability = self.settings.read == 'logprobs'
+    reading = answer(question, reply, read, by_probability)
     # Counted once, however often it is read.
     self._readings.setdefault(place, (reply, reading))
     return reading
@@ -660,7 +641,8 @@ def answer(
 ) -> Answer:
   """The answer in a reply.
 
-  by_probability: see QueryBackend.
+  by_probability: yes or no is read off the log-probabilities of the first
+    token, not off the text.
   """
   # The whole reply is kept for each item, so that a better reader of lists
   # reads old answers anew.

@@ -1,6 +1,6 @@
 """Calls a language model, many times at once.
 
-Prompts and `CallSettings` come in; each `CallReply` is handed over as it comes
+Prompts and a model's spec come in; each `CallReply` is handed over as it comes
 (`replies`). `answer_cache` keeps replies on disk, and a `call_ledger` keeps
 calls within a budget. `llm_predictor` uses all three.
 
@@ -29,10 +29,10 @@ from wm.models.serving.answer_cache import CallReply
 from wm.models.serving.call_ledger import CallLedger, inspect_models
 
 if TYPE_CHECKING:
-  from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage
+  from inspect_ai.model import ModelOutput, ModelUsage
 
-# Alternatives at each token that log-probabilities are asked of.
-ALTERNATIVES = 20
+  from wm.models.language import Model
+
 # Words of errors' classes, or of what they say of a protocol -> cause. The
 # first that fits counts.
 _CAUSES = {
@@ -59,61 +59,6 @@ _UNREACHABLE = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class CallSettings:
-  """A model, as Inspect names it, and how it is asked.
-
-  Attributes:
-    model: 'provider/model'.
-    base_url: of the provider; '' is its own.
-    temperature: of the sampling of tokens.
-    max_tokens: most tokens of an answer.
-    logprobs: ask for log-probabilities too.
-    per_prompt: yes-or-no questions in a prompt, at most.
-    args: of the provider, as pairs of name and value.
-    connections: calls at a time.
-    retries: of a call that fails.
-    timeout: seconds of one try.
-  """
-
-  model: str
-  base_url: str = ''
-  temperature: float = 0.0
-  max_tokens: int = 1024
-  logprobs: bool = False
-  per_prompt: int = 1
-  args: tuple[tuple[str, Any], ...] = ()
-  connections: int = 10
-  retries: int = 5
-  timeout: int = 120
-
-  def about(self) -> dict[str, Any]:
-    """Settings that answers depend on; speed and retries are left out."""
-    # They change when an answer comes, not which: stored answers stay valid.
-    left_out = {'connections', 'retries', 'timeout'}
-    if self.per_prompt == 1:  # So that older answers stay valid too.
-      left_out.add('per_prompt')
-    return {
-      name: value
-      for name, value in dataclasses.asdict(self).items()
-      if name not in left_out
-    }
-
-  def config(self) -> GenerateConfig:
-    """The same for Inspect."""
-    config: GenerateConfig = inspect_models().GenerateConfig(
-      max_connections=self.connections,
-      max_retries=self.retries,
-      attempt_timeout=self.timeout,
-      temperature=self.temperature,
-      max_tokens=self.max_tokens,
-      logprobs=self.logprobs or None,
-      # None leaves the setting out of the request.
-      top_logprobs=ALTERNATIVES if self.logprobs else None,
-    )
-    return config
-
-
 # Failures after which a call is made again, and those that nobody charges for.
 _AGAIN = 'rate_limit', 'server_error', 'timeout', 'no_connection'
 _FREE = 'rate_limit', 'server_error'
@@ -122,7 +67,7 @@ BUDGET = 'budget'  # The cause of an answer that was not asked for.
 
 
 def replies(
-  settings: CallSettings,
+  settings: Model,
   prompts: Sequence[str],
   each: Callable[[int, CallReply], None],
   solutions: Sequence[dict[str, Any]] = (),
@@ -131,7 +76,7 @@ def replies(
   """Makes calls, some at a time, and hands over each reply as it comes.
 
   Args:
-    settings: of all of them.
+    settings: the model, and how it is asked.
     prompts: in the order in which they are begun.
     each: gets the number of a call and its reply; runs on another thread.
     solutions: metadata of each prompt's message, which the known answers of
@@ -170,7 +115,7 @@ _CLIENTS = frozenset(
 )
 
 
-def _once(settings: CallSettings) -> Any:
+def _once(settings: Model) -> Any:
   """The model, which makes no second try of any call."""
   model = _model(dataclasses.replace(settings, retries=0))
   if settings.model.partition('/')[0] in _CLIENTS:
@@ -178,7 +123,7 @@ def _once(settings: CallSettings) -> Any:
   return model
 
 
-def _model(settings: CallSettings) -> Any:
+def _model(settings: Model) -> Any:
   models = inspect_models()
   with inputs.extra('language', 'a language model'):
     from inspect_ai._util.error import PrerequisiteError
@@ -210,7 +155,7 @@ class _Calls:
 
   def __init__(
     self,
-    settings: CallSettings,
+    settings: Model,
     each: Callable[[int, CallReply], None],
     ledger: CallLedger | None,
   ) -> None:
