@@ -19,7 +19,7 @@ from inspect_ai._util.registry import registry_info
 import wm
 from tests.evaluation import counted
 from wm import core, papers
-from wm.core import queries, registry
+from wm.core import registry
 from wm.language import (
   inspect_tasks,
   logs,
@@ -258,9 +258,8 @@ def test_epochs_are_voted(tmp_path):
   ((setting, answers),) = known.items()
   assert {len(some) for some in answers.values()} == {3}
   predictor = world_questions.recalled_predictor(setting, answers)
-  for (kind, prefix, suffixes), some in answers.items():
-    asked = queries.Query('', kind, prefix, suffixes)
-    ((value, *_),) = predictor.ask([asked])
+  for question, some in answers.items():
+    ((value, *_),) = predictor.ask([question])
     assert value == (sum(one.value for one in some) > 1.5)
 
 

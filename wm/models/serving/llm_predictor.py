@@ -383,24 +383,17 @@ def _code(answer: Answer) -> int:
   return core.NO_ANSWER if answer.value is None else int(answer.value)
 
 
-# Kind, prefix and suffixes: what an answer is recorded by.
-Recall = tuple[str, Tokens, tuple[Tokens, ...]]
-
-
-def recall(question: Query) -> Recall:
-  """The key of an answer in a record."""
-  return question.kind, question.prefix, question.suffixes
-
-
 class RecordedBackend(Backend):
   """Answers from a record, without one nothing; lists all questions.
+
+  Questions of a record have neither prompt nor trial.
 
   Attributes:
     questions: all that were asked, in order.
   """
 
   def __init__(
-    self, record: Mapping[Recall, Answer] | None = None, per_prompt: int = 1
+    self, record: Mapping[Query, Answer] | None = None, per_prompt: int = 1
   ) -> None:
     self._record, self.per_prompt = record or {}, per_prompt
     self.questions: list[Query] = []
@@ -411,7 +404,8 @@ class RecordedBackend(Backend):
     """The recorded answer to each question, else UNASKED."""
     del model
     self.questions += questions
-    return [self._record.get(recall(each), UNASKED) for each in questions]
+    bare = [question._replace(prompt='', trial=0) for question in questions]
+    return [self._record.get(question, UNASKED) for question in bare]
 
 
 class QueryBackend(Backend):
