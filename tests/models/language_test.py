@@ -119,7 +119,7 @@ def test_probabilities_decide_where_they_are_read(made, played):
   assert [one.value for one in found] == [True, False, None]
   assert found[0].probability == 0.9
   assert found[2].failure == 'no_probability'
-  assert played.settings.logprobs
+  assert played.settings.config().logprobs
 
 
 def test_failures_are_counted_by_cause_and_not_asked_again(made, played):
