@@ -178,10 +178,9 @@ def run(
   loaded.check()
   predictor, world = _across_processes(loaded.predictor), loaded.world
   folder = pathlib.Path(out)
-  claimed = loaded.claim(seed)
   more = {**loaded.about, 'commit': provenance.commit()}
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
-  cache = folder, claimed, world, loaded.origin, about, log
+  cache = folder, loaded.claim(seed), world, loaded.origin, about, log
   parts = _if_process_0_can(lambda: results.ResultCache(*cache))
   # A language model is asked all questions of a metric at once, cheaper and in
   # parallel; then the metric finds them answered.
