@@ -64,11 +64,6 @@ def listing(items: list[str], last: str = 'and') -> str:
   return f'{", ".join(items[:-1])}, {last} {items[-1]}'
 
 
-def sentence(text: str) -> str:
-  """A text with a capital at its beginning."""
-  return text[:1].upper() + text[1:]
-
-
 NEIGHBORS = (
   'Neighbors are those from before these changes, whichever way a step leads.'
 )
@@ -115,9 +110,23 @@ class Speaker:
     """Nodes in words, as a list."""
     return listing([self.node(node) for node in nodes], last)
 
-  def say(self, phrase: str, **parts: object) -> str:
-    """A sentence of a phrase of the domain."""
-    return sentence(phrase.format(**parts))
+  def say(
+    self, phrase: str, n: int = 0, **parts: int | Iterable[int] | str
+  ) -> str:
+    """A sentence of a phrase of the domain.
+
+    n: its number; parts: nodes, lists of nodes, or words.
+    """
+    words = {
+      name: part
+      if isinstance(part, str)
+      else self.node(part)
+      if isinstance(part, int)
+      else self.nodes(part)
+      for name, part in parts.items()
+    }
+    text = phrase.format(n=n, **words)
+    return text[:1].upper() + text[1:]
 
   # Descriptions.
 
@@ -136,7 +145,7 @@ class Speaker:
 
   def reward(self, node: int, value: int) -> str:
     """One reward."""
-    return self.say(self.words.reward, a=self.node(node), n=value)
+    return self.say(self.words.reward, value, a=node)
 
   def _connections(self) -> list[str]:
     if self.wording == 'tuples':
@@ -145,26 +154,25 @@ class Speaker:
       return self._journeys()
     if _is_tree(self.graph):
       return self._branches()
-    if self.wording == 'original':
-      return self._shuffled(
-        self.say(self.words.groups, a=self.nodes(group))
-        if len(group) > 2
-        else self._joined(group[0], group[1:])
-        for group in _cliques(self.graph)
-      )
-    if self.wording == 'published':
-      return [
-        self.say(self.words.groups, a=self.nodes((node, *heads)))
-        if len(heads) > 1
-        else self._joined(node, heads)
-        for node, heads in _rows(self.graph.edges).items()
-      ]
     rows = _rows(self.graph.edges)
-    return self._shuffled(self._joined(a, heads) for a, heads in rows.items())
+    if self.wording == 'audited':
+      return self._shuffled(self._joined(a, bs) for a, bs in rows.items())
+    groups = [(node, *heads) for node, heads in rows.items()]
+    if self.wording == 'original':
+      groups = _cliques(self.graph)
+    sentences = [
+      self.say(self.words.groups, a=group)
+      if len(group) > 2
+      else self._joined(group[0], group[1:])
+      for group in groups
+    ]
+    return (
+      self._shuffled(sentences) if self.wording == 'original' else sentences
+    )
 
   def _joined(self, node: int, heads: Iterable[int]) -> str:
     """Connections of one node."""
-    return self.say(self.words.joined, a=self.node(node), b=self.nodes(heads))
+    return self.say(self.words.joined, a=node, b=heads)
 
   def _shuffled(self, sentences: Iterable[str]) -> list[str]:
     """Sentences in the order of the seed."""
@@ -191,30 +199,27 @@ class Speaker:
     graph, words = self.graph, self.words
     start = graph.start
     heads = graph.after[start]
-    sentences = [
-      self.say(words.choices, a=self.node(start), b=self.nodes(heads))
-    ]
+    phrase = words.leads if self.wording == 'audited' else words.door
+    sentences = [self.say(words.choices, a=start, b=heads)]
     seen = {start}
     for k, head in enumerate(heads):
       if k:
-        sentences.append(self.say(words.back, a=self.node(start)))
-      sentences.append(self.say(words.enter, a=self.node(head)))
+        sentences.append(self.say(words.back, a=start))
+      sentences.append(self.say(words.enter, a=head))
       queue = [head]
       while queue:
         node = queue.pop(0)
-        if node in seen or not graph.after[node]:
-          continue
-        seen.add(node)
         after = graph.after[node]
-        phrase = words.leads if self.wording == 'audited' else words.door
-        sentences.append(
-          self.say(phrase, a=self.node(node), b=self.nodes(after))
-        )
-        queue.extend(after)
+        if node not in seen and after:
+          seen.add(node)
+          sentences.append(self.say(phrase, a=node, b=after))
+          queue.extend(after)
     return sentences
 
   def _branches(self) -> list[str]:
     """A tree from its start, with two branches at every node or none."""
+    words = self.words
+    phrase = words.branches if self.wording == 'audited' else words.forks
     sentences, queue, seen = [], [self.graph.start], {self.graph.start}
     while queue:
       node = queue.pop(0)
@@ -222,48 +227,45 @@ class Speaker:
       seen.update(heads)
       queue.extend(heads)
       if heads:
-        left, right = (self.node(head) for head in heads)
-        words = self.words
-        phrase = words.branches if self.wording == 'audited' else words.forks
-        sentences.append(self.say(phrase, a=self.node(node), b=left, c=right))
-    return [*sentences, self.words.both]
+        left, right = heads
+        sentences.append(self.say(phrase, a=node, b=left, c=right))
+    return [*sentences, words.both]
 
   # Changes.
 
   def changed(self, change: Change) -> str:
     """Sentences about a change."""
-    sentences = [self._new_nodes(change)] if self._new_nodes(change) else []
-    one_way = self.graph.directed
-    shut = self.words.closed_one_way if one_way else self.words.closed
-    for a, b in change.closed:
-      sentences.append(self.say(shut, a=self.node(a), b=self.node(b)))
+    words, one_way = self.words, self.graph.directed
+    sentences = self._new_nodes(change)
+    shut = words.closed_one_way if one_way else words.closed
+    sentences += [self.say(shut, a=a, b=b) for a, b in change.closed]
     if change.chances:
       sentences += self._chances(change)
     else:
-      phrase = self.words.leads if one_way else self.words.joined
-      for a, heads in _rows(change.opened).items():
-        sentences.append(
-          self.say(f'now {phrase}', a=self.node(a), b=self._to(a, heads))
-        )
-    for a, heads in _rows(change.portals).items():
-      phrase = self.words.portal
-      sentences.append(
-        self.say(phrase, a=self.node(a), b=self._to(a, heads, True))
-      )
-    for node, value in change.rewards:
-      sentences.append(self.say(self.words.changed, a=self.node(node), n=value))
-    if any('neighbor' in words for words in sentences):
+      phrase = f'now {words.leads if one_way else words.joined}'
+      sentences += [
+        self.say(phrase, a=a, b=self._to(a, heads))
+        for a, heads in _rows(change.opened).items()
+      ]
+    sentences += [
+      self.say(words.portal, a=a, b=self._to(a, heads, True))
+      for a, heads in _rows(change.portals).items()
+    ]
+    sentences += [
+      self.say(words.changed, value, a=node) for node, value in change.rewards
+    ]
+    if any('neighbor' in text for text in sentences):
       sentences.append(NEIGHBORS)
     return ' '.join(sentences)
 
-  def _new_nodes(self, change: Change) -> str:
+  def _new_nodes(self, change: Change) -> list[str]:
     arcs = (*change.opened, *change.portals)
     new = {n for arc in arcs for n in arc} - set(self.graph.nodes)
     if not new:
-      return ''
+      return []
     kind = self.words.kind if len(new) == 1 else self.words.kinds
     article = 'is a new' if len(new) == 1 else 'are new'
-    return f'There {article} {kind}: {self.nodes(sorted(new))}.'
+    return [f'There {article} {kind}: {self.nodes(sorted(new))}.']
 
   def _to(self, tail: int, heads: tuple[int, ...], portal: bool = False) -> str:
     """Heads of new arcs: by what they are next to, where they are its
@@ -284,10 +286,9 @@ class Speaker:
     for a, b, chance in change.chances:
       target = f'{self.node(b)} with a probability of {chance:g}'
       rows.setdefault(a, []).append(target)
-    phrase = self.words.leads
+    phrase = f'now {self.words.leads}'
     return [
-      self.say(f'now {phrase}', a=self.node(a), b=listing(target))
-      for a, target in rows.items()
+      self.say(phrase, a=a, b=listing(target)) for a, target in rows.items()
     ]
 
 

@@ -44,35 +44,29 @@ FINAL, HISTORY, MAY = (
 )
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
-VERDICT = ['solver', 'graded', 'outcome']
-# File -> its columns that are read besides FACTORS, and their names here.
+# File -> its columns that are read besides FACTORS.
 COLUMNS = {
-  FINAL: {
-    'temperature': 'temperature',
-    'repeat': 'repeat',
-    'prompt_version': 'prompts',
-    'start': 'start',
-    'goal': 'goal',
-    'recorded_score': 'recorded',
-    'rescore': 'solver',
-    'key_status': 'key_status',
-    'outcome': 'outcome',
-    'answer_nodes': 'nodes',
-  },
-  HISTORY: {
-    'temp': 'temperature',
-    'rep': 'repeat',
-    'snapshot': 'snapshot',
-    'score': 'recorded',
-  },
-  MAY: {
-    'temp': 'temperature',
-    'rep': 'repeat',
-    'snapshot': 'snapshot',
-    'token_score': 'token',
-    'exact_match': 'exact',
-    'recorded_score': 'recorded',
-  },
+  FINAL: (
+    *('temperature', 'repeat', 'prompt_version', 'start', 'goal'),
+    *('recorded_score', 'rescore', 'key_status', 'outcome', 'answer_nodes'),
+  ),
+  HISTORY: ('temp', 'rep', 'snapshot', 'score'),
+  MAY: (
+    *('temp', 'rep', 'snapshot'),
+    *('token_score', 'exact_match', 'recorded_score'),
+  ),
+}
+# Their names here, where these are others.
+NAMES = {
+  'temp': 'temperature',
+  'rep': 'repeat',
+  'prompt_version': 'prompts',
+  'recorded_score': 'recorded',
+  'score': 'recorded',
+  'rescore': 'solver',
+  'answer_nodes': 'nodes',
+  'token_score': 'token',
+  'exact_match': 'exact',
 }
 _WORDS = {
   *FACTORS,
@@ -113,11 +107,11 @@ def read_table(path: pathlib.Path) -> pd.DataFrame:
   Raises:
     InputError: the file is missing, damaged, or lacks a column.
   """
-  columns = dict(zip(FACTORS, FACTORS, strict=True)) | COLUMNS[path.name]
+  columns = [*FACTORS, *COLUMNS[path.name]]
   words = dict.fromkeys(_WORDS & {*columns}, 'category')
   with inputs.reading_file(path, 'a table of scores'):
-    frame = pd.read_csv(path, usecols=[*columns], dtype=words)
-    return named(frame.rename(columns=columns))
+    frame = pd.read_csv(path, usecols=columns, dtype=words)
+    return named(frame.rename(columns=NAMES))
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
@@ -150,20 +144,18 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   paths = paths.drop(columns=['solver', 'outcome'])
   code = paths.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
   first = paths.loc[~code.duplicated(), asked].astype(object)
-  rows = [_verdict(row) for row in first.to_dict('records')]
-  verdicts = pd.DataFrame(rows, columns=VERDICT)
-  wide = verdicts.take(code.to_numpy()).set_index(paths.index)
-  whole = pd.concat([pd.concat([paths, wide], axis=1), every[counts]])
+  verdicts = []
+  for row in first.to_dict('records'):
+    reply = NodeReply(scoring.parse_nodes(row['nodes']), hedged=True)
+    problem = questions.problem(reports.question_of(row))
+    verdict = scoring.judge(problem, reply)
+    right = float(verdict.outcome == 'correct')
+    verdicts.append((right, verdict.graded, verdict.outcome))
+  names = ['solver', 'graded', 'outcome']
+  wide = pd.DataFrame(verdicts, columns=names).take(code.to_numpy())
+  paths = pd.concat([paths, wide.set_index(paths.index)], axis=1)
+  whole = pd.concat([paths, every[counts]])
   return whole.assign(outcome=whole['outcome'].astype('category'))
-
-
-def _verdict(row: Mapping[str, Any]) -> tuple[float, float, str]:
-  """One answer, judged; see `judged`."""
-  problem = questions.problem(reports.question_of(row))
-  reply = NodeReply(scoring.parse_nodes(row['nodes']), hedged=True)
-  verdict = scoring.judge(problem, reply)
-  right = float(verdict.outcome == 'correct')
-  return right, verdict.graded, verdict.outcome
 
 
 def load(folder: str | pathlib.Path) -> pd.DataFrame:
@@ -225,13 +217,6 @@ def known_names(question: Question) -> dict[int, str]:
   """Node -> name, as the recorded prompts have them."""
   most = questions.most_nodes(question.graph)
   return dict(questions.node_names(question.graph, question.domain, most))
-
-
-def verdict_of(asked: Any) -> scoring.AnswerVerdict:
-  """The verdict on the text of a conversation, a row of `load`."""
-  return scoring.of_text(
-    asked.question, asked.answer, known_names(asked.question)
-  )
 
 
 def key_nodes(asked: Any) -> frozenset[tuple[int, ...]]:
@@ -394,7 +379,7 @@ def text_rows(texts: pd.DataFrame) -> list[dict[str, Any]]:
   for asked in texts.itertuples():
     names = known_names(asked.question)
     problem = questions.problem(asked.question)
-    scores = scoring.scored(problem, asked.answer, names)
+    values, verdict = scoring.scored(problem, asked.answer, names)
     token = scoring.token_score(scoring.matched(asked.answer), asked.expected)
     rows.append(
       {
@@ -403,12 +388,12 @@ def text_rows(texts: pd.DataFrame) -> list[dict[str, Any]]:
         'temperature': asked.temperature,
         'repeat': asked.repeat,
         'recorded': asked.recorded,
-        'solver': int(scores.correct),
-        'strict': int(scores.strict),
-        'graded': round(scores.graded, 4),
+        'solver': int(values['correct']),
+        'strict': int(values['strict']),
+        'graded': round(values['graded'], 4),
         'token': round(token, 4),
-        'outcome': scores.verdict.outcome,
-        'nodes': scoring.format_nodes(scores.verdict.nodes),
+        'outcome': verdict.outcome,
+        'nodes': scoring.format_nodes(verdict.nodes),
       }
     )
   return rows
@@ -439,53 +424,41 @@ def beside_printed(means: pd.DataFrame) -> pd.DataFrame:
   return frame.join(means, on=['condition', 'model'])
 
 
-class Agreement(NamedTuple):
-  """Agreement of means and standard deviations with the printed ones.
-
-  Attributes:
-    cells: compared.
-    means: within rounding, .005.
-    both: of these, standard deviations too.
-    error: mean absolute difference of means.
-    correlation: of means.
-  """
-
-  cells: int
-  means: int
-  both: int
-  error: float
-  correlation: float
-
-
 _ROUNDING = 0.005 + 1e-9
 
 
-def agreement(means: pd.DataFrame) -> Agreement:
-  """Compares with the paper's table 3."""
+def agreement(means: pd.DataFrame) -> dict[str, float]:
+  """Agreement of means and standard deviations with the paper's table 3.
+
+  Returns:
+    cells that are compared; means, how many are within rounding, .005; both, of
+    these, whose standard deviations are too; error, the mean absolute
+    difference of means; and correlation of means.
+  """
   both = beside_printed(means).dropna(subset=['mean', 'printed_mean'])
   ours = both[['mean', 'sd']].to_numpy()
   theirs = both[['printed_mean', 'printed_sd']].to_numpy()
   off = np.abs(ours - theirs)
   near = off <= _ROUNDING
-  return Agreement(
-    len(both),
-    int(near[:, 0].sum()),
-    int(near.all(1).sum()),
-    float(off[:, 0].mean()),
-    float(np.corrcoef(ours[:, 0], theirs[:, 0])[0, 1]),
-  )
+  return {
+    'cells': len(both),
+    'means': int(near[:, 0].sum()),
+    'both': int(near.all(1).sum()),
+    'error': float(off[:, 0].mean()),
+    'correlation': float(np.corrcoef(ours[:, 0], theirs[:, 0])[0, 1]),
+  }
 
 
 def table_3(means: pd.DataFrame, source: str) -> Table:
   """Table 3 of answers, with the paper's means and standard deviations."""
   frame = beside_printed(means).rename(columns={'condition': 'asked'})
   near = agreement(means)
-  return reports.REPORT.table('table3', frame, source=source, near=near)
+  return reports.REPORT.table('table3', frame, source=source, **near)
 
 
 def one_cluster_away(
   right: Sequence[tuple[float, bool]],
-) -> list[reports.JudgedClaim]:
+) -> list[reports.Claim]:
   """The way from 1 to 12 in graph D is never found at low temperatures.
 
   right: (temperature, is the answer one of the authors' keys?).
@@ -494,20 +467,21 @@ def one_cluster_away(
   claims = []
   for temperature, printed in zip((0.0, 0.5, 1.0), shares, strict=True):
     outcomes = [float(ok) for t, ok in right if t == temperature]
-    if outcomes:
-      n, share = len(outcomes), sum(outcomes) / len(outcomes)
-      low, high = (float(x) for x in proportion(share, n))
-      claims.append(
-        reports.JudgedClaim(
-          'GPT-4-32k finds the way to a room one cluster away at '
-          f'temperature {temperature:g}',
-          f'{printed:.2f}, n=30',
-          Cell(
-            f'{share:.3f}', f' [{low:.3f}, {high:.3f}]', f', n={n} with text'
-          ),
-          'not against it' if low <= printed <= high else 'no',
-        )
-      )
+    if not outcomes:
+      continue
+    n, share = len(outcomes), sum(outcomes) / len(outcomes)
+    low, high = (float(x) for x in proportion(share, n))
+    claims.append(
+      {
+        'claim': 'GPT-4-32k finds the way to a room one cluster away at '
+        f'temperature {temperature:g}',
+        'paper': f'{printed:.2f}, n=30',
+        'ours': Cell(
+          f'{share:.3f}', f' [{low:.3f}, {high:.3f}]', f', n={n} with text'
+        ),
+        'holds': 'not against it' if low <= printed <= high else 'no',
+      }
+    )
   return claims
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -75,6 +75,9 @@ REPORT = Report(
       sorted(LETTERS[graph] for graph in {*rows['graph']} & LETTERS.keys())
     ),
     'sum': lambda rows, column: int(rows[column].sum()),
+    'shares': lambda rows: (
+      rows['outcome'].value_counts(normalize=True, sort=False).to_dict()
+    ),
   },
 )
 WORDS = REPORT.declared['words']
@@ -84,14 +87,6 @@ def conditions_table(frame: pd.DataFrame, score: str) -> Table:
   """Table 1: what is asked, and how often it is answered right."""
   scored = frame[frame[score].notna() & frame['condition'].isin([*WHAT])]
   return REPORT.table('conditions', scored.assign(score=scored[score]))
-
-
-def by_value(
-  frame: pd.DataFrame, column: str
-) -> Iterator[tuple[str, pd.DataFrame]]:
-  """(value, its rows) of each value of a column, in order."""
-  for keys, part in REPORT.groups(frame, column):
-    yield keys[column], part
 
 
 def p_value(p: float | None) -> str:
@@ -106,26 +101,24 @@ def p_value(p: float | None) -> str:
 def stepwise_table(fits: Mapping[str, Stepwise]) -> Table:
   """Table 2: deviances of added terms, of several scores, and the paper's."""
   printed = REPORT.published['table2']['terms']
-  steps = {name: {s.name: s for s in fit.steps} for name, fit in fits.items()}
-  rows = []
-  for term in dict.fromkeys(t for by_term in steps.values() for t in by_term):
-    row: dict[str, Any] = {'term': term, 'scores': {}}
-    if printed.get(term):
-      value, df = printed[term]
-      row['paper'] = f'{value:,.2f}, df {df}'
-    for name, by_term in steps.items():
-      if (step := by_term.get(term)) is not None:
-        mark = ' *' if step.separated else ''
-        row['scores'][f'{name}, n={fits[name].n:,}'] = (
-          f'{step.deviance:,.2f}{mark}, df {step.df} '
-          f'[p {p_value(step.p)}, by questions {p_value(step.clustered_p)}]'
-        )
-    rows.append(row)
+  rows: dict[str, dict[str, Any]] = {}
+  for name, fit in fits.items():
+    for step in fit.steps:
+      row = rows.setdefault(step['term'], {'term': step['term'], 'scores': {}})
+      if pair := printed.get(step['term']):
+        row['paper'] = f'{pair[0]:,.2f}, df {pair[1]}'
+      mark = ' *' * (step['separated'] > 0)
+      row['scores'][f'{name}, n={fit.n:,}'] = (
+        f'{step["deviance"]:,.2f}{mark}, df {step["df"]} '
+        f'[p {p_value(step["p"])}, '
+        f'by questions {p_value(step["clustered_p"])}]'
+      )
+  every = itertools.chain.from_iterable(fit.steps for fit in fits.values())
   return REPORT.table(
     'stepwise',
-    rows,
+    list(rows.values()),
     separated=' * Outcomes are separated: some coefficients are infinite, and '
-    'the deviance is the limit.' * any(fit.separated for fit in fits.values()),
+    'the deviance is the limit.' * any(step['separated'] for step in every),
   )
 
 
@@ -142,25 +135,21 @@ def coefficients_table(
     InputError: see `statistics.regression`, which takes names and references.
   """
   fitted = statistics.regression(frame, score, names, references)
+  label = statistics.label
   return REPORT.table(
     'coefficients',
     [
       {
-        **coefficient._asdict(),
-        'level': ''
-        if coefficient.level is None
-        else statistics.label(coefficient.level),
-        'ratio': np.exp(coefficient.value),
-        'p': p_value(coefficient.p),
-        'adjusted': p_value(coefficient.adjusted),
+        **row,
+        'level': '' if row['level'] is None else label(row['level']),
+        'ratio': np.exp(row['value']),
+        'p': p_value(row['p']),
+        'adjusted': p_value(row['adjusted']),
       }
-      for coefficient in fitted.coefficients
+      for row in fitted.coefficients
     ],
     title=title,
-    against=', '.join(
-      f'{name} {statistics.label(level)}'
-      for name, level in fitted.references.items()
-    ),
+    against=', '.join(f'{k} {label(x)}' for k, x in fitted.references.items()),
     n=fitted.n,
     questions=fitted.questions,
     firth=" Outcomes are separated: coefficients are Firth's." * fitted.firth,
@@ -177,39 +166,28 @@ def by_model(frame: pd.DataFrame, score: str, by: str, title: str) -> Table:
 def outcomes_table(frame: pd.DataFrame) -> Table:
   """Figure 3: shares of answers by how they fail, of each model."""
   judged = frame[frame['outcome'].notna()]
-  shares = pd.crosstab(
-    judged['model'].astype(str),
-    judged['outcome'].astype(str),
-    normalize='index',
-  )
-  shares = shares[shares.sum().sort_values(ascending=False).index]
-  heads = [name.replace('_', ' ') for name in shares.columns]
-  return REPORT.table(
-    'outcomes',
-    [
-      {
-        'model': statistics.label(model),
-        'n': len(part),
-        'shares': dict(zip(heads, shares.loc[model].tolist(), strict=True)),
-      }
-      for model, part in by_value(judged, 'model')
-    ],
-  )
+  outcome = judged['outcome'].astype(str).str.replace('_', ' ')
+  shares = pd.crosstab(judged['model'].astype(str), outcome, normalize='index')
+  order = shares.sum().sort_values(ascending=False).index
+  judged = judged.assign(outcome=pd.Categorical(outcome, order))
+  return REPORT.table('outcomes', judged)
 
 
 def pairs_table(frame: pd.DataFrame, score: str) -> Table:
   """All pairs of models, on the questions that both were asked."""
+  label = statistics.label
+  compared = statistics.pairs(frame, score, statistics.models_of(frame))
   return REPORT.table(
     'pairs',
     [
       {
-        **pair._asdict(),
-        'first': statistics.label(pair.first),
-        'second': statistics.label(pair.second),
-        'p': p_value(pair.p),
-        'adjusted': p_value(pair.adjusted),
+        **pair,
+        'first': label(pair['first']),
+        'second': label(pair['second']),
+        'p': p_value(pair['p']),
+        'adjusted': p_value(pair['adjusted']),
       }
-      for pair in statistics.pairs(frame, score, statistics.models_of(frame))
+      for pair in compared
     ],
   )
 
@@ -229,32 +207,20 @@ def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> Table:
       if part[list(statistics.REPEATED)].drop_duplicates().shape[0] < 2:
         continue
       alike = statistics.intraclass(part, score)
-      rows.append({'score': score, 'answers': title, **alike._asdict()})
+      rows.append({'score': score, 'answers': title, **alike})
   return REPORT.table('repeats', rows)
 
 
-LARGE = ('n15star', 'n16cluster', 'n21star')
 FOUR_STEPS = 'nstepPath'  # Of the large graphs, whose diameter is 4.
 
 
-class JudgedClaim(NamedTuple):
-  """A claim and what answers say of it.
-
-  Attributes:
-    claim: in a sentence.
-    paper: what it prints.
-    ours: our number, with its interval.
-    holds: 'yes', 'no', or 'not sure' where the interval has both; 'not against
-      it' where it has a printed number.
-  """
-
-  claim: str
-  paper: str
-  ours: str
-  holds: str
+# A claim, what the paper prints, our number with its interval, and whether it
+# holds: 'yes', 'no', or 'not sure' where the interval has both; 'not against
+# it' where it has a printed number.
+Claim = dict[str, Any]
 
 
-def harder(frame: pd.DataFrame, score: str, model: str) -> list[JudgedClaim]:
+def harder(frame: pd.DataFrame, score: str, model: str) -> list[Claim]:
   """The tree is harder than the long chains, and graph D than graph E."""
   answered = frame[(frame['model'] == model) & frame[score].notna()]
   claims = []
@@ -265,17 +231,17 @@ def harder(frame: pd.DataFrame, score: str, model: str) -> list[JudgedClaim]:
     contrast = statistics.contrast(parts[0], parts[1], score)
     hard, easy = (LETTERS[graph] for graph in pair)
     claims.append(
-      JudgedClaim(
-        f'{statistics.label(model)} does worse on {hard} than on {easy} '
-        f'({score} score)',
-        f'{hard} < {easy}',
-        filled(
+      {
+        'claim': f'{statistics.label(model)} does worse on {hard} than on '
+        f'{easy} ({score} score)',
+        'paper': f'{hard} < {easy}',
+        'ours': filled(
           '{first:.3f} and {second:.3f}, difference {difference:+.3f}'
           '| [{low:+.3f}, {high:+.3f}]|, n={questions} questions',
-          contrast._asdict(),
+          contrast,
         ),
-        _decided(contrast.low, contrast.high, 0),
-      )
+        'holds': _decided(contrast['low'], contrast['high'], 0),
+      }
     )
   return claims
 
@@ -287,28 +253,28 @@ def _decided(low: float, high: float, bound: float) -> str:
   return 'no' if high < bound else 'not sure'
 
 
-def hallucinated(frame: pd.DataFrame, model: str) -> list[JudgedClaim]:
+def hallucinated(frame: pd.DataFrame, model: str) -> list[Claim]:
   """Plans of four steps on D, E and F name edges that are not there."""
   plans = frame[
     (frame['model'] == model)
     & (frame['condition'] == FOUR_STEPS)
-    & frame['graph'].isin(LARGE)
+    & frame['graph'].isin(questions.LARGE)
     & frame['outcome'].notna()
   ]
   plans = plans.assign(wrong=(plans['outcome'] == 'hallucinated_edge') * 1.0)
   bound = REPORT.published['claims']['hallucinated_edges_of_four_steps']
   claims = []
-  for graph in LARGE:
+  for graph in questions.LARGE:
     mean = REPORT.mean(plans[plans['graph'] == graph], 'wrong')
     if mean.low is not None and mean.high is not None:
       claims.append(
-        JudgedClaim(
-          f'{statistics.label(model)} invents an edge in plans of four steps '
-          f'on {LETTERS[graph]}',
-          f'over {bound:.0%}',
-          REPORT.shown(mean),
-          _decided(mean.low, mean.high, bound),
-        )
+        {
+          'claim': f'{statistics.label(model)} invents an edge in plans of '
+          f'four steps on {LETTERS[graph]}',
+          'paper': f'over {bound:.0%}',
+          'ours': REPORT.shown(mean),
+          'holds': _decided(mean.low, mean.high, bound),
+        }
       )
   return claims
 
@@ -352,7 +318,7 @@ def assembled(
   score: str,
   more: Sequence[Table],
   rows: Mapping[str, Sequence[pages.Row]],
-  claimed: Sequence[JudgedClaim],
+  claimed: Sequence[Claim],
 ) -> AnswersPage:
   """A page: what all have, and `more` tables and `rows` of their own."""
   parts = [
@@ -429,7 +395,7 @@ def _or_why(title: str, make: Callable[[], Table]) -> Table:
     return pages.table(title, [{'there is none': str(error)}])
 
 
-def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
+def decided(frame: pd.DataFrame, score: str) -> list[Claim]:
   """The paper's claims of the first model's answers."""
   model = statistics.models_of(frame)[0]
   return [
@@ -441,9 +407,7 @@ def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
 def deviances(fits: Mapping[str, Stepwise]) -> list[dict[str, Any]]:
   """Table 2 as rows."""
   return [
-    {'score': name, 'term': step.name, **step._asdict() | {'term': step.name}}
-    for name, fit in fits.items()
-    for step in fit.steps
+    {'score': name, **step} for name, fit in fits.items() for step in fit.steps
   ]
 
 
@@ -636,7 +600,7 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
   """Figure 3: the most frequent wrong answers of a model, on their graphs."""
   failed = frame[
     (frame['model'] == model)
-    & frame['graph'].isin(LARGE)
+    & frame['graph'].isin(questions.LARGE)
     & frame['nodes'].notna()
   ]
   keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes', 'outcome']

@@ -12,6 +12,7 @@ always_yes    from the start to a goal in one step
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import random
@@ -49,11 +50,6 @@ from wm.worlds.cognitive_graph.graphs import Graph, best_paths
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
 VERSION = 1
-GROUP = {
-  condition: group
-  for group, several in questions.GROUPS.items()
-  for condition in several
-}
 
 
 @fields.documented
@@ -199,7 +195,7 @@ def sample(
       'task': 'cogeval',
       **question._asdict(),
       **settings._asdict(),
-      'group': GROUP[question.condition],
+      'group': questions.GROUP[question.condition],
       'question': what,
       'temperature': temperature,
       'repeat': repeat,
@@ -255,21 +251,18 @@ def planned() -> Scorer:
     del target
     dialog = asked_of(state.metadata)
     text = state.output.completion
-    scored = scoring.scored(dialog.problem, text, dialog.node_names)
-    verdict = scored.verdict
+    values, verdict = scoring.scored(dialog.problem, text, dialog.node_names)
     unread = verdict.outcome == 'no_answer'
     failure = replies.cause(
       'nothing' if unread else '', state.output.stop_reason
     )
     return Score(
       value={
-        'correct': scored.correct,
-        'correct_read': math.nan if unread else scored.correct,
-        'strict': scored.strict,
-        'graded': scored.graded,
-        'token': scored.token,
+        'correct': values['correct'],
+        'correct_read': math.nan if unread else values['correct'],
+        **values,
         'hallucinated_edge': float(verdict.hallucinated_edges > 0),
-        'no_answer': float(verdict.outcome == 'no_answer'),
+        'no_answer': float(unread),
       },
       answer='-'.join(map(str, verdict.nodes)),
       explanation=verdict.outcome,
@@ -288,12 +281,11 @@ def listed_edges() -> Scorer:
     del target
     dialog = asked_of(state.metadata)
     graph = dialog.problem.before
-    scored = scoring.edge_scores(
+    precision, recall, num = scoring.edge_scores(
       graph, state.output.completion, dialog.node_names
     )
     return Score(
-      value={'precision': scored.precision, 'recall': scored.recall},
-      answer=str(scored.listed),
+      value={'precision': precision, 'recall': recall}, answer=str(num)
     )
 
   return score
@@ -354,11 +346,6 @@ def walk(
   return path
 
 
-def simple(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
-  """Uniform steps to new nodes until a goal or a dead end."""
-  return walk(problem, draws, anew=True)
-
-
 def greedy(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   """Steps to the largest reward in sight, else to any new node."""
   path = [problem.start]
@@ -390,7 +377,7 @@ PLANNERS: dict[str, Planner] = {
   'stale_map': old,
   'random': walk,
   'always_yes': leap,
-  'random_path': simple,
+  'random_path': functools.partial(walk, anew=True),
   'greedy': greedy,
 }
 

@@ -22,13 +22,13 @@ from wm.core import inputs
 from wm.evaluation import force_laws, formulas
 from wm.kernels import symbolic
 from wm.language import pages, recorded_logs
-from wm.language.pages import Report, filled
+from wm.language.pages import Report
 from wm.papers import reports
 from wm.papers.forces import score as scoring
 from wm.papers.forces import task as tasks
 from wm.papers.forces.questions import System
 from wm.reporting import charts
-from wm.reporting.tables import Table
+from wm.reporting.tables import Cell, Table
 
 # Share of numbers that are above 0, as `force_law` has it.
 POSITIVE = force_laws.POSITIVE
@@ -43,11 +43,10 @@ class SpeakerLaw(NamedTuple):
   Attributes:
     reason: '' where there is a law over all systems, else why not, as of
       `force_law`: not_positive, constant, undetermined.
-    exponents: of r, m1 and m2 over all systems; empty where there is a reason.
-    intervals: 95 % ones, clustered by system.
-    formulas: loss, of LOSSES -> the best formula of a search; none where none
-      was sought or found.
-    newton: losses whose formula is Newton's law, up to its factor.
+    power: the law of r, m1 and m2 over all systems; None where there is a
+      reason.
+    formulas: loss, of LOSSES -> the best formula of a search, and whether it is
+      Newton's law, up to its factor; {} where none was sought or found.
     within: name of a system -> exponent of r in it alone, and the share of the
       logarithm's variance in it that a power of r explains; NaN where what is
       said is constant or not positive.
@@ -56,10 +55,8 @@ class SpeakerLaw(NamedTuple):
   """
 
   reason: str
-  exponents: dict[str, float]
-  intervals: dict[str, tuple[float, float]]
-  formulas: dict[str, str]
-  newton: tuple[str, ...]
+  power: force_laws.PowerLaw | None
+  formulas: dict[str, tuple[str, bool]]
   within: dict[str, tuple[float, float]]
   judged: str
 
@@ -101,10 +98,8 @@ def laws(
   }
   every = {name: np.concatenate(forces) for name, forces in speakers.items()}
   for loss in losses if nodes else ():
-    for name, (formula, right) in _searched(rows, every, nodes, loss).items():
-      law = by_speaker[name]
-      law.formulas[loss] = formula
-      by_speaker[name] = law._replace(newton=(*law.newton, *([loss] * right)))
+    for name, formula in _searched(rows, every, nodes, loss).items():
+      by_speaker[name].formulas[loss] = formula
   return by_speaker
 
 
@@ -118,21 +113,20 @@ def _law(
   every = np.concatenate(forces)
   finite = np.isfinite(every)
   good = finite & (every > 0)
-  judged = _judged(rows, every)
-  none = SpeakerLaw('', {}, {}, {}, (), within, judged)
+  reason, power = '', None
   if good.sum() < POSITIVE * max(finite.sum(), 1):
-    return none._replace(reason='not_positive')
-  if good.sum() < 2 or np.ptp(every[good]) == 0:
-    return none._replace(reason='constant')
-  chosen = rows[good]
-  try:
-    law = force_laws.fit_power_law(
-      every[good], _columns(chosen), chosen['group'].to_numpy()
-    )
-  except core.InputError:
-    return none._replace(reason='undetermined')
-  intervals = {name: law.interval(name) for name in law.exponents}
-  return none._replace(exponents=law.exponents, intervals=intervals)
+    reason = 'not_positive'
+  elif good.sum() < 2 or np.ptp(every[good]) == 0:
+    reason = 'constant'
+  else:
+    chosen = rows[good]
+    try:
+      power = force_laws.fit_power_law(
+        every[good], _columns(chosen), chosen['group'].to_numpy()
+      )
+    except core.InputError:
+      reason = 'undetermined'
+  return SpeakerLaw(reason, power, {}, within, _judged(rows, every))
 
 
 def _within(system: System, force: np.ndarray) -> tuple[float, float]:
@@ -177,23 +171,18 @@ def _searched(
     at = np.flatnonzero(np.frombuffer(mask, bool))
     at = at[np.unique(np.linspace(0, len(at) - 1, ROWS).astype(int))]
     columns = _columns(rows.iloc[at])
-    aims = np.array([speakers[name][at] for name in names])
-    varied = np.ptp(aims, axis=1) > 0
-    if not varied.any():
+    aims = {name: speakers[name][at] for name in names}
+    aims = {name: aim for name, aim in aims.items() if np.ptp(aim) > 0}
+    if not aims:
       continue
-    fronts = formulas.exhaustive(columns, aims[varied], nodes, loss)
-    speaking = [
-      name for name, varies in zip(names, varied, strict=True) if varies
-    ]
-    for name, front in zip(speaking, fronts, strict=True):
+    targets = np.array([*aims.values()])
+    fronts = formulas.exhaustive(columns, targets, nodes, loss)
+    truth = columns['m1'] * columns['m2'] / columns['r'] ** 2
+    for name, front in zip(aims, fronts, strict=True):
       if front:
         law = formulas.best(front)
-        laws_found[name] = law.text, formulas.follows(law, _newton(columns))
+        laws_found[name] = law.text, formulas.follows(law, truth)
   return laws_found
-
-
-def _newton(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-  return columns['m1'] * columns['m2'] / columns['r'] ** 2
 
 
 _LOOKS = {
@@ -295,18 +284,18 @@ def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
   rows = []
   for name, law in laws_of.items():
     row: dict[str, Any] = {'speaker': name}
-    for key in ('r', 'm1', 'm2'):
+    for key in _VARIABLES:
       row[f'exponent of {key}'] = law.reason
-      if law.exponents:
-        ends = zip(('low', 'high'), law.intervals[key], strict=True)
-        row[f'exponent of {key}'] = filled(
-          '{value:.3f}| [{low:.3f}, {high:.3f}]',
-          {'value': law.exponents[key], **dict(ends)},
+      if law.power is not None:
+        low, high = law.power.interval(key)
+        row[f'exponent of {key}'] = Cell(
+          f'{law.power.exponents[key]:.3f}', f' [{low:.3f}, {high:.3f}]'
         )
     if sought:
       for loss in LOSSES:
-        row[f'formula ({loss})'] = law.formulas.get(loss, '–')
-      row["Newton's"] = ', '.join(law.newton) or 'no'
+        row[f'formula ({loss})'], _ = law.formulas.get(loss, ('–', False))
+      right = [loss for loss, (_, newton) in law.formulas.items() if newton]
+      row["Newton's"] = ', '.join(right) or 'no'
     rows.append({**row, 'force_law': law.judged})
   return rows
 

@@ -18,9 +18,8 @@ from wm.language.pages import AnswersPage, Report, cluster_mean
 from wm.papers import reports
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
-from wm.papers.mango.facts import Facts
 from wm.papers.mango.questions import KINDS
-from wm.papers.mango.score import Score
+from wm.papers.mango.score import MazeQuestion, Score
 from wm.reporting import charts
 from wm.reporting.tables import Table
 from wm.worlds.text_game import maze as mazes
@@ -65,11 +64,6 @@ REPORT = Report(
     ),
   },
 )
-
-
-def success_table(rows: pd.DataFrame, title: str = 'Success') -> Table:
-  """Success with intervals, as the paper has it and over all answers."""
-  return REPORT.table('success', rows, title=title)
 
 
 def published_table() -> Table:
@@ -125,24 +119,15 @@ def ill_formed_table(rows: pd.DataFrame) -> Table:
   )
 
 
-def games_table(numbers: Sequence[Facts]) -> Table:
+def games_table(numbers: pd.DataFrame) -> Table:
   """Numbers of games at their cut-offs (tables 3 and 5 to 8)."""
+  games = numbers.assign(edges=numbers.explicit + numbers.imputed)
   return REPORT.table(
     'games',
-    [
-      {**game._asdict(), 'edges': game.explicit + game.imputed}
-      for game in numbers
-    ],
-    destinations=sum(game.df_easy + game.df_hard for game in numbers),
-    routes=sum(game.rf_easy + game.rf_hard for game in numbers),
+    games.to_dict('records'),
+    destinations=games[['df_easy', 'df_hard']].to_numpy().sum(),
+    routes=games[['rf_easy', 'rf_hard']].to_numpy().sum(),
   )
-
-
-def regression_table(rows: pd.DataFrame, numbers: Sequence[Facts]) -> Table:
-  """Regressions of success on the numbers of games (table 2)."""
-  fitted = facts.regressions(rows, numbers)
-  named = fitted.assign(easy=fitted['easy'].map(DIFFICULTY))
-  return REPORT.table('regression', named.to_dict('records'))
 
 
 # Where a direction leads on paper; up and down lean, so that they are seen.
@@ -161,20 +146,16 @@ _TOWARDS = {
 
 
 def pictures(
-  rows: pd.DataFrame, numbers: Sequence[Facts], maze: mazes.Maze | None = None
+  rows: pd.DataFrame, numbers: pd.DataFrame, maze: mazes.Maze
 ) -> list[charts.Picture]:
-  """All figures that these rows allow, each of them well-formed or not."""
-  joined = rows.merge(
-    pd.DataFrame(numbers)[['game', 'locations', 'confusion']], on='game'
-  )
-  drawings: dict[str, bytes | charts.Spec] = {}
-  if maze is not None:
-    drawings['mango_map'] = drawn(maze)
+  """The map of a maze, and all charts that these rows have marks for."""
+  games = numbers[['game', 'locations', 'confusion']]
+  joined = rows.merge(games, on='game')
+  drawings: dict[str, bytes | charts.Spec] = {'mango_map': drawn(maze)}
   for name in REPORT.declared['charts']:
     drawings[name] = reports.chart(REPORT, name, joined)
-  game = '' if maze is None else maze.game
   return [
-    REPORT.picture(name, picture, game=game, last=mazes.LAST)
+    REPORT.picture(name, picture, game=maze.game, last=mazes.LAST)
     for name, picture in drawings.items()
     if picture
   ]
@@ -256,21 +237,24 @@ def answers_page(
     maze for game, maze in (mazes_of or {}).items() if game in set(rows.game)
   ]
   numbers = facts.facts_of_all(asked_mazes, cuts)
-  shown = [success_table(rows), REPORT.table('reasoning', rows)]
+  shown = [
+    REPORT.table('success', rows, title='Success'),
+    REPORT.table('reasoning', rows),
+  ]
+  drawings = []
   if asked_mazes:
     shown.append(baselines_table(rows, asked_mazes, cuts))
+    largest = max(asked_mazes, key=lambda maze: len(maze.places))
+    drawings = pictures(rows, numbers, largest)
   if rows.model.nunique() > 1:
     shown += [pairwise_table(rows), pairwise_table(rows, 'reasoning')]
   shown.append(ill_formed_table(rows))
+  if len(asked_mazes) > 5:  # Fewer games have no regression.
+    fitted = facts.regressions(rows, numbers)
+    named = fitted.assign(easy=fitted['easy'].map(DIFFICULTY))
+    shown.append(REPORT.table('regression', named.to_dict('records')))
   if asked_mazes:
-    if len(asked_mazes) > 5:  # Fewer games have no regression.
-      shown.append(regression_table(rows, numbers))
     shown.append(games_table(numbers))
-  drawings = (
-    pictures(rows, numbers, max(asked_mazes, key=lambda m: len(m.places)))
-    if asked_mazes
-    else []
-  )
   models = ', '.join(dict.fromkeys(rows.model))
   lead = (
     f'{len(rows):,} answers of {models} about {rows.game.nunique()} games. '
@@ -284,7 +268,7 @@ def answers_page(
     REPORT.declared['words'],
     {
       'answers': rows.to_dict('records'),
-      'games': [game._asdict() for game in numbers],
+      'games': numbers.to_dict('records'),
     },
   )
 
@@ -295,21 +279,13 @@ def baselines_table(
   cuts: Mapping[str, int] | None = None,
 ) -> Table:
   """Scores of the baselines on questions about the same games."""
-  present = set(rows.kind)
   scored = facts.answer_frame(
     facts.answer_row(name, asked, score)
     for kind in KINDS
     for maze in asked_mazes
-    if kind in present
+    if kind in set(rows.kind)
     for name, asked, score in facts.baseline_scores(
-      maze,
-      kind,
-      (cuts or {}).get(maze.game, mazes.LAST),
-      names=[
-        name
-        for name in facts.BASELINES
-        if maze.steps or name not in ('last', 'frequent')
-      ],
+      maze, kind, (cuts or {}).get(maze.game, mazes.LAST)
     )
   )
   meanings = '; '.join(f'{k}: {v}' for k, v in facts.BASELINES.items())
@@ -330,29 +306,23 @@ def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
   named = {'simple': '-S', 'function': ', function'}
   for log, (model, how) in zip(logs, names(logs), strict=True):
     for sample in log.samples or []:
-      metadata = sample.metadata or {}
+      data = sample.metadata or {}
       for score in reversed((sample.scores or {}).values()):
-        score_metadata = score.metadata or {}
-        if set(Score._fields) <= set(score_metadata):
-          fields = {name: score_metadata[name] for name in Score._fields}
-          name = model + named.get(metadata.get('setting', ''), '') + how
-          yield facts.answer_row(
-            name, questions.asked_of(metadata), Score(**fields)
-          )
+        values = score.metadata or {}
+        if set(Score._fields) <= set(values):
+          name = model + named.get(data.get('setting', ''), '') + how
+          judged = Score(*(values[field] for field in Score._fields))
+          yield facts.answer_row(name, questions.asked_of(data), judged)
           break
-        if (
-          metadata.get('task') == 'mango_minigames'
-          and 'success' in score_metadata
-        ):
-          failure, success = (score_metadata[k] for k in ('failure', 'success'))
-          yield {
-            'model': model + how,
-            'game': metadata['game'],
-            'kind': MINIGAMES[bool(metadata['map'])],
-            'key': f'{metadata["game"]}/{metadata["step"]}',
-            **{'easy': True, 'length': 1, 'imputed': 0},
-            **Score(failure, success, moves=1)._asdict(),
-          }
+        if data.get('task') == 'mango_minigames' and 'success' in values:
+          asked = MazeQuestion(
+            *('', '', (), data['game'], MINIGAMES[bool(data['map'])]),
+            f'{data["game"]}/{data["step"]}',
+            length=1,
+            imputed=0,
+          )
+          judged = Score(values['failure'], values['success'], moves=1)
+          yield facts.answer_row(model + how, asked, judged)
           break
 
 
@@ -371,23 +341,23 @@ def names(logs: Sequence[EvalLog]) -> list[tuple[str, str]]:
   how it was asked has arguments in which the logs of one model differ, as in
   ', graph=strict'.
   """
-  full = {log.eval.model for log in logs}
-  short = collections.Counter(name.rpartition('/')[2] for name in full)
-  args_of: dict[tuple[str, str], list[dict[str, Any]]] = {}
-  for log in logs:
-    same_model = args_of.setdefault((log.eval.task, log.eval.model), [])
-    same_model.append({name: log.eval.task_args.get(name) for name in ASKED})
-  pairs = []
-  for log in logs:
-    model, same_model = log.eval.model, args_of[log.eval.task, log.eval.model]
-    how = ''.join(
-      f', {name}={log.eval.task_args.get(name)}'
-      for name in ASKED
-      if len({str(args[name]) for args in same_model}) > 1
-    )
-    last = model.rpartition('/')[2]
-    pairs.append((last if short[last] == 1 else model, how))
-  return pairs
+  args = pd.DataFrame(
+    [
+      {name: str(log.eval.task_args.get(name)) for name in ASKED}
+      for log in logs
+    ]
+  )
+  asked = [log.eval.task for log in logs], [log.eval.model for log in logs]
+  varied = args.groupby([*map(np.array, asked)]).transform('nunique') > 1
+  hows = [
+    ''.join(f', {name}={row[name]}' for name in ASKED if varied.at[k, name])
+    for k, row in args.iterrows()
+  ]
+  short = collections.Counter(m.rpartition('/')[2] for m in {*asked[1]})
+  return [
+    (last if short[last := model.rpartition('/')[2]] == 1 else model, how)
+    for model, how in zip(asked[1], hows, strict=True)
+  ]
 
 
 def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
