@@ -143,12 +143,14 @@ def test_gpt_4_invents_edges_in_long_plans(judged):
 
 def test_gpt_4_finds_no_way_to_the_next_cluster(texts):
   """0 of 30 at temperatures 0 and .5, says the paper; 3 of 30 have a text."""
-  found = recorded.away_answers(texts)
-  assert sorted(found) == [(t, False) for t in (0, 0.5, 1) for _ in range(3)]
-  said = recorded.one_cluster_away(found)
+  said = recorded.one_cluster_away(texts)
   assert [one['paper'] for one in said] == ['0.00, n=30'] * 2 + ['0.10, n=30']
   assert {one['holds'] for one in said} == {'not against it'}
-  wrong = recorded.one_cluster_away([(0.0, True)] * 30)
+  assert [str(one['ours']).split()[0] for one in said] == ['0.000'] * 3
+  condition, model = recorded.AWAY
+  row = {'condition': condition, 'model': model, 'temperature': 0}
+  row |= {'parsed': 'Answer: 2', 'expected': 'Answer: 2'}
+  wrong = recorded.one_cluster_away([row] * 30)
   assert [one['holds'] for one in wrong] == ['no']
 
 

@@ -24,12 +24,13 @@ they are the graph.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import itertools
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
 from wm.core import basics, inputs
@@ -70,33 +71,54 @@ NEIGHBORS = (
 WORDINGS = ('audited', 'original', 'published', 'tuples')
 
 
-@dataclasses.dataclass(frozen=True)
+TURNS = ('two', 'forced', 'one')
+CHECKS = ('', 'edges', 'map', 'contamination')
+
+HINTS = ('', 'bfs', 'dfs')
+
+
+class DialogSettings(NamedTuple):
+  """Options of a conversation.
+
+  Attributes:
+    wording: one of WORDINGS, see above.
+    turns: see above.
+    hint: of HINTS, behind the last question.
+    seed: of names and order; 0 is CogEval's.
+    check: '' for the question; 'edges' asks for the connections as pairs, 'map'
+      for a drawing of them, each after the description, and 'contamination'
+      for pairs before any connection is told.
+  """
+
+  wording: str = 'audited'
+  turns: str = 'two'
+  hint: str = ''
+  seed: int = 0
+  check: str = ''
+
+
 class Speaker:
-  """Says things of a graph, in one domain and wording.
+  """Says things of a question's graph, in its domain and a wording.
 
   Attributes:
     graph: before any change.
     node_names: node -> name.
-    domain: a name of `domains`.
     wording: one of WORDINGS.
     seed: of the order in which connections are told; 0 is the graph's own.
+    words: phrases of the domain.
   """
 
-  graph: Graph
-  node_names: Mapping[int, str]
-  domain: str = 'ordRooms'
-  wording: str = 'audited'
-  seed: int = 0
-
-  def __post_init__(self) -> None:
-    questions.full_domain(self.domain)
-    text = f'unknown wording {self.wording!r}'
-    inputs.check_known(self.wording, WORDINGS, text)
-
-  @property
-  def words(self) -> types.SimpleNamespace:
-    """Phrases of the domain."""
-    return domains()[questions.full_domain(self.domain)]
+  def __init__(self, question: Question, settings: DialogSettings) -> None:
+    text = f'unknown wording {settings.wording!r}'
+    inputs.check_known(settings.wording, WORDINGS, text)
+    self.wording, self.seed = settings.wording, settings.seed
+    self.graph = graphs.graph(question.graph)
+    domain = questions.full_domain(question.domain)
+    most = questions.most_nodes(question.graph)
+    self.node_names = dict(
+      questions.node_names(question.graph, domain, most, self.seed)
+    )
+    self.words = domains()[domain]
 
   def node(self, node: int) -> str:
     """A node in words."""
@@ -312,47 +334,17 @@ def _is_tree(graph: Graph) -> bool:
 def _cliques(graph: Graph) -> list[tuple[int, ...]]:
   """Groups of nodes, all joined, that hold every edge, large ones first."""
   left = {frozenset(edge) for edge in graph.edges}
+  every = (tuple(sorted(g)) for g in nx.find_cliques(nx.Graph(graph.edges)))
+  pairs_of = {
+    group: {frozenset(pair) for pair in itertools.combinations(group, 2)}
+    for group in sorted(every)
+  }
   cliques = []
   while left:
-    best: tuple[int, ...] = ()
-    for edge in sorted(tuple(sorted(edge)) for edge in left):
-      group = list(edge)
-      for node in graph.nodes:
-        if all((node, other) in graph.known for other in group):
-          group.append(node)
-      fresh = {frozenset((a, b)) for a in group for b in group if a != b} & left
-      covered = {frozenset((a, b)) for a in best for b in best if a != b} & left
-      if len(fresh) > len(covered):
-        best = tuple(sorted(group))
-    left -= {frozenset((a, b)) for a in best for b in best}
+    best = max(pairs_of, key=lambda group: len(pairs_of[group] & left))
+    left -= pairs_of[best]
     cliques.append(best)
   return cliques
-
-
-TURNS = ('two', 'forced', 'one')
-CHECKS = ('', 'edges', 'map', 'contamination')
-
-HINTS = ('', 'bfs', 'dfs')
-
-
-class DialogSettings(NamedTuple):
-  """Options of a conversation.
-
-  Attributes:
-    wording: one of WORDINGS, see above.
-    turns: see above.
-    hint: of HINTS, behind the last question.
-    seed: of names and order; 0 is CogEval's.
-    check: '' for the question; 'edges' asks for the connections as pairs, 'map'
-      for a drawing of them, each after the description, and 'contamination'
-      for pairs before any connection is told.
-  """
-
-  wording: str = 'audited'
-  turns: str = 'two'
-  hint: str = ''
-  seed: int = 0
-  check: str = ''
 
 
 class Dialog(NamedTuple):
@@ -388,10 +380,13 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
     quoted = [repr(other) for other in available]
     inputs.check_known(repr(value), quoted, f'unknown {name}={value!r}')
   problem = questions.problem(question)
-  speaker = spoken(question, settings)
+  speaker = Speaker(question, settings)
   if settings.check:
     return _checked(speaker, problem, settings.check)
-  change = changed(question)
+  edit = graphs.of_condition(
+    question.graph, question.condition.removesuffix('Shortest'), question.domain
+  )
+  change = graphs.change(question.graph, edit)
   asked = ask(speaker, problem, question)
   if settings.hint:
     asked = f'{asked} {TEXTS.hint(settings.hint)}'
@@ -406,7 +401,7 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   if valued or question.graph not in LARGE:
     described = f'{described} {speaker.rewards()}'
   system = str(TEXTS.system(TEXTS.form(problem.kind)))
-  called = dict(speaker.node_names)
+  called = speaker.node_names
   alone = question.graph in LARGE and not valued
   if alone or settings.turns == 'one' or question.condition == 'valuePath':
     return Dialog(system, f'{described} {second}', '', '', problem, called)
@@ -415,22 +410,6 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   first = f'{described} {ask(speaker, before, value_of)}'
   forced = written(before, called) if settings.turns == 'forced' else ''
   return Dialog(system, first, forced, second, problem, called)
-
-
-def spoken(question: Question, settings: DialogSettings) -> Speaker:
-  """The speaker about the question's graph."""
-  graph = graphs.graph(question.graph)
-  domain = questions.full_domain(question.domain)
-  most = questions.most_nodes(question.graph)
-  node_names = questions.node_names(question.graph, domain, most, settings.seed)
-  return Speaker(graph, node_names, domain, settings.wording, settings.seed)
-
-
-def changed(question: Question) -> graphs.Change:
-  """The change that the question's condition makes."""
-  condition = question.condition.removesuffix('Shortest')
-  name = graphs.of_condition(question.graph, condition, question.domain)
-  return graphs.change(question.graph, name)
 
 
 def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
@@ -454,7 +433,7 @@ def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
 
 def _checked(speaker: Speaker, problem: AnsweredQuestion, check: str) -> Dialog:
   """Asks for the connections instead."""
-  words, node_names = speaker.words, dict(speaker.node_names)
+  words, node_names = speaker.words, speaker.node_names
   described = speaker.described()
   if check == 'contamination':
     everyone = ', '.join(node_names[node] for node in speaker.graph.nodes)

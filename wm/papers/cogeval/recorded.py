@@ -12,7 +12,7 @@ import functools
 import json
 import pathlib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,10 +245,15 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
   recorded = read_scores(place)
   final = judged(recorded.final)
   final = final[final['domain'].isin(statistics.DOMAINS)]
-  sample = text_rows_of(place / SAMPLE)
   read = load(place)
   texts = read[read['answer'] != '']
   read_again = text_rows(texts)
+  again = pd.DataFrame(read_again, texts.index)
+  # The reader of texts here beside the one that the data come with.
+  reread = texts.assign(
+    same=(texts['solver'] == 1) == (again['solver'] == 1),
+    same_class=texts['outcome'] == again['outcome'],
+  )
   main = statistics.of_paper(final, list(statistics.MODELS))
   fits = _fits(recorded, final)
   # The paper's means are of all domains, strays included.
@@ -265,7 +270,7 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
       table_3(old, f'Snapshot of {PAPER}, recovered score of words'),
       reports.repeats_table(main, ['recorded', 'solver']),
       reports.REPORT.table('judges', both_judged(final)),
-      reread_table(texts, read_again),
+      reports.REPORT.table('reread', reread),
       pages.table(
         "The authors' answer keys that are wrong",
         wrong_key_rows(read),
@@ -280,7 +285,7 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
     [
       *reports.decided(main, 'solver'),
       *reports.decided(main, 'recorded')[:2],
-      *one_cluster_away(away_answers(sample)),
+      *one_cluster_away(text_rows_of(place / SAMPLE)),
     ],
   )
 
@@ -298,34 +303,6 @@ def _fits(
     'words, May 2023': (statistics.of_paper(early, cot=True), 'token'),
   }
   return {name: statistics.stepwise(*of) for name, of in scored.items()}
-
-
-def away_answers(
-  rows: Iterable[Mapping[str, Any]],
-) -> list[tuple[float, bool]]:
-  """(temperature, right by the authors' key) of the supplement's texts.
-
-  rows: of `text_rows_of`.
-  """
-  return [
-    (float(row['temperature']), row['parsed'] in row['expected'])
-    for row in rows
-    if (row['condition'], row['model']) == AWAY
-  ]
-
-
-def reread_table(
-  texts: pd.DataFrame, read_again: Sequence[Mapping[str, Any]]
-) -> Table:
-  """The reader of texts here beside the one that the data come with."""
-  verdicts = pd.DataFrame(read_again, texts.index)
-  return reports.REPORT.table(
-    'reread',
-    texts.assign(
-      same=(texts['solver'] == 1) == (verdicts['solver'] == 1),
-      same_class=texts['outcome'] == verdicts['outcome'],
-    ),
-  )
 
 
 def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
@@ -424,9 +401,6 @@ def beside_printed(means: pd.DataFrame) -> pd.DataFrame:
   return frame.join(means, on=['condition', 'model'])
 
 
-_ROUNDING = 0.005 + 1e-9
-
-
 def agreement(means: pd.DataFrame) -> dict[str, float]:
   """Agreement of means and standard deviations with the paper's table 3.
 
@@ -436,16 +410,15 @@ def agreement(means: pd.DataFrame) -> dict[str, float]:
     difference of means; and correlation of means.
   """
   both = beside_printed(means).dropna(subset=['mean', 'printed_mean'])
-  ours = both[['mean', 'sd']].to_numpy()
-  theirs = both[['printed_mean', 'printed_sd']].to_numpy()
-  off = np.abs(ours - theirs)
-  near = off <= _ROUNDING
+  printed = both[['printed_mean', 'printed_sd']].to_numpy()
+  off = np.abs(both[['mean', 'sd']].to_numpy() - printed)
+  near = off <= 0.005 + 1e-9
   return {
     'cells': len(both),
     'means': int(near[:, 0].sum()),
     'both': int(near.all(1).sum()),
     'error': float(off[:, 0].mean()),
-    'correlation': float(np.corrcoef(ours[:, 0], theirs[:, 0])[0, 1]),
+    'correlation': float(both['mean'].corr(both['printed_mean'])),
   }
 
 
@@ -457,31 +430,35 @@ def table_3(means: pd.DataFrame, source: str) -> Table:
 
 
 def one_cluster_away(
-  right: Sequence[tuple[float, bool]],
-) -> list[reports.Claim]:
+  rows: Iterable[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
   """The way from 1 to 12 in graph D is never found at low temperatures.
 
-  right: (temperature, is the answer one of the authors' keys?).
+  rows: of `text_rows_of`; those of the supplement's question count, which are
+    right by the authors' key.
   """
+  right: dict[float, list[bool]] = {}
+  for row in rows:
+    if (row['condition'], row['model']) == AWAY:
+      outcomes = right.setdefault(float(row['temperature']), [])
+      outcomes.append(row['parsed'] in row['expected'])
   shares = reports.REPORT.published['claims']['one_cluster_away']
   claims = []
   for temperature, printed in zip((0.0, 0.5, 1.0), shares, strict=True):
-    outcomes = [float(ok) for t, ok in right if t == temperature]
-    if not outcomes:
-      continue
-    n, share = len(outcomes), sum(outcomes) / len(outcomes)
-    low, high = (float(x) for x in proportion(share, n))
-    claims.append(
-      {
-        'claim': 'GPT-4-32k finds the way to a room one cluster away at '
-        f'temperature {temperature:g}',
-        'paper': f'{printed:.2f}, n=30',
-        'ours': Cell(
-          f'{share:.3f}', f' [{low:.3f}, {high:.3f}]', f', n={n} with text'
-        ),
-        'holds': 'not against it' if low <= printed <= high else 'no',
-      }
-    )
+    if outcomes := right.get(temperature, []):
+      n, share = len(outcomes), sum(outcomes) / len(outcomes)
+      low, high = (float(end) for end in proportion(share, n))
+      claims.append(
+        {
+          'claim': 'GPT-4-32k finds the way to a room one cluster away at '
+          f'temperature {temperature:g}',
+          'paper': f'{printed:.2f}, n=30',
+          'ours': Cell(
+            f'{share:.3f}', f' [{low:.3f}, {high:.3f}]', f', n={n} with text'
+          ),
+          'holds': 'not against it' if low <= printed <= high else 'no',
+        }
+      )
   return claims
 
 

@@ -23,7 +23,6 @@ from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval.statistics import LETTERS, Stepwise
 from wm.reporting import charts
-from wm.reporting.charts import Picture
 from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Graph
@@ -81,12 +80,6 @@ REPORT = Report(
   },
 )
 WORDS = REPORT.declared['words']
-
-
-def conditions_table(frame: pd.DataFrame, score: str) -> Table:
-  """Table 1: what is asked, and how often it is answered right."""
-  scored = frame[frame[score].notna() & frame['condition'].isin([*WHAT])]
-  return REPORT.table('conditions', scored.assign(score=scored[score]))
 
 
 def p_value(p: float | None) -> str:
@@ -279,7 +272,6 @@ def hallucinated(frame: pd.DataFrame, model: str) -> list[Claim]:
   return claims
 
 
-TITLE = 'CogEval: planning on graphs told in words'
 CELL = 'graph', 'domain', 'condition', 'group', 'model', 'temperature'
 
 
@@ -321,23 +313,33 @@ def assembled(
   claimed: Sequence[Claim],
 ) -> AnswersPage:
   """A page: what all have, and `more` tables and `rows` of their own."""
-  parts = [
-    REPORT.table('claims', claimed) if claimed else None,
+  model = statistics.models_of(frame)[0]
+  scored = frame[frame[score].notna()]
+  tables = [
+    REPORT.table('claims', claimed),
     by_model(frame, score, 'graph', f'Figure 2: {score} by graph'),
-    conditions_table(frame, score),
+    REPORT.table(
+      'conditions',
+      scored[scored['condition'].isin([*WHAT])].assign(score=scored[score]),
+    ),
     *more,
     outcomes_table(frame),
     by_model(frame, score, 'condition', f'{score} by condition'),
     *regressions(frame, score),
-    pairs_table(frame, score) if frame['model'].nunique() > 1 else None,
+    pairs_table(frame, score),
   ]
-  return AnswersPage(
-    TITLE,
+  drawings = {
+    'figure1': six(scored, score, model),
+    'figure2': reports.chart(REPORT, 'figure2', scored, score=score),
+    'figure3': wrong_answers(frame, model),
+  }
+  return reports.assembled(
+    REPORT,
     lead_text,
-    [part for part in parts if part is not None and len(part.rows)],
-    pictures(frame, score),
-    WORDS,
+    tables,
+    drawings,
     {'cells': cells(frame), **rows},
+    model=statistics.label(model),
   )
 
 
@@ -440,7 +442,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
   checked = [REPORT.table('edges', listed)] if len(listed) else []
   if answered.empty:
     lead_text = f'{len(listed):,} lists of edges'
-    return AnswersPage(TITLE, lead_text, checked, (), WORDS, {})
+    return reports.assembled(REPORT, lead_text, checked, {}, {})
   content = of_answers(answered)
   more = reports.unread(logs)
   if answered['setting'].nunique() > 1:
@@ -580,23 +582,20 @@ def question_of(row: Mapping[str, Any]) -> Question:
   return Question(graph, condition, domain, start, goal)
 
 
-def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
+def six(scored: pd.DataFrame, score: str, model: str) -> bytes:
   """Figure 1: the graphs, and how often a model is right on each."""
   figure, axes = charts.new_axes(6, across=3, size=(3.6, 3.0))
-  scored = frame[(frame['model'] == model) & frame[score].notna()]
   for axis, name in zip(axes, LETTERS, strict=True):
-    cell = scored[scored['graph'] == name]
+    cell = scored[(scored['model'] == model) & (scored['graph'] == name)]
     title = f'{LETTERS[name]} ({name})'
     if len(cell):
       mean = REPORT.mean(cell, score)
       title += f': {mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]'
     draw(axis, questions.problem(Question(name, 'valuePath')), (), title)
-  return REPORT.picture(
-    'figure1', charts.to_png(figure), model=statistics.label(model)
-  )
+  return charts.to_png(figure)
 
 
-def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
+def wrong_answers(frame: pd.DataFrame, model: str) -> bytes:
   """Figure 3: the most frequent wrong answers of a model, on their graphs."""
   failed = frame[
     (frame['model'] == model)
@@ -614,7 +613,7 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
     for row in answers[answers['outcome'] == kind][:_EACH].to_dict('records')
   ]
   if not chosen:
-    return None
+    return b''
   figure, axes = charts.new_axes(len(chosen), across=3, size=(4.2, 3.6))
   for axis, row in zip(axes, chosen, strict=True):
     problem = questions.problem(question_of(row))
@@ -624,20 +623,4 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
       f'{LETTERS[row["graph"]]}, {row["condition"]}'
     )
     draw(axis, problem, nodes, title)
-  return REPORT.picture(
-    'figure3', charts.to_png(figure), model=statistics.label(model)
-  )
-
-
-def pictures(frame: pd.DataFrame, score: str) -> list[Picture]:
-  """The three figures; graphs and answers are those of the first model."""
-  model = statistics.models_of(frame)[0]
-  bars = reports.chart(
-    REPORT, 'figure2', frame[frame[score].notna()], score=score
-  )
-  drawings = [
-    six(frame, score, model),
-    REPORT.picture('figure2', bars),
-    wrong_answers(frame, model),
-  ]
-  return [picture for picture in drawings if picture is not None]
+  return charts.to_png(figure)

@@ -98,19 +98,12 @@ def token_score(answer: str, keys: Sequence[str]) -> float:
   """
   if answer in keys:
     return 1.0
-  answered = answer.split()
-  if not answered or not keys:
-    return 0.0
-  return min(_shared(answered, key.split()) for key in keys)
-
-
-def _shared(answered: list[str], key: list[str]) -> float:
-  shared = 0
-  for word, right in zip(answered, key, strict=False):
-    if word != right:
-      break
-    shared += 1
-  return shared / max(len(answered), len(key))
+  answered, shares = answer.split(), []
+  for words in (key.split() for key in keys if answered):
+    alike = [a == b for a, b in zip(answered, words, strict=False)]
+    shared = [*alike, False].index(False)
+    shares.append(shared / max(len(answered), len(words)))
+  return min(shares, default=0.0)
 
 
 def matched(text: str) -> str:

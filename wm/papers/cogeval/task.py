@@ -27,14 +27,7 @@ from inspect_ai.model import (
   ChatMessageSystem,
   ChatMessageUser,
 )
-from inspect_ai.scorer import (
-  Score,
-  Scorer,
-  Target,
-  grouped,
-  mean,
-  scorer,
-)
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
@@ -114,21 +107,18 @@ def _conditions(
   Raises:
     InputError: no such graph, or a condition that none of them has.
   """
-  by_graph = {}
-  for name in names or list(graphs.GRAPHS):
-    name = graphs.LETTERS.get(name, name)
-    by_graph[name] = questions.conditions(name)
+  by_graph = {
+    graphs.LETTERS.get(name, name): questions.conditions(name)
+    for name in names or graphs.GRAPHS
+  }
   every = list(dict.fromkeys(itertools.chain.from_iterable(by_graph.values())))
   for condition in chosen_conditions:
     text = f'no condition {condition!r} of {", ".join(by_graph)}'
     inputs.check_known(condition, every, text)
+  shown = chosen_conditions or every
   return {
-    name: [
-      condition
-      for condition in all_conditions
-      if not chosen_conditions or condition in chosen_conditions
-    ]
-    for name, all_conditions in by_graph.items()
+    name: [condition for condition in conditions if condition in shown]
+    for name, conditions in by_graph.items()
   }
 
 

@@ -250,7 +250,6 @@ def _short(rows: pd.DataFrame, *columns: str) -> str:
 
 
 REPORT = Report('forces', measures={'short': _short})
-TITLE = 'Forces on planets, as language models say'
 FITTED = 'Newton with the sun fitted knows what the prompt shows, and no more.'
 FALSE = 'The prompts have the sun at the origin, where it is not.'
 
@@ -360,18 +359,16 @@ def of_systems(
   ]
   truth = [system.force for system in systems]
   laws_of = laws(systems, {'truth': truth, **speakers}, nodes)
-  picture = REPORT.picture('forces', grid(systems, models))
   many = f'{len(baselines)} baselines'
   if not baselines:
     many = 'no baseline (none is told)'
   remark = FALSE if variant == 'published' else ''
   lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
-  return pages.AnswersPage(
-    TITLE,
+  return reports.assembled(
+    REPORT,
     lead.rstrip(),
     _tables(rows, laws_of),
-    [picture],
-    scoring.SCORES,
+    {'forces': grid(systems, models)},
     {'forces': rows, 'laws': _law_rows(laws_of)},
   )
 
@@ -394,10 +391,10 @@ def _joined(
       for picture in part.pictures
     ]
     rows += [{'prompts': name, **row} for row in part.rows['forces']]
-  lead = f'{len(parts)} sets of systems.'
-  return pages.AnswersPage(
-    TITLE, lead, shown, pictures, scoring.SCORES, {'forces': rows}
+  content = reports.assembled(
+    REPORT, f'{len(parts)} sets of systems.', shown, {}, {'forces': rows}
   )
+  return content._replace(pictures=pictures)
 
 
 def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:

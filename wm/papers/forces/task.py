@@ -68,7 +68,7 @@ def restored(metadata: dict[str, Any]) -> System:
 
 @scorer(metrics={'*': [mean(), stderr(cluster='system')]})
 def forces_scorer() -> Scorer:
-  """`scoring.SCORES`, and whether there was nothing to read.
+  """`scoring.scores`, and whether there was nothing to read.
 
   NaN where there is nothing to score, which Inspect leaves out of its means;
   standard errors are clustered by system, so that epochs are not independent.

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from wm.core import basics, inputs
@@ -82,19 +83,11 @@ def confusion(names: Sequence[str]) -> float:
   that it finds similar names; the authors' program has one minus that.
   """
   words = [name.lower().split() for name in names]
-  return float(
-    sum(
-      max(
-        (
-          Levenshtein.normalized_similarity(name, other_name)
-          for k, other_name in enumerate(words)
-          if k != number
-        ),
-        default=0.0,
-      )
-      for number, name in enumerate(words)
-    )
+  alike = process.cdist(
+    words, words, scorer=Levenshtein.normalized_similarity, dtype=float
   )
+  np.fill_diagonal(alike, 0)
+  return float(sum(alike.max(1, initial=0)))
 
 
 def facts_of(maze: mazes.Maze, step: int = mazes.LAST) -> dict[str, Any]:

@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.language import pages
 from wm.language.pages import AnswersPage, Report, cluster_mean
 from wm.papers import reports
-from wm.papers.mango import facts, questions
+from wm.papers.mango import facts
 from wm.papers.mango import score as scoring
 from wm.papers.mango.questions import KINDS
-from wm.papers.mango.score import MazeQuestion, Score
+from wm.papers.mango.score import Score
 from wm.reporting import charts
 from wm.reporting.tables import Table
 from wm.worlds.text_game import maze as mazes
@@ -145,22 +144,6 @@ _TOWARDS = {
 }
 
 
-def pictures(
-  rows: pd.DataFrame, numbers: pd.DataFrame, maze: mazes.Maze
-) -> list[charts.Picture]:
-  """The map of a maze, and all charts that these rows have marks for."""
-  games = numbers[['game', 'locations', 'confusion']]
-  joined = rows.merge(games, on='game')
-  drawings: dict[str, bytes | charts.Spec] = {'mango_map': drawn(maze)}
-  for name in REPORT.declared['charts']:
-    drawings[name] = reports.chart(REPORT, name, joined)
-  return [
-    REPORT.picture(name, picture, game=maze.game, last=mazes.LAST)
-    for name, picture in drawings.items()
-    if picture
-  ]
-
-
 def drawn(maze: mazes.Maze) -> bytes:
   """The map up to the published step; grey moves are only imputed."""
   shown = mazes.prefix(maze, mazes.LAST)
@@ -192,30 +175,15 @@ def drawn(maze: mazes.Maze) -> bytes:
 
 def _layout(maze: mazes.Maze) -> dict[str, Any]:
   """Place -> (x, y): as directions have it, by least squares."""
-  edges = maze.edges
-  size = len(maze.places)
-  lines, directions = [], []
-  for source, action, target in zip(*edges[:3], strict=True):
-    row = np.zeros(size)
-    row[target] += 1
-    row[source] -= 1
-    lines.append(row)
-    directions.append(_TOWARDS.get(maze.actions[action], (0.6, -0.3)))
+  edges, unit = maze.edges, np.eye(len(maze.places))
+  actions = [maze.actions[action] for action in edges.action]
+  towards = [_TOWARDS.get(action, (0.6, -0.3)) for action in actions]
   # A weak pull to the middle settles what no edge does.
-  lines += list(0.03 * np.eye(size))
-  directions += [(0.0, 0.0)] * size
-  solution = np.linalg.lstsq(
-    np.array(lines), np.array(directions, float), rcond=None
-  )
-  seen = mazes.seen(maze)
-  return {
-    name: tuple(at)
-    for name, at, is_seen in zip(maze.places, solution[0], seen, strict=True)
-    if is_seen
-  }
-
-
-TITLE = 'MANGO: destinations and routes in text games'
+  lines = np.vstack([unit[edges.target] - unit[edges.source], 0.03 * unit])
+  directions = np.vstack([towards, np.zeros((len(unit), 2))])
+  solution = np.linalg.lstsq(lines, directions, rcond=None)[0]
+  every = zip(maze.places, map(tuple, solution), strict=True)
+  return dict(itertools.compress(every, mazes.seen(maze)))
 
 
 def answers_page(
@@ -223,7 +191,8 @@ def answers_page(
   mazes_of: Mapping[str, mazes.Maze] | None = None,
   cuts: Mapping[str, int] | None = None,
   more: Sequence[Table] = (),
-) -> pages.AnswersPage:
+  drawings: Mapping[str, bytes | charts.Spec] | None = None,
+) -> AnswersPage:
   """All tables and figures that scored answers allow.
 
   Args:
@@ -231,7 +200,7 @@ def answers_page(
     mazes_of: game -> its map; without it there are no tables of games, no
       regressions and no baselines.
     cuts: game -> the step up to which it was shown; default the map's last.
-    more: further tables, which come last.
+    more, drawings: further tables and figures, which come last.
   """
   asked_mazes = [
     maze for game, maze in (mazes_of or {}).items() if game in set(rows.game)
@@ -241,13 +210,16 @@ def answers_page(
     REPORT.table('success', rows, title='Success'),
     REPORT.table('reasoning', rows),
   ]
-  drawings = []
-  if asked_mazes:
+  asked_drawings: dict[str, bytes | charts.Spec] = {}
+  largest = max(asked_mazes, key=lambda maze: len(maze.places), default=None)
+  if largest is not None:
     shown.append(baselines_table(rows, asked_mazes, cuts))
-    largest = max(asked_mazes, key=lambda maze: len(maze.places))
-    drawings = pictures(rows, numbers, largest)
-  if rows.model.nunique() > 1:
-    shown += [pairwise_table(rows), pairwise_table(rows, 'reasoning')]
+    games = numbers[['game', 'locations', 'confusion']]
+    asked_drawings = {
+      'mango_map': drawn(largest),
+      **reports.drawn(REPORT, rows.merge(games, on='game')),
+    }
+  shown += [pairwise_table(rows), pairwise_table(rows, 'reasoning')]
   shown.append(ill_formed_table(rows))
   if len(asked_mazes) > 5:  # Fewer games have no regression.
     fitted = facts.regressions(rows, numbers)
@@ -260,16 +232,17 @@ def answers_page(
     f'{len(rows):,} answers of {models} about {rows.game.nunique()} games. '
     "Where the paper's programs do what it does not say, both are shown."
   )
-  return pages.AnswersPage(
-    TITLE,
+  return reports.assembled(
+    REPORT,
     lead,
     [*shown, *more],
-    drawings,
-    REPORT.declared['words'],
+    asked_drawings | (drawings or {}),
     {
       'answers': rows.to_dict('records'),
       'games': numbers.to_dict('records'),
     },
+    game='' if largest is None else largest.game,
+    last=mazes.LAST,
   )
 
 
@@ -299,31 +272,20 @@ MINIGAMES = 'minigame', 'minigame with map'
 def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
   """Rows of all samples that were scored, as `facts.answer_frame` takes them.
 
-  A model in the setting 'simple' is called MODEL-S, as in the paper, and one
-  that is asked for a function call MODEL, function. Of several scores of a
-  sample, as `inspect score --action append` makes them, the last one counts.
+  Of several scores of a sample, as `inspect score --action append` makes them,
+  the last one counts.
   """
-  named = {'simple': '-S', 'function': ', function'}
-  for log, (model, how) in zip(logs, names(logs), strict=True):
-    for sample in log.samples or []:
-      data = sample.metadata or {}
-      for score in reversed((sample.scores or {}).values()):
-        values = score.metadata or {}
-        if set(Score._fields) <= set(values):
-          name = model + named.get(data.get('setting', ''), '') + how
-          judged = Score(*(values[field] for field in Score._fields))
-          yield facts.answer_row(name, questions.asked_of(data), judged)
-          break
-        if data.get('task') == 'mango_minigames' and 'success' in values:
-          asked = MazeQuestion(
-            *('', '', (), data['game'], MINIGAMES[bool(data['map'])]),
-            f'{data["game"]}/{data["step"]}',
-            length=1,
-            imputed=0,
-          )
-          judged = Score(values['failure'], values['success'], moves=1)
-          yield facts.answer_row(model + how, asked, judged)
-          break
+  for row in reports.sample_rows(logs, names(logs)):
+    if row.get('task') == 'mango_minigames' and 'success' in row:
+      yield {
+        **Score(moves=1)._asdict(),
+        **row,
+        'kind': MINIGAMES[bool(row['map'])],
+        'key': f'{row["game"]}/{row["step"]}',
+        **{'easy': True, 'length': 1, 'imputed': 0},
+      }
+    elif row.keys() >= {*Score._fields}:
+      yield {**row, 'easy': row['difficulty'] == 'easy'}
 
 
 # Arguments of the tasks that change what is asked or how it is judged. The
@@ -334,30 +296,36 @@ ASKED = (
 )
 
 
-def names(logs: Sequence[EvalLog]) -> list[tuple[str, str]]:
-  """(name of the model, how it was asked) of each log, so that they differ.
+# How a model is called in a setting: MODEL-S as in the paper.
+NAMED = {'simple': '-S', 'function': ', function'}
+
+
+def names(logs: Sequence[EvalLog]) -> list[str]:
+  """The name of each log's model, with its setting and how it was asked.
 
   The name is without its provider's, unless models of two providers have it;
   how it was asked has arguments in which the logs of one model differ, as in
   ', graph=strict'.
   """
+  models = [log.eval.model for log in logs]
   args = pd.DataFrame(
     [
       {name: str(log.eval.task_args.get(name)) for name in ASKED}
       for log in logs
     ]
   )
-  asked = [log.eval.task for log in logs], [log.eval.model for log in logs]
-  varied = args.groupby([*map(np.array, asked)]).transform('nunique') > 1
-  hows = [
-    ''.join(f', {name}={row[name]}' for name in ASKED if varied.at[k, name])
-    for k, row in args.iterrows()
-  ]
-  short = collections.Counter(m.rpartition('/')[2] for m in {*asked[1]})
-  return [
-    (last if short[last := model.rpartition('/')[2]] == 1 else model, how)
-    for model, how in zip(asked[1], hows, strict=True)
-  ]
+  alike = np.array([log.eval.task for log in logs]), np.array(models)
+  varied = args.groupby([*alike]).transform('nunique') > 1
+  short = collections.Counter(model.rpartition('/')[2] for model in {*models})
+  labels = []
+  for log, model, (k, row) in zip(logs, models, args.iterrows(), strict=True):
+    last = model.rpartition('/')[2]
+    data = (log.samples[0].metadata or {}) if log.samples else {}
+    setting = NAMED.get(data.get('setting', ''), '')
+    how = [f', {name}={row[name]}' for name in ASKED if varied.at[k, name]]
+    name = last if short[last] == 1 else model
+    labels.append(''.join([name, setting, *how]))
+  return labels
 
 
 def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
@@ -374,42 +342,31 @@ def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
   return mazes_of
 
 
-def cuts(logs: Sequence[EvalLog]) -> dict[str, int]:
-  """Game -> the last step that was shown of it in any of the logs."""
-  frame = pd.DataFrame(reports.sample_rows(logs))
-  steps: dict[str, int] = (
-    frame[frame['kind'].isin(KINDS)].groupby('game')['step'].max().to_dict()
-  )
-  return steps
-
-
 def page(logs: Sequence[EvalLog]) -> AnswersPage:
   """All tables and figures that these logs allow.
 
   Raises:
     InputError: no sample has the scores of MANGO's scorers.
   """
-  every = facts.answer_frame(scored(logs))
-  if not len(every):
+  rows = list(scored(logs))
+  if not rows:
     raise core.InputError(
       'no sample of these logs was scored by mango_scorer or minigame_scorer; '
       'score them with inspect score'
     )
-  games = every[~every.kind.isin(KINDS)]
-  games = games.assign(asked=games.model + ', ' + games.kind)
+  every = facts.answer_frame(rows)
+  is_asked = every.kind.isin(KINDS)
+  games = every[~is_asked].assign(asked=every.model + ', ' + every.kind)
   games = games.sort_values('game', kind='stable')
   more = [REPORT.table('minigames', games)] if len(games) else []
-  asked = every[every.kind.isin(KINDS)]
-  if len(asked):
-    content = answers_page(asked, maps(logs), cuts(logs), more)
-  else:
-    models = ', '.join(dict.fromkeys(every.model))
-    lead = f'{len(every):,} answers of {models}.'
-    csv_rows = {'answers': every.to_dict('records')}
-    words = REPORT.declared['words']
-    content = AnswersPage(TITLE, lead, more, (), words, csv_rows)
   name = 'mango_minigames'
-  if played := reports.chart(REPORT, name, games):
-    picture = REPORT.picture(name, played)
-    content = content._replace(pictures=[*content.pictures, picture])
-  return content
+  drawings = {name: reports.chart(REPORT, name, games)}
+  if is_asked.any():
+    # The last step that was shown of each game in any of the logs.
+    steps = pd.DataFrame(rows)[is_asked].groupby('game')['step'].max()
+    cuts = steps.to_dict()
+    return answers_page(every[is_asked], maps(logs), cuts, more, drawings)
+  models = ', '.join(dict.fromkeys(every.model))
+  lead = f'{len(every):,} answers of {models}.'
+  answers = {'answers': every.to_dict('records')}
+  return reports.assembled(REPORT, lead, more, drawings, answers)

@@ -19,14 +19,7 @@ import numpy as np
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import GenerateConfig
-from inspect_ai.scorer import (
-  Score,
-  Scorer,
-  Target,
-  grouped,
-  mean,
-  scorer,
-)
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import Solver, TaskState, generate, use_tools
 from inspect_ai.tool import Tool, ToolFunction, tool
 

@@ -134,14 +134,16 @@ def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
     for model, (_, pairs) in runs.items()
     for data, answer in pairs
   ]
-  return pages.AnswersPage(
-    'Seating puzzles, as language models answer',
+  content = reports.assembled(
+    REPORT,
     f'{len(runs)} models beside those of the paper.',
     [*shown, *reports.unread(logs)],
-    [],
-    {
+    {},
+    {'seating': rows},
+  )
+  return content._replace(
+    words={
       name: registry.find('metric', part).glossary[quantity]
       for (part, quantity), name in scoring.BARS.items()
-    },
-    {'seating': rows},
+    }
   )
