@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import MazeQuestion, Move, MovesAnswer
+from wm.papers.mango.score import MazeMove, MazeQuestion, MovesAnswer
 
 # Rejected by play: hall-west->cellar is not of the data.
 EDGES = [
@@ -25,7 +25,7 @@ def walk(start: str, *pairs: tuple[str, str]) -> MovesAnswer:
   """An answer whose moves are linked: (action, place) each."""
   moves, here = [], start
   for action, after in pairs:
-    moves.append(Move(here, action, after))
+    moves.append(MazeMove(here, action, after))
     here = after
   return MovesAnswer(tuple(moves))
 
@@ -116,37 +116,37 @@ def test_several_places_are_right_where_an_action_has_several_outcomes():
 def test_reasoning_by_the_three_rules():
   asked = MazeQuestion('kitchen', 'inside of the car', ('south', 'enter car'))
   moves = (
-    Move('kitchen', 'south', 'hall'),
-    Move('hall', 'enter car', 'inside of the car'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('hall', 'enter car', 'inside of the car'),
   )
 
-  def rules(*moves: Move) -> tuple[float, float, float]:
+  def rules(*moves: MazeMove) -> tuple[float, float, float]:
     found = scoring.judge(LOOSE, asked, MovesAnswer(moves))
     return found.reasoning, found.july2023, found.camera_ready
 
   assert rules(*moves) == (1, 1, 1)
   # Not linked: July's program does not see it.
   jump = (
-    Move('kitchen', 'south', 'hall'),
-    Move('hall', 'enter car', 'attic'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('hall', 'enter car', 'attic'),
   )
   assert rules(*jump) == (0, 0, 0)
   apart = (
-    Move('cellar', 'east', 'hall'),
-    Move('hall', 'enter car', 'inside of the car'),
+    MazeMove('cellar', 'east', 'hall'),
+    MazeMove('hall', 'enter car', 'inside of the car'),
   )
   # Other actions than asked for: the camera-ready program does not look.
   assert rules(*apart) == (0, 0, 1)
   loop = (
-    Move('kitchen', 'pray', 'hall'),
-    Move('hall', 'enter car', 'inside of the car'),
+    MazeMove('kitchen', 'pray', 'hall'),
+    MazeMove('hall', 'enter car', 'inside of the car'),
   )
   assert rules(*loop) == (0, 0, 1)
   # A move that is taken for the right one: the paper's rule alone.
-  assert rules(Move('kitchen', 'go south', 'hall'), moves[1]) == (1, 0, 0)
+  assert rules(MazeMove('kitchen', 'go south', 'hall'), moves[1]) == (1, 0, 0)
   unlinked = (
-    Move('kitchen', 'south', 'hall'),
-    Move('hall', 'enter car', 'hall'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('hall', 'enter car', 'hall'),
   )
   assert rules(*unlinked) == (0, 0, 0)
 
@@ -154,8 +154,8 @@ def test_reasoning_by_the_three_rules():
 def test_july_2023_does_not_ask_whether_moves_are_linked():
   asked = MazeQuestion('kitchen', 'kitchen', ('south', 'south'))
   moves = (
-    Move('kitchen', 'south', 'hall'),
-    Move('kitchen', 'south', 'hall'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('kitchen', 'south', 'hall'),
   )
   found = scoring.judge(LOOSE, asked, MovesAnswer(moves))
   assert (found.reasoning, found.july2023, found.camera_ready) == (0, 1, 0)
@@ -203,9 +203,9 @@ def test_the_closest_move_of_the_graph_or_of_the_node():
 def test_what_is_made_up_is_counted():
   answer = MovesAnswer(
     (
-      Move('hall', 'north', 'kitchen'),
-      Move('kitchen', 'fly', 'moon'),
-      Move('kitchen', 'north', 'attic'),
+      MazeMove('hall', 'north', 'kitchen'),
+      MazeMove('kitchen', 'fly', 'moon'),
+      MazeMove('kitchen', 'north', 'attic'),
     )
   )
   found = scoring.judge(LOOSE, MazeQuestion('hall', 'attic'), answer)

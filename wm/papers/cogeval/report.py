@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -115,19 +115,8 @@ def stepwise_table(fits: Mapping[str, Stepwise]) -> Table:
   )
 
 
-def coefficients_table(
-  frame: pd.DataFrame,
-  score: str,
-  names: Sequence[str],
-  references: dict[str, Any],
-  title: str,
-) -> Table:
-  """Log odds of each level against its factor's reference.
-
-  Raises:
-    InputError: see `statistics.regression`, which takes names and references.
-  """
-  fitted = statistics.regression(frame, score, names, references)
+def coefficients_table(fitted: statistics.Regression, title: str) -> Table:
+  """Log odds of each level against its factor's reference."""
   label = statistics.label
   return REPORT.table(
     'coefficients',
@@ -168,39 +157,28 @@ def outcomes_table(frame: pd.DataFrame) -> Table:
 
 def pairs_table(frame: pd.DataFrame, score: str) -> Table:
   """All pairs of models, on the questions that both were asked."""
-  label = statistics.label
-  compared = statistics.pairs(frame, score, statistics.models_of(frame))
-  return REPORT.table(
-    'pairs',
-    [
-      {
-        **pair,
-        'first': label(pair['first']),
-        'second': label(pair['second']),
-        'p': p_value(pair['p']),
-        'adjusted': p_value(pair['adjusted']),
-      }
-      for pair in compared
-    ],
-  )
+  pairs = statistics.pairs(frame, score, statistics.models_of(frame))
+  for pair in pairs:
+    names = {name: statistics.label(pair[name]) for name in ('first', 'second')}
+    pair |= names | {name: p_value(pair[name]) for name in ('p', 'adjusted')}
+  return REPORT.table('pairs', pairs)
 
 
 def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> Table:
   """Correlation of repeats of a question, by several scores."""
   fixed = frame[~frame['condition'].astype(str).str.endswith('stepPath')]
-  rows = []
+  by, rows = list(statistics.REPEATED), []
   for score in names:
     repeated = fixed[fixed[score].notna()]
     for title, part in (
       ('all temperatures', repeated),
       ('temperature 0', repeated[repeated['temperature'] == 0]),
     ):
-      size = part.groupby(list(statistics.REPEATED), observed=True)[score]
-      part = part[size.transform('size') > 1]
-      if part[list(statistics.REPEATED)].drop_duplicates().shape[0] < 2:
-        continue
-      alike = statistics.intraclass(part, score)
-      rows.append({'score': score, 'answers': title, **alike})
+      size = part.groupby(by, observed=True)[score].transform('size')
+      part = part[size > 1]
+      if len(part[by].drop_duplicates()) > 1:
+        alike = statistics.intraclass(part, score)
+        rows.append({'score': score, 'answers': title, **alike})
   return REPORT.table('repeats', rows)
 
 
@@ -288,12 +266,11 @@ def of_answers(frame: pd.DataFrame, score: str = 'solver') -> AnswersPage:
   if frame.empty or not frame[score].notna().any():
     raise core.InputError(f'no answer has a score {score!r}')
   fits: dict[str, Stepwise] = {}
-
-  def added() -> Table:
+  try:
     fits[score] = statistics.stepwise(frame, score, terms_of(frame))
-    return stepwise_table(fits)
-
-  step_by_step = _or_why('Table 2: step-wise regression', added)
+    step_by_step = stepwise_table(fits)
+  except core.InputError as error:
+    step_by_step = _none('Table 2: step-wise regression', error)
   return assembled(
     lead(frame, score),
     frame,
@@ -354,12 +331,7 @@ def lead(frame: pd.DataFrame, score: str) -> str:
 
 def terms_of(frame: pd.DataFrame) -> list[statistics.Term]:
   """Table 2's terms, but for factors that do not vary."""
-  varied = {
-    factor
-    for term in statistics.TERMS
-    for factor in term
-    if frame[factor].nunique() > 1
-  }
+  varied = {name for name in statistics.FACTORS if frame[name].nunique() > 1}
   return [term for term in statistics.TERMS if varied.issuperset(term)]
 
 
@@ -380,21 +352,21 @@ def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   tables = []
   for part, names, title in parts:
     references = {k: x for k, x in usual.items() if x in set(part[k])}
-    what = part, score, names, references, title
-    tables.append(_or_why(title, functools.partial(coefficients_table, *what)))
+    try:
+      fitted = statistics.regression(part, score, names, references)
+      tables.append(coefficients_table(fitted, title))
+    except core.InputError as error:
+      tables.append(_none(title, error))
   return tables
 
 
-def _or_why(title: str, make: Callable[[], Table]) -> Table:
-  """A table; what these answers have none of is a row that says why.
+def _none(title: str, error: core.InputError) -> Table:
+  """A table that says why these answers have none of its rows.
 
   A few logs often have factors that tell each other: each model was asked about
   a graph of its own. All other tables are still made.
   """
-  try:
-    return make()
-  except core.InputError as error:
-    return pages.table(title, [{'there is none': str(error)}])
+  return pages.table(title, [{'there is none': str(error)}])
 
 
 def decided(frame: pd.DataFrame, score: str) -> list[Claim]:

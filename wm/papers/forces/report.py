@@ -64,15 +64,6 @@ class SpeakerLaw(NamedTuple):
 _VARIABLES = ['r', 'm1', 'm2']
 
 
-def _rows(systems: Sequence[System]) -> pd.DataFrame:
-  """Steps of all systems: _VARIABLES, and `group`, the system's number."""
-  parts = [
-    pd.DataFrame({'r': s.distance, 'm1': s.planet, 'm2': s.star, 'group': n})
-    for n, s in enumerate(systems)
-  ]
-  return pd.concat(parts, ignore_index=True)
-
-
 def _columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
   return {name: rows[name].to_numpy(float) for name in _VARIABLES}
 
@@ -91,64 +82,61 @@ def laws(
     nodes: size of the largest formulas; 0 is no search. Newton's law has 8.
     losses: of which formulas are sought, of LOSSES.
   """
-  rows = _rows(systems)
-  by_speaker = {
-    name: _law(systems, rows, [np.asarray(force) for force in forces])
-    for name, forces in speakers.items()
-  }
+  parts = [
+    pd.DataFrame({'r': s.distance, 'm1': s.planet, 'm2': s.star, 'of': s.name})
+    for s in systems
+  ]
+  rows = pd.concat(parts, ignore_index=True)
   every = {name: np.concatenate(forces) for name, forces in speakers.items()}
+  by_speaker = {name: _law(rows, force) for name, force in every.items()}
   for loss in losses if nodes else ():
     for name, formula in _searched(rows, every, nodes, loss).items():
       by_speaker[name].formulas[loss] = formula
   return by_speaker
 
 
-def _law(
-  systems: Sequence[System], rows: pd.DataFrame, forces: list[np.ndarray]
-) -> SpeakerLaw:
+def _law(rows: pd.DataFrame, force: np.ndarray) -> SpeakerLaw:
+  """The law of a speaker's forces at all steps.
+
+  rows: a step of a system each, with _VARIABLES and `of`, the system's name.
+  """
   within = {
-    system.name: _within(system, values)
-    for system, values in zip(systems, forces, strict=True)
+    name: _within(part['r'].to_numpy(), force[part.index])
+    for name, part in rows.groupby('of', sort=False)
   }
-  every = np.concatenate(forces)
-  finite = np.isfinite(every)
-  good = finite & (every > 0)
+  # x and y from the sun; only their distance counts for a magnitude.
+  state = rows.assign(y=0.0)[['r', 'y', 'm1', 'm2']].to_numpy()
+  systems = rows['of'].to_numpy(str)
+  of_metric = force_laws.LawRows(state, systems, False)
+  verdict = of_metric.verdict('force', force[:, None], TOLERANCE)
+  judged = verdict.reason or ('newton' if verdict.newton else 'other')
+  finite = np.isfinite(force)
+  good = finite & (force > 0)
   reason, power = '', None
   if good.sum() < POSITIVE * max(finite.sum(), 1):
     reason = 'not_positive'
-  elif good.sum() < 2 or np.ptp(every[good]) == 0:
+  elif good.sum() < 2 or np.ptp(force[good]) == 0:
     reason = 'constant'
   else:
-    chosen = rows[good]
+    columns = _columns(rows[good])
     try:
-      power = force_laws.fit_power_law(
-        every[good], _columns(chosen), chosen['group'].to_numpy()
-      )
+      power = force_laws.fit_power_law(force[good], columns, systems[good])
     except core.InputError:
       reason = 'undetermined'
-  return SpeakerLaw(reason, power, {}, within, _judged(rows, every))
+  return SpeakerLaw(reason, power, {}, within, judged)
 
 
-def _within(system: System, force: np.ndarray) -> tuple[float, float]:
+def _within(distance: np.ndarray, force: np.ndarray) -> tuple[float, float]:
   """Exponent of r, and how far log force goes with log r (r squared)."""
   good = np.isfinite(force) & (force > 0)
   if good.sum() < 3 or good.sum() < POSITIVE * np.isfinite(force).sum():
     return np.nan, np.nan
-  x, y = np.log(system.distance[good]), np.log(force[good])
+  x, y = np.log(distance[good]), np.log(force[good])
   if np.ptp(x) == 0 or np.ptp(y) <= scoring.COPIED:
     return np.nan, np.nan
   x = x - x.mean()
   slope = float(x @ y / (x @ x))
   return slope, scoring.correlation(x, y) ** 2
-
-
-def _judged(rows: pd.DataFrame, force: np.ndarray) -> str:
-  """The verdict of `force_law`, which needs ten systems."""
-  # x and y from the sun; only their distance counts for a magnitude.
-  state = rows.assign(y=0.0)[['r', 'y', 'm1', 'm2']].to_numpy()
-  law = force_laws.LawRows(state, rows['group'].to_numpy(), False)
-  verdict = law.verdict('force', force[:, None], TOLERANCE)
-  return verdict.reason or ('newton' if verdict.newton else 'other')
 
 
 def _searched(
@@ -311,8 +299,7 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
   Raises:
     InputError: a sample is none of the task.
   """
-  asked: dict[str, tuple[str, list[System]]] = {}
-  replies: dict[str, dict[str, list[np.ndarray]]] = {}
+  sets: dict[str, tuple[str, list[System], dict[str, list[np.ndarray]]]] = {}
   for log in logs:
     variant, systems, forces = _read(log)
     # Systems are the same where all that prompts tell of them is.
@@ -320,14 +307,10 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
       f'{system.force.tolist()} {system.told_steps.tolist()}'
       for system in systems
     )
-    asked[key] = variant, systems
-    speakers = replies.setdefault(key, {})
+    *_, speakers = sets.setdefault(key, (variant, systems, {}))
     model = log.eval.model.removeprefix(f'{recorded_logs.NAME}/')
     speakers[pages.unused_name(model, speakers)] = forces
-  parts = [
-    (asked[key][0], of_systems(*asked[key], speakers, nodes))
-    for key, speakers in replies.items()
-  ]
+  parts = [(asked[0], of_systems(*asked, nodes)) for asked in sets.values()]
   content = parts[0][1] if len(parts) == 1 else _joined(parts)
   return content._replace(tables=[*content.tables, *reports.unread(logs)])
 

@@ -24,7 +24,7 @@ from rapidfuzz.distance import Levenshtein
 from wm.core import basics, inputs
 from wm.papers.mango import questions
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import JudgeGraph, JudgeRules, Move, MovesAnswer
+from wm.papers.mango.score import JudgeGraph, JudgeRules, MazeMove, MovesAnswer
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
 
@@ -202,7 +202,7 @@ def seen_at(maze: mazes.Maze, step: int) -> ShownMap:
   )
 
 
-def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[Move]:
+def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[MazeMove]:
   """A path of the actions; an action that leads nowhere stays."""
   # Where each action may lead, from any of the places before it: place -> one
   # from which it is reached.
@@ -218,22 +218,22 @@ def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[Move]:
     places = list(came[-1])
   place, path = places[0], []
   for action, reached in zip(actions[::-1], came[::-1], strict=True):
-    path.append(Move(reached[place], action, place))
+    path.append(MazeMove(reached[place], action, place))
     place = reached[place]
   return path[::-1]
 
 
-def _shortest(moves: Moves, start: str, end: str) -> list[Move]:
-  came: dict[str, Move] = {}
+def _shortest(moves: Moves, start: str, end: str) -> list[MazeMove]:
+  came: dict[str, MazeMove] = {}
   queue = collections.deque([start])
   while queue and end not in came:
     place = queue.popleft()
     for action, targets in moves.get(place, {}).items():
       for after in targets:
         if after != start and after not in came:
-          came[after] = Move(place, action, after)
+          came[after] = MazeMove(place, action, after)
           queue.append(after)
-  path: list[Move] = []
+  path: list[MazeMove] = []
   while end in came:
     path.append(came[end])
     end = came[end].before
@@ -242,14 +242,16 @@ def _shortest(moves: Moves, start: str, end: str) -> list[Move]:
 
 def walk(
   moves: Moves, start: str, target: str, actions: Sequence[str]
-) -> list[Move]:
+) -> list[MazeMove]:
   """A path of the actions, or a shortest one where there are none."""
   if actions:
     return _follow(moves, start, actions)
   return _shortest(moves, start, target)
 
 
-def _random(moves: Moves, asked: scoring.MazeQuestion, seed: int) -> list[Move]:
+def _random(
+  moves: Moves, asked: scoring.MazeQuestion, seed: int
+) -> list[MazeMove]:
   place, path = asked.start, []
   draws = basics.hash64(
     seed, int(asked.key[:15], 16), np.arange(max(asked.length, 1))
@@ -259,7 +261,7 @@ def _random(moves: Moves, asked: scoring.MazeQuestion, seed: int) -> list[Move]:
     if not out:
       break
     action, after = out[draw % len(out)]
-    path.append(Move(place, action, after))
+    path.append(MazeMove(place, action, after))
     place = after
   return path
 
@@ -271,7 +273,7 @@ def baseline_answer(
   if name in ('last', 'frequent'):
     place = shown.last if name == 'last' else shown.frequent
     path = [
-      Move(asked.start, action, place) for action in asked.actions or ('',)
+      MazeMove(asked.start, action, place) for action in asked.actions or ('',)
     ]
   elif name == 'random_walk':
     path = _random(shown.visible, asked, seed)
@@ -364,8 +366,8 @@ def by_game(
 
 def regress(
   rows: pd.DataFrame, facts: pd.DataFrame, variables: Sequence[str]
-) -> pd.DataFrame:
-  """All coefficients of one model on one kind of question, a row each.
+) -> list[pd.DataFrame]:
+  """All coefficients of one model on one kind of question, by regression.
 
   Args:
     rows: scored answers; those that are ill-formed are left out, as the paper
@@ -382,11 +384,10 @@ def regress(
   """
   table = by_game(well_formed(rows), facts, variables)
   success = table.pop('success')
-  parts = [_fit('simple', success, table[[name]]) for name in table.columns]
-  parts.append(_fit('multiple', success, table))
-  parts.append(_fit('components', success, components(table)))
-  fitted = [part for part in parts if part is not None]
-  return pd.concat([pd.DataFrame(columns=COEFFICIENT), *fitted])
+  several = [('simple', table[[name]]) for name in table.columns]
+  several += [('multiple', table), ('components', components(table))]
+  fitted = (_fit(kind, success, columns) for kind, columns in several)
+  return [part for part in fitted if part is not None]
 
 
 def components(variables: pd.DataFrame) -> pd.DataFrame:
@@ -435,10 +436,10 @@ def _fit(
 
 def regressions(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
   """Coefficients as `regress` has them, by `model`, `asked` and `easy`."""
+  columns = [*COEFFICIENT, 'model', 'asked', 'easy']
   fitted = [
-    regress(part, facts, EASY if easy else HARD).assign(
-      model=model, asked=kind, easy=bool(easy)
-    )
-    for (model, kind, easy), part in rows.groupby(['model', 'kind', 'easy'])
+    part.assign(model=model, asked=kind, easy=bool(easy))
+    for (model, kind, easy), answers in rows.groupby(['model', 'kind', 'easy'])
+    for part in regress(answers, facts, EASY if easy else HARD)
   ]
-  return pd.concat(fitted, ignore_index=True)
+  return pd.concat([pd.DataFrame(columns=columns), *fitted], ignore_index=True)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from inspect_ai.model import Model, ModelAPI, get_model
+from inspect_ai.model import ModelAPI, get_model
 
 from wm import core
 from wm.core import inputs
@@ -125,18 +125,15 @@ def counter(tokenizer: str = 'model') -> Counter:
     return estimate
   model = get_model()
   kind = type(model.api)
-  counts_itself = (
-    kind.count_text_tokens is not ModelAPI.count_text_tokens
-    or kind.count_tokens is not ModelAPI.count_tokens
-  )
-  return _waiting(model) if counts_itself else estimate
-
-
-def _waiting(model: Model) -> Callable[[str], int]:
-  """Counts by the model; a loop that runs already waits for another thread."""
+  if (
+    kind.count_text_tokens is ModelAPI.count_text_tokens
+    and kind.count_tokens is ModelAPI.count_tokens
+  ):
+    return estimate
 
   def count(text: str) -> int:
     """Tokens of a text; InputError where the provider is out of reach."""
+    # A loop that runs already waits for another thread.
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
       result = pool.submit(asyncio.run, model.count_tokens(text))
       try:

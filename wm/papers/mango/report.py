@@ -356,8 +356,8 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
     )
   every = facts.answer_frame(rows)
   is_asked = every.kind.isin(KINDS)
-  games = every[~is_asked].assign(asked=every.model + ', ' + every.kind)
-  games = games.sort_values('game', kind='stable')
+  games = every[~is_asked].sort_values('game', kind='stable')
+  games = games.assign(asked=games.model + ', ' + games.kind)
   more = [REPORT.table('minigames', games)] if len(games) else []
   name = 'mango_minigames'
   drawings = {name: reports.chart(REPORT, name, games)}

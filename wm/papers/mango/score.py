@@ -32,7 +32,7 @@ _PUNCTUATION = re.compile(r'[^\w\s]+')
 _CACHED = 1 << 16
 
 
-class Move(NamedTuple):
+class MazeMove(NamedTuple):
   """An action leads from one place to another, in a game or in an answer."""
 
   before: str
@@ -157,10 +157,10 @@ class JudgeGraph:
   ) -> None:
     """Takes (source, action, target) of each move."""
     self.rules = rules or JudgeRules()
-    self.edges = {Move(*edge) for edge in edges}
+    self.edges = {MazeMove(*edge) for edge in edges}
     if self.rules.graph == 'loose':
       self.edges |= {
-        Move(after, mazes.OPPOSITE[action], before)
+        MazeMove(after, mazes.OPPOSITE[action], before)
         for before, action, after in self.edges
         if action in mazes.OPPOSITE
       }
@@ -293,7 +293,7 @@ class MovesAnswer(NamedTuple):
     reasoning: characters of reasoning before it, which were not read.
   """
 
-  moves: tuple[Move, ...] = ()
+  moves: tuple[MazeMove, ...] = ()
   failure: str = ''
   reasoning: int = 0
 
@@ -329,7 +329,7 @@ def parse(
     before, action, after = _move_values(item) or ('', '', '')
     place = names.item(action)
     action = action if place is None else actions[place]
-    moves.append(Move(before, action, after))
+    moves.append(MazeMove(before, action, after))
   return MovesAnswer(tuple(moves), '', reading.reasoning)
 
 
@@ -486,7 +486,7 @@ def _destination(
   graph: JudgeGraph,
   asked: MazeQuestion,
   truth: Collection[str],
-  moves: Sequence[Move],
+  moves: Sequence[MazeMove],
   seen: Sequence[MoveFacts],
 ) -> dict[str, float]:
   answered, actions = moves[-1].after, list(asked.actions)
@@ -509,7 +509,7 @@ def _destination(
 def _route(
   graph: JudgeGraph,
   asked: MazeQuestion,
-  moves: Sequence[Move],
+  moves: Sequence[MazeMove],
   seen: Sequence[MoveFacts],
 ) -> dict[str, float]:
   reached = graph.route(asked.start, [move.action for move in moves])
@@ -537,7 +537,7 @@ def _linked(start: str, seen: Sequence[MoveFacts]) -> bool:
   return [move.before for move in seen] == ends[:-1]
 
 
-def _chained(moves: Sequence[Move]) -> bool:
+def _chained(moves: Sequence[MazeMove]) -> bool:
   """Whether each move begins where the last one ended, letter for letter."""
   pairs = itertools.pairwise(moves)
   return all(last.after == move.before for last, move in pairs)

@@ -370,7 +370,7 @@ def known_answer(request: providers.Request) -> str:
   maze, seen = _shown(folder, asked.game, walkthroughs, step)
   if request.guesses:
     path = [
-      scoring.Move(asked.start, action, request.choice(maze.places))
+      scoring.MazeMove(asked.start, action, request.choice(maze.places))
       for action in asked.actions or ('north',)
     ]
   else:
