@@ -290,7 +290,6 @@ def assembled(
   claimed: Sequence[Claim],
 ) -> AnswersPage:
   """A page: what all have, and `more` tables and `rows` of their own."""
-  model = statistics.models_of(frame)[0]
   scored = frame[frame[score].notna()]
   tables = [
     REPORT.table('claims', claimed),
@@ -305,18 +304,13 @@ def assembled(
     *regressions(frame, score),
     pairs_table(frame, score),
   ]
-  drawings = {
-    'figure1': six(scored, score, model),
-    'figure2': reports.chart(REPORT, 'figure2', scored, score=score),
-    'figure3': wrong_answers(frame, model),
-  }
   return reports.assembled(
     REPORT,
     lead_text,
     tables,
-    drawings,
+    pictures(frame, score),
     {'cells': cells(frame), **rows},
-    model=statistics.label(model),
+    model=statistics.label(statistics.models_of(frame)[0]),
   )
 
 
@@ -596,3 +590,14 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> bytes:
     )
     draw(axis, problem, nodes, title)
   return charts.to_png(figure)
+
+
+def pictures(frame: pd.DataFrame, score: str) -> dict[str, bytes | charts.Spec]:
+  """The three figures; graphs and answers are those of the first model."""
+  model = statistics.models_of(frame)[0]
+  scored = frame[frame[score].notna()]
+  return {
+    'figure1': six(scored, score, model),
+    'figure2': reports.chart(REPORT, 'figure2', scored, score=score),
+    'figure3': wrong_answers(frame, model),
+  }

@@ -236,7 +236,7 @@ def answers_page(
     REPORT,
     lead,
     [*shown, *more],
-    asked_drawings | (drawings or {}),
+    {**asked_drawings, **(drawings or {})},
     {
       'answers': rows.to_dict('records'),
       'games': numbers.to_dict('records'),
