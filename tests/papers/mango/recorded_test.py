@@ -7,6 +7,7 @@ import pytest
 
 from wm import core
 from wm.language import recorded_logs
+from wm.papers import reports as shared
 from wm.papers.mango import facts, questions, recorded
 from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
@@ -133,10 +134,12 @@ def test_a_few_answers_of_rwkv(folder):
 
 def test_questions_that_both_models_answer(folder):
   found = recorded.score_records(*recorded.rwkv(folder, ('905',))[:2])
-  one, other = facts.both_answered(found, ('RWKV', 'RWKV-S'))
-  assert 0 < len(one) == len(other) < len(found)
-  assert (one.key == other.key).all()
-  assert set(one.model) == {'RWKV'}
+  ((one, other, both),) = shared.paired(
+    facts.well_formed(found), 'success', ['game', 'key'], how='first'
+  )
+  assert (one, other) == ('RWKV', 'RWKV-S')
+  assert 0 < len(both) < len(found)
+  assert both.index.is_unique
   macro = reports.REPORT.mean(found, 'success', macro=True)
   assert macro.value == pytest.approx(found.success.mean())
   assert reports.REPORT.mean(found[:0], 'success').value is None

@@ -370,6 +370,7 @@ class Dialog(NamedTuple):
 PLAIN = DialogSettings()
 
 
+@functools.lru_cache(maxsize=4096)
 def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   """The conversation in which a question is asked; raises InputError."""
   for name, value, available in (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import json
 import pathlib
 import zlib
@@ -219,11 +220,13 @@ def known_names(question: Question) -> dict[int, str]:
   return dict(questions.node_names(question.graph, question.domain, most))
 
 
-def key_nodes(asked: Any) -> frozenset[tuple[int, ...]]:
+@functools.lru_cache(maxsize=4096)
+def key_nodes(
+  question: Question, expected: tuple[str, ...]
+) -> frozenset[tuple[int, ...]]:
   """The authors' answer key as nodes, the start of a path included."""
-  problem = questions.problem(asked.question)
-  node_names = known_names(asked.question)
-  keys = (scoring.read_path(text, node_names).nodes for text in asked.expected)
+  problem, node_names = questions.problem(question), known_names(question)
+  keys = (scoring.read_path(text, node_names).nodes for text in expected)
   return frozenset(scoring.whole(problem, nodes) for nodes in keys if nodes)
 
 
@@ -326,7 +329,7 @@ def wrong_key_rows(read: pd.DataFrame) -> list[dict[str, Any]]:
     where = asked.question[:3]
     if 'nClusters' not in where:
       right = frozenset(questions.problem(asked.question).optimal)
-      if key_nodes(asked) != right:
+      if key_nodes(asked.question, asked.expected) != right:
         wrong.setdefault(where, []).append(asked)
   every = collections.Counter(asked[:3] for asked in read['question'])
   rows = []
@@ -493,15 +496,19 @@ _ROLES: dict[str, type[Any]] = {
 }
 
 
+# Conversations of a log, at most: Inspect holds all samples of one in memory.
+MOST = 4000
+
+
 def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
-  """A scored log for each model, in order of their names.
+  """Scored logs in order of models' names, each of MOST answers at most.
 
   Raises:
     InputError: a file is missing or damaged.
   """
   place = pathlib.Path(folder)
   conversations = {asked.key: asked for asked in load(place).itertuples()}
-  # Samples take many times the memory of packed rows: a model at a time.
+  # Samples take many times the memory of packed rows: MOST at a time.
   packed: dict[str, list[bytes]] = {}
   for row in text_rows_of(place / SAMPLE):
     if key_of(row) in conversations and row['prompt_version'] == AUDITED:
@@ -509,12 +516,14 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
       packed.setdefault(row['model'], []).append(text)
   for model in sorted(packed):
     rows = (json.loads(zlib.decompress(text)) for text in packed.pop(model))
-    yield recorded_logs.scored_log(
-      RECORD,
-      model,
-      [eval_sample(conversations[key_of(row)], row) for row in rows],
-      tasks.planned(),
-    )
+    samples = (eval_sample(conversations[key_of(row)], row) for row in rows)
+    for number in itertools.count(1):
+      part = list(itertools.islice(samples, MOST))
+      if not part:
+        break
+      name = f'cogeval-{model}' + f'-{number}' * (number > 1)
+      scorer = tasks.planned()
+      yield recorded_logs.scored_log(RECORD, model, part, scorer, name)
 
 
 def eval_sample(asked: Any, row: dict[str, Any]) -> EvalSample:

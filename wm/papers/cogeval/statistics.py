@@ -23,7 +23,6 @@ Biometrika 80), which are finite.
 
 from __future__ import annotations
 
-import itertools
 import types
 import warnings
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,7 @@ from wm.core import basics, inputs
 from wm.evaluation import comparisons
 from wm.evaluation.statistics import resample
 from wm.language.pages import cluster_mean, ordered
-from wm.papers import declared
+from wm.papers import declared, reports
 from wm.worlds.cognitive_graph import graphs, questions
 
 # The paper's three domains; those that it left out are not in its tables.
@@ -202,22 +201,18 @@ def pairs(
     adjusted, the same for all pairs together (Holm).
   """
   scored = frame[frame[score].notna()]
-  keys = [scored[name] for name in ('question', 'temperature', 'model')]
-  means = scored[score].clip(0, 1).groupby(keys, observed=True).mean().unstack()
-  names = [m for m in models or list(means.columns) if m in means.columns]
-  code = pd.factorize(means.index.get_level_values(0))[0]
-  num = int(code.max(initial=-1)) + 1
-  signs = _signs(num, seed, draws)
+  scored = scored.assign(**{score: scored[score].clip(0, 1)})
+  asked = np.unique(scored['question'])
+  signs = _signs(len(asked), seed, draws)
   compared: list[dict[str, Any]] = []
-  for first, second in itertools.combinations(names, 2):
-    gap = (means[second] - means[first]).to_numpy(float)
-    both = np.isfinite(gap)
-    if not both.any():
-      continue
+  keys = 'question', 'temperature'
+  for first, second, both in reports.paired(scored, score, keys, models):
+    gap = (both[second] - both[first]).to_numpy(float)
+    code = np.searchsorted(asked, both.index.get_level_values(0))
     # Models that are as good give signs at random, one for each question.
-    totals = np.bincount(code[both], gap[both], num)
+    totals = np.bincount(code, gap, len(asked))
     beyond = np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9
-    mean = cluster_mean(gap[both], code[both], (-1.0, 1.0))
+    mean = cluster_mean(gap, code, (-1.0, 1.0))
     p = float((1 + beyond.sum()) / (1 + draws))
     compared.append({'first': first, 'second': second, 'mean': mean, 'p': p})
   for pair, p in zip(

@@ -59,23 +59,6 @@ def corrected(rows: pd.DataFrame) -> float | None:
   return float((rows.success.mean() - chance) / (1 - chance))
 
 
-def both_answered(
-  rows: pd.DataFrame, models: Sequence[str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-  """Rows of two models for the questions that both answered well-formed.
-
-  As tables 1 and 9 have it; of several answers of one model to a question the
-  first counts.
-  """
-  formed = well_formed(rows).drop_duplicates(['model', 'game', 'key'])
-  indexed = [
-    formed[formed.model == name].set_index(['game', 'key']) for name in models
-  ]
-  common = indexed[0].index.intersection(indexed[1].index)
-  first, second = (part.loc[common].reset_index() for part in indexed)
-  return first, second
-
-
 def confusion(names: Sequence[str]) -> float:
   """Sum over names of the similarity, in words, with the most similar other.
 

@@ -84,23 +84,24 @@ def pairwise_table(rows: pd.DataFrame, column: str = 'success') -> Table:
   """
   lines = []
   models = list(dict.fromkeys(rows.model))
-  for keys, asked in REPORT.groups(rows, 'kind', 'easy'):
-    for model, other in itertools.combinations(models, 2):
-      first, second = facts.both_answered(asked, (model, other))
-      if len(first):
-        # Both have the same questions in the same order: a paired difference.
-        gaps = (first[column] - second[column]).to_numpy(float)
-        lines.append(
-          {
-            'kind': keys['kind'],
-            'easy': DIFFICULTY[keys['easy']],
-            'model': model,
-            'other': other,
-            'first': float(first[column].mean()),
-            'second': float(second[column].mean()),
-            'difference': cluster_mean(gaps, first.game, (-1.0, 1.0)),
-          }
-        )
+  for names, asked in REPORT.groups(facts.well_formed(rows), 'kind', 'easy'):
+    # Of several answers of one model to a question the first counts.
+    for model, other, both in reports.paired(
+      asked, column, ['game', 'key'], models, 'first'
+    ):
+      games = both.index.get_level_values(0)
+      gaps = (both[model] - both[other]).to_numpy(float)
+      lines.append(
+        {
+          'kind': names['kind'],
+          'easy': DIFFICULTY[names['easy']],
+          'model': model,
+          'other': other,
+          'first': float(both[model].mean()),
+          'second': float(both[other].mean()),
+          'difference': cluster_mean(gaps, games, (-1.0, 1.0)),
+        }
+      )
   number = {'success': 1, 'reasoning': 9}.get(column, 0)
   return REPORT.table('pairs', lines, column=column.capitalize(), number=number)
 

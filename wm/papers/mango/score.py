@@ -125,17 +125,12 @@ def best(text: str, names: Sequence[str]) -> tuple[str, float]:
 
   ('', 0.0) of no names.
   """
-  closest = process.extractOne(
-    text,
-    names,
-    scorer=Levenshtein.normalized_similarity,
-    processor=str.lower,
-  )
-  return (
-    (closest[0], closest[1] if text or closest[0] else 0.0)
-    if closest
-    else ('', 0.0)
-  )
+  scorer = Levenshtein.normalized_similarity
+  match = process.extractOne(text, names, scorer=scorer, processor=str.lower)
+  if match is None:
+    return '', 0.0
+  name, close, _ = match
+  return name, close if text or name else 0.0
 
 
 class JudgeGraph:
@@ -149,7 +144,7 @@ class JudgeGraph:
       an action has several outcomes.
     triples: all moves, in lower case.
     known: all places, in lower case.
-    facts, place, follow, chance: the methods _facts and so on, with a cache.
+    facts, follow, chance: the methods _facts and so on, with a cache.
   """
 
   def __init__(
@@ -175,9 +170,7 @@ class JudgeGraph:
     self._literal = {action.lower(): action for action in self.actions}
     # Answers repeat each other; a cache per graph ends with it.
     cached = functools.lru_cache(_CACHED)
-    self._closest = cached(self._find)
     self.facts = cached(self._facts)
-    self.place = cached(self._place)
     self.follow = cached(self._follow)
     self.chance = cached(self._chance)
 
@@ -193,9 +186,6 @@ class JudgeGraph:
 
     place: where it is done; asked for by scope 'node' alone.
     """
-    return self._closest(action, place if self.rules.scope == 'node' else '')
-
-  def _find(self, action: str, place: str) -> str:
     if self.rules.aliases:
       action = direction(action)
     names: Sequence[str] = self.actions
@@ -221,7 +211,7 @@ class JudgeGraph:
       (low, taken.lower(), high) in self.triples,
     )
 
-  def _place(self, text: str) -> str:
+  def place(self, text: str) -> str:
     """The place whose name is most similar; the first of equal ones."""
     return best(text, self.places)[0]
 
