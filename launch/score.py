@@ -26,6 +26,7 @@ its answers; the file has columns `key` and `answer`, see wm.judge.
 
 On several hosts, start the same command on each, with --distributed or
 --coordinator as for train.py: rows are divided, results have the same bits.
+A network that is too large for a device is divided over several (--shards).
 
 --power=.05 also prints how many trials tell two models apart by .05 in each
 headline quantity (two-sided 5 %, power .8), and writes OUT/power.json.
@@ -75,6 +76,6 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
-    *('loop', 'metric_overrides', 'max_calls', 'name', 'power'),
+    *('loop', 'metric_overrides', 'max_calls', 'name', 'power', 'shards'),
     *('trials', 'judge', 'form', *common.PROCESSES),
   )

@@ -29,7 +29,7 @@ import orbax.checkpoint as ocp
 
 from wm import core
 from wm.core import inputs, registry
-from wm.models.nn import network
+from wm.models.nn import network, placement
 from wm.models.serving import networks
 from wm.options.training import Training
 from wm.runtime import compute, files
@@ -487,11 +487,14 @@ def _predictor(
         raise core.InputError(f'{world.name} gives its states no labels')
       outputs = sum(world.heads.sizes)
     shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
-    # On one device, however many it was trained on: tiles copy it to others.
-    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    # At one place, whatever it was trained on: tiles copy it to others.
+    where = placement.places(shape.num_bytes, jax.local_devices())[0]
+    shardings = placement.of_weights(shape.shapes, where)
     abstract = {
-      path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
-      for path, leaf in shape.shapes.items()
+      path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=of)
+      for (path, leaf), of in zip(
+        shape.shapes.items(), shardings.values(), strict=True
+      )
     }
     params = shape.tree(store.params(step, abstract))
     max_len = network.max_supported_length(shape, world.max_len)

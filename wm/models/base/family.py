@@ -31,7 +31,7 @@ from flax import nnx
 
 from wm import core
 from wm.core.fields import field
-from wm.models.nn import layers, network
+from wm.models.nn import layers, network, placement
 from wm.models.serving import networks
 
 DTYPES = ('float32', 'bfloat16')
@@ -53,7 +53,8 @@ class NetworkModel(core.Trainable):
     """A predictor with random weights."""
     self.check_world(world)
     spec = network.NetworkSpec(self, len(world.vocab), world.max_len)
-    params = network.init(spec, seed)
+    place = placement.places(spec.num_bytes, jax.local_devices())[0]
+    params = network.init(spec, seed, place)
     return networks.NetworkPredictor(
       self, params, len(world.vocab), world.end, world.max_len
     )

@@ -20,10 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.sharding import NamedSharding
 
 from wm import core
 from wm.core import registry, resources
-from wm.models.nn import layers
+from wm.models.nn import layers, placement
 
 SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
 
@@ -220,6 +221,12 @@ class NetworkSpec:
     """Parameters, counted without allocating them."""
     return sum(leaf.size for leaf in jax.tree.leaves(self.abstract))
 
+  @property
+  def num_bytes(self) -> int:
+    """Bytes of all parameters."""
+    leaves = jax.tree.leaves(self.abstract)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
 
 def paths(tree: Any) -> list[str]:
   """Dotted paths of the leaves of a pytree, in its own order."""
@@ -280,9 +287,16 @@ def _init(spec: NetworkSpec, seed: jax.Array) -> nnx.State:
   return nnx.split(spec.build(nnx.Rngs(jax.random.key(seed))))[1]
 
 
-def init(spec: NetworkSpec, seed: int) -> nnx.State:
-  """Fresh weights."""
-  return _init(spec, np.uint32(seed % 2**32))
+def init(
+  spec: NetworkSpec, seed: int, place: placement.Place | None = None
+) -> nnx.State:
+  """Fresh weights; at a group of devices each makes its own part of them."""
+  if not isinstance(place, NamedSharding):
+    return _init(spec, np.uint32(seed % 2**32))
+  where = spec.tree(placement.of_weights(spec.shapes, place))
+  divided = jax.jit(_init, static_argnums=0, out_shardings=where)
+  weights: nnx.State = divided(spec, np.uint32(seed % 2**32))
+  return weights
 
 
 class Stack(Network):
