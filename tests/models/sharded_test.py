@@ -9,7 +9,7 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
-from wm.models.nn import placement
+from wm.models.nn import network
 
 WORLD = 'maps(rows=3, columns=4)'
 FAMILIES = (
@@ -79,7 +79,7 @@ def test_untrained_weights_are_the_same_wherever_they_are_made(world):
 
 
 def test_networks_that_do_not_fit_are_divided_by_themselves(world, monkeypatch):
-  monkeypatch.setattr(placement, '_memory', lambda device: 1 << 15)
+  monkeypatch.setattr(network, '_memory', lambda device: 1 << 15)
   predictor = registry.make('model', FAMILIES[0]).predictor(world, 0)
   assert predictor.spec.num_bytes > 1 << 15
   assert len(predictor.devices) == len(jax.local_devices()) // 2
@@ -95,17 +95,15 @@ def test_groups_are_as_small_as_hold_the_weights(
   gigabytes, shards, groups, monkeypatch
 ):
   chips = [Chip(n) for n in range(8)]
-  monkeypatch.setattr(
-    placement, '_group', lambda chips: jax.make_mesh((1,), 'x')
-  )
-  places = placement.places(gigabytes << 30, chips, shards)
+  monkeypatch.setattr(network, '_group', lambda chips: jax.make_mesh((1,), 'x'))
+  places = network.places(gigabytes << 30, chips, shards)
   assert len(places) == groups
 
 
 @pytest.mark.parametrize('shards', [3, 16])
 def test_groups_that_do_not_divide_the_devices_are_refused(shards):
   with pytest.raises(core.InputError, match='expected 1 or 2 or 4 or 8'):
-    placement.places(1, [Chip(n) for n in range(8)], shards)
+    network.places(1, [Chip(n) for n in range(8)], shards)
 
 
 def test_scores_of_divided_networks_agree():
@@ -131,7 +129,7 @@ def test_a_checkpoint_that_does_not_fit_is_read_in_parts(tmp_path, monkeypatch):
   wm.sample(WORLD, tmp_path, num=50, num_heldout=5)
   run = wm.train(WORLD, FAMILIES[0], tmp_path, steps=2)
   whole = wm.load_predictor(run).predictor
-  monkeypatch.setattr(placement, '_memory', lambda device: 1 << 15)
+  monkeypatch.setattr(network, '_memory', lambda device: 1 << 15)
   divided = wm.load_predictor(run).predictor
   assert len(divided.devices) == len(jax.local_devices()) // 2
   tokens, lengths = np.array([[2, 3, 4]], np.int32), np.array([3])

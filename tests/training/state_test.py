@@ -11,7 +11,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.models.nn import network, placement
+from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import loop, state
 from wm.training import loss as loss_lib
@@ -158,12 +158,12 @@ def test_the_largest_model_is_divided_256_ways():
 @pytest.mark.parametrize('size', [(1, 1), (2, 1), (1, 2)])
 def test_a_mesh_comes_back_from_its_storage(size):
   mesh = state.mesh(*size)
-  again = placement.batch_mesh(placement.storage_mesh(mesh))
+  again = network.batch_mesh(network.storage_mesh(mesh))
   assert again == mesh
 
 
 def test_axes_are_prime_factors():
-  assert placement.storage_axes({'data': 12, 'model': 1}) == {
+  assert network.storage_axes({'data': 12, 'model': 1}) == {
     **{'data0': 3, 'data1': 2, 'data2': 2},
     'model0': 1,
   }

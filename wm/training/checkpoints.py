@@ -29,7 +29,7 @@ import orbax.checkpoint as ocp
 
 from wm import core
 from wm.core import inputs, registry
-from wm.models.nn import network, placement
+from wm.models.nn import network
 from wm.models.serving import networks
 from wm.options.training import Training
 from wm.runtime import compute, files
@@ -488,8 +488,8 @@ def _predictor(
       outputs = sum(world.heads.sizes)
     shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
     # At one place, whatever it was trained on: tiles copy it to others.
-    where = placement.places(shape.num_bytes, jax.local_devices())[0]
-    shardings = placement.of_weights(shape.shapes, where)
+    where = network.places(shape.num_bytes, jax.local_devices())[0]
+    shardings = network.weight_shardings(shape.shapes, where)
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=of)
       for (path, leaf), of in zip(

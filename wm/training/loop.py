@@ -35,7 +35,7 @@ from wm import core
 from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
-from wm.models.nn import network, placement
+from wm.models.nn import network
 from wm.runtime import compute, files, progress, remote, stopping
 from wm.training import checkpoints as checkpoints_lib
 from wm.training import config, run_log
@@ -176,7 +176,7 @@ def make_eval_step(
 
 
 def _everywhere(abstract: state_lib.State) -> jax.sharding.NamedSharding:
-  mesh = placement.batch_mesh(jax.tree.leaves(abstract)[0].sharding.mesh)
+  mesh = network.batch_mesh(jax.tree.leaves(abstract)[0].sharding.mesh)
   return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
 

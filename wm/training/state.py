@@ -26,7 +26,7 @@ from jax.sharding import PartitionSpec as P
 from optax import contrib
 
 from wm import core
-from wm.models.nn import layers, network, placement
+from wm.models.nn import layers, network
 from wm.options.training import Training
 
 Arrays = dict[str, Any]  # Of jax.Array, or what stands for them.
@@ -98,10 +98,10 @@ def memory(
 
   copies: arrays for each parameter, such as moments.
   """
-  axes, local, total = placement.storage_axes(mesh), 0, 0
+  axes, local, total = network.storage_axes(mesh), 0, 0
   for path, leaf in abstract.items():
     size = leaf.dtype.itemsize * copies
-    local += size * placement.division(path, leaf.shape, axes)[1]
+    local += size * network.division(path, leaf.shape, axes)[1]
     total += size * int(np.prod(leaf.shape))
   return local, total / int(np.prod([*axes.values()]))
 
@@ -160,7 +160,7 @@ def abstract_state(
   """Shapes, dtypes and shardings of the whole state."""
   # Traced alone: no array of the size of the model is made on the host.
   bare = State(shapes, jax.eval_shape(optimizer.init, shapes))
-  params = placement.shardings(shapes, placement.storage_mesh(mesh))
+  params = network.storage_shardings(shapes, network.storage_mesh(mesh))
   shardings = state_shardings(bare, params, mesh)
   return jax.tree.map(
     lambda leaf, sharding: jax.ShapeDtypeStruct(

@@ -30,7 +30,7 @@ from flax import nnx
 
 from wm import core
 from wm.core import adapting, registry
-from wm.models.nn import layers, network, placement
+from wm.models.nn import layers, network
 from wm.models.serving import adaptation, sessions
 from wm.runtime import compute
 
@@ -46,14 +46,14 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     model: its spec as trained.
     spec: what fixes its structure, in the form it predicts in.
     devices: where tiles go in turn; default: this process's devices, in groups
-      where one cannot hold the weights (`placement.places`).
+      where one cannot hold the weights (`network.places`).
     cache_bytes: most memory of one tile of a session, as far as one row of
       it fits.
     tile_tokens: tokens of a tile, as far as one row has no more.
     lanes: see `sessions.TileSizes`.
   """
 
-  devices: tuple[placement.Place, ...] = ()
+  devices: tuple[network.Place, ...] = ()
 
   def __init__(
     self,
@@ -74,7 +74,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     self._take(params)
     # This process's devices only: other processes have batches of their own.
     self._local = tuple(devices) or tuple(jax.local_devices())
-    self.devices = placement.places(self.spec.num_bytes, self._local)
+    self.devices = network.places(self.spec.num_bytes, self._local)
     sizes = sessions.sizes_on(self._local[0], outputs or vocab_size)
     self.tile_tokens, self.lanes = sizes.tokens, sizes.lanes
     self.cache_bytes = cache_bytes or sizes.cache_bytes
@@ -85,7 +85,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       model, self.vocab_size, self.max_len, self._outputs
     )
     # Weights are copied to a place when its first tile comes.
-    self._placed: dict[placement.Place, nnx.State] = {}
+    self._placed: dict[network.Place, nnx.State] = {}
 
   def sharded(self, shards: int) -> Self:
     """The same, with each copy of the weights on so many devices.
@@ -93,21 +93,21 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     Sums are in another order than on one device: results agree to rounding.
 
     Args:
-      shards: see `placement.places`.
+      shards: see `network.places`.
 
     Raises:
       InputError: devices cannot be divided into such groups.
     """
     twin = copy.copy(self)
-    twin.devices = placement.places(self.spec.num_bytes, self._local, shards)
+    twin.devices = network.places(self.spec.num_bytes, self._local, shards)
     twin._placed = {}
     return twin
 
-  def placed(self, place: placement.Place) -> nnx.State:
+  def placed(self, place: network.Place) -> nnx.State:
     """The weights at a place."""
     if place not in self._placed:
       params = network.flatten(self._params)
-      where = placement.of_weights(params, place)
+      where = network.weight_shardings(params, place)
       self._placed[place] = self.spec.tree(jax.device_put(params, where))
     return self._placed[place]
 
@@ -158,7 +158,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
 
     Processes tune chunks of data sets of their own.
     """
-    with jax.default_device(placement.first(self.devices[0])):
+    with jax.default_device(network.device_of(self.devices[0])):
       # Adaptation runs side by side on one device, see `ParallelCalls`.
       weights = self.placed(self.devices[0])
       adapter = adaptation.Adapter(self.spec, weights, shared=self.shared)

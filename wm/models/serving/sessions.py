@@ -42,12 +42,13 @@ from flax import nnx
 from jax import lax
 
 from wm import core
-from wm.models.nn import placement
 from wm.models.nn.network import (
   SMALL,
   DecodeStep,
   NetworkSpec,
+  Place,
   StatefulNetwork,
+  device_of,
 )
 from wm.runtime import compute
 
@@ -253,10 +254,10 @@ class _Tile:
     params: nnx.State,
     rows: int,
     num: int,
-    place: placement.Place,
+    place: Place,
   ):
     self.spec, self.params, self.place = spec, params, place
-    self.device = placement.first(place)
+    self.device = device_of(place)
     # 1, not 0: rows that the batch does not fill are read as any other.
     self.prefix_len = np.ones(rows, np.int32)
     self.added = np.zeros((rows, num), np.int32)
@@ -351,11 +352,11 @@ class NetworkSession(core.Session):
   def __init__(
     self,
     spec: NetworkSpec,
-    placed: Callable[[placement.Place], nnx.State],
+    placed: Callable[[Place], nnx.State],
     prefixes: tuple[np.ndarray, np.ndarray],
     num: int,
     *,
-    devices: tuple[placement.Place, ...],
+    devices: tuple[Place, ...],
     cache_bytes: int,
     lanes: int = 0,
     shared: bool = False,
