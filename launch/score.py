@@ -26,6 +26,7 @@ its answers; the file has columns `key` and `answer`, see wm.judge.
 
 On several hosts, start the same command on each, with --distributed or
 --coordinator as for train.py: rows are divided, results have the same bits.
+--shards divides a network that is too large for a device.
 
 --power=.05 also prints how many trials tell two models apart by .05 in each
 headline quantity (two-sided 5 %, power .8), and writes OUT/power.json.
@@ -40,8 +41,7 @@ def main() -> None:
   """Flags in, one library call, a table out."""
   common.need('metric')
   if FLAGS.trials is not None or FLAGS.judge is not None:
-    ask_or_judge()
-    return
+    return ask_or_judge()
   common.need('out')
   import wm
 
@@ -75,6 +75,6 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
-    *('loop', 'metric_overrides', 'max_calls', 'name', 'power'),
+    *('loop', 'metric_overrides', 'max_calls', 'name', 'power', 'shards'),
     *('trials', 'judge', 'form', *common.PROCESSES),
   )

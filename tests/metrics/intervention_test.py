@@ -325,3 +325,58 @@ def test_a_subspace_is_of_one_label():
   model = registry.make('model', 'rnn(layers=1, width=8)')
   with pytest.raises(core.InputError, match='label=0 to 15'):
     run(model.predictor(world, 0), world, direction='das', num=10)
+
+
+@pytest.mark.parametrize('direction', ['probe', 'means'])
+def test_a_whole_state_is_moved_at_once(direction):
+  metric = intervention.Metric(
+    num=300, epochs=60, whole=True, direction=direction
+  )
+  world = registry.make('world', 'lattice(size=5, length=20)')
+  values = {
+    kind: {
+      scores.quantity: float(np.nanmean(scores.value))
+      for scores in metric(
+        registry.make('model', f'toy(kind={kind!r})').predictor(world, 0),
+        world,
+        0,
+      )
+    }
+    for kind in ('used', 'ignored')
+  }
+  assert values['used']['changed'] > 0.95
+  assert values['used']['changed_swapped'] == 1
+  assert values['used']['changed_random'] < 0.3
+  assert values['used']['probe_edited'] == 1
+  assert values['ignored']['changed'] == values['ignored']['edited'] == 0
+  assert values['ignored']['changed_swapped'] == 0
+  assert values['ignored']['probe_edited'] == 1
+
+
+def test_whole_edits_are_states_of_other_places():
+  world = registry.make('world', 'othello(size=4)')
+  sequences = world.sample(60, 0)
+  points = probing.label(world, sequences)
+  values = [np.unique(column) for column in points.label.T]
+  every = np.ones(len(points.row), bool)
+  edits = state_edits.draw(
+    *(world, sequences, points, every, values, 0),
+    state_edits.EditFilter(whole=True),
+  )
+  edits = edits.take(np.flatnonzero(edits.done))
+  assert len(edits.row) > 50
+  assert (edits.label == -1).all()
+  assert (edits.legal != edits.legal_after).any(-1).all()
+  np.testing.assert_array_equal(world.legal(edits.edited), edits.legal_after)
+  np.testing.assert_array_equal(world.legal(edits.true), edits.legal)
+  states = state_edits.states_at(world, sequences, points)
+  ids = world.state_id(states)
+  for number, state in enumerate(world.state_id(edits.edited)):
+    equal = ids == state
+    assert (points.position[equal] == edits.place[number]).any()
+
+
+def test_labels_of_whole_edits_are_not_chosen():
+  for spec in ('whole=True, label=0', "whole=True, direction='das'"):
+    with pytest.raises(core.InputError, match='whole=True edits all labels'):
+      registry.make('metric', f'intervention({spec})')

@@ -252,6 +252,34 @@ def test_a_page_of_some_of_the_models_is_interim(tmp_path):
     (folder / 'results' / 'w0' / 'a_s_few-0.json').unlink(missing_ok=True)
 
 
+def test_the_course_of_training_is_tabled_and_drawn(folder):
+  design = cross.load(folder)
+  models = cells_of(folder, design).models
+  table = cross_page.levels_table(models, design).frame.set_index('measure')
+  # Values of the second level are twice those of the first, but for the loss,
+  # which is scaled from the other end, and so falls.
+  by_world = agreement.courses(models, ['same']).groupby('world').mean()
+  for level in (1, 2):
+    text = table.loc['same', f'level {level}']
+    assert text.startswith(f'{by_world[level].mean():.2f} [')
+  assert by_world[2].mean() == pytest.approx(2 * by_world[1].mean(), rel=0.1)
+  assert float(table.falls['same']) == 0
+  assert float(table.falls['loss']) > 0.95
+  assert table.models['same'] == str(6 * 12 * 2)
+  (picture,) = cross_page.levels_picture(models, design)
+  assert 'what rises first' in picture.caption
+
+
+def test_models_without_a_level_have_no_course(folder):
+  design = cross.load(folder)
+  models = cells_of(folder, design).models
+  part = models[(models.level == 2) | (models.recipe != 'a_s_few')]
+  values = agreement.courses(part, ['same'])
+  assert len(values) == 6 * 11 * 2
+  last = models[models.level == 2]
+  assert cross_page.levels_picture(last, design) != []
+
+
 def test_a_draft_without_results_has_a_page(tmp_path):
   folder = written(tmp_path / 'x', status='draft', pending=['A pilot.'])
   assert cross_page.write(folder, tmp_path / 'out')

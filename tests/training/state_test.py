@@ -158,12 +158,12 @@ def test_the_largest_model_is_divided_256_ways():
 @pytest.mark.parametrize('size', [(1, 1), (2, 1), (1, 2)])
 def test_a_mesh_comes_back_from_its_storage(size):
   mesh = state.mesh(*size)
-  again = state.batch_mesh(state.storage_mesh(mesh))
+  again = network.batch_mesh(network.storage_mesh(mesh))
   assert again == mesh
 
 
 def test_axes_are_prime_factors():
-  assert state.storage_axes({'data': 12, 'model': 1}) == {
+  assert network.storage_axes({'data': 12, 'model': 1}) == {
     **{'data0': 3, 'data1': 2, 'data2': 2},
     'model0': 1,
   }

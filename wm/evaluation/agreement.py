@@ -363,6 +363,26 @@ def pairs_of(metrics: Sequence[str]) -> list[tuple[str, str]]:
   return list(itertools.combinations(metrics, 2))
 
 
+def courses(table: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+  """Values of each model at all its levels, a row for each model and metric.
+
+  Args:
+    table: as `agreements` takes it.
+    metrics: those wanted.
+
+  Returns:
+    Columns of levels, by (world, metric, recipe, seed). A model that lacks a
+    level of a metric has no row of it.
+  """
+  wide = table[table.metric.isin(metrics)].pivot_table(
+    index=['world', 'metric', 'recipe', 'seed'],
+    columns='level',
+    values='value',
+    sort=False,
+  )
+  return wide.reindex(columns=sorted(table.level.unique())).dropna()
+
+
 def added(
   table: pd.DataFrame,
   metrics: Sequence[str],

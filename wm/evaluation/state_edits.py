@@ -15,6 +15,7 @@ from wm.evaluation import boundaries, probing
 PLACES, DRAWS, SOURCES = 11, 12, 14
 # Draws of a label and a value at a place before it is given up.
 ATTEMPTS = 64
+PENALTY = 1e-3  # Of the fit of means, see `probing.ridge`.
 
 
 class Edits(NamedTuple):
@@ -24,8 +25,8 @@ class Edits(NamedTuple):
     row: [T] sequence.
     tokens: [T, L] int32.
     place: [T] the token after which the state is edited.
-    label: [T] which of the labels that a probe reads.
-    old, new: [T] its values, as a probe reads them.
+    label: [T] which of the labels that a probe reads; -1 is all of them.
+    old, new: [T] its values, as a probe reads them; -1 of all labels.
     legal: [T, V] bool, tokens that are legal.
     legal_after: [T, V] bool, tokens that are legal in the edited state.
     done: [T] bool, is there an edit?
@@ -61,13 +62,14 @@ class EditFilter(NamedTuple):
   Attributes:
     label, value: the only ones, where they are not -1.
     horizon: tokens within which the states differ.
-    pairs: see Metric.
+    pairs, whole: see Metric.
   """
 
   label: int = -1
   value: int = -1
   horizon: int = 1
   pairs: str = 'other_next'
+  whole: bool = False
 
   def fits(
     self,
@@ -108,8 +110,9 @@ def draw(
 ) -> Edits:
   """One edit of each sequence that has chosen points.
 
-  The place is uniform over these points; label and value are uniform over
-  those that give a state as it is to be.
+  The place is uniform over these points. Of label edits, label and value are
+  uniform over those that give a state as it is to be; whole edits go to the
+  state of another point with as many tokens before it.
 
   Args:
     world: whose states.
@@ -120,52 +123,100 @@ def draw(
     seed: of all draws; each sequence has its own.
     choice: which edits.
   """
-  label, value = choice.label, choice.value
   at = _one_a_row(points, chosen, seed)
   row, place = points.row[at], points.position[at]
   tokens = sequences.tokens[row]
   # A place is edited after its token: the state behind it counts.
   states = world.walk(world.init(len(at)), tokens, place + 1)[1]
-  legal, none = world.legal(states), np.zeros(len(at), np.int64)
+  legal, none = world.legal(states), np.full(len(at), -choice.whole, np.int64)
   edits = Edits(
     *(row, tokens, place, none, none.copy(), none.copy()),
     *(legal, legal.copy(), np.zeros(len(at), bool), states.copy(), states),
   )
-  counts = np.array([len(options) for options in values])
+  # Whole edits are drawn from states that sequences come to.
+  others = states_at(world, sequences, points) if choice.whole else None
   for attempt in range(ATTEMPTS):
     left = np.flatnonzero(~edits.done)
     if not left.size:
       break
-    # A label and a value of it: uniform over all pairs of both.
-    first, second = (
-      basics.uniforms(seed, DRAWS, row[left], attempt, k) for k in range(2)
+    drawn = basics.uniforms(
+      seed, DRAWS, row[left], attempt, np.arange(2)[:, None]
     )
-    pick = np.searchsorted(np.cumsum(counts), first * counts.sum(), 'right')
-    label_T = np.full(len(left), label) if label >= 0 else pick
-    place_T = (second * counts[label_T]).astype(np.int64)
-    drawn = [values[k][v] for k, v in zip(label_T, place_T, strict=True)]
-    new = np.full(len(left), value) if value >= 0 else np.array(drawn)
-    old = points.label[at[left], label_T].astype(np.int64)
-    edited = changed(world, states[left], label_T, new)
-    legal_after = world.legal(edited)
-    may = [n in values[k] for k, n in zip(label_T, new, strict=True)]
-    good = (
-      np.array(may, bool) & (new != old) & (world.state_id(edited) != core.DEAD)
-    )
+    if others is not None:
+      other = _at_position(points.position, place[left], drawn[0])
+      label, new, edited = none[left], none[left], others[other]
+      old = label
+      good = _all_listed(points.label[other], values)
+    else:
+      label, new = _label_and_value(drawn, values, choice)
+      edited = changed(world, states[left], label, new)
+      old = points.label[at[left], label].astype(np.int64)
+      listed = [n in values[k] for k, n in zip(label, new, strict=True)]
+      good = np.array(listed, bool) & (new != old)
+    good = good & (world.state_id(edited) != core.DEAD)
     at_good = np.flatnonzero(good)
     if not at_good.size:  # Worlds may refuse empty batches.
       continue
     room = world.max_len - 1 - place[left[good]]
     good[at_good] = choice.fits(world, states[left[good]], edited[good], room)
     rows = left[good]
-    edits.edited[rows] = edited[good]
-    edits.label[rows], edits.legal_after[rows] = (
-      label_T[good],
-      legal_after[good],
+    edits.edited[rows], edits.legal_after[rows] = (
+      edited[good],
+      world.legal(edited)[good],
     )
-    edits.old[rows], edits.new[rows] = old[good], new[good]
-    edits.done[rows] = True
+    edits.label[rows], edits.old[rows] = label[good], old[good]
+    edits.new[rows], edits.done[rows] = new[good], True
   return edits
+
+
+def _label_and_value(
+  drawn: np.ndarray, values: Sequence[np.ndarray], choice: EditFilter
+) -> tuple[np.ndarray, np.ndarray]:
+  """A label and a value [T] of it, uniform over all pairs, by draws [2, T]."""
+  counts = np.array([len(options) for options in values])
+  pick = np.searchsorted(np.cumsum(counts), drawn[0] * counts.sum(), 'right')
+  label = np.full(len(pick), choice.label) if choice.label >= 0 else pick
+  place = (drawn[1] * counts[label]).astype(np.int64)
+  new = [values[k][v] for k, v in zip(label, place, strict=True)]
+  if choice.value >= 0:
+    return label, np.full(len(pick), choice.value)
+  return label, np.array(new)
+
+
+def _at_position(
+  position: np.ndarray, asked: np.ndarray, drawn: np.ndarray
+) -> np.ndarray:
+  """[T] a point at each position [T], uniform by draws [T]."""
+  # Equal positions lie side by side; a draw picks one of the run.
+  order = np.argsort(position, kind='stable')
+  first, last = (
+    np.searchsorted(position[order], asked, side) for side in ('left', 'right')
+  )
+  return order[first + (drawn * (last - first)).astype(np.int64)]
+
+
+def _all_listed(labels: np.ndarray, values: Sequence[np.ndarray]) -> np.ndarray:
+  """[T] bool: are all labels [T, K] among the values of theirs?"""
+  columns = zip(labels.T, values, strict=True)
+  good = np.ones(len(labels), bool)
+  for column, listed in columns:
+    good &= np.isin(column, listed)
+  return good
+
+
+def states_at(
+  world: core.World, sequences: core.Sequences, points: probing.LabelledPoints
+) -> np.ndarray:
+  """[P, W] states behind the points' tokens."""
+  # All sequences go on in step: points of one position are copied together.
+  after = world.init(len(sequences))
+  states = np.zeros((len(points.row), *after.shape[1:]), after.dtype)
+  for t in range(int(points.position.max(initial=-1)) + 1):
+    rows = np.flatnonzero(t < sequences.lengths)
+    after[rows] = world.advance(after[rows], sequences.tokens[rows, t])
+    at = np.flatnonzero(points.position == t)
+    states[at] = after[points.row[at]]
+  return states
 
 
 def _one_a_row(
@@ -188,6 +239,11 @@ def changed(
     turn = world.labels(states)[:, heads.turn].astype(np.int64)
     new = probing.by_mover(new, turn, heads.sizes[first])
   return world.edited(states, first + label, new)
+
+
+def _far(odds: np.ndarray, strength: float) -> np.ndarray:
+  """How far log-odds of an old value move to be those of the new one."""
+  return odds + (strength - 1) * np.abs(odds)
 
 
 class Shifts(NamedTuple):
@@ -228,8 +284,10 @@ class ProbeData(NamedTuple):
   train: np.ndarray
 
   def knows(self, edits: Edits) -> np.ndarray:
-    """[T] bool: has the fit seen the old value?"""
+    """[T] bool: has the fit seen the old values?"""
     seen = [np.unique(column) for column in self.points.label[self.train].T]
+    if (edits.label < 0).all():
+      return _all_listed(self.points.label[self.at(edits)], seen)
     pairs = zip(edits.label, edits.old, strict=True)
     return np.array([old in seen[k] for k, old in pairs], bool)
 
@@ -259,11 +317,53 @@ class ProbeData(NamedTuple):
     if by is not None:
       by = strength / 2 * by
     else:
-      odds = logits[rows, old] - logits[rows, new]
-      far = odds + (strength - 1) * np.abs(odds)
+      far = _far(logits[rows, old] - logits[rows, new], strength)
       by = self._way(probe[0], edits.label, old, new) * far[:, None]
     after = logits + np.einsum('td,dtc->tc', by, w)
     return Shifts(by, logits.argmax(-1) == old, after.argmax(-1) == new)
+
+  def along_all(
+    self,
+    features: np.ndarray,
+    probe: tuple[np.ndarray, np.ndarray],
+    old: np.ndarray,
+    new: np.ndarray,
+    strength: float,
+    by: np.ndarray | None,
+  ) -> Shifts:
+    """As `along`, of all labels at once.
+
+    Args:
+      features: [T, D] activations of the edited places.
+      probe: weights [D, K, C] and biases [K, C].
+      old, new: [T, K] classes of all labels.
+      strength, by: as of `along`.
+    """
+    columns, (first, second) = np.arange(old.shape[1]), np.stack([old, new])
+    logits = np.einsum('td,dkc->tkc', features, probe[0]) + probe[1]
+    rows = np.arange(len(old))[:, None]
+    if by is None:
+      odds = logits[rows, columns, first] - logits[rows, columns, second]
+      far = np.where(first == second, 0, _far(odds, strength)) / 2
+      ways = np.zeros_like(logits, np.float64)
+      ways[rows, columns, second] += far
+      ways[rows, columns, first] -= far
+      # One least move for all labels: [T, K C] wanted changes of logits times
+      # the pseudo-inverse [K C, D] of all weights. Labels that do not differ
+      # have changes of 0, so that they stay. What all logits of a label have in
+      # common says nothing, and is taken from the weights.
+      sizes = [len(values) for values in self.values]
+      listed = np.arange(logits.shape[-1]) < np.array(sizes)[:, None]
+      w = probe[0].astype(np.float64) * listed
+      w -= w.sum(-1, keepdims=True) / listed.sum(-1)[:, None] * listed
+      by = ways.reshape(len(old), -1) @ np.linalg.pinv(
+        w.reshape(len(w), -1), rcond=1e-6
+      )
+    else:
+      by = strength / 2 * by
+    after = logits + np.einsum('td,dkc->tkc', by, probe[0])
+    read = (logits.argmax(-1) == old).all(-1)
+    return Shifts(by, read, (after.argmax(-1) == new).all(-1))
 
   def _way(
     self,
@@ -306,14 +406,9 @@ class ProbeData(NamedTuple):
     seed: int,
   ) -> np.ndarray:
     """[T] a point in each of some states [T, W], by chance; DEAD is none."""
-    points, ids = self.points, np.full(len(self.train), core.DEAD, np.int64)
-    after = world.init(len(sequences))
-    for t in range(int(points.position.max(initial=-1)) + 1):
-      rows = np.flatnonzero(t < sequences.lengths)
-      after[rows] = world.advance(after[rows], sequences.tokens[rows, t])
-      at = np.flatnonzero(points.position == t)
-      if at.size:  # Worlds may refuse empty batches.
-        ids[at] = world.state_id(after[points.row[at]])
+    if not len(self.points.row):  # Worlds may refuse empty batches.
+      return np.full(len(states), core.DEAD, np.int64)
+    ids = world.state_id(states_at(world, sequences, self.points))
     return _drawn_equal(ids, world.state_id(states), seed)
 
   def between_places(
@@ -328,6 +423,28 @@ class ProbeData(NamedTuple):
       source = train[_drawn_equal(value, edits.new[rows], seed)]
       away[rows] = features[source] - features[self.at(edits.take(rows))]
     return away
+
+  def between_states(
+    self, features: np.ndarray, old: np.ndarray, new: np.ndarray
+  ) -> np.ndarray:
+    """[T, D] between the means that labels of two states add up to.
+
+    Means of the activations are fit as sums over the labels of the state.
+
+    features: [P, D] of all points; old, new: [T, K] classes of all labels.
+    """
+    # Squares of a board depend on each other: differences of plain means would
+    # count what they share once for each of them.
+    fit = probing.ridge(
+      self._hot(self.target[self.train]), features[self.train], PENALTY
+    )
+    return fit(self._hot(new)) - fit(self._hot(old))
+
+  def _hot(self, classes: np.ndarray) -> np.ndarray:
+    """[N, S] one-hot columns of all labels [N, K]."""
+    columns = zip(classes.T, self.values, strict=True)
+    hot = [np.eye(len(values))[column] for column, values in columns]
+    return np.concatenate(hot, axis=1)
 
   def between_means(self, features: np.ndarray, edits: Edits) -> np.ndarray:
     """[T, D] from the mean activation of the old value to the new one's."""

@@ -23,8 +23,9 @@ from wm.evaluation import boundaries, context, probing, state_edits
 
 # Streams of randomness under one seed.
 DIRECTIONS, PLAYS = 13, 15
-# Moves: none, along the probe's direction, in random ones.
+# Moves: none, along the probe's direction, in random ones; the last is a swap.
 BEFORE, ALONG, RANDOM = range(3)
+SWAPPED = 'changed_swapped'
 # Quantities of more than the next token -> why one is not measured.
 FUTURE = {
   'future': '',
@@ -104,6 +105,10 @@ class Metric(core.Metric):
     dims: of the subspace of 'das'; at most the width.
     site: what is edited: the 'stream' between layers, or the 'memory' of a
       recurrence: of layers 1, 2, ..., or of all where a layer is -1.
+    whole: the edited state is that of another place, and all labels that differ
+      are moved at once; means are sums over labels. With one label edited, the
+      state is often none that a sequence leads to, and nothing says how much of
+      the edit is within reach.
 
   Glossary:
     edited: Share of edits after which the model accepts exactly the tokens that
@@ -118,6 +123,8 @@ class Metric(core.Metric):
       directions. A model that is merely confused scores here too.
     changed_before: As changed, without any move. Above 0 the model was wrong
       before.
+    changed_swapped: As changed, with the whole activation of another place that
+      is in the edited state. It is what any edit at this place can reach.
     above_random: What changed is above changed_random in the same edits. Above
       0, the probe's direction is one that the model reads the state from.
     overlap: Mean of the tokens both accepted and legal in the edited state over
@@ -183,6 +190,7 @@ class Metric(core.Metric):
   pairs: str = field('other_next', choices=('other_next', 'same_next'))
   onward: bool = False
   dims: int = field(8, least=1)
+  whole: bool = False
   site: str = field('stream', choices=('stream', 'memory'))
 
   def __post_init__(self) -> None:
@@ -194,6 +202,13 @@ class Metric(core.Metric):
         'the same next tokens differ later: expected a horizon of 2 or more'
       )
 
+    if self.whole and (
+      max(self.label, self.value) >= 0 or self.direction == 'das'
+    ):
+      raise core.InputError(
+        'intervention: whole=True edits all labels at once; expected label=-1, '
+        "value=-1 and direction='probe' or 'means'"
+      )
     if self.site == 'memory' and self.pairs != 'same_next':
       raise core.InputError(
         f"intervention: site='memory' was given with pairs={self.pairs!r}; the "
@@ -206,12 +221,14 @@ class Metric(core.Metric):
     names = [name for name in self.glossary if name != 'layer']
     if self.pairs == 'same_next':
       return (*ALIKE, *FUTURE)
+    if not self.whole:
+      names.remove(SWAPPED)
     return tuple(n for n in names if self.horizon > 1 or n not in FUTURE)
 
   @property
   def _choice(self) -> state_edits.EditFilter:
     return state_edits.EditFilter(
-      self.label, self.value, self.horizon, self.pairs
+      self.label, self.value, self.horizon, self.pairs, self.whole
     )
 
   def __call__(
@@ -261,9 +278,10 @@ class Metric(core.Metric):
     )
     for layer in self.layers:
       moves, features = study.shifts(predictor, layer)
-      table.add(layer, moves, study.accepted(predictor, layer, moves))
+      swap = study.swap(features)
+      table.add(layer, moves, study.accepted(predictor, layer, moves, swap))
       if self.horizon > 1:
-        table.note(study.futures(predictor, layer, moves, features))
+        table.note(study.futures(predictor, layer, moves, swap))
     return table.scores()
 
   def _empty(self, reason: str) -> tuple[core.Scores, ...]:
@@ -332,6 +350,8 @@ class _Study(NamedTuple):
       **fit,
     )
     by = None
+    if metric.whole:
+      return self._whole(features, probe), features
     if metric.direction == 'means':
       by = fitted.between_means(features, self.edits)
     if self.lessons is not None:
@@ -346,12 +366,42 @@ class _Study(NamedTuple):
     moves = fitted.along(features, probe, self.edits, metric.strength, by)
     return moves, features
 
+  def _whole(
+    self, features: np.ndarray, probe: tuple[np.ndarray, np.ndarray]
+  ) -> state_edits.Shifts:
+    """Moves of all labels at once."""
+    fitted, by = self.fitted, None
+    at = fitted.at(self.edits)
+    labels = probing.targets(self.world, self.edits.edited)
+    both = zip(fitted.values, labels.T, strict=True)
+    new = np.stack([np.searchsorted(of, column) for of, column in both], -1)
+    old = fitted.target[at]
+    if self.metric.direction == 'means':
+      by = fitted.between_states(features, old, new)
+    strength = self.metric.strength
+    return fitted.along_all(features[at], probe, old, new, strength, by)
+
+  def swap(self, features: np.ndarray) -> np.ndarray:
+    """[U, D] to the activation of a place in the edited state; NaN if none."""
+    source = self.fitted.in_states(
+      self.world, self.sequences, self.edits.edited, self.seed
+    )
+    by = features[source] - features[self.fitted.at(self.edits)]
+    by[source == core.DEAD] = np.nan
+    return by
+
   def accepted(
-    self, predictor: core.HiddenStates, layer: int, moves: state_edits.Shifts
+    self,
+    predictor: core.HiddenStates,
+    layer: int,
+    moves: state_edits.Shifts,
+    swap: np.ndarray,
   ) -> np.ndarray:
-    """What is accepted next, see `_accepted`."""
+    """What is accepted next, see `_accepted`; the last move is the swap."""
     accept = registry.make('accept', self.metric.accept)
     every = self._every(moves, layer)
+    if self.metric.whole:
+      every = np.concatenate([every, np.nan_to_num(swap)[None]])
     return _accepted(predictor, self.edits, layer, every, accept)
 
   def _every(self, moves: state_edits.Shifts, layer: int) -> np.ndarray:
@@ -365,16 +415,11 @@ class _Study(NamedTuple):
     predictor: core.HiddenStates,
     layer: int,
     moves: state_edits.Shifts,
-    features: np.ndarray,
+    swap: np.ndarray,
   ) -> dict[str, np.ndarray]:
-    """Quantity -> [U], NaN where it is not measured; see `shifts`."""
-    edits, fitted = self.edits, self.fitted
-    source = fitted.in_states(
-      self.world, self.sequences, edits.edited, self.seed
-    )
-    swap = features[source] - features[fitted.at(edits)]
-    swap[source == core.DEAD] = 0
-    every = np.stack([*self._every(moves, layer), swap])
+    """Quantity -> [U], NaN where it is not measured; see `swap`."""
+    edits, no_source = self.edits, np.isnan(swap).any(-1)
+    every = np.stack([*self._every(moves, layer), np.nan_to_num(swap)])
     both = [self._suffixes(states) for states in (edits.both, edits.both[::-1])]
     gained, lost = (
       self._kept(predictor, layer, every, suffixes) for suffixes in both
@@ -400,7 +445,7 @@ class _Study(NamedTuple):
       'future_above_random': future[ALONG] - random,
       'future_recall': gained[ALONG],
       'future_precision': right / total,
-      'future_swapped': np.where(source == core.DEAD, np.nan, future[-1]),
+      'future_swapped': np.where(no_source, np.nan, future[-1]),
       'future_untrained': untrained,
     }
 
@@ -569,7 +614,8 @@ class _EditScores(NamedTuple):
   def add(
     self, layer: int, moved: state_edits.Shifts, accepted: np.ndarray
   ) -> None:
-    """Rows of one layer: accepted [2 + R, U, V], before, moved, at random."""
+    """Rows of one layer: accepted [M, U, V], see `_Study.accepted`."""
+    random = slice(RANDOM, RANDOM + self.metric.randoms)
     used = self.edits.take(self.use)
     target, touched = used.legal_after, used.legal_after != used.legal
     right = accepted == target
@@ -578,13 +624,14 @@ class _EditScores(NamedTuple):
     edited = right.all(-1)
     rates_by_name = {
       'edited': edited[ALONG],
-      'edited_random': edited[RANDOM:].mean(0),
+      'edited_random': edited[random].mean(0),
       'changed': changed[ALONG],
-      'changed_random': changed[RANDOM:].mean(0),
+      'changed_random': changed[random].mean(0),
       'changed_before': changed[BEFORE],
-      'above_random': changed[ALONG] - changed[RANDOM:].mean(0),
+      SWAPPED: changed[-1],
+      'above_random': changed[ALONG] - changed[random].mean(0),
       'overlap': overlap[ALONG],
-      'overlap_random': overlap[RANDOM:].mean(0),
+      'overlap_random': overlap[random].mean(0),
       'overlap_before': overlap[BEFORE],
       'right_before': (accepted[BEFORE] == used.legal).all(-1),
       'probe': moved.read,

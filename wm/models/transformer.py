@@ -445,7 +445,7 @@ class TransformerBlock(nnx.Module):
     return self.feed(x_BLD, keys[2]), cache
 
 
-class Transformer(network.Stack):
+class Transformer(family.Stack):
   """Embedding, blocks, final norm and head."""
 
   def __init__(
@@ -482,7 +482,7 @@ class Transformer(network.Stack):
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
-    """See `network.Stack`."""
+    """See `family.Stack`."""
     x_BLD = self.embed(tokens_BL, places(tokens_BL))
     # One key for the embeddings, one to be split among the blocks.
     first, key = layers.keys(key if self.model.dropout else None, 2)
@@ -496,7 +496,7 @@ class Transformer(network.Stack):
     last: int,
     keys: Sequence[jax.Array | None],
   ) -> jax.Array:
-    """See `network.Stack`."""
+    """See `family.Stack`."""
     x_BLD = x_BLD.astype(self.model.dtype)
     if not self.model.scan:
       return super().through(x_BLD, first, last, keys)
@@ -512,7 +512,7 @@ class Transformer(network.Stack):
     return jax.lax.scan(body, x_BLD, xs)[0]
 
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """See `network.Stack`; of other places there are keys and values only."""
+    """See `family.Stack`; of other places there are keys and values only."""
     # x_BLD, all places -> keys, values; x_BPD, places asked for -> queries, MLP
     block = self.unstacked()[-1]
     normed_BLD = block.before_attention(x_BLD)

@@ -61,6 +61,13 @@ class Loading:
   name: str | None = option(
     None, "Name of the predictor in tables; default: the model's own."
   )
+  # See `wm.models.nn.network.places`.
+  shards: int = option(
+    0,
+    'Devices that share one copy of the weights of a network; 0: as few as '
+    'hold it. Results of different numbers agree to rounding.',
+    least=0,
+  )
 
 
 def check_address(address: str) -> None:

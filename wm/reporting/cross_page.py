@@ -351,6 +351,48 @@ def course_pictures(models: pd.DataFrame, design: Design) -> list[Picture]:
   return drawn
 
 
+# A value is said to fall where it ends so far below its best.
+_FALL = 0.05
+
+
+def levels_table(models: pd.DataFrame, design: Design) -> tables.Table:
+  """Each measure at all levels: means over worlds, and models that fall."""
+  values = agreement.courses(models, [*design.metrics])
+  rows = []
+  for name, of in values.groupby('metric', sort=False):
+    falls = of.max(axis=1) - of[of.columns[-1]] > _FALL
+    by_world = of.groupby('world').mean()
+    means = {
+      f'level {level}': _entry(agreement.over_worlds(dict(column), 2))
+      for level, column in by_world.items()
+    }
+    counts = {'models': str(len(of)), 'worlds': str(len(by_world))}
+    share = {'falls': tables.number(float(falls.mean()))}
+    rows.append({'measure': str(name)} | means | share | counts)
+  note = (
+    'Means over worlds [95 % interval, t over worlds] of the scaled values of '
+    'models that were measured at all levels; `falls` is the share of them '
+    f'whose last value is more than {_FALL:g} below their best.'
+  )
+  return tables.Table('', pd.DataFrame(rows, dtype=object), note)
+
+
+def levels_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
+  """Measures over the levels of training, a panel for each world."""
+  values = agreement.courses(models, [*design.metrics])
+  means = values.groupby(['world', 'metric'], sort=False).mean()
+  rows = means.stack().rename('scaled value').reset_index()
+  panels = _panels(rows, ('level', 'scaled value', 'metric'), 'world')
+  if not panels:
+    return []
+  caption = (
+    'Means over all models of a world at each level of training. Untrained '
+    'weights are 0 and the ceiling is 1: what rises first is learned first'
+  )
+  spec = charts.lines(panels, charts.palette([*design.metrics]))
+  return [charts.picture('levels', caption, spec)]
+
+
 def curve_picture(several: Specifications) -> list[Picture]:
   """The specification curve, from the least correlation to the greatest."""
   rows: list[dict[str, Any]] = [
@@ -413,7 +455,12 @@ def page_parts(
     PagePart('Values and ceilings', (), ceiling_picture(last, design)),
     PagePart('Other settings of a metric', (), curve_picture(curve)),
     PagePart(
-      'The course of training', (), course_pictures(cells.models, design)
+      'The course of training',
+      [levels_table(cells.models, design)],
+      [
+        *levels_picture(cells.models, design),
+        *course_pictures(cells.models, design),
+      ],
     ),
     PagePart('Known answers', [reference_table(cells)], folded=True),
     PagePart(

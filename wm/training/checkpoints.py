@@ -487,11 +487,14 @@ def _predictor(
         raise core.InputError(f'{world.name} gives its states no labels')
       outputs = sum(world.heads.sizes)
     shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
-    # On one device, however many it was trained on: tiles copy it to others.
-    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    # At one place, whatever it was trained on: tiles copy it to others.
+    where = network.places(shape.num_bytes, jax.local_devices())[0]
+    shardings = network.weight_shardings(shape.shapes, where)
     abstract = {
-      path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
-      for path, leaf in shape.shapes.items()
+      path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=of)
+      for (path, leaf), of in zip(
+        shape.shapes.items(), shardings.values(), strict=True
+      )
     }
     params = shape.tree(store.params(step, abstract))
     max_len = network.max_supported_length(shape, world.max_len)

@@ -176,7 +176,7 @@ def make_eval_step(
 
 
 def _everywhere(abstract: state_lib.State) -> jax.sharding.NamedSharding:
-  mesh = state_lib.batch_mesh(jax.tree.leaves(abstract)[0].sharding.mesh)
+  mesh = network.batch_mesh(jax.tree.leaves(abstract)[0].sharding.mesh)
   return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
 

@@ -31,9 +31,7 @@ from wm.options.training import Training
 
 Arrays = dict[str, Any]  # Of jax.Array, or what stands for them.
 Shapes = dict[str, jax.ShapeDtypeStruct]
-SMALL = 1 << 12  # Numbers of an array that every device may hold whole.
 SHARE, LEAST = 1.5, 1 << 30  # See `check_memory`.
-_DIGITS = '0123456789'
 
 
 class State(NamedTuple):
@@ -93,36 +91,6 @@ def data_parts(mesh: Mesh) -> tuple[tuple[int, ...], int]:
   return parts, len(mesh.devices)
 
 
-def _axes(size: int, name: str) -> dict[str, int]:
-  """A mesh axis as one for each prime factor, the largest first."""
-  factors, prime = [], 2
-  while size > 1:
-    if size % prime:
-      prime += 1
-    else:
-      factors.append(prime)
-      size //= prime
-  return {f'{name}{n}': x for n, x in enumerate(reversed(factors or [1]))}
-
-
-def storage_axes(mesh: Mapping[str, int]) -> dict[str, int]:
-  """Axes that parameters are stored over, from those of a mesh.
-
-  {'data': 12, 'model': 1} -> {'data0': 3, 'data1': 2, 'data2': 2, 'model0': 1}:
-  a dimension that 12 devices cannot divide takes 2 of them, and another one 6.
-  """
-  data, model = mesh['data'], mesh['model']
-  return _axes(data, 'data') | _axes(model, 'model')
-
-
-def storage_mesh(mesh: Mesh) -> Mesh:
-  """The devices of a mesh by `storage_axes`."""
-  axes = storage_axes(mesh.shape)
-  auto = (jax.sharding.AxisType.Auto,) * len(axes)
-  devices = mesh.devices.reshape(tuple(axes.values()))
-  return Mesh(devices, tuple(axes), axis_types=auto)
-
-
 def memory(
   abstract: Shapes, mesh: Mapping[str, int], copies: int = 1
 ) -> tuple[int, float]:
@@ -130,10 +98,10 @@ def memory(
 
   copies: arrays for each parameter, such as moments.
   """
-  axes, local, total = storage_axes(mesh), 0, 0
+  axes, local, total = network.storage_axes(mesh), 0, 0
   for path, leaf in abstract.items():
     size = leaf.dtype.itemsize * copies
-    local += size * _stored(path, leaf.shape, axes)[1]
+    local += size * network.division(path, leaf.shape, axes)[1]
     total += size * int(np.prod(leaf.shape))
   return local, total / int(np.prod([*axes.values()]))
 
@@ -168,60 +136,6 @@ def check_memory(
   )
 
 
-def batch_mesh(storage: Mesh) -> Mesh:
-  """The mesh ('data', 'model') that `storage_mesh` was made from."""
-  sizes = [x for name, x in storage.shape.items() if name[:5] == 'model']
-  auto = (jax.sharding.AxisType.Auto,) * 2
-  devices = storage.devices.reshape(-1, int(np.prod(sizes)))
-  return Mesh(devices, ('data', 'model'), axis_types=auto)
-
-
-def _stored(
-  path: str, shape: tuple[int, ...], axes: Mapping[str, int]
-) -> tuple[P, int]:
-  """Which of `storage_axes` divide a parameter, and a device's numbers of it.
-
-  As the layer says, as far as its dimensions are divisible. Axes that are left
-  divide another dimension of an array that is not SMALL, so that it takes
-  1 / devices of each device's memory wherever its size has the factors.
-  """
-  keys = path.split('.')
-  usual = layers.partition_spec(tuple(keys), shape)
-  local = list(shape)
-  names: list[list[str]] = [[] for _ in shape]
-  # A scan reads a layer at a time: the dimension that it stacks is not divided.
-  stacked = int(keys[0] == 'blocks' and not keys[1].isdigit())
-
-  def put(axis: str, dims: Iterable[int]) -> bool:
-    for dim in dims:
-      if local[dim] % axes[axis] == 0:
-        names[dim].append(axis)
-        local[dim] //= axes[axis]
-        return True
-    return False
-
-  left = []
-  for axis in axes:
-    layer = [d for d, name in enumerate(usual) if name == axis.rstrip(_DIGITS)]
-    if not put(axis, layer):
-      left.append(axis)
-  if np.prod(shape) > SMALL:
-    for axis in left:
-      put(axis, sorted(range(stacked, len(shape)), key=lambda d: -local[d]))
-  return P(*(tuple(dim) or None for dim in names)), int(np.prod(local))
-
-
-def param_shardings(shapes: Shapes, mesh: Mesh) -> dict[str, NamedSharding]:
-  """Where each parameter lives, on the `storage_mesh` of a mesh."""
-  storage = storage_mesh(mesh)
-  return {
-    path: NamedSharding(
-      storage, _stored(path, leaf.shape, dict(storage.shape))[0]
-    )
-    for path, leaf in shapes.items()
-  }
-
-
 def state_shardings(
   abstract: State, params: dict[str, NamedSharding], mesh: Mesh
 ) -> State:
@@ -246,7 +160,8 @@ def abstract_state(
   """Shapes, dtypes and shardings of the whole state."""
   # Traced alone: no array of the size of the model is made on the host.
   bare = State(shapes, jax.eval_shape(optimizer.init, shapes))
-  shardings = state_shardings(bare, param_shardings(shapes, mesh), mesh)
+  params = network.storage_shardings(shapes, network.storage_mesh(mesh))
+  shardings = state_shardings(bare, params, mesh)
   return jax.tree.map(
     lambda leaf, sharding: jax.ShapeDtypeStruct(
       leaf.shape, leaf.dtype, sharding=sharding

@@ -185,7 +185,7 @@ class RecurrentModel(family.RowModel):
     return RecurrentNetwork(self, vocab_size, outputs or vocab_size, rngs)
 
 
-class RecurrentNetwork(network.Stack, network.StatefulNetwork):
+class RecurrentNetwork(family.Stack, network.StatefulNetwork):
   """Embedding, blocks, final norm where the style has one, and head."""
 
   head: layers.Linear
@@ -216,7 +216,7 @@ class RecurrentNetwork(network.Stack, network.StatefulNetwork):
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
-    """See `network.Stack`."""
+    """See `family.Stack`."""
     # One key for the embeddings, then one a block.
     key = key if self.model.dropout else None
     keys = layers.keys(key, self.num_layers + 1)
@@ -225,7 +225,7 @@ class RecurrentNetwork(network.Stack, network.StatefulNetwork):
     return self.through(x_BLD, 0, depth, keys[1:])
 
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """See `network.Stack`."""
+    """See `family.Stack`."""
     # Recurrences need all tokens; the MLP after the last one does not.
     block = self.blocks[-1]
     if isinstance(block, Residual):

@@ -3,8 +3,11 @@
 From `__call__` alone it can be trained; from `hidden` and `resume` it gets
 probes and interventions, from `prefill`, `new_page` and `decode` (and
 `restart`) sessions, for attention (caches that grow) and recurrences (states
-of constant size) alike. A `Stack` has all these from the blocks of a family.
-Shape letters as in `layers`.
+of constant size) alike; `base.family.Stack` has all these from the blocks of a
+family. A `NetworkSpec` says what a network's weights are, and `places` where
+they live: training stores them on a `storage_mesh`, whose axes are the prime
+factors of its sizes; serving puts a copy at each of some places, a device, or a
+group of devices where one cannot hold them. Shape letters as in `layers`.
 """
 
 from __future__ import annotations
@@ -13,19 +16,24 @@ import abc
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from wm import core
 from wm.core import registry, resources
 from wm.models.nn import layers
 
 SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
+WHOLE = 1 << 12  # Numbers of an array that every device may hold whole.
+_DIGITS = '0123456789'
+# A device, or all devices of a group, each of which has an array whole.
+Place: TypeAlias = jax.Device | NamedSharding
 
 
 class DecodeStep(NamedTuple):
@@ -220,6 +228,12 @@ class NetworkSpec:
     """Parameters, counted without allocating them."""
     return sum(leaf.size for leaf in jax.tree.leaves(self.abstract))
 
+  @property
+  def num_bytes(self) -> int:
+    """Bytes of all parameters."""
+    leaves = jax.tree.leaves(self.abstract)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
 
 def paths(tree: Any) -> list[str]:
   """Dotted paths of the leaves of a pytree, in its own order."""
@@ -275,197 +289,159 @@ def _structure(spec: NetworkSpec) -> tuple[nnx.GraphDef, nnx.State]:
   return graph, state
 
 
+def _axes(size: int, name: str) -> dict[str, int]:
+  """A mesh axis as one for each prime factor, the largest first."""
+  factors, prime = [], 2
+  while size > 1:
+    if size % prime:
+      prime += 1
+    else:
+      factors.append(prime)
+      size //= prime
+  return {f'{name}{n}': x for n, x in enumerate(reversed(factors or [1]))}
+
+
+def storage_axes(mesh: Mapping[str, int]) -> dict[str, int]:
+  """Axes that parameters are stored over, from those of a mesh.
+
+  {'data': 12, 'model': 1} -> {'data0': 3, 'data1': 2, 'data2': 2, 'model0': 1}:
+  a dimension that 12 devices cannot divide takes 2 of them, and another one 6.
+  """
+  return _axes(mesh['data'], 'data') | _axes(mesh['model'], 'model')
+
+
+def storage_mesh(mesh: Mesh) -> Mesh:
+  """The devices of a mesh by `storage_axes`."""
+  axes = storage_axes(mesh.shape)
+  auto = (AxisType.Auto,) * len(axes)
+  devices = mesh.devices.reshape(tuple(axes.values()))
+  return Mesh(devices, tuple(axes), axis_types=auto)
+
+
+def batch_mesh(storage: Mesh) -> Mesh:
+  """The mesh ('data', 'model') that `storage_mesh` was made from."""
+  sizes = [x for name, x in storage.shape.items() if name[:5] == 'model']
+  devices = storage.devices.reshape(-1, int(np.prod(sizes)))
+  return Mesh(devices, ('data', 'model'), axis_types=(AxisType.Auto,) * 2)
+
+
+def division(
+  path: str, shape: tuple[int, ...], axes: Mapping[str, int]
+) -> tuple[P, int]:
+  """Which of `storage_axes` divide a parameter, and a device's numbers of it.
+
+  As the layer says, as far as its dimensions are divisible. Axes that are left
+  divide another dimension of an array that is not WHOLE, so that it takes
+  1 / devices of each device's memory wherever its size has the factors.
+  """
+  keys = path.split('.')
+  usual = layers.partition_spec(tuple(keys), shape)
+  local = list(shape)
+  names: list[list[str]] = [[] for _ in shape]
+  # A scan reads a layer at a time: the dimension that it stacks is not divided.
+  stacked = int(keys[0] == 'blocks' and not keys[1].isdigit())
+
+  def put(axis: str, dims: Iterable[int]) -> bool:
+    for dim in dims:
+      if local[dim] % axes[axis] == 0:
+        names[dim].append(axis)
+        local[dim] //= axes[axis]
+        return True
+    return False
+
+  left = []
+  for axis in axes:
+    layer = [d for d, name in enumerate(usual) if name == axis.rstrip(_DIGITS)]
+    if not put(axis, layer):
+      left.append(axis)
+  if np.prod(shape) > WHOLE:
+    for axis in left:
+      put(axis, sorted(range(stacked, len(shape)), key=lambda d: -local[d]))
+  return P(*(tuple(dim) or None for dim in names)), int(np.prod(local))
+
+
+def storage_shardings(
+  shapes: Mapping[str, Any], storage: Mesh | AbstractMesh
+) -> dict[str, NamedSharding]:
+  """Where each parameter, of a shape, lives on a `storage_mesh`."""
+  axes = dict(storage.shape)
+  return {
+    path: NamedSharding(storage, division(path, leaf.shape, axes)[0])
+    for path, leaf in shapes.items()
+  }
+
+
+def places(
+  weights: int, devices: Sequence[jax.Device], shards: int = 0
+) -> tuple[Place, ...]:
+  """Devices, or groups of them, that hold a copy of the weights each.
+
+  Args:
+    weights: bytes of all parameters.
+    devices: of this process.
+    shards: devices of a group; 0 is the fewest whose memory is twice as large
+      as the weights, or 1 where devices do not say what they have.
+
+  Raises:
+    InputError: devices cannot be divided into such groups.
+  """
+  num = len(devices)
+  memory = _memory(devices[0])
+  if not shards:
+    fitting = (n for n in range(1, num) if num % n == 0)
+    enough = (n for n in fitting if not memory or 2 * weights <= n * memory)
+    shards = next(enough, num)
+  if not 1 <= shards <= num or num % shards:
+    divisors = [str(n) for n in range(1, num + 1) if num % n == 0]
+    raise core.InputError(
+      f'{num} devices cannot be divided into groups of {shards}; expected '
+      f'{" or ".join(divisors)}'
+    )
+  if shards == 1:
+    return tuple(devices)
+  return tuple(
+    NamedSharding(_group(devices[first : first + shards]), P())
+    for first in range(0, num, shards)
+  )
+
+
+def _memory(device: jax.Device) -> int:
+  """Bytes; 0 is not known, as of processors."""
+  stats = device.memory_stats() if device.platform != 'cpu' else None
+  return int((stats or {}).get('bytes_limit', 0))
+
+
+def _group(devices: Sequence[jax.Device]) -> Mesh:
+  auto = (AxisType.Auto,) * 2
+  shape = np.array(devices).reshape(1, -1)
+  return storage_mesh(Mesh(shape, ('data', 'model'), axis_types=auto))
+
+
+def device_of(place: Place) -> jax.Device:
+  """A device of a place."""
+  if isinstance(place, NamedSharding):
+    device: jax.Device = place.mesh.devices.flat[0]
+    return device
+  return place
+
+
+def weight_shardings(shapes: Mapping[str, Any], place: Place) -> dict[str, Any]:
+  """Where each parameter, of a shape, lives at a place."""
+  if isinstance(place, NamedSharding):
+    return {**storage_shardings(shapes, place.mesh)}
+  return dict.fromkeys(shapes, jax.sharding.SingleDeviceSharding(place))
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _init(spec: NetworkSpec, seed: jax.Array) -> nnx.State:
   return nnx.split(spec.build(nnx.Rngs(jax.random.key(seed))))[1]
 
 
-def init(spec: NetworkSpec, seed: int) -> nnx.State:
-  """Fresh weights."""
-  return _init(spec, np.uint32(seed % 2**32))
-
-
-class Stack(Network):
-  """Embedding, blocks, final norm and head; a subclass runs the blocks.
-
-  Attributes:
-    model: the spec, with `layers`, `dtype` and `remat`.
-    embedding: of tokens.
-    blocks: one after the other, unless a subclass runs them otherwise.
-    final: norm after the blocks, or None.
-    head: or None, where logits are products with the embedding table.
-    tied_bias: [V], added to these products, or None; without a head only.
-    mix: of the embeddings of a row, where positions are rows; see `RowModel`.
-  """
-
-  embedding: layers.Embedding
-  blocks: Any
-  final: layers.Norm | None
-  head: layers.Linear | None
-  tied_bias: nnx.Param[jax.Array] | None
-  mix: layers.Linear | None
-
-  def __init__(self, model: Any, rngs: nnx.Rngs):
-    self.model, self.num_layers = model, model.layers
-    # mix [K D, D]: the K embeddings of a row, side by side, become one stream.
-    self.width, inputs = model.width, model.patch * model.width
-    # What embeddings are mixed to has their mean square.
-    mix = {'scale': inputs**-0.5}
-    self.mix = (
-      layers.Linear((inputs,), (self.width,), rngs, **mix)
-      if model.patch > 1
-      else None
-    )
-
-  def look_up(self, tokens_X: jax.Array) -> jax.Array:
-    """Embeddings [*X, D] of tokens [*X], or of rows [*X, K] where mixed."""
-    table = self.embedding.table[...]
-    if self.mix is None:
-      return table[tokens_X]
-    # table [K V, D]: place k of a row looks up id + k V.
-    num = tokens_X.shape[-1]  # A table for each place of a row, stacked.
-    start_K = jnp.arange(num) * (len(table) // num)
-    x_XKD = table[tokens_X + layers.along(start_K, tokens_X)]
-    return self.mix(x_XKD.reshape(*x_XKD.shape[:-2], -1))
-
-  @abc.abstractmethod
-  def stream(
-    self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
-  ) -> jax.Array:
-    """The residual stream [B, L, D] after `depth` blocks."""
-
-  def through(
-    self,
-    x_BLD: jax.Array,
-    first: int,
-    last: int,
-    keys: Sequence[jax.Array | None],
-  ) -> jax.Array:
-    """The stream after blocks first, .., last - 1, given that before them.
-
-    keys: of dropout, for each of all blocks.
-    """
-    for number in range(first, last):
-      x_BLD = self.run(*nnx.split(self.blocks[number]), x_BLD, keys[number])
-    return x_BLD
-
-  @abc.abstractmethod
-  def absorb(
-    self, tokens_RP: jax.Array, lengths_R: jax.Array
-  ) -> tuple[Any, jax.Array]:
-    """Prefills the cache; returns final hidden states [R, D], not logits."""
-
-  @abc.abstractmethod
-  def append(
-    self, prefix: Any, pages: list[Any], step: DecodeStep
-  ) -> tuple[list[Any], jax.Array]:
-    """As `decode`, with the stream [R, M, D] in place of the logits."""
-
-  def prefill(
-    self, tokens_RP: jax.Array, lengths_R: jax.Array
-  ) -> tuple[Any, jax.Array]:
-    """See `network.Network`."""
-    prefix, x_RD = self.absorb(tokens_RP, lengths_R)
-    return prefix, self.logits(x_RD)
-
-  def decode(
-    self, prefix: Any, pages: list[Any], step: DecodeStep
-  ) -> tuple[list[Any], jax.Array]:
-    """See `network.Network`."""
-    pages, x_RMD = self.append(prefix, pages, step)
-    return pages, self.logits(x_RMD)
-
-  def run(
-    self, graph: Any, params: Any, x_BLD: jax.Array, key: jax.Array | None
-  ) -> jax.Array:
-    """The stream after the block that nnx.split parted so; see `remat`."""
-
-    def block(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
-      # Of (stream, cache or state) training needs the stream alone.
-      return nnx.merge(graph, params)(x_BLD, key=key)[0]
-
-    # Only the stream between blocks is kept for the backward pass.
-    block = jax.checkpoint(block) if self.model.remat else block
-    return block(params, x_BLD, key)
-
-  def __call__(
-    self, tokens_BL: jax.Array, key: jax.Array | None = None
-  ) -> jax.Array:
-    """Logits [B, L, V] float32; dropout only where a key is given."""
-    return self.logits(self.stream(tokens_BL, self.num_layers, key))
-
-  def parts(
-    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
-  ) -> list[jax.Array]:
-    """See `network.Network`."""
-    if self.head is None:
-      return super().parts(tokens_BL, key, sizes)
-    x_BLD = self.normed(self.stream(tokens_BL, self.num_layers, key))
-    parts = self.head.split(x_BLD.astype(self.model.dtype), sizes)
-    return [part.astype(jnp.float32) for part in parts]
-
-  def at(self, tokens_BL: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """See `network.Network`; most of the last block is at these places only."""
-    # All blocks but the last need every place: later places read them.
-    x_BLD = self.stream(tokens_BL, self.num_layers - 1)
-    return self.logits(self.end(x_BLD, places_BP))
-
-  def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
-    """The stream [B, P, D] after the last block, given that before it."""
-    keys = [None] * self.num_layers
-    x_BLD = self.through(x_BLD, self.num_layers - 1, self.num_layers, keys)
-    return layers.taken(x_BLD, places_BP)
-
-  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
-    """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
-    if layer == -1:
-      x_BLD = self.normed(self.stream(tokens_BL, self.num_layers))
-    else:
-      x_BLD = self.stream(tokens_BL, layer)
-    return x_BLD.astype(jnp.float32)
-
-  def resume(
-    self, tokens_BL: jax.Array, layer: int, x_BLD: jax.Array
-  ) -> jax.Array:
-    """Logits [B, L, V] from what `hidden` gives, or something else, on."""
-    del tokens_BL  # All that is known of them is in the stream.
-    if layer == -1:
-      return self.read(x_BLD)
-    keys = [None] * self.num_layers
-    return self.logits(self.through(x_BLD, layer, self.num_layers, keys))
-
-  def normed(self, x_XD: jax.Array) -> jax.Array:
-    """After the final norm, where there is one."""
-    return x_XD if self.final is None else self.final(x_XD)
-
-  def place_logits(self, x_XKD: jax.Array) -> jax.Array:
-    """As `read`, [..., K, V], of a row's K places, each with its own stream."""
-    places = x_XKD.shape[-2]
-    assert self.head is not None  # It is tied nowhere where rows are read.
-    x_XKD = x_XKD.astype(self.model.dtype)
-    # Of the head's K V columns, place k reads k V to (k + 1) V.
-    kernel_DKV = self.head.kernel[...].reshape(self.width, places, -1)
-    kernel_DKV = kernel_DKV.astype(x_XKD.dtype)
-    logits_XKV = jnp.einsum('...kd,dkv->...kv', x_XKD, kernel_DKV)
-    if self.head.bias is not None:
-      bias_KV = self.head.bias[...].reshape(places, -1)
-      logits_XKV += layers.along(bias_KV, logits_XKV)
-    return layers.constrain(logits_XKV).astype(jnp.float32)
-
-  def logits(self, x_XD: jax.Array) -> jax.Array:
-    """Final norm and head: [..., V] float32."""
-    return self.read(self.normed(x_XD))
-
-  def read(self, x_XD: jax.Array) -> jax.Array:
-    """Logits [..., V] float32 of what the final norm gives."""
-    x_XD = x_XD.astype(self.model.dtype)
-    if self.head is not None:
-      return self.head(x_XD).astype(jnp.float32)
-    # Tied: a token's logit is the product of the stream with its embedding.
-    table_VD = self.embedding.table[...].astype(x_XD.dtype)
-    logits_XV = jnp.einsum('...d,vd->...v', x_XD, table_VD)
-    if self.tied_bias is not None:
-      logits_XV += layers.along(self.tied_bias[...], logits_XV).astype(
-        x_XD.dtype
-      )
-    return layers.constrain(logits_XV).astype(jnp.float32)
+def init(spec: NetworkSpec, seed: int, place: Place | None = None) -> nnx.State:
+  """Fresh weights; at a group of devices each makes its own part of them."""
+  if not isinstance(place, NamedSharding):
+    return _init(spec, np.uint32(seed % 2**32))
+  where = spec.tree(weight_shardings(spec.shapes, place))
+  divided = jax.jit(_init, static_argnums=0, out_shardings=where)
+  weights: nnx.State = divided(spec, np.uint32(seed % 2**32))
+  return weights

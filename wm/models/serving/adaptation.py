@@ -532,13 +532,16 @@ class Adapter(core.Adaptable):
       if not of_head(path)
     }
     _check_head(task, body)
-    # The weights decide where it runs: they are on one device.
-    (device,) = next(iter(body.values())).devices()
+    # The weights decide where it runs.
+    devices = sorted(next(iter(body.values())).devices(), key=lambda d: d.id)
+    device = devices[0]
     num = len(asked.tokens)
     size = self.chunk or chunk_size(
       shaped, tuning.trainable, num, rows.first.size, device
     )
-    parallel = self.parallel or max_parallel(device)
+    # Programs of several devices wait for one another: one at a time.
+    most = 1 if len(devices) > 1 else max_parallel(device)
+    parallel = self.parallel or most
     calls = ParallelCalls(parallel)
     groups = rows, question_rows(asked), held
     run = _AdaptRun(

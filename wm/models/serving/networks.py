@@ -45,14 +45,15 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   Attributes:
     model: its spec as trained.
     spec: what fixes its structure, in the form it predicts in.
-    devices: where tiles go in turn; default: this process's devices.
+    devices: where tiles go in turn; default: this process's devices, in groups
+      where one cannot hold the weights (`network.places`).
     cache_bytes: most memory of one tile of a session, as far as one row of
       it fits.
     tile_tokens: tokens of a tile, as far as one row has no more.
     lanes: see `sessions.TileSizes`.
   """
 
-  devices: tuple[jax.Device, ...] = ()
+  devices: tuple[network.Place, ...] = ()
 
   def __init__(
     self,
@@ -69,34 +70,53 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     """outputs: see `core.Trainable.build`; cache_bytes: 0 is the device's."""
     self.model = model
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
-    # This process's devices only: other processes have batches of their own.
-    self.devices = tuple(devices) or tuple(jax.local_devices())
-    sizes = sessions.sizes_on(self.devices[0], outputs or vocab_size)
-    self.tile_tokens, self.lanes = sizes.tokens, sizes.lanes
-    self.cache_bytes = cache_bytes or sizes.cache_bytes
     self._outputs, self._site = outputs, STREAM
     self._take(params)
+    # This process's devices only: other processes have batches of their own.
+    self._local = tuple(devices) or tuple(jax.local_devices())
+    self.devices = network.places(self.spec.num_bytes, self._local)
+    sizes = sessions.sizes_on(self._local[0], outputs or vocab_size)
+    self.tile_tokens, self.lanes = sizes.tokens, sizes.lanes
+    self.cache_bytes = cache_bytes or sizes.cache_bytes
 
   def _take(self, params: nnx.State) -> None:
     model, self._params = self.model.for_inference(params)
     self.spec = network.NetworkSpec(
       model, self.vocab_size, self.max_len, self._outputs
     )
-    # Weights are copied to a device when its first tile comes.
-    self._placed: dict[jax.Device, nnx.State] = {}
+    # Weights are copied to a place when its first tile comes.
+    self._placed: dict[network.Place, nnx.State] = {}
 
-  def placed(self, device: jax.Device) -> nnx.State:
-    """The weights on a device."""
-    if device not in self._placed:
-      self._placed[device] = jax.device_put(self._params, device)
-    return self._placed[device]
+  def sharded(self, shards: int) -> Self:
+    """The same, with each copy of the weights on so many devices.
+
+    Sums are in another order than on one device: results agree to rounding.
+
+    Args:
+      shards: see `network.places`.
+
+    Raises:
+      InputError: devices cannot be divided into such groups.
+    """
+    twin = copy.copy(self)
+    twin.devices = network.places(self.spec.num_bytes, self._local, shards)
+    twin._placed = {}
+    return twin
+
+  def placed(self, place: network.Place) -> nnx.State:
+    """The weights at a place."""
+    if place not in self._placed:
+      params = network.flatten(self._params)
+      where = network.weight_shardings(params, place)
+      self._placed[place] = self.spec.tree(jax.device_put(params, where))
+    return self._placed[place]
 
   def untrained(self, seed: int) -> Self:
     """The same network with random weights, on the same devices."""
     twin = copy.copy(self)
     # In the form it trains in: `_take` converts fresh weights as trained ones.
     trained = dataclasses.replace(self.spec, model=self.model)
-    twin._take(network.init(trained, seed))
+    twin._take(network.init(trained, seed, self.devices[0]))
     return twin
 
   def across_processes(self) -> Self:
@@ -134,11 +154,11 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       )
 
   def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
-    """See core.Adaptable: by gradient steps, on the first device.
+    """See core.Adaptable: by gradient steps, at the first place.
 
     Processes tune chunks of data sets of their own.
     """
-    with jax.default_device(self.devices[0]):
+    with jax.default_device(network.device_of(self.devices[0])):
       # Adaptation runs side by side on one device, see `ParallelCalls`.
       weights = self.placed(self.devices[0])
       adapter = adaptation.Adapter(self.spec, weights, shared=self.shared)
@@ -286,7 +306,8 @@ class NetworkPredictor(NetworkReader, core.Predictor):
   @property
   def light(self) -> bool:
     """Below a million parameters, by `tests/bench` on a CPU."""
-    return self.spec.num_params < LIGHT
+    whole = isinstance(self.devices[0], jax.Device)
+    return whole and self.spec.num_params < LIGHT
 
   def machine(
     self, prefixes: np.ndarray, lengths: np.ndarray, **fields: Any

@@ -46,7 +46,9 @@ from wm.models.nn.network import (
   SMALL,
   DecodeStep,
   NetworkSpec,
+  Place,
   StatefulNetwork,
+  device_of,
 )
 from wm.runtime import compute
 
@@ -244,7 +246,7 @@ def accepts(accept: Any, log_probs: jax.Array, tokens: jax.Array) -> jax.Array:
 
 
 class _Tile:
-  """R rows on one device; see the module's docstring."""
+  """R rows at one place; see the module's docstring."""
 
   def __init__(
     self,
@@ -252,15 +254,16 @@ class _Tile:
     params: nnx.State,
     rows: int,
     num: int,
-    device: jax.Device,
+    place: Place,
   ):
-    self.spec, self.params, self.device = spec, params, device
+    self.spec, self.params, self.place = spec, params, place
+    self.device = device_of(place)
     # 1, not 0: rows that the batch does not fill are read as any other.
     self.prefix_len = np.ones(rows, np.int32)
     self.added = np.zeros((rows, num), np.int32)
     # Put there, as weights are: `decode` is compiled once for both.
-    with jax.default_device(device):
-      tile = jax.device_put(new_tile(spec, rows, num), device)
+    with jax.default_device(self.device):
+      tile = jax.device_put(new_tile(spec, rows, num), place)
     self.prefix, self.log_probs = tile
     self.pages: list[Any] = []
     self.stateful = isinstance(spec.network, StatefulNetwork)
@@ -271,13 +274,13 @@ class _Tile:
     while len(self.pages) < num_pages:
       with jax.default_device(self.device):
         page = new_page(self.spec, *self.added.shape)
-        self.pages.append(jax.device_put(page, self.device))
+        self.pages.append(jax.device_put(page, self.place))
     return num_pages
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
-    """Copies on this tile's device."""
+    """Copies at this tile's place."""
     # Copied first: the host goes on to change `added` while it is under way.
-    return tuple(jax.device_put(np.array(x), self.device) for x in arrays)
+    return tuple(jax.device_put(np.array(x), self.place) for x in arrays)
 
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
@@ -349,11 +352,11 @@ class NetworkSession(core.Session):
   def __init__(
     self,
     spec: NetworkSpec,
-    placed: Callable[[jax.Device], nnx.State],
+    placed: Callable[[Place], nnx.State],
     prefixes: tuple[np.ndarray, np.ndarray],
     num: int,
     *,
-    devices: tuple[jax.Device, ...],
+    devices: tuple[Place, ...],
     cache_bytes: int,
     lanes: int = 0,
     shared: bool = False,
@@ -362,7 +365,7 @@ class NetworkSession(core.Session):
 
     Args:
       spec: of the network.
-      placed: its weights on a device.
+      placed: its weights at a place.
       prefixes: prefixes [B, L] and their lengths [B].
       num: M, continuations of each prefix.
       devices: where tiles go in turn.

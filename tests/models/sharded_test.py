@@ -1,0 +1,137 @@
+"""Networks whose weights are divided over several devices."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import wm
+from wm import core
+from wm.core import registry
+from wm.models.nn import network
+
+WORLD = 'maps(rows=3, columns=4)'
+FAMILIES = (
+  'transformer(layers=2, width=64, heads=4)',
+  # Three heads: no two devices divide them.
+  'transformer(layers=2, width=48, heads=3, scan=True)',
+  'lstm(layers=1, width=64)',
+  'mamba2(layers=1, width=64)',
+)
+
+
+class Chip(NamedTuple):
+  """A device that says what memory it has."""
+
+  id: int
+  gigabytes: int = 16
+  platform: str = 'tpu'
+
+  def memory_stats(self):
+    return {'bytes_limit': self.gigabytes << 30}
+
+
+@pytest.fixture(scope='module')
+def world():
+  return registry.make('world', WORLD)
+
+
+@pytest.mark.parametrize('spec', FAMILIES)
+def test_divided_networks_agree_with_whole_ones(spec, world):
+  whole = registry.make('model', spec).predictor(world, 0)
+  divided = whole.sharded(2)
+  assert len(divided.devices) == len(whole.devices) // 2
+  drawn = world.sample(30, 0, split='heldout')
+  rows = drawn.tokens, drawn.lengths
+  first, second = (of.log_probs(*rows) for of in (whole, divided))
+  np.testing.assert_allclose(first, second, atol=5e-6)
+  first, second = (of.hidden(*rows, 1) for of in (whole, divided))
+  np.testing.assert_allclose(first, second, atol=2e-5)
+  both = [
+    of.session(drawn.tokens[:6, :3], np.full(6, 3), 2)
+    for of in (whole, divided)
+  ]
+  for token in (2, 3):
+    for session in both:
+      session.advance(np.full((6, 2), token, np.int32))
+    first, second = (session.log_probs() for session in both)
+    np.testing.assert_allclose(first, second, atol=5e-6)
+
+
+@pytest.mark.parametrize('spec', FAMILIES)
+def test_each_device_holds_its_share(spec, world):
+  divided = registry.make('model', spec).predictor(world, 0).sharded(2)
+  (place,) = divided.devices
+  weights = jax.tree.leaves(divided.placed(place))
+  held = sum(leaf.addressable_shards[0].data.nbytes for leaf in weights)
+  assert held < 0.55 * divided.spec.num_bytes
+
+
+def test_untrained_weights_are_the_same_wherever_they_are_made(world):
+  whole = registry.make('model', FAMILIES[0]).predictor(world, 0)
+  drawn = world.sample(10, 0, split='heldout')
+  first, second = (
+    of.untrained(5).log_probs(drawn.tokens, drawn.lengths)
+    for of in (whole, whole.sharded(2))
+  )
+  np.testing.assert_allclose(first, second, atol=5e-6)
+
+
+def test_networks_that_do_not_fit_are_divided_by_themselves(world, monkeypatch):
+  monkeypatch.setattr(network, '_memory', lambda device: 1 << 15)
+  predictor = registry.make('model', FAMILIES[0]).predictor(world, 0)
+  assert predictor.spec.num_bytes > 1 << 15
+  assert len(predictor.devices) == len(jax.local_devices()) // 2
+  # Programs that hold weights as constants are of whole networks.
+  assert not predictor.light
+
+
+@pytest.mark.parametrize(
+  ('gigabytes', 'shards', 'groups'),
+  [(6, 0, 8), (9, 0, 4), (40, 0, 1), (1000, 0, 1), (6, 4, 2), (6, 8, 1)],
+)
+def test_groups_are_as_small_as_hold_the_weights(
+  gigabytes, shards, groups, monkeypatch
+):
+  chips = [Chip(n) for n in range(8)]
+  monkeypatch.setattr(network, '_group', lambda chips: jax.make_mesh((1,), 'x'))
+  places = network.places(gigabytes << 30, chips, shards)
+  assert len(places) == groups
+
+
+@pytest.mark.parametrize('shards', [3, 16])
+def test_groups_that_do_not_divide_the_devices_are_refused(shards):
+  with pytest.raises(core.InputError, match='expected 1 or 2 or 4 or 8'):
+    network.places(1, [Chip(n) for n in range(8)], shards)
+
+
+def test_scores_of_divided_networks_agree():
+  metrics = ['next_token(num=40)', 'compression(trials=20)']
+  metrics += ['probe(num=60, epochs=5)', 'inductive_bias(num=4, examples=8)']
+  whole, divided = (
+    wm.score(FAMILIES[0], metrics, 'lattice(size=4, length=12)', shards=shards)
+    for shards in (0, 2)
+  )
+  for first, second in zip(whole, divided, strict=True):
+    assert first['quantity'] == second['quantity']
+    assert first['value'] == pytest.approx(
+      second['value'], abs=0.02, nan_ok=True
+    )
+
+
+def test_shards_of_what_is_no_network_are_refused():
+  with pytest.raises(core.InputError, match='shards=2 of uniform, which is no'):
+    wm.load_predictor('uniform()', WORLD, shards=2)
+
+
+def test_a_checkpoint_that_does_not_fit_is_read_in_parts(tmp_path, monkeypatch):
+  wm.sample(WORLD, tmp_path, num=50, num_heldout=5)
+  run = wm.train(WORLD, FAMILIES[0], tmp_path, steps=2)
+  whole = wm.load_predictor(run).predictor
+  monkeypatch.setattr(network, '_memory', lambda device: 1 << 15)
+  divided = wm.load_predictor(run).predictor
+  assert len(divided.devices) == len(jax.local_devices()) // 2
+  tokens, lengths = np.array([[2, 3, 4]], np.int32), np.array([3])
+  first, second = (of.log_probs(tokens, lengths) for of in (whole, divided))
+  np.testing.assert_allclose(first, second, atol=5e-6)
