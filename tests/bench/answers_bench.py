@@ -24,9 +24,9 @@ def _write(answer: scoring.MovesAnswer, number: int) -> str:
   return f' {json.dumps(moves, indent=1) if number % 2 else repr(moves)}'
 
 
-def _asked() -> list[tuple[scoring.JudgeGraph, scoring.QuestionWords, str]]:
+def _asked() -> list[tuple[scoring.JudgeGraph, scoring.MazeQuestion, str]]:
   """100,000 answers to questions about mazes of 20 places."""
-  found: list[tuple[scoring.JudgeGraph, scoring.QuestionWords, str]] = []
+  found: list[tuple[scoring.JudgeGraph, scoring.MazeQuestion, str]] = []
   seed = 0
   while len(found) < ANSWERS:
     maze = mazes.World(seed=seed, places=20).maze
@@ -35,7 +35,7 @@ def _asked() -> list[tuple[scoring.JudgeGraph, scoring.QuestionWords, str]]:
       for number, name in enumerate(SPEAKERS):
         text = _write(facts.baseline_answer(name, asked, known, seed), number)
         cut = number + 1 == len(SPEAKERS)
-        found.append((graph, asked.question, text[:-9] if cut else text))
+        found.append((graph, asked, text[:-9] if cut else text))
     seed += 1
   return found[:ANSWERS]
 
@@ -57,7 +57,7 @@ def bench_answers() -> Iterator[harness.Line]:
   def score() -> int:
     """How many answers are well-formed."""
     return sum(
-      not scoring.destination(graph, asked, scoring.parse(text)).failure
+      not scoring.judge(graph, asked, scoring.parse(text)).failure
       for graph, asked, text in given
     )
 

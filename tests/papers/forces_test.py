@@ -133,11 +133,12 @@ def test_a_constant_in_each_system_follows_newton_over_systems(shown, said):
   }
   mean = {'mean': [scoring.mean_force(one) for one in few]}
   law = reports.laws(few, mean, 8, ('log',))['mean']
-  assert law.formulas['log'].endswith('* m1 * m2 * inv(r * r)')
-  assert law.newton == ('log',)
+  text, newton = law.formulas['log']
+  assert text.endswith('* m1 * m2 * inv(r * r)')
+  assert newton
   found = reports.laws(shown, speakers)
   for name in ('r', 'm1', 'm2'):
-    assert found['o3'].exponents[name] == pytest.approx(
+    assert found['o3'].power.exponents[name] == pytest.approx(
       {'r': -1.949, 'm1': 0.981, 'm2': 1.128}[name], abs=6e-4
     )
   for pair in law.within.values():
@@ -159,7 +160,7 @@ def test_newton_is_judged_from_ten_systems_on(drawn):
   )
   assert found['truth'].judged == 'newton'
   assert found['newton_true'].judged == 'newton'
-  low, high = found['truth'].intervals['r']
+  low, high = found['truth'].power.interval('r')
   assert low <= -2 + 1e-6
   assert high >= -2 - 1e-6
   for pair in found['truth'].within.values():

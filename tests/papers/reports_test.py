@@ -131,7 +131,12 @@ def log(model, *failures):
   """A log with a sample for each failure."""
   samples = [
     types.SimpleNamespace(
-      scores={'s': types.SimpleNamespace(metadata={'failure': failure})}
+      id='',
+      epoch=1,
+      metadata={},
+      scores={
+        's': types.SimpleNamespace(value=1, metadata={'failure': failure})
+      },
     )
     for failure in failures
   ]

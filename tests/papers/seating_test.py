@@ -245,8 +245,8 @@ def test_the_figure_has_the_papers_models_beside(asked):
   ]
   solver = _pairs(asked, _of('solver'))
   runs = {
-    'noisy': reports.ModelAnswers('corrected', noisy),
-    'solver': reports.ModelAnswers('corrected', solver),
+    'noisy': ('corrected', noisy),
+    'solver': ('corrected', solver),
   }
   rows = {row[0]: row[1:] for row in reports.figure_4(runs).rows}
   assert rows['solver'][0].startswith('1.000 [')
@@ -256,8 +256,8 @@ def test_the_figure_has_the_papers_models_beside(asked):
   )
   assert rows['Llama-3-8B'][0] == '0.85 ± 0.02'
   assert len(rows) == 2 + 8
-  assert not list(reports.contradictions(runs['solver']))
-  listed = list(reports.contradictions(runs['noisy']))
+  assert not list(reports.contradictions(runs['solver'][1]))
+  listed = list(reports.contradictions(runs['noisy'][1]))
   assert listed
   for one in listed:
     assert one['yes'] != one['no']

@@ -19,6 +19,7 @@ of `model`, without ''. A chart is `of` all rows, or of a subset.
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -178,17 +179,10 @@ def unread(logs: Sequence[EvalLog]) -> list[Table]:
 
   A reply that the limit of tokens cut off is told from one without an answer.
   """
-  counts: dict[str, collections.Counter[str]] = {}
-  for log in logs:
-    causes = counts.setdefault(log.eval.model, collections.Counter())
-    for sample in log.samples or ():
-      failures = [
-        metadata['failure']
-        for score in (sample.scores or {}).values()
-        if 'failure' in (metadata := score.metadata or {})
-      ]
-      causes.update(failures[-1:])
-  every = {cause for causes in counts.values() for cause in causes if cause}
+  counts = {log.eval.model: collections.Counter[str]() for log in logs}
+  for row in sample_rows(logs):
+    if 'failure' in row:
+      counts[row['model']][row['failure']] += 1
   rows = [
     {
       'model': model,
@@ -198,27 +192,101 @@ def unread(logs: Sequence[EvalLog]) -> list[Table]:
     }
     for model, causes in counts.items()
   ]
-  meanings = [f'{k}: {replies.FAILURES.get(k, k)}' for k in sorted(every)]
+  every = sorted({cause for causes in counts.values() for cause in causes})
+  meanings = [f'{k}: {replies.FAILURES.get(k, k)}' for k in every if k]
   title = 'Replies that could not be read'
-  return [pages.table(title, rows, '; '.join(meanings))] if every else []
+  return [pages.table(title, rows, '; '.join(meanings))] if meanings else []
 
 
-def sample_rows(logs: Sequence[EvalLog]) -> Iterator[_Row]:
+def sample_rows(
+  logs: Sequence[EvalLog], names: Sequence[str] = ()
+) -> Iterator[_Row]:
   """A row for each sample of logs that has a score.
 
-  Keys: those of its metadata; of its scores' metadata, and their numbers
-  (`value` where a score is a single one); `model`, `sample` and `epoch`.
+  Keys: those of its metadata; its scores' numbers (`value` where a score is a
+  single one), and their metadata, of which the last score counts; `model`,
+  `sample` and `epoch`.
+
+  names: of the logs, in place of their models'.
   """
-  for log in logs:
+  models = names or [log.eval.model for log in logs]
+  for log, model in zip(logs, models, strict=True):
     for sample in log.samples or ():
       row = dict(sample.metadata or {})
       for score in (sample.scores or {}).values():
         value = score.value
-        row |= score.metadata or {}
         row |= value if isinstance(value, dict) else {'value': value}
+        row |= score.metadata or {}
       if sample.scores:
         about = {'sample': sample.id, 'epoch': sample.epoch}
-        yield {**row, 'model': log.eval.model, **about}
+        yield {**row, 'model': model, **about}
+
+
+def paired(
+  frame: pd.DataFrame,
+  score: str,
+  keys: Sequence[str],
+  models: Sequence[str] | None = None,
+  how: str = 'mean',
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+  """Each pair of models, and the scores of both on what both were asked.
+
+  Args:
+    frame: an answer a row.
+    score: name of the column.
+    keys: columns that name what was asked.
+    models: in order; None is all of the frame's, sorted.
+    how: several answers of a model count, 'mean' or 'first'.
+
+  Yields:
+    Two names, and a frame of a column for each, whose index are the keys; none
+    of a pair without anything in common.
+  """
+  by = [frame[name] for name in (*keys, 'model')]
+  scores = frame[score].groupby(by, observed=True).agg(how).unstack()
+  names = [name for name in models or scores if name in scores]
+  for first, second in itertools.combinations(names, 2):
+    both = scores[[first, second]].dropna()
+    if len(both):
+      yield first, second, both
+
+
+def drawn(report: Report, frame: pd.DataFrame) -> dict[str, charts.Spec]:
+  """All declared charts of a frame, by name; {} of one without marks."""
+  names = report.declared['charts']
+  return {name: chart(report, name, frame) for name in names}
+
+
+def assembled(
+  report: Report,
+  lead: str,
+  tables: Sequence[Table],
+  drawings: Mapping[str, bytes | charts.Spec],
+  rows: Mapping[str, Sequence[pages.Row]],
+  **values: Any,
+) -> pages.AnswersPage:
+  """A page; tables without rows and empty drawings are left out.
+
+  Args:
+    report: declares the page's title and words, and captions of figures.
+    lead: see pages.AnswersPage; as are `tables` and `rows`.
+    tables: in order.
+    drawings: name of a figure -> PNG or chart.
+    rows: name of a CSV file -> its rows.
+    **values: of captions.
+  """
+  return pages.AnswersPage(
+    report.declared['title'],
+    lead,
+    [table for table in tables if len(table.rows)],
+    [
+      report.picture(name, drawing, **values)
+      for name, drawing in drawings.items()
+      if drawing
+    ],
+    report.declared.get('words', {}),
+    rows,
+  )
 
 
 def page(paper: str, logs: Sequence[EvalLog]) -> pages.AnswersPage:
@@ -234,13 +302,11 @@ def page(paper: str, logs: Sequence[EvalLog]) -> pages.AnswersPage:
   if not rows:
     raise core.InputError(f'the logs hold no scored answer of wm/{paper}')
   frame, declared = pd.DataFrame(rows), report.declared
-  drawn = {name: chart(report, name, frame) for name in declared['charts']}
   models = ', '.join(frame['model'].unique())
-  return pages.AnswersPage(
-    declared['title'],
+  return assembled(
+    report,
     declared['lead'].format_map({'answers': len(rows), 'models': models}),
     [*(report.table(k, frame) for k in declared['tables']), *unread(logs)],
-    [report.picture(name, spec) for name, spec in drawn.items() if spec],
-    declared['words'],
+    drawn(report, frame),
     {'answers': rows},
   )

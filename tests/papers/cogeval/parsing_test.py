@@ -77,21 +77,21 @@ def verdict(text, condition='valuePath', **ends):
   ],
 )
 def test_classes_exclude_each_other(text, outcome, graded):
-  found = verdict(text)
-  assert found.verdict.outcome == outcome
+  values, found = verdict(text)
+  assert found.outcome == outcome
   assert outcome in scoring.OUTCOMES
-  assert found.graded == pytest.approx(graded)
+  assert values['graded'] == pytest.approx(graded)
 
 
 def test_flags_do_not_exclude_each_other():
-  found = verdict('Answer: 1, 8, 1, 11, 2, 8').verdict
+  found = verdict('Answer: 1, 8, 1, 11, 2, 8')[1]
   assert (found.outcome, found.loop) == ('hallucinated_edge', True)
   assert (found.hallucinated_edges, found.reaches) == (2, True)
-  long = verdict('Answer: 1, 7, 10, 13, 1, 11, 2, 8').verdict
+  long = verdict('Answer: 1, 7, 10, 13, 1, 11, 2, 8')[1]
   assert (long.outcome, long.too_long) == ('loop', 4)
-  moved = verdict('Answer: 1, 11, 2, 8', 'nonteleDetour').verdict
+  moved = verdict('Answer: 1, 11, 2, 8', 'nonteleDetour')[1]
   assert (moved.outcome, moved.perseverations) == ('hallucinated_edge', 1)
-  spent = verdict('Answer: 1, 11, 2, 8', 'rewardReval').verdict
+  spent = verdict('Answer: 1, 11, 2, 8', 'rewardReval')[1]
   assert (spent.outcome, spent.old_goal) == ('wrong_goal', True)
 
 
@@ -102,12 +102,13 @@ def test_strict_takes_the_form_that_was_asked_for():
     ('Answer: 1 -> 11 -> 2 -> 8', 0),
     ('Answer: room 1, room 11, room 2, room 8', 0),
   ):
-    found = verdict(text)
-    assert (found.correct, found.strict) == (1, strict)
-  count = verdict('Answer: there are 3 clusters', 'nClusters')
-  assert count[:3] == (1, 1, 1)
-  assert verdict('3', 'nClusters')[:2] == (1, 0)
-  assert verdict('Answer: 4', 'nClusters').verdict.outcome == 'wrong_count'
+    values, _ = verdict(text)
+    assert (values['correct'], values['strict']) == (1, strict)
+  count, _ = verdict('Answer: there are 3 clusters', 'nClusters')
+  assert [*count.values()][:3] == [1, 1, 1]
+  count, _ = verdict('3', 'nClusters')
+  assert (count['correct'], count['strict']) == (1, 0)
+  assert verdict('Answer: 4', 'nClusters')[1].outcome == 'wrong_count'
 
 
 @pytest.mark.parametrize(

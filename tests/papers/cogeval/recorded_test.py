@@ -31,7 +31,7 @@ def test_keys_of_the_solver_are_the_authors_where_theirs_are_right(
       told[asked.question, asked.expected, asked.key_status] = asked
   assert len(told) == 346
   for asked in told.values():
-    keys = recorded.key_nodes(asked)
+    keys = recorded.key_nodes(asked.question, asked.expected)
     right = keys == frozenset(questions.problem(asked.question).optimal)
     assert right == (asked.key_status == 'ok'), asked
 
@@ -121,6 +121,13 @@ STRONG = (
 )
 
 
+def verdict_of(asked):
+  """The verdict on the text of a conversation."""
+  problem = questions.problem(asked.question)
+  names = recorded.known_names(asked.question)
+  return scoring.scored(problem, asked.answer, names)[1]
+
+
 @pytest.fixture(scope='module')
 def verdicts(conversations):
   texts = [
@@ -128,7 +135,7 @@ def verdicts(conversations):
     for asked in conversations.itertuples()
     if asked.answer or asked.expected
   ]
-  return [(asked, recorded.verdict_of(asked)) for asked in texts]
+  return [(asked, verdict_of(asked)) for asked in texts]
 
 
 def test_texts_are_read_as_the_first_parser_did(verdicts):

@@ -177,7 +177,7 @@ def test_logs_of_live_models_are_tabled(logs, monkeypatch):
   assert set(frame['group']) <= {*questions.GROUPS}
   solver = frame[frame['model'] == 'wm/solver']
   assert (solver['solver'] == 1).all()
-  monkeypatch.setattr(reports, 'pictures', lambda frame, score: [])
+  monkeypatch.setattr(reports, 'pictures', lambda frame, score: {})
   found = reports.page(several)
   assert f'{len(frame):,} answers' in found.lead
   with pytest.raises(core.InputError, match='no scored answer'):
@@ -192,7 +192,7 @@ def test_logs_of_live_models_are_tabled(logs, monkeypatch):
   ],
 )
 def test_what_has_no_regression_has_a_page(logs, monkeypatch, graphs_of, said):
-  monkeypatch.setattr(reports, 'pictures', lambda frame, score: [])
+  monkeypatch.setattr(reports, 'pictures', lambda frame, score: {})
   some = [
     logs[model].model_copy(
       update={
@@ -216,7 +216,7 @@ def test_an_evaluation_counts_once_and_says_what_has_no_score(
   logs, tmp_path, monkeypatch
 ):
   """A second log of it comes later; a call of that has failed."""
-  monkeypatch.setattr(reports, 'pictures', lambda frame, score: [])
+  monkeypatch.setattr(reports, 'pictures', lambda frame, score: {})
   first = logs['solver']
   again = first.model_copy(deep=True)
   again.eval.created = '2999-01-01T00:00:00+00:00'

@@ -69,7 +69,7 @@ def test_models_are_compared_on_what_both_answered():
 
 def test_ill_formed_answers_count_or_are_left_out():
   some = facts.answer_frame(answered('a', [1, None, None, 1]))
-  found = cells(reports.success_table(some))
+  found = cells(reports.REPORT.table('success', some, title='Success'))
   asked = sum(int(row['asked']) for row in found)
   formed = sum(int(row['well-formed']) for row in found)
   assert (asked, formed) == (4, 2)

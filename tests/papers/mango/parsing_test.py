@@ -8,11 +8,11 @@ import pytest
 from wm import core
 from wm.papers.mango import score as scoring
 
-MOVE = scoring.AnswerMove('hall', 'go "up"', "aunt jemima's lair")
+MOVE = scoring.MazeMove('hall', 'go "up"', "aunt jemima's lair")
 
 
 def _dict(
-  move: scoring.AnswerMove, keys: tuple[str, ...] = scoring.KEYS[0]
+  move: scoring.MazeMove, keys: tuple[str, ...] = scoring.KEYS[0]
 ) -> dict:
   return dict(zip(keys, move, strict=True))
 
@@ -21,7 +21,7 @@ def _dict(
 @pytest.mark.parametrize('rule', scoring.READINGS)
 @pytest.mark.parametrize('write', [json.dumps, repr])
 def test_moves_come_back(keys, rule, write):
-  moves = [MOVE, scoring.AnswerMove('a', 'b', 'c')]
+  moves = [MOVE, scoring.MazeMove('a', 'b', 'c')]
   text = f'Sure! {write([_dict(move, keys) for move in moves])} [the end]'
   assert scoring.parse(text, rule) == scoring.MovesAnswer(tuple(moves))
 
@@ -31,7 +31,7 @@ def test_brackets_and_quotes_inside_names():
     "```python\n[{'location_before': 'cell [north]', 'action': 'north', "
     "'location_after': 'aunt jemima's lair'},]\n```"
   )
-  expected = scoring.AnswerMove('cell [north]', 'north', "aunt jemima's lair")
+  expected = scoring.MazeMove('cell [north]', 'north', "aunt jemima's lair")
   assert scoring.parse(text).moves == (expected,)
   assert scoring.parse(text, 'first_bracket').failure == 'malformed'
 
@@ -80,7 +80,7 @@ def test_each_failure_has_a_class(text, balanced, first):
 
 
 def test_a_truncated_answer_is_no_answer():
-  plain = scoring.AnswerMove('hall', 'up', 'lair')
+  plain = scoring.MazeMove('hall', 'up', 'lair')
   for move in (MOVE, plain):
     for whole in (json.dumps([_dict(move)] * 3), repr([_dict(move)] * 3)):
       for size in range(1, len(whole)):
@@ -91,7 +91,7 @@ def test_a_truncated_answer_is_no_answer():
 def test_the_last_list_counts_and_actions_have_spellings():
   first, last = (
     json.dumps([_dict(MOVE)]),
-    json.dumps([_dict(scoring.AnswerMove('a', 'go North (to c)', 'c'))]),
+    json.dumps([_dict(scoring.MazeMove('a', 'go North (to c)', 'c'))]),
   )
   text = f'{first}\nThat is wrong. Corrected:\n{last}'
   (move,) = scoring.parse(text, actions=['north', 'northeast']).moves
@@ -131,14 +131,8 @@ def test_hostile_text_is_read_in_little_time(text):
 )
 def test_text_behind_a_list_is_no_part_of_it(text):
   assert scoring.parse(text) == scoring.MovesAnswer(
-    (scoring.AnswerMove('a', 'b', 'c'),)
+    (scoring.MazeMove('a', 'b', 'c'),)
   )
-
-
-def test_failures_are_counted_by_cause():
-  texts = ['', '[]', '', json.dumps([_dict(MOVE)])]
-  counted = scoring.failures(map(scoring.parse, texts))
-  assert counted == {'empty': 2, 'empty_list': 1}
 
 
 def test_rules_are_named():

@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.papers.mango import questions
-from wm.papers.mango.score import QuestionWords
+from wm.papers.mango.score import MazeQuestion
+from wm.worlds import mazes
+from wm.worlds.text_game.maze import WalkthroughStep
+
+MAZE = mazes.World(dark=0, doors=0, one_way=0, named=1).maze
 
 STEPS = [
-  questions.ShownStep(k, f'act {k}' if k else 'Init', f'You see {"x" * k}.')
+  WalkthroughStep(k, f'act {k}' if k else 'Init', f'You see {"x" * k}.')
   for k in range(12)
 ]
 
@@ -27,12 +31,12 @@ def test_questions_are_those_of_the_shipped_sample(testdata):
   assert len(rows) == 32
   for row in rows:
     actions = tuple(row.get('action_list', ()))
-    asked = QuestionWords(row['src_node'], row['dst_node'], actions)
+    asked = MazeQuestion(row['src_node'], row['dst_node'], actions)
     assert questions.question_text(asked, style) == row['question']
 
 
 def test_the_two_generations_name_the_values_of_a_move_differently():
-  asked = QuestionWords('a', 'b', ('north',))
+  asked = MazeQuestion('a', 'b', ('north',))
   paper = questions.question_text(asked, questions.MazePrompt('paper'))
   assert "keys 'prev_node', 'action' and 'node'" in paper
   forced = questions.MazePrompt('paper', forced=True)
@@ -91,8 +95,9 @@ def test_steps_are_shown_as_in_the_published_walkthroughs():
     '===========\n==>STEP NUM: 0\n==>ACT: Init\n==>OBSERVATION: You see .\n\n'
     '===========\n==>STEP NUM: 1\n==>ACT: act 1\n==>OBSERVATION: You see x.'
   )
-  simple = questions.simple(STEPS[:2], ['hall', 'attic'])
-  assert questions.render(simple).endswith('==>OBSERVATION: attic')
+  simple = questions.shown_steps(MAZE, 'simple')
+  assert [step.observation for step in simple] == questions.places_walked(MAZE)
+  assert (simple[0].action, simple[1].number) == ('Init', 1)
 
 
 def test_room_is_kept_for_lists_question_and_answer():

@@ -10,9 +10,10 @@ from tests.worlds.text_game import games
 from wm import core
 from wm.papers.mango import facts, questions
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import JudgeRules, QuestionWords, similarity
+from wm.papers.mango.score import JudgeRules, MazeQuestion, similarity
 from wm.worlds import text_game
 from wm.worlds.text_game import readers
+from wm.worlds.text_game.maze import WalkthroughStep
 
 HOTEL = text_game.hotel()
 
@@ -51,13 +52,11 @@ def test_zork1_has_the_published_questions(zork1, step, kind, easy, hard):
   assert len({asked.key for asked in found}) == len(found)
   if kind == 'destination':
     assert all(asked.easy == (asked.imputed == 0) for asked in found)
-    assert all(len(asked.question.actions) == asked.length for asked in found)
+    assert all(len(asked.actions) == asked.length for asked in found)
 
 
 def test_altar_to_dome_room_is_not_the_papers_example(zork1):
-  routes = {
-    asked.question[:2]: asked for asked in questions.questions(zork1, 'route')
-  }
+  routes = {asked[:2]: asked for asked in questions.questions(zork1, 'route')}
   assert routes['altar', 'dome room'].length == 12
   graph = questions.judge_graph(zork1, JudgeRules(graph='strict'))
   assert graph.follow('altar', ('north',)) == {'temple'}
@@ -118,7 +117,7 @@ def test_chance_is_that_of_a_place_drawn_at_random(zork1):
   )
   names = zork1.places
   found = [
-    sum(similarity(name, asked.question.target) for name in names) / len(names)
+    sum(similarity(name, asked.target) for name in names) / len(names)
     for asked in questions.questions(zork1, 'destination')
     if asked.easy
   ]
@@ -138,7 +137,7 @@ def test_chance_over_all_games(testdata):
       for end in maze.places
     }
     for asked in questions.questions(maze, 'destination'):
-      total += means[asked.question.target]
+      total += means[asked.target]
       num += 1
   assert num == 21160
   assert round(total / num, 4) == 0.2361
@@ -156,13 +155,12 @@ def test_the_solver_reads_prompts(small, generation):
   names = questions.lists(small.actions, small.places)
   graph = questions.judge_graph(small)
   for kind in questions.KINDS:
-    judge = facts.judged(kind)
     for asked in questions.questions(small, kind):
-      text = questions.prompt(shown, names, asked.question, style)
+      text = questions.prompt(shown, names, asked, style)
       said = reader.answer(askeds.Asked([text]))
       answer = scoring.parse(said)
-      assert judge(graph, asked.question, answer).success == 1
-      assert judge(graph, asked.question, answer).reasoning == 1
+      found = scoring.judge(graph, asked, answer)
+      assert (found.success, found.reasoning) == (1, 1)
       guess = scoring.parse(reader.answer(askeds.Asked([text], 'random')))
       assert guess.failure == ''
 
@@ -173,11 +171,11 @@ def test_other_prompts_are_not_the_readers():
 
 
 def test_a_question_is_read_with_quotes_inside_names():
-  asked = QuestionWords('at "y2"', "aunt jemima's lair")
+  asked = MazeQuestion('at "y2"', "aunt jemima's lair")
   names = questions.lists(['say "xyzzy"'], [*asked[:2]])
   steps = [
-    questions.ShownStep(0, 'Init', 'At "Y2" (dark)\nYou see nothing.'),
-    questions.ShownStep(1, 'say "xyzzy"', "Aunt Jemima's lair"),
+    WalkthroughStep(0, 'Init', 'At "Y2" (dark)\nYou see nothing.'),
+    WalkthroughStep(1, 'say "xyzzy"', "Aunt Jemima's lair"),
   ]
   text = questions.prompt(
     questions.render(steps), names, asked, questions.MazePrompt()

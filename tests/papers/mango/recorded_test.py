@@ -7,6 +7,7 @@ import pytest
 
 from wm import core
 from wm.language import recorded_logs
+from wm.papers import reports as shared
 from wm.papers.mango import facts, questions, recorded
 from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
@@ -43,14 +44,14 @@ def authors_sample(folder):
     else:
       answer = recorded.RecordedAnswer('claude', asked, record['response'])
       answers.append(answer)
-  return recorded.RecordedAnswers(mazes_of, answers, unmatched)
+  return mazes_of, answers, unmatched
 
 
 @pytest.mark.parametrize('reading', scoring.READINGS)
 def test_the_worked_evaluation_of_905(folder, reading):
-  records = authors_sample(folder)
-  assert (len(records.answers), records.unmatched) == (32, 4)
-  found = recorded.score_records(records, reading=reading)
+  mazes_of, answers, unmatched = authors_sample(folder)
+  assert (len(answers), unmatched) == (32, 4)
+  found = recorded.score_records(mazes_of, answers, reading=reading)
   assert facts.well_formed(found).shape == found.shape
   destinations = select(found, kind='destination')
   assert destinations.success.sum() == pytest.approx(14 + 4 / 11)
@@ -76,10 +77,9 @@ def test_the_worked_evaluation_of_905(folder, reading):
 
 
 def test_a_move_that_is_rejected_makes_one_route_more_right(folder):
-  records = authors_sample(folder)
-  routes = select(
-    recorded.score_records(records, JudgeRules(reject=0.5)), kind='route'
-  )
+  mazes_of, answers, _ = authors_sample(folder)
+  scored = recorded.score_records(mazes_of, answers, JudgeRules(reject=0.5))
+  routes = select(scored, kind='route')
   assert routes.success.sum() == 12
 
 
@@ -91,9 +91,9 @@ SIMPLE = (9523, 1370, 0.205), (1955, 198, 0.176)
 
 @pytest.mark.slow
 def test_all_answers_of_rwkv(folder):
-  records = recorded.rwkv(folder)
-  assert (len(records.answers), records.unmatched) == (39024, 836)
-  found = recorded.score_records(records, reading='first_bracket')
+  mazes_of, answers, unmatched = recorded.rwkv(folder)
+  assert (len(answers), unmatched) == (39024, 836)
+  found = recorded.score_records(mazes_of, answers, reading='first_bracket')
   for model, expected in (('RWKV', (EASY, HARD)), ('RWKV-S', SIMPLE)):
     for easy, (num, well, value) in zip((True, False), expected, strict=True):
       some = select(found, model=model, kind='destination', easy=easy)
@@ -117,12 +117,12 @@ def test_all_answers_of_rwkv(folder):
 
 def test_a_few_answers_of_rwkv(folder):
   games = '905', 'zenon'
-  records = recorded.rwkv(folder, games)
-  assert {one.asked.game for one in records.answers} == set(games)
-  models = {one.model for one in records.answers}
+  mazes_of, answers, _ = recorded.rwkv(folder, games)
+  assert {one.asked.game for one in answers} == set(games)
+  models = {one.model for one in answers}
   assert models == {'RWKV', 'RWKV-S'}
-  strict = recorded.score_records(records, reading='first_bracket')
-  better = recorded.score_records(records)
+  strict = recorded.score_records(mazes_of, answers, reading='first_bracket')
+  better = recorded.score_records(mazes_of, answers)
   # The better reader loses none that the authors' program reads.
   formed = strict.failure == ''
   assert formed.sum() > 20
@@ -133,11 +133,13 @@ def test_a_few_answers_of_rwkv(folder):
 
 
 def test_questions_that_both_models_answer(folder):
-  found = recorded.score_records(recorded.rwkv(folder, ('905',)))
-  one, other = facts.both_answered(found, ('RWKV', 'RWKV-S'))
-  assert 0 < len(one) == len(other) < len(found)
-  assert (one.key == other.key).all()
-  assert set(one.model) == {'RWKV'}
+  found = recorded.score_records(*recorded.rwkv(folder, ('905',))[:2])
+  ((one, other, both),) = shared.paired(
+    facts.well_formed(found), 'success', ['game', 'key'], how='first'
+  )
+  assert (one, other) == ('RWKV', 'RWKV-S')
+  assert 0 < len(both) < len(found)
+  assert both.index.is_unique
   macro = reports.REPORT.mean(found, 'success', macro=True)
   assert macro.value == pytest.approx(found.success.mean())
   assert reports.REPORT.mean(found[:0], 'success').value is None
@@ -179,8 +181,8 @@ def test_the_map_as_shown_answers_every_question(folder, game):
   graph, shown = questions.judge_graph(maze), facts.seen_at(maze, mazes.LAST)
   for kind in questions.KINDS:
     for asked in questions.questions(maze, kind):
-      path = facts.walk(shown.visible, *asked.question)
+      path = facts.walk(shown.visible, *asked[:3])
       text = repr([dict(zip(scoring.KEYS[0], m, strict=True)) for m in path])
       answer = scoring.parse(text, actions=graph.actions)
-      found = facts.judged(kind)(graph, asked.question, answer)
+      found = scoring.judge(graph, asked, answer)
       assert (found.success, found.reasoning) == (1, 1)

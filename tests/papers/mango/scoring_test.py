@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import AnswerMove, MovesAnswer, QuestionWords
+from wm.papers.mango.score import MazeMove, MazeQuestion, MovesAnswer
 
 # Rejected by play: hall-west->cellar is not of the data.
 EDGES = [
@@ -25,7 +25,7 @@ def walk(start: str, *pairs: tuple[str, str]) -> MovesAnswer:
   """An answer whose moves are linked: (action, place) each."""
   moves, here = [], start
   for action, after in pairs:
-    moves.append(AnswerMove(here, action, after))
+    moves.append(MazeMove(here, action, after))
     here = after
   return MovesAnswer(tuple(moves))
 
@@ -91,112 +91,110 @@ def test_directions_as_players_type_them(text, expected):
 
 
 def test_a_destination_has_partial_credit_and_chance_beside_it():
-  asked = QuestionWords('hall', 'kitchen', ('north',))
-  right = scoring.destination(LOOSE, asked, walk('hall', ('north', 'Kitchen')))
+  asked = MazeQuestion('hall', 'kitchen', ('north',))
+  right = scoring.judge(LOOSE, asked, walk('hall', ('north', 'Kitchen')))
   # The two programs ask for the name as it is written.
   assert right[1:8] == (1, 1, 1, 1, 1, 0, 0)
-  near = scoring.destination(
-    LOOSE, asked, walk('hall', ('north', 'the kitchen!'))
-  )
+  near = scoring.judge(LOOSE, asked, walk('hall', ('north', 'the kitchen!')))
   assert near.success == pytest.approx(7 / 12)
   assert (near.exact, near.plain, near.nearest) == (0, 1, 1)
   assert near.reasoning == 0
   names = 'attic', 'cellar', 'hall', 'inside of the car', 'kitchen'
   chance = sum(scoring.similarity(name, 'kitchen') for name in names) / 5
   assert right.chance == near.chance == pytest.approx(chance)
-  ill = scoring.destination(LOOSE, asked, MovesAnswer((), 'empty'))
+  ill = scoring.judge(LOOSE, asked, MovesAnswer((), 'empty'))
   assert ill == scoring.Score('empty', chance=right.chance)
 
 
 def test_several_places_are_right_where_an_action_has_several_outcomes():
-  asked = QuestionWords('kitchen', 'attic', ('pray',))
+  asked = MazeQuestion('kitchen', 'attic', ('pray',))
   for place in ('attic', 'hall'):
-    found = scoring.destination(LOOSE, asked, walk('kitchen', ('pray', place)))
+    found = scoring.judge(LOOSE, asked, walk('kitchen', ('pray', place)))
     assert (found.success, found.reasoning, found.camera_ready) == (1, 1, 1)
 
 
 def test_reasoning_by_the_three_rules():
-  asked = QuestionWords('kitchen', 'inside of the car', ('south', 'enter car'))
+  asked = MazeQuestion('kitchen', 'inside of the car', ('south', 'enter car'))
   moves = (
-    AnswerMove('kitchen', 'south', 'hall'),
-    AnswerMove('hall', 'enter car', 'inside of the car'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('hall', 'enter car', 'inside of the car'),
   )
 
-  def rules(*moves: AnswerMove) -> tuple[float, float, float]:
-    found = scoring.destination(LOOSE, asked, MovesAnswer(moves))
+  def rules(*moves: MazeMove) -> tuple[float, float, float]:
+    found = scoring.judge(LOOSE, asked, MovesAnswer(moves))
     return found.reasoning, found.july2023, found.camera_ready
 
   assert rules(*moves) == (1, 1, 1)
   # Not linked: July's program does not see it.
   jump = (
-    AnswerMove('kitchen', 'south', 'hall'),
-    AnswerMove('hall', 'enter car', 'attic'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('hall', 'enter car', 'attic'),
   )
   assert rules(*jump) == (0, 0, 0)
   apart = (
-    AnswerMove('cellar', 'east', 'hall'),
-    AnswerMove('hall', 'enter car', 'inside of the car'),
+    MazeMove('cellar', 'east', 'hall'),
+    MazeMove('hall', 'enter car', 'inside of the car'),
   )
   # Other actions than asked for: the camera-ready program does not look.
   assert rules(*apart) == (0, 0, 1)
   loop = (
-    AnswerMove('kitchen', 'pray', 'hall'),
-    AnswerMove('hall', 'enter car', 'inside of the car'),
+    MazeMove('kitchen', 'pray', 'hall'),
+    MazeMove('hall', 'enter car', 'inside of the car'),
   )
   assert rules(*loop) == (0, 0, 1)
   # A move that is taken for the right one: the paper's rule alone.
-  assert rules(AnswerMove('kitchen', 'go south', 'hall'), moves[1]) == (1, 0, 0)
+  assert rules(MazeMove('kitchen', 'go south', 'hall'), moves[1]) == (1, 0, 0)
   unlinked = (
-    AnswerMove('kitchen', 'south', 'hall'),
-    AnswerMove('hall', 'enter car', 'hall'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('hall', 'enter car', 'hall'),
   )
   assert rules(*unlinked) == (0, 0, 0)
 
 
 def test_july_2023_does_not_ask_whether_moves_are_linked():
-  asked = QuestionWords('kitchen', 'kitchen', ('south', 'south'))
+  asked = MazeQuestion('kitchen', 'kitchen', ('south', 'south'))
   moves = (
-    AnswerMove('kitchen', 'south', 'hall'),
-    AnswerMove('kitchen', 'south', 'hall'),
+    MazeMove('kitchen', 'south', 'hall'),
+    MazeMove('kitchen', 'south', 'hall'),
   )
-  found = scoring.destination(LOOSE, asked, MovesAnswer(moves))
+  found = scoring.judge(LOOSE, asked, MovesAnswer(moves))
   assert (found.reasoning, found.july2023, found.camera_ready) == (0, 1, 0)
 
 
 def test_a_route_may_take_moves_known_to_fail_in_the_loose_graph():
-  asked = QuestionWords('hall', 'cellar')
+  asked = MazeQuestion('hall', 'cellar')
   answer = walk('hall', ('west', 'cellar'))
-  assert scoring.route(LOOSE, asked, answer).success == 1
-  strict = scoring.route(STRICT, asked, answer)
+  assert scoring.judge(LOOSE, asked, answer).success == 1
+  strict = scoring.judge(STRICT, asked, answer)
   assert (strict.success, strict.reasoning, strict.edges) == (0, 0, 1)
 
 
 def test_moves_of_a_route_are_repaired_and_counted():
-  asked = QuestionWords('hall', 'kitchen')
+  asked = MazeQuestion('hall', 'kitchen')
   answer = walk('hall', ('walk north', 'kitchen'))
-  found = scoring.route(LOOSE, asked, answer)
+  found = scoring.judge(LOOSE, asked, answer)
   assert (found.success, found.exact, found.repaired) == (1, 0, 1)
   assert found.reasoning == found.camera_ready == 0
   # What no action is like is taken for one all the same, unless rejected.
   open_door = walk('hall', ('open front door', 'hall'), ('north', 'kitchen'))
-  assert scoring.route(LOOSE, asked, open_door).success == 0
+  assert scoring.judge(LOOSE, asked, open_door).success == 0
   rejecting = scoring.JudgeGraph(EDGES, scoring.JudgeRules(reject=0.5))
-  assert scoring.route(rejecting, asked, open_door).success == 1
+  assert scoring.judge(rejecting, asked, open_door).success == 1
 
 
 def test_the_closest_move_of_the_graph_or_of_the_node():
-  asked = QuestionWords('hall', 'kitchen')
+  asked = MazeQuestion('hall', 'kitchen')
   answer = walk('hall', ('n', 'kitchen'))
   # 'n' is as close to `north` as to nothing else here but `enter car`: at a
   # scope of the graph the first of the most similar actions is taken.
   assert LOOSE.closest('n') == 'north'
   wider = [*EDGES, ('attic', 'in', 'kitchen')]
   assert scoring.JudgeGraph(wider).closest('n') == 'in'
-  assert scoring.route(scoring.JudgeGraph(wider), asked, answer).success == 0
+  assert scoring.judge(scoring.JudgeGraph(wider), asked, answer).success == 0
   node = scoring.JudgeGraph(wider, scoring.JudgeRules(scope='node'))
-  assert scoring.route(node, asked, answer).success == 1
+  assert scoring.judge(node, asked, answer).success == 1
   aliases = scoring.JudgeGraph(wider, scoring.JudgeRules(aliases=True))
-  assert scoring.route(aliases, asked, answer).success == 1
+  assert scoring.judge(aliases, asked, answer).success == 1
   # Ties are broken by the alphabet, whatever order edges come in.
   for edges in (EDGES, EDGES[::-1]):
     assert scoring.JudgeGraph(edges).closest('xyzzq') == 'east'
@@ -205,12 +203,12 @@ def test_the_closest_move_of_the_graph_or_of_the_node():
 def test_what_is_made_up_is_counted():
   answer = MovesAnswer(
     (
-      AnswerMove('hall', 'north', 'kitchen'),
-      AnswerMove('kitchen', 'fly', 'moon'),
-      AnswerMove('kitchen', 'north', 'attic'),
+      MazeMove('hall', 'north', 'kitchen'),
+      MazeMove('kitchen', 'fly', 'moon'),
+      MazeMove('kitchen', 'north', 'attic'),
     )
   )
-  found = scoring.route(LOOSE, QuestionWords('hall', 'attic'), answer)
+  found = scoring.judge(LOOSE, MazeQuestion('hall', 'attic'), answer)
   assert (found.moves, found.repaired, found.places, found.edges) == (
     3,
     1,
@@ -233,7 +231,8 @@ def test_rules_are_checked(fields, said):
 
 
 def test_questions_of_places_that_the_graph_does_not_know():
-  asked = QuestionWords('moon', 'mars', ('fly',))
-  found = scoring.destination(LOOSE, asked, walk('moon', ('fly', 'mars')))
+  asked = MazeQuestion('moon', 'mars', ('fly',))
+  found = scoring.judge(LOOSE, asked, walk('moon', ('fly', 'mars')))
   assert found.success == 1
-  assert scoring.route(LOOSE, asked, walk('moon', ('fly', 'mars'))).success == 0
+  route = asked._replace(actions=())
+  assert scoring.judge(LOOSE, route, walk('moon', ('fly', 'mars'))).success == 0

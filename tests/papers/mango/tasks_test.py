@@ -79,7 +79,7 @@ def test_the_solver_is_right_on_the_simple_setting(solved):
   assert len(solved.samples) == 16
   known = solved.samples[0].metadata
   assert (known['game'], known['step']) == ('905', 22)
-  assert questions.asked_of(known).question.start == known['start']
+  assert questions.asked_of(known).start == known['start']
 
 
 def test_a_log_is_scored_again(solved, folder):
@@ -163,7 +163,7 @@ def test_recorded_answers_are_logs_that_score_the_same(testdata, tmp_path):
   ]
   # Files are called so.
   assert len({log.eval.task_id for log in found}) == 4
-  scored = recorded.score_records(recorded.rwkv(place, ['snacktime']))
+  scored = recorded.score_records(*recorded.rwkv(place, ['snacktime'])[:2])
   table = facts.answer_frame(reports.scored(found))
   both = [
     one.sort_values(['model', 'kind', 'key'], kind='stable').reset_index()

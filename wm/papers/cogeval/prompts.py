@@ -24,12 +24,13 @@ they are the graph.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import itertools
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
 from wm.core import basics, inputs
@@ -64,268 +65,10 @@ def listing(items: list[str], last: str = 'and') -> str:
   return f'{", ".join(items[:-1])}, {last} {items[-1]}'
 
 
-def sentence(text: str) -> str:
-  """A text with a capital at its beginning."""
-  return text[:1].upper() + text[1:]
-
-
 NEIGHBORS = (
   'Neighbors are those from before these changes, whichever way a step leads.'
 )
 WORDINGS = ('audited', 'original', 'published', 'tuples')
-
-
-@dataclasses.dataclass(frozen=True)
-class Speaker:
-  """Says things of a graph, in one domain and wording.
-
-  Attributes:
-    graph: before any change.
-    node_names: node -> name.
-    domain: a name of `domains`.
-    wording: one of WORDINGS.
-    seed: of the order in which connections are told; 0 is the graph's own.
-  """
-
-  graph: Graph
-  node_names: Mapping[int, str]
-  domain: str = 'ordRooms'
-  wording: str = 'audited'
-  seed: int = 0
-
-  def __post_init__(self) -> None:
-    questions.full_domain(self.domain)
-    text = f'unknown wording {self.wording!r}'
-    inputs.check_known(self.wording, WORDINGS, text)
-
-  @property
-  def words(self) -> types.SimpleNamespace:
-    """Phrases of the domain."""
-    return domains()[questions.full_domain(self.domain)]
-
-  def node(self, node: int) -> str:
-    """A node in words."""
-    name = self.node_names[node]
-    if name in self.words.entrances:
-      return f'the {name}'
-    text: str = self.words.node.format(name=name)
-    return text
-
-  def nodes(self, nodes: Iterable[int], last: str = 'and') -> str:
-    """Nodes in words, as a list."""
-    return listing([self.node(node) for node in nodes], last)
-
-  def say(self, phrase: str, **parts: object) -> str:
-    """A sentence of a phrase of the domain."""
-    return sentence(phrase.format(**parts))
-
-  # Descriptions.
-
-  def opening(self) -> str:
-    """The first sentence; it tells no connection."""
-    return self.words.opening.format(size=len(self.graph.nodes))
-
-  def described(self) -> str:
-    """The place, its connections, and nothing of rewards."""
-    return ' '.join([self.opening(), *self._connections()])
-
-  def rewards(self) -> str:
-    """Sentences about the rewards."""
-    sentences = [self.reward(*pair) for pair in self.graph.rewards]
-    return ' '.join([*sentences, self.words.free] if sentences else [])
-
-  def reward(self, node: int, value: int) -> str:
-    """One reward."""
-    return self.say(self.words.reward, a=self.node(node), n=value)
-
-  def _connections(self) -> list[str]:
-    if self.wording == 'tuples':
-      return self._tuples()
-    if self.graph.directed:
-      return self._journeys()
-    if _is_tree(self.graph):
-      return self._branches()
-    if self.wording == 'original':
-      return self._shuffled(
-        self.say(self.words.groups, a=self.nodes(group))
-        if len(group) > 2
-        else self._joined(group[0], group[1:])
-        for group in _cliques(self.graph)
-      )
-    if self.wording == 'published':
-      return [
-        self.say(self.words.groups, a=self.nodes((node, *heads)))
-        if len(heads) > 1
-        else self._joined(node, heads)
-        for node, heads in _rows(self.graph.edges).items()
-      ]
-    rows = _rows(self.graph.edges)
-    return self._shuffled(self._joined(a, heads) for a, heads in rows.items())
-
-  def _joined(self, node: int, heads: Iterable[int]) -> str:
-    """Connections of one node."""
-    return self.say(self.words.joined, a=self.node(node), b=self.nodes(heads))
-
-  def _shuffled(self, sentences: Iterable[str]) -> list[str]:
-    """Sentences in the order of the seed."""
-    sentences = list(sentences)
-    if not self.seed:
-      return sentences
-    order = np.argsort(basics.hash64(self.seed, np.arange(len(sentences))))
-    return [sentences[k] for k in order]
-
-  def _tuples(self) -> list[str]:
-    one_way = self.graph.directed
-    arcs = self.graph.arcs if one_way else self.graph.edges
-    pairs = self._shuffled(
-      f'({self.node_names[a]}, {self.node_names[b]})' for a, b in arcs
-    )
-    way = 'one way, from the first to the second' if one_way else 'both ways'
-    return [
-      f'Each pair of these {self.words.kinds} is connected {way}: '
-      f'{", ".join(pairs)}.'
-    ]
-
-  def _journeys(self) -> list[str]:
-    """A one-way graph as journeys from its start, each arc once."""
-    graph, words = self.graph, self.words
-    start = graph.start
-    heads = graph.after[start]
-    sentences = [
-      self.say(words.choices, a=self.node(start), b=self.nodes(heads))
-    ]
-    seen = {start}
-    for k, head in enumerate(heads):
-      if k:
-        sentences.append(self.say(words.back, a=self.node(start)))
-      sentences.append(self.say(words.enter, a=self.node(head)))
-      queue = [head]
-      while queue:
-        node = queue.pop(0)
-        if node in seen or not graph.after[node]:
-          continue
-        seen.add(node)
-        after = graph.after[node]
-        phrase = words.leads if self.wording == 'audited' else words.door
-        sentences.append(
-          self.say(phrase, a=self.node(node), b=self.nodes(after))
-        )
-        queue.extend(after)
-    return sentences
-
-  def _branches(self) -> list[str]:
-    """A tree from its start, with two branches at every node or none."""
-    sentences, queue, seen = [], [self.graph.start], {self.graph.start}
-    while queue:
-      node = queue.pop(0)
-      heads = [head for head in self.graph.after[node] if head not in seen]
-      seen.update(heads)
-      queue.extend(heads)
-      if heads:
-        left, right = (self.node(head) for head in heads)
-        words = self.words
-        phrase = words.branches if self.wording == 'audited' else words.forks
-        sentences.append(self.say(phrase, a=self.node(node), b=left, c=right))
-    return [*sentences, self.words.both]
-
-  # Changes.
-
-  def changed(self, change: Change) -> str:
-    """Sentences about a change."""
-    sentences = [self._new_nodes(change)] if self._new_nodes(change) else []
-    one_way = self.graph.directed
-    shut = self.words.closed_one_way if one_way else self.words.closed
-    for a, b in change.closed:
-      sentences.append(self.say(shut, a=self.node(a), b=self.node(b)))
-    if change.chances:
-      sentences += self._chances(change)
-    else:
-      phrase = self.words.leads if one_way else self.words.joined
-      for a, heads in _rows(change.opened).items():
-        sentences.append(
-          self.say(f'now {phrase}', a=self.node(a), b=self._to(a, heads))
-        )
-    for a, heads in _rows(change.portals).items():
-      phrase = self.words.portal
-      sentences.append(
-        self.say(phrase, a=self.node(a), b=self._to(a, heads, True))
-      )
-    for node, value in change.rewards:
-      sentences.append(self.say(self.words.changed, a=self.node(node), n=value))
-    if any('neighbor' in words for words in sentences):
-      sentences.append(NEIGHBORS)
-    return ' '.join(sentences)
-
-  def _new_nodes(self, change: Change) -> str:
-    arcs = (*change.opened, *change.portals)
-    new = {n for arc in arcs for n in arc} - set(self.graph.nodes)
-    if not new:
-      return ''
-    kind = self.words.kind if len(new) == 1 else self.words.kinds
-    article = 'is a new' if len(new) == 1 else 'are new'
-    return f'There {article} {kind}: {self.nodes(sorted(new))}.'
-
-  def _to(self, tail: int, heads: tuple[int, ...], portal: bool = False) -> str:
-    """Heads of new arcs: by what they are next to, where they are its
-    neighbours in the unchanged graph."""
-    last = 'or' if portal else 'and'
-    if len(heads) == 1:
-      return self.node(heads[0])
-    quantity = 'any' if portal else 'every'
-    if set(heads) == set(self.graph.nodes) - {tail}:
-      return f'{quantity} other {self.words.kind}'
-    for node in self.graph.nodes:
-      if set(self.graph.neighbours(node)) - {tail} == set(heads):
-        return f'{quantity} neighbor of {self.node(node)}'
-    return self.nodes(heads, last)
-
-  def _chances(self, change: Change) -> list[str]:
-    rows: dict[int, list[str]] = {}
-    for a, b, chance in change.chances:
-      target = f'{self.node(b)} with a probability of {chance:g}'
-      rows.setdefault(a, []).append(target)
-    phrase = self.words.leads
-    return [
-      self.say(f'now {phrase}', a=self.node(a), b=listing(target))
-      for a, target in rows.items()
-    ]
-
-
-def _rows(arcs: Iterable[Arc]) -> dict[int, tuple[int, ...]]:
-  """Tail -> heads, in the order of the arcs."""
-  rows: dict[int, tuple[int, ...]] = {}
-  for tail, head in arcs:
-    rows[tail] = (*rows.get(tail, ()), head)
-  return rows
-
-
-def _is_tree(graph: Graph) -> bool:
-  """A tree whose nodes have two branches or none, seen from its start."""
-  if len(graph.edges) != len(graph.nodes) - 1:
-    return False
-  degrees = {node: len(graph.after[node]) for node in graph.nodes}
-  start = degrees.pop(graph.start, 0)
-  return start == 2 and set(degrees.values()) <= {1, 3}
-
-
-def _cliques(graph: Graph) -> list[tuple[int, ...]]:
-  """Groups of nodes, all joined, that hold every edge, large ones first."""
-  left = {frozenset(edge) for edge in graph.edges}
-  cliques = []
-  while left:
-    best: tuple[int, ...] = ()
-    for edge in sorted(tuple(sorted(edge)) for edge in left):
-      group = list(edge)
-      for node in graph.nodes:
-        if all((node, other) in graph.known for other in group):
-          group.append(node)
-      fresh = {frozenset((a, b)) for a in group for b in group if a != b} & left
-      covered = {frozenset((a, b)) for a in best for b in best if a != b} & left
-      if len(fresh) > len(covered):
-        best = tuple(sorted(group))
-    left -= {frozenset((a, b)) for a in best for b in best}
-    cliques.append(best)
-  return cliques
 
 
 TURNS = ('two', 'forced', 'one')
@@ -354,6 +97,256 @@ class DialogSettings(NamedTuple):
   check: str = ''
 
 
+class Speaker:
+  """Says things of a question's graph, in its domain and a wording.
+
+  Attributes:
+    graph: before any change.
+    node_names: node -> name.
+    wording: one of WORDINGS.
+    seed: of the order in which connections are told; 0 is the graph's own.
+    words: phrases of the domain.
+  """
+
+  def __init__(self, question: Question, settings: DialogSettings) -> None:
+    text = f'unknown wording {settings.wording!r}'
+    inputs.check_known(settings.wording, WORDINGS, text)
+    self.wording, self.seed = settings.wording, settings.seed
+    self.graph = graphs.graph(question.graph)
+    domain = questions.full_domain(question.domain)
+    most = questions.most_nodes(question.graph)
+    self.node_names = dict(
+      questions.node_names(question.graph, domain, most, self.seed)
+    )
+    self.words = domains()[domain]
+
+  def node(self, node: int) -> str:
+    """A node in words."""
+    name = self.node_names[node]
+    if name in self.words.entrances:
+      return f'the {name}'
+    text: str = self.words.node.format(name=name)
+    return text
+
+  def nodes(self, nodes: Iterable[int], last: str = 'and') -> str:
+    """Nodes in words, as a list."""
+    return listing([self.node(node) for node in nodes], last)
+
+  def say(
+    self, phrase: str, n: int = 0, **parts: int | Iterable[int] | str
+  ) -> str:
+    """A sentence of a phrase of the domain.
+
+    n: its number; parts: nodes, lists of nodes, or words.
+    """
+    words = {
+      name: part
+      if isinstance(part, str)
+      else self.node(part)
+      if isinstance(part, int)
+      else self.nodes(part)
+      for name, part in parts.items()
+    }
+    text = phrase.format(n=n, **words)
+    return text[:1].upper() + text[1:]
+
+  # Descriptions.
+
+  def opening(self) -> str:
+    """The first sentence; it tells no connection."""
+    return self.words.opening.format(size=len(self.graph.nodes))
+
+  def described(self) -> str:
+    """The place, its connections, and nothing of rewards."""
+    return ' '.join([self.opening(), *self._connections()])
+
+  def rewards(self) -> str:
+    """Sentences about the rewards."""
+    sentences = [self.reward(*pair) for pair in self.graph.rewards]
+    return ' '.join([*sentences, self.words.free] if sentences else [])
+
+  def reward(self, node: int, value: int) -> str:
+    """One reward."""
+    return self.say(self.words.reward, value, a=node)
+
+  def _connections(self) -> list[str]:
+    if self.wording == 'tuples':
+      return self._tuples()
+    if self.graph.directed:
+      return self._journeys()
+    if _is_tree(self.graph):
+      return self._branches()
+    rows = _rows(self.graph.edges)
+    if self.wording == 'audited':
+      return self._shuffled(self._joined(a, bs) for a, bs in rows.items())
+    groups = [(node, *heads) for node, heads in rows.items()]
+    if self.wording == 'original':
+      groups = _cliques(self.graph)
+    sentences = [
+      self.say(self.words.groups, a=group)
+      if len(group) > 2
+      else self._joined(group[0], group[1:])
+      for group in groups
+    ]
+    return (
+      self._shuffled(sentences) if self.wording == 'original' else sentences
+    )
+
+  def _joined(self, node: int, heads: Iterable[int]) -> str:
+    """Connections of one node."""
+    return self.say(self.words.joined, a=node, b=heads)
+
+  def _shuffled(self, sentences: Iterable[str]) -> list[str]:
+    """Sentences in the order of the seed."""
+    sentences = list(sentences)
+    if not self.seed:
+      return sentences
+    order = np.argsort(basics.hash64(self.seed, np.arange(len(sentences))))
+    return [sentences[k] for k in order]
+
+  def _tuples(self) -> list[str]:
+    one_way = self.graph.directed
+    arcs = self.graph.arcs if one_way else self.graph.edges
+    pairs = self._shuffled(
+      f'({self.node_names[a]}, {self.node_names[b]})' for a, b in arcs
+    )
+    way = 'one way, from the first to the second' if one_way else 'both ways'
+    return [
+      f'Each pair of these {self.words.kinds} is connected {way}: '
+      f'{", ".join(pairs)}.'
+    ]
+
+  def _journeys(self) -> list[str]:
+    """A one-way graph as journeys from its start, each arc once."""
+    graph, words = self.graph, self.words
+    start = graph.start
+    heads = graph.after[start]
+    phrase = words.leads if self.wording == 'audited' else words.door
+    sentences = [self.say(words.choices, a=start, b=heads)]
+    seen = {start}
+    for k, head in enumerate(heads):
+      if k:
+        sentences.append(self.say(words.back, a=start))
+      sentences.append(self.say(words.enter, a=head))
+      queue = [head]
+      while queue:
+        node = queue.pop(0)
+        after = graph.after[node]
+        if node not in seen and after:
+          seen.add(node)
+          sentences.append(self.say(phrase, a=node, b=after))
+          queue.extend(after)
+    return sentences
+
+  def _branches(self) -> list[str]:
+    """A tree from its start, with two branches at every node or none."""
+    words = self.words
+    phrase = words.branches if self.wording == 'audited' else words.forks
+    sentences, queue, seen = [], [self.graph.start], {self.graph.start}
+    while queue:
+      node = queue.pop(0)
+      heads = [head for head in self.graph.after[node] if head not in seen]
+      seen.update(heads)
+      queue.extend(heads)
+      if heads:
+        left, right = heads
+        sentences.append(self.say(phrase, a=node, b=left, c=right))
+    return [*sentences, words.both]
+
+  # Changes.
+
+  def changed(self, change: Change) -> str:
+    """Sentences about a change."""
+    words, one_way = self.words, self.graph.directed
+    sentences = self._new_nodes(change)
+    shut = words.closed_one_way if one_way else words.closed
+    sentences += [self.say(shut, a=a, b=b) for a, b in change.closed]
+    if change.chances:
+      sentences += self._chances(change)
+    else:
+      phrase = f'now {words.leads if one_way else words.joined}'
+      sentences += [
+        self.say(phrase, a=a, b=self._to(a, heads))
+        for a, heads in _rows(change.opened).items()
+      ]
+    sentences += [
+      self.say(words.portal, a=a, b=self._to(a, heads, True))
+      for a, heads in _rows(change.portals).items()
+    ]
+    sentences += [
+      self.say(words.changed, value, a=node) for node, value in change.rewards
+    ]
+    if any('neighbor' in text for text in sentences):
+      sentences.append(NEIGHBORS)
+    return ' '.join(sentences)
+
+  def _new_nodes(self, change: Change) -> list[str]:
+    arcs = (*change.opened, *change.portals)
+    new = {n for arc in arcs for n in arc} - set(self.graph.nodes)
+    if not new:
+      return []
+    kind = self.words.kind if len(new) == 1 else self.words.kinds
+    article = 'is a new' if len(new) == 1 else 'are new'
+    return [f'There {article} {kind}: {self.nodes(sorted(new))}.']
+
+  def _to(self, tail: int, heads: tuple[int, ...], portal: bool = False) -> str:
+    """Heads of new arcs: by what they are next to, where they are its
+    neighbours in the unchanged graph."""
+    last = 'or' if portal else 'and'
+    if len(heads) == 1:
+      return self.node(heads[0])
+    quantity = 'any' if portal else 'every'
+    if set(heads) == set(self.graph.nodes) - {tail}:
+      return f'{quantity} other {self.words.kind}'
+    for node in self.graph.nodes:
+      if set(self.graph.neighbours(node)) - {tail} == set(heads):
+        return f'{quantity} neighbor of {self.node(node)}'
+    return self.nodes(heads, last)
+
+  def _chances(self, change: Change) -> list[str]:
+    rows: dict[int, list[str]] = {}
+    for a, b, chance in change.chances:
+      target = f'{self.node(b)} with a probability of {chance:g}'
+      rows.setdefault(a, []).append(target)
+    phrase = f'now {self.words.leads}'
+    return [
+      self.say(phrase, a=a, b=listing(target)) for a, target in rows.items()
+    ]
+
+
+def _rows(arcs: Iterable[Arc]) -> dict[int, tuple[int, ...]]:
+  """Tail -> heads, in the order of the arcs."""
+  rows: dict[int, tuple[int, ...]] = {}
+  for tail, head in arcs:
+    rows[tail] = (*rows.get(tail, ()), head)
+  return rows
+
+
+def _is_tree(graph: Graph) -> bool:
+  """A tree whose nodes have two branches or none, seen from its start."""
+  if len(graph.edges) != len(graph.nodes) - 1:
+    return False
+  degrees = {node: len(graph.after[node]) for node in graph.nodes}
+  start = degrees.pop(graph.start, 0)
+  return start == 2 and set(degrees.values()) <= {1, 3}
+
+
+def _cliques(graph: Graph) -> list[tuple[int, ...]]:
+  """Groups of nodes, all joined, that hold every edge, large ones first."""
+  left = {frozenset(edge) for edge in graph.edges}
+  every = (tuple(sorted(g)) for g in nx.find_cliques(nx.Graph(graph.edges)))
+  pairs_of = {
+    group: {frozenset(pair) for pair in itertools.combinations(group, 2)}
+    for group in sorted(every)
+  }
+  cliques = []
+  while left:
+    best = max(pairs_of, key=lambda group: len(pairs_of[group] & left))
+    left -= pairs_of[best]
+    cliques.append(best)
+  return cliques
+
+
 class Dialog(NamedTuple):
   """A conversation that waits for the model.
 
@@ -377,6 +370,7 @@ class Dialog(NamedTuple):
 PLAIN = DialogSettings()
 
 
+@functools.lru_cache(maxsize=4096)
 def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   """The conversation in which a question is asked; raises InputError."""
   for name, value, available in (
@@ -387,10 +381,13 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
     quoted = [repr(other) for other in available]
     inputs.check_known(repr(value), quoted, f'unknown {name}={value!r}')
   problem = questions.problem(question)
-  speaker = spoken(question, settings)
+  speaker = Speaker(question, settings)
   if settings.check:
     return _checked(speaker, problem, settings.check)
-  change = changed(question)
+  edit = graphs.of_condition(
+    question.graph, question.condition.removesuffix('Shortest'), question.domain
+  )
+  change = graphs.change(question.graph, edit)
   asked = ask(speaker, problem, question)
   if settings.hint:
     asked = f'{asked} {TEXTS.hint(settings.hint)}'
@@ -405,7 +402,7 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   if valued or question.graph not in LARGE:
     described = f'{described} {speaker.rewards()}'
   system = str(TEXTS.system(TEXTS.form(problem.kind)))
-  called = dict(speaker.node_names)
+  called = speaker.node_names
   alone = question.graph in LARGE and not valued
   if alone or settings.turns == 'one' or question.condition == 'valuePath':
     return Dialog(system, f'{described} {second}', '', '', problem, called)
@@ -414,22 +411,6 @@ def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   first = f'{described} {ask(speaker, before, value_of)}'
   forced = written(before, called) if settings.turns == 'forced' else ''
   return Dialog(system, first, forced, second, problem, called)
-
-
-def spoken(question: Question, settings: DialogSettings) -> Speaker:
-  """The speaker about the question's graph."""
-  graph = graphs.graph(question.graph)
-  domain = questions.full_domain(question.domain)
-  most = questions.most_nodes(question.graph)
-  node_names = questions.node_names(question.graph, domain, most, settings.seed)
-  return Speaker(graph, node_names, domain, settings.wording, settings.seed)
-
-
-def changed(question: Question) -> graphs.Change:
-  """The change that the question's condition makes."""
-  condition = question.condition.removesuffix('Shortest')
-  name = graphs.of_condition(question.graph, condition, question.domain)
-  return graphs.change(question.graph, name)
 
 
 def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
@@ -453,7 +434,7 @@ def ask(speaker: Speaker, problem: AnsweredQuestion, question: Question) -> str:
 
 def _checked(speaker: Speaker, problem: AnsweredQuestion, check: str) -> Dialog:
   """Asks for the connections instead."""
-  words, node_names = speaker.words, dict(speaker.node_names)
+  words, node_names = speaker.words, speaker.node_names
   described = speaker.described()
   if check == 'contamination':
     everyone = ', '.join(node_names[node] for node in speaker.graph.nodes)

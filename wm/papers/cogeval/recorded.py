@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import json
 import pathlib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,35 +45,29 @@ FINAL, HISTORY, MAY = (
 )
 FACTORS = ('graph', 'domain', 'condition', 'model')
 AUDITED = 'v2'  # The prompts of August 2023, which the solver's questions are.
-VERDICT = ['solver', 'graded', 'outcome']
-# File -> its columns that are read besides FACTORS, and their names here.
+# File -> its columns that are read besides FACTORS.
 COLUMNS = {
-  FINAL: {
-    'temperature': 'temperature',
-    'repeat': 'repeat',
-    'prompt_version': 'prompts',
-    'start': 'start',
-    'goal': 'goal',
-    'recorded_score': 'recorded',
-    'rescore': 'solver',
-    'key_status': 'key_status',
-    'outcome': 'outcome',
-    'answer_nodes': 'nodes',
-  },
-  HISTORY: {
-    'temp': 'temperature',
-    'rep': 'repeat',
-    'snapshot': 'snapshot',
-    'score': 'recorded',
-  },
-  MAY: {
-    'temp': 'temperature',
-    'rep': 'repeat',
-    'snapshot': 'snapshot',
-    'token_score': 'token',
-    'exact_match': 'exact',
-    'recorded_score': 'recorded',
-  },
+  FINAL: (
+    *('temperature', 'repeat', 'prompt_version', 'start', 'goal'),
+    *('recorded_score', 'rescore', 'key_status', 'outcome', 'answer_nodes'),
+  ),
+  HISTORY: ('temp', 'rep', 'snapshot', 'score'),
+  MAY: (
+    *('temp', 'rep', 'snapshot'),
+    *('token_score', 'exact_match', 'recorded_score'),
+  ),
+}
+# Their names here, where these are others.
+NAMES = {
+  'temp': 'temperature',
+  'rep': 'repeat',
+  'prompt_version': 'prompts',
+  'recorded_score': 'recorded',
+  'score': 'recorded',
+  'rescore': 'solver',
+  'answer_nodes': 'nodes',
+  'token_score': 'token',
+  'exact_match': 'exact',
 }
 _WORDS = {
   *FACTORS,
@@ -113,11 +108,11 @@ def read_table(path: pathlib.Path) -> pd.DataFrame:
   Raises:
     InputError: the file is missing, damaged, or lacks a column.
   """
-  columns = dict(zip(FACTORS, FACTORS, strict=True)) | COLUMNS[path.name]
+  columns = [*FACTORS, *COLUMNS[path.name]]
   words = dict.fromkeys(_WORDS & {*columns}, 'category')
   with inputs.reading_file(path, 'a table of scores'):
-    frame = pd.read_csv(path, usecols=[*columns], dtype=words)
-    return named(frame.rename(columns=columns))
+    frame = pd.read_csv(path, usecols=columns, dtype=words)
+    return named(frame.rename(columns=NAMES))
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
@@ -150,20 +145,18 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   paths = paths.drop(columns=['solver', 'outcome'])
   code = paths.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
   first = paths.loc[~code.duplicated(), asked].astype(object)
-  rows = [_verdict(row) for row in first.to_dict('records')]
-  verdicts = pd.DataFrame(rows, columns=VERDICT)
-  wide = verdicts.take(code.to_numpy()).set_index(paths.index)
-  whole = pd.concat([pd.concat([paths, wide], axis=1), every[counts]])
+  verdicts = []
+  for row in first.to_dict('records'):
+    reply = NodeReply(scoring.parse_nodes(row['nodes']), hedged=True)
+    problem = questions.problem(reports.question_of(row))
+    verdict = scoring.judge(problem, reply)
+    right = float(verdict.outcome == 'correct')
+    verdicts.append((right, verdict.graded, verdict.outcome))
+  names = ['solver', 'graded', 'outcome']
+  wide = pd.DataFrame(verdicts, columns=names).take(code.to_numpy())
+  paths = pd.concat([paths, wide.set_index(paths.index)], axis=1)
+  whole = pd.concat([paths, every[counts]])
   return whole.assign(outcome=whole['outcome'].astype('category'))
-
-
-def _verdict(row: Mapping[str, Any]) -> tuple[float, float, str]:
-  """One answer, judged; see `judged`."""
-  problem = questions.problem(reports.question_of(row))
-  reply = NodeReply(scoring.parse_nodes(row['nodes']), hedged=True)
-  verdict = scoring.judge(problem, reply)
-  right = float(verdict.outcome == 'correct')
-  return right, verdict.graded, verdict.outcome
 
 
 def load(folder: str | pathlib.Path) -> pd.DataFrame:
@@ -227,18 +220,13 @@ def known_names(question: Question) -> dict[int, str]:
   return dict(questions.node_names(question.graph, question.domain, most))
 
 
-def verdict_of(asked: Any) -> scoring.AnswerVerdict:
-  """The verdict on the text of a conversation, a row of `load`."""
-  return scoring.of_text(
-    asked.question, asked.answer, known_names(asked.question)
-  )
-
-
-def key_nodes(asked: Any) -> frozenset[tuple[int, ...]]:
+@functools.lru_cache(maxsize=4096)
+def key_nodes(
+  question: Question, expected: tuple[str, ...]
+) -> frozenset[tuple[int, ...]]:
   """The authors' answer key as nodes, the start of a path included."""
-  problem = questions.problem(asked.question)
-  node_names = known_names(asked.question)
-  keys = (scoring.read_path(text, node_names).nodes for text in asked.expected)
+  problem, node_names = questions.problem(question), known_names(question)
+  keys = (scoring.read_path(text, node_names).nodes for text in expected)
   return frozenset(scoring.whole(problem, nodes) for nodes in keys if nodes)
 
 
@@ -260,10 +248,15 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
   recorded = read_scores(place)
   final = judged(recorded.final)
   final = final[final['domain'].isin(statistics.DOMAINS)]
-  sample = text_rows_of(place / SAMPLE)
   read = load(place)
   texts = read[read['answer'] != '']
   read_again = text_rows(texts)
+  again = pd.DataFrame(read_again, texts.index)
+  # The reader of texts here beside the one that the data come with.
+  reread = texts.assign(
+    same=(texts['solver'] == 1) == (again['solver'] == 1),
+    same_class=texts['outcome'] == again['outcome'],
+  )
   main = statistics.of_paper(final, list(statistics.MODELS))
   fits = _fits(recorded, final)
   # The paper's means are of all domains, strays included.
@@ -280,7 +273,7 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
       table_3(old, f'Snapshot of {PAPER}, recovered score of words'),
       reports.repeats_table(main, ['recorded', 'solver']),
       reports.REPORT.table('judges', both_judged(final)),
-      reread_table(texts, read_again),
+      reports.REPORT.table('reread', reread),
       pages.table(
         "The authors' answer keys that are wrong",
         wrong_key_rows(read),
@@ -295,7 +288,7 @@ def rescore(folder: str | pathlib.Path) -> AnswersPage:
     [
       *reports.decided(main, 'solver'),
       *reports.decided(main, 'recorded')[:2],
-      *one_cluster_away(away_answers(sample)),
+      *one_cluster_away(text_rows_of(place / SAMPLE)),
     ],
   )
 
@@ -313,34 +306,6 @@ def _fits(
     'words, May 2023': (statistics.of_paper(early, cot=True), 'token'),
   }
   return {name: statistics.stepwise(*of) for name, of in scored.items()}
-
-
-def away_answers(
-  rows: Iterable[Mapping[str, Any]],
-) -> list[tuple[float, bool]]:
-  """(temperature, right by the authors' key) of the supplement's texts.
-
-  rows: of `text_rows_of`.
-  """
-  return [
-    (float(row['temperature']), row['parsed'] in row['expected'])
-    for row in rows
-    if (row['condition'], row['model']) == AWAY
-  ]
-
-
-def reread_table(
-  texts: pd.DataFrame, read_again: Sequence[Mapping[str, Any]]
-) -> Table:
-  """The reader of texts here beside the one that the data come with."""
-  verdicts = pd.DataFrame(read_again, texts.index)
-  return reports.REPORT.table(
-    'reread',
-    texts.assign(
-      same=(texts['solver'] == 1) == (verdicts['solver'] == 1),
-      same_class=texts['outcome'] == verdicts['outcome'],
-    ),
-  )
 
 
 def errors(folder: str | pathlib.Path) -> list[dict[str, Any]]:
@@ -364,7 +329,7 @@ def wrong_key_rows(read: pd.DataFrame) -> list[dict[str, Any]]:
     where = asked.question[:3]
     if 'nClusters' not in where:
       right = frozenset(questions.problem(asked.question).optimal)
-      if key_nodes(asked) != right:
+      if key_nodes(asked.question, asked.expected) != right:
         wrong.setdefault(where, []).append(asked)
   every = collections.Counter(asked[:3] for asked in read['question'])
   rows = []
@@ -394,7 +359,7 @@ def text_rows(texts: pd.DataFrame) -> list[dict[str, Any]]:
   for asked in texts.itertuples():
     names = known_names(asked.question)
     problem = questions.problem(asked.question)
-    scores = scoring.scored(problem, asked.answer, names)
+    values, verdict = scoring.scored(problem, asked.answer, names)
     token = scoring.token_score(scoring.matched(asked.answer), asked.expected)
     rows.append(
       {
@@ -403,12 +368,12 @@ def text_rows(texts: pd.DataFrame) -> list[dict[str, Any]]:
         'temperature': asked.temperature,
         'repeat': asked.repeat,
         'recorded': asked.recorded,
-        'solver': int(scores.correct),
-        'strict': int(scores.strict),
-        'graded': round(scores.graded, 4),
+        'solver': int(values['correct']),
+        'strict': int(values['strict']),
+        'graded': round(values['graded'], 4),
         'token': round(token, 4),
-        'outcome': scores.verdict.outcome,
-        'nodes': scoring.format_nodes(scores.verdict.nodes),
+        'outcome': verdict.outcome,
+        'nodes': scoring.format_nodes(verdict.nodes),
       }
     )
   return rows
@@ -439,74 +404,63 @@ def beside_printed(means: pd.DataFrame) -> pd.DataFrame:
   return frame.join(means, on=['condition', 'model'])
 
 
-class Agreement(NamedTuple):
-  """Agreement of means and standard deviations with the printed ones.
+def agreement(means: pd.DataFrame) -> dict[str, float]:
+  """Agreement of means and standard deviations with the paper's table 3.
 
-  Attributes:
-    cells: compared.
-    means: within rounding, .005.
-    both: of these, standard deviations too.
-    error: mean absolute difference of means.
-    correlation: of means.
+  Returns:
+    cells that are compared; means, how many are within rounding, .005; both, of
+    these, whose standard deviations are too; error, the mean absolute
+    difference of means; and correlation of means.
   """
-
-  cells: int
-  means: int
-  both: int
-  error: float
-  correlation: float
-
-
-_ROUNDING = 0.005 + 1e-9
-
-
-def agreement(means: pd.DataFrame) -> Agreement:
-  """Compares with the paper's table 3."""
   both = beside_printed(means).dropna(subset=['mean', 'printed_mean'])
-  ours = both[['mean', 'sd']].to_numpy()
-  theirs = both[['printed_mean', 'printed_sd']].to_numpy()
-  off = np.abs(ours - theirs)
-  near = off <= _ROUNDING
-  return Agreement(
-    len(both),
-    int(near[:, 0].sum()),
-    int(near.all(1).sum()),
-    float(off[:, 0].mean()),
-    float(np.corrcoef(ours[:, 0], theirs[:, 0])[0, 1]),
-  )
+  printed = both[['printed_mean', 'printed_sd']].to_numpy()
+  off = np.abs(both[['mean', 'sd']].to_numpy() - printed)
+  near = off <= 0.005 + 1e-9
+  return {
+    'cells': len(both),
+    'means': int(near[:, 0].sum()),
+    'both': int(near.all(1).sum()),
+    'error': float(off[:, 0].mean()),
+    'correlation': float(both['mean'].corr(both['printed_mean'])),
+  }
 
 
 def table_3(means: pd.DataFrame, source: str) -> Table:
   """Table 3 of answers, with the paper's means and standard deviations."""
   frame = beside_printed(means).rename(columns={'condition': 'asked'})
   near = agreement(means)
-  return reports.REPORT.table('table3', frame, source=source, near=near)
+  return reports.REPORT.table('table3', frame, source=source, **near)
 
 
 def one_cluster_away(
-  right: Sequence[tuple[float, bool]],
-) -> list[reports.JudgedClaim]:
+  rows: Iterable[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
   """The way from 1 to 12 in graph D is never found at low temperatures.
 
-  right: (temperature, is the answer one of the authors' keys?).
+  rows: of `text_rows_of`; those of the supplement's question count, which are
+    right by the authors' key.
   """
+  right: dict[float, list[bool]] = {}
+  for row in rows:
+    if (row['condition'], row['model']) == AWAY:
+      outcomes = right.setdefault(float(row['temperature']), [])
+      outcomes.append(row['parsed'] in row['expected'])
   shares = reports.REPORT.published['claims']['one_cluster_away']
   claims = []
   for temperature, printed in zip((0.0, 0.5, 1.0), shares, strict=True):
-    outcomes = [float(ok) for t, ok in right if t == temperature]
-    if outcomes:
+    if outcomes := right.get(temperature, []):
       n, share = len(outcomes), sum(outcomes) / len(outcomes)
-      low, high = (float(x) for x in proportion(share, n))
+      low, high = (float(end) for end in proportion(share, n))
       claims.append(
-        reports.JudgedClaim(
-          'GPT-4-32k finds the way to a room one cluster away at '
+        {
+          'claim': 'GPT-4-32k finds the way to a room one cluster away at '
           f'temperature {temperature:g}',
-          f'{printed:.2f}, n=30',
-          Cell(
+          'paper': f'{printed:.2f}, n=30',
+          'ours': Cell(
             f'{share:.3f}', f' [{low:.3f}, {high:.3f}]', f', n={n} with text'
           ),
-          'not against it' if low <= printed <= high else 'no',
-        )
+          'holds': 'not against it' if low <= printed <= high else 'no',
+        }
       )
   return claims
 
@@ -542,15 +496,19 @@ _ROLES: dict[str, type[Any]] = {
 }
 
 
+# Conversations of a log, at most: Inspect holds all samples of one in memory.
+MOST = 4000
+
+
 def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
-  """A scored log for each model, in order of their names.
+  """Scored logs in order of models' names, each of MOST answers at most.
 
   Raises:
     InputError: a file is missing or damaged.
   """
   place = pathlib.Path(folder)
   conversations = {asked.key: asked for asked in load(place).itertuples()}
-  # Samples take many times the memory of packed rows: a model at a time.
+  # Samples take many times the memory of packed rows: MOST at a time.
   packed: dict[str, list[bytes]] = {}
   for row in text_rows_of(place / SAMPLE):
     if key_of(row) in conversations and row['prompt_version'] == AUDITED:
@@ -558,12 +516,14 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
       packed.setdefault(row['model'], []).append(text)
   for model in sorted(packed):
     rows = (json.loads(zlib.decompress(text)) for text in packed.pop(model))
-    yield recorded_logs.scored_log(
-      RECORD,
-      model,
-      [eval_sample(conversations[key_of(row)], row) for row in rows],
-      tasks.planned(),
-    )
+    samples = (eval_sample(conversations[key_of(row)], row) for row in rows)
+    for number in itertools.count(1):
+      part = list(itertools.islice(samples, MOST))
+      if not part:
+        break
+      name = f'cogeval-{model}' + f'-{number}' * (number > 1)
+      scorer = tasks.planned()
+      yield recorded_logs.scored_log(RECORD, model, part, scorer, name)
 
 
 def eval_sample(asked: Any, row: dict[str, Any]) -> EvalSample:

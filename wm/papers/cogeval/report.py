@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -23,7 +23,6 @@ from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import score as scoring
 from wm.papers.cogeval.statistics import LETTERS, Stepwise
 from wm.reporting import charts
-from wm.reporting.charts import Picture
 from wm.reporting.tables import Cell, Table
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Graph
@@ -75,23 +74,12 @@ REPORT = Report(
       sorted(LETTERS[graph] for graph in {*rows['graph']} & LETTERS.keys())
     ),
     'sum': lambda rows, column: int(rows[column].sum()),
+    'shares': lambda rows: (
+      rows['outcome'].value_counts(normalize=True, sort=False).to_dict()
+    ),
   },
 )
 WORDS = REPORT.declared['words']
-
-
-def conditions_table(frame: pd.DataFrame, score: str) -> Table:
-  """Table 1: what is asked, and how often it is answered right."""
-  scored = frame[frame[score].notna() & frame['condition'].isin([*WHAT])]
-  return REPORT.table('conditions', scored.assign(score=scored[score]))
-
-
-def by_value(
-  frame: pd.DataFrame, column: str
-) -> Iterator[tuple[str, pd.DataFrame]]:
-  """(value, its rows) of each value of a column, in order."""
-  for keys, part in REPORT.groups(frame, column):
-    yield keys[column], part
 
 
 def p_value(p: float | None) -> str:
@@ -106,61 +94,44 @@ def p_value(p: float | None) -> str:
 def stepwise_table(fits: Mapping[str, Stepwise]) -> Table:
   """Table 2: deviances of added terms, of several scores, and the paper's."""
   printed = REPORT.published['table2']['terms']
-  steps = {name: {s.name: s for s in fit.steps} for name, fit in fits.items()}
-  rows = []
-  for term in dict.fromkeys(t for by_term in steps.values() for t in by_term):
-    row: dict[str, Any] = {'term': term, 'scores': {}}
-    if printed.get(term):
-      value, df = printed[term]
-      row['paper'] = f'{value:,.2f}, df {df}'
-    for name, by_term in steps.items():
-      if (step := by_term.get(term)) is not None:
-        mark = ' *' if step.separated else ''
-        row['scores'][f'{name}, n={fits[name].n:,}'] = (
-          f'{step.deviance:,.2f}{mark}, df {step.df} '
-          f'[p {p_value(step.p)}, by questions {p_value(step.clustered_p)}]'
-        )
-    rows.append(row)
+  rows: dict[str, dict[str, Any]] = {}
+  for name, fit in fits.items():
+    for step in fit.steps:
+      row = rows.setdefault(step['term'], {'term': step['term'], 'scores': {}})
+      if pair := printed.get(step['term']):
+        row['paper'] = f'{pair[0]:,.2f}, df {pair[1]}'
+      mark = ' *' * (step['separated'] > 0)
+      row['scores'][f'{name}, n={fit.n:,}'] = (
+        f'{step["deviance"]:,.2f}{mark}, df {step["df"]} '
+        f'[p {p_value(step["p"])}, '
+        f'by questions {p_value(step["clustered_p"])}]'
+      )
+  every = itertools.chain.from_iterable(fit.steps for fit in fits.values())
   return REPORT.table(
     'stepwise',
-    rows,
+    list(rows.values()),
     separated=' * Outcomes are separated: some coefficients are infinite, and '
-    'the deviance is the limit.' * any(fit.separated for fit in fits.values()),
+    'the deviance is the limit.' * any(step['separated'] for step in every),
   )
 
 
-def coefficients_table(
-  frame: pd.DataFrame,
-  score: str,
-  names: Sequence[str],
-  references: dict[str, Any],
-  title: str,
-) -> Table:
-  """Log odds of each level against its factor's reference.
-
-  Raises:
-    InputError: see `statistics.regression`, which takes names and references.
-  """
-  fitted = statistics.regression(frame, score, names, references)
+def coefficients_table(fitted: statistics.Regression, title: str) -> Table:
+  """Log odds of each level against its factor's reference."""
+  label = statistics.label
   return REPORT.table(
     'coefficients',
     [
       {
-        **coefficient._asdict(),
-        'level': ''
-        if coefficient.level is None
-        else statistics.label(coefficient.level),
-        'ratio': np.exp(coefficient.value),
-        'p': p_value(coefficient.p),
-        'adjusted': p_value(coefficient.adjusted),
+        **row,
+        'level': '' if row['level'] is None else label(row['level']),
+        'ratio': np.exp(row['value']),
+        'p': p_value(row['p']),
+        'adjusted': p_value(row['adjusted']),
       }
-      for coefficient in fitted.coefficients
+      for row in fitted.coefficients
     ],
     title=title,
-    against=', '.join(
-      f'{name} {statistics.label(level)}'
-      for name, level in fitted.references.items()
-    ),
+    against=', '.join(f'{k} {label(x)}' for k, x in fitted.references.items()),
     n=fitted.n,
     questions=fitted.questions,
     firth=" Outcomes are separated: coefficients are Firth's." * fitted.firth,
@@ -177,84 +148,50 @@ def by_model(frame: pd.DataFrame, score: str, by: str, title: str) -> Table:
 def outcomes_table(frame: pd.DataFrame) -> Table:
   """Figure 3: shares of answers by how they fail, of each model."""
   judged = frame[frame['outcome'].notna()]
-  shares = pd.crosstab(
-    judged['model'].astype(str),
-    judged['outcome'].astype(str),
-    normalize='index',
-  )
-  shares = shares[shares.sum().sort_values(ascending=False).index]
-  heads = [name.replace('_', ' ') for name in shares.columns]
-  return REPORT.table(
-    'outcomes',
-    [
-      {
-        'model': statistics.label(model),
-        'n': len(part),
-        'shares': dict(zip(heads, shares.loc[model].tolist(), strict=True)),
-      }
-      for model, part in by_value(judged, 'model')
-    ],
-  )
+  outcome = judged['outcome'].astype(str).str.replace('_', ' ')
+  shares = pd.crosstab(judged['model'].astype(str), outcome, normalize='index')
+  order = shares.sum().sort_values(ascending=False).index
+  judged = judged.assign(outcome=pd.Categorical(outcome, order))
+  return REPORT.table('outcomes', judged)
 
 
 def pairs_table(frame: pd.DataFrame, score: str) -> Table:
   """All pairs of models, on the questions that both were asked."""
-  return REPORT.table(
-    'pairs',
-    [
-      {
-        **pair._asdict(),
-        'first': statistics.label(pair.first),
-        'second': statistics.label(pair.second),
-        'p': p_value(pair.p),
-        'adjusted': p_value(pair.adjusted),
-      }
-      for pair in statistics.pairs(frame, score, statistics.models_of(frame))
-    ],
-  )
+  pairs = statistics.pairs(frame, score, statistics.models_of(frame))
+  for pair in pairs:
+    names = {name: statistics.label(pair[name]) for name in ('first', 'second')}
+    pair |= names | {name: p_value(pair[name]) for name in ('p', 'adjusted')}
+  return REPORT.table('pairs', pairs)
 
 
 def repeats_table(frame: pd.DataFrame, names: Sequence[str]) -> Table:
   """Correlation of repeats of a question, by several scores."""
   fixed = frame[~frame['condition'].astype(str).str.endswith('stepPath')]
-  rows = []
+  by, rows = list(statistics.REPEATED), []
   for score in names:
     repeated = fixed[fixed[score].notna()]
     for title, part in (
       ('all temperatures', repeated),
       ('temperature 0', repeated[repeated['temperature'] == 0]),
     ):
-      size = part.groupby(list(statistics.REPEATED), observed=True)[score]
-      part = part[size.transform('size') > 1]
-      if part[list(statistics.REPEATED)].drop_duplicates().shape[0] < 2:
-        continue
-      alike = statistics.intraclass(part, score)
-      rows.append({'score': score, 'answers': title, **alike._asdict()})
+      size = part.groupby(by, observed=True)[score].transform('size')
+      part = part[size > 1]
+      if len(part[by].drop_duplicates()) > 1:
+        alike = statistics.intraclass(part, score)
+        rows.append({'score': score, 'answers': title, **alike})
   return REPORT.table('repeats', rows)
 
 
-LARGE = ('n15star', 'n16cluster', 'n21star')
 FOUR_STEPS = 'nstepPath'  # Of the large graphs, whose diameter is 4.
 
 
-class JudgedClaim(NamedTuple):
-  """A claim and what answers say of it.
-
-  Attributes:
-    claim: in a sentence.
-    paper: what it prints.
-    ours: our number, with its interval.
-    holds: 'yes', 'no', or 'not sure' where the interval has both; 'not against
-      it' where it has a printed number.
-  """
-
-  claim: str
-  paper: str
-  ours: str
-  holds: str
+# A claim, what the paper prints, our number with its interval, and whether it
+# holds: 'yes', 'no', or 'not sure' where the interval has both; 'not against
+# it' where it has a printed number.
+Claim = dict[str, Any]
 
 
-def harder(frame: pd.DataFrame, score: str, model: str) -> list[JudgedClaim]:
+def harder(frame: pd.DataFrame, score: str, model: str) -> list[Claim]:
   """The tree is harder than the long chains, and graph D than graph E."""
   answered = frame[(frame['model'] == model) & frame[score].notna()]
   claims = []
@@ -265,17 +202,17 @@ def harder(frame: pd.DataFrame, score: str, model: str) -> list[JudgedClaim]:
     contrast = statistics.contrast(parts[0], parts[1], score)
     hard, easy = (LETTERS[graph] for graph in pair)
     claims.append(
-      JudgedClaim(
-        f'{statistics.label(model)} does worse on {hard} than on {easy} '
-        f'({score} score)',
-        f'{hard} < {easy}',
-        filled(
+      {
+        'claim': f'{statistics.label(model)} does worse on {hard} than on '
+        f'{easy} ({score} score)',
+        'paper': f'{hard} < {easy}',
+        'ours': filled(
           '{first:.3f} and {second:.3f}, difference {difference:+.3f}'
           '| [{low:+.3f}, {high:+.3f}]|, n={questions} questions',
-          contrast._asdict(),
+          contrast,
         ),
-        _decided(contrast.low, contrast.high, 0),
-      )
+        'holds': _decided(contrast['low'], contrast['high'], 0),
+      }
     )
   return claims
 
@@ -287,33 +224,32 @@ def _decided(low: float, high: float, bound: float) -> str:
   return 'no' if high < bound else 'not sure'
 
 
-def hallucinated(frame: pd.DataFrame, model: str) -> list[JudgedClaim]:
+def hallucinated(frame: pd.DataFrame, model: str) -> list[Claim]:
   """Plans of four steps on D, E and F name edges that are not there."""
   plans = frame[
     (frame['model'] == model)
     & (frame['condition'] == FOUR_STEPS)
-    & frame['graph'].isin(LARGE)
+    & frame['graph'].isin(questions.LARGE)
     & frame['outcome'].notna()
   ]
   plans = plans.assign(wrong=(plans['outcome'] == 'hallucinated_edge') * 1.0)
   bound = REPORT.published['claims']['hallucinated_edges_of_four_steps']
   claims = []
-  for graph in LARGE:
+  for graph in questions.LARGE:
     mean = REPORT.mean(plans[plans['graph'] == graph], 'wrong')
     if mean.low is not None and mean.high is not None:
       claims.append(
-        JudgedClaim(
-          f'{statistics.label(model)} invents an edge in plans of four steps '
-          f'on {LETTERS[graph]}',
-          f'over {bound:.0%}',
-          REPORT.shown(mean),
-          _decided(mean.low, mean.high, bound),
-        )
+        {
+          'claim': f'{statistics.label(model)} invents an edge in plans of '
+          f'four steps on {LETTERS[graph]}',
+          'paper': f'over {bound:.0%}',
+          'ours': REPORT.shown(mean),
+          'holds': _decided(mean.low, mean.high, bound),
+        }
       )
   return claims
 
 
-TITLE = 'CogEval: planning on graphs told in words'
 CELL = 'graph', 'domain', 'condition', 'group', 'model', 'temperature'
 
 
@@ -330,12 +266,11 @@ def of_answers(frame: pd.DataFrame, score: str = 'solver') -> AnswersPage:
   if frame.empty or not frame[score].notna().any():
     raise core.InputError(f'no answer has a score {score!r}')
   fits: dict[str, Stepwise] = {}
-
-  def added() -> Table:
+  try:
     fits[score] = statistics.stepwise(frame, score, terms_of(frame))
-    return stepwise_table(fits)
-
-  step_by_step = _or_why('Table 2: step-wise regression', added)
+    step_by_step = stepwise_table(fits)
+  except core.InputError as error:
+    step_by_step = _none('Table 2: step-wise regression', error)
   return assembled(
     lead(frame, score),
     frame,
@@ -352,26 +287,30 @@ def assembled(
   score: str,
   more: Sequence[Table],
   rows: Mapping[str, Sequence[pages.Row]],
-  claimed: Sequence[JudgedClaim],
+  claimed: Sequence[Claim],
 ) -> AnswersPage:
   """A page: what all have, and `more` tables and `rows` of their own."""
-  parts = [
-    REPORT.table('claims', claimed) if claimed else None,
+  scored = frame[frame[score].notna()]
+  tables = [
+    REPORT.table('claims', claimed),
     by_model(frame, score, 'graph', f'Figure 2: {score} by graph'),
-    conditions_table(frame, score),
+    REPORT.table(
+      'conditions',
+      scored[scored['condition'].isin([*WHAT])].assign(score=scored[score]),
+    ),
     *more,
     outcomes_table(frame),
     by_model(frame, score, 'condition', f'{score} by condition'),
     *regressions(frame, score),
-    pairs_table(frame, score) if frame['model'].nunique() > 1 else None,
+    pairs_table(frame, score),
   ]
-  return AnswersPage(
-    TITLE,
+  return reports.assembled(
+    REPORT,
     lead_text,
-    [part for part in parts if part is not None and len(part.rows)],
+    tables,
     pictures(frame, score),
-    WORDS,
     {'cells': cells(frame), **rows},
+    model=statistics.label(statistics.models_of(frame)[0]),
   )
 
 
@@ -386,12 +325,7 @@ def lead(frame: pd.DataFrame, score: str) -> str:
 
 def terms_of(frame: pd.DataFrame) -> list[statistics.Term]:
   """Table 2's terms, but for factors that do not vary."""
-  varied = {
-    factor
-    for term in statistics.TERMS
-    for factor in term
-    if frame[factor].nunique() > 1
-  }
+  varied = {name for name in statistics.FACTORS if frame[name].nunique() > 1}
   return [term for term in statistics.TERMS if varied.issuperset(term)]
 
 
@@ -412,24 +346,24 @@ def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   tables = []
   for part, names, title in parts:
     references = {k: x for k, x in usual.items() if x in set(part[k])}
-    what = part, score, names, references, title
-    tables.append(_or_why(title, functools.partial(coefficients_table, *what)))
+    try:
+      fitted = statistics.regression(part, score, names, references)
+      tables.append(coefficients_table(fitted, title))
+    except core.InputError as error:
+      tables.append(_none(title, error))
   return tables
 
 
-def _or_why(title: str, make: Callable[[], Table]) -> Table:
-  """A table; what these answers have none of is a row that says why.
+def _none(title: str, error: core.InputError) -> Table:
+  """A table that says why these answers have none of its rows.
 
   A few logs often have factors that tell each other: each model was asked about
   a graph of its own. All other tables are still made.
   """
-  try:
-    return make()
-  except core.InputError as error:
-    return pages.table(title, [{'there is none': str(error)}])
+  return pages.table(title, [{'there is none': str(error)}])
 
 
-def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
+def decided(frame: pd.DataFrame, score: str) -> list[Claim]:
   """The paper's claims of the first model's answers."""
   model = statistics.models_of(frame)[0]
   return [
@@ -441,9 +375,7 @@ def decided(frame: pd.DataFrame, score: str) -> list[JudgedClaim]:
 def deviances(fits: Mapping[str, Stepwise]) -> list[dict[str, Any]]:
   """Table 2 as rows."""
   return [
-    {'score': name, 'term': step.name, **step._asdict() | {'term': step.name}}
-    for name, fit in fits.items()
-    for step in fit.steps
+    {'score': name, **step} for name, fit in fits.items() for step in fit.steps
   ]
 
 
@@ -476,7 +408,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
   checked = [REPORT.table('edges', listed)] if len(listed) else []
   if answered.empty:
     lead_text = f'{len(listed):,} lists of edges'
-    return AnswersPage(TITLE, lead_text, checked, (), WORDS, {})
+    return reports.assembled(REPORT, lead_text, checked, {}, {})
   content = of_answers(answered)
   more = reports.unread(logs)
   if answered['setting'].nunique() > 1:
@@ -616,27 +548,24 @@ def question_of(row: Mapping[str, Any]) -> Question:
   return Question(graph, condition, domain, start, goal)
 
 
-def six(frame: pd.DataFrame, score: str, model: str) -> Picture:
+def six(scored: pd.DataFrame, score: str, model: str) -> bytes:
   """Figure 1: the graphs, and how often a model is right on each."""
   figure, axes = charts.new_axes(6, across=3, size=(3.6, 3.0))
-  scored = frame[(frame['model'] == model) & frame[score].notna()]
   for axis, name in zip(axes, LETTERS, strict=True):
-    cell = scored[scored['graph'] == name]
+    cell = scored[(scored['model'] == model) & (scored['graph'] == name)]
     title = f'{LETTERS[name]} ({name})'
     if len(cell):
       mean = REPORT.mean(cell, score)
       title += f': {mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]'
     draw(axis, questions.problem(Question(name, 'valuePath')), (), title)
-  return REPORT.picture(
-    'figure1', charts.to_png(figure), model=statistics.label(model)
-  )
+  return charts.to_png(figure)
 
 
-def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
+def wrong_answers(frame: pd.DataFrame, model: str) -> bytes:
   """Figure 3: the most frequent wrong answers of a model, on their graphs."""
   failed = frame[
     (frame['model'] == model)
-    & frame['graph'].isin(LARGE)
+    & frame['graph'].isin(questions.LARGE)
     & frame['nodes'].notna()
   ]
   keys = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes', 'outcome']
@@ -650,7 +579,7 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
     for row in answers[answers['outcome'] == kind][:_EACH].to_dict('records')
   ]
   if not chosen:
-    return None
+    return b''
   figure, axes = charts.new_axes(len(chosen), across=3, size=(4.2, 3.6))
   for axis, row in zip(axes, chosen, strict=True):
     problem = questions.problem(question_of(row))
@@ -660,20 +589,15 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> Picture | None:
       f'{LETTERS[row["graph"]]}, {row["condition"]}'
     )
     draw(axis, problem, nodes, title)
-  return REPORT.picture(
-    'figure3', charts.to_png(figure), model=statistics.label(model)
-  )
+  return charts.to_png(figure)
 
 
-def pictures(frame: pd.DataFrame, score: str) -> list[Picture]:
+def pictures(frame: pd.DataFrame, score: str) -> dict[str, bytes | charts.Spec]:
   """The three figures; graphs and answers are those of the first model."""
   model = statistics.models_of(frame)[0]
-  bars = reports.chart(
-    REPORT, 'figure2', frame[frame[score].notna()], score=score
-  )
-  drawings = [
-    six(frame, score, model),
-    REPORT.picture('figure2', bars),
-    wrong_answers(frame, model),
-  ]
-  return [picture for picture in drawings if picture is not None]
+  scored = frame[frame[score].notna()]
+  return {
+    'figure1': six(scored, score, model),
+    'figure2': reports.chart(REPORT, 'figure2', scored, score=score),
+    'figure3': wrong_answers(frame, model),
+  }

@@ -20,7 +20,7 @@ from wm.models.serving import replies, structures
 from wm.models.serving.structures import NodeReply
 from wm.worlds.cognitive_graph import questions
 from wm.worlds.cognitive_graph.graphs import Graph, best_nodes, distances
-from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
+from wm.worlds.cognitive_graph.questions import AnsweredQuestion
 
 UNKNOWN = structures.UNKNOWN  # An item that names no node.
 # `Answer:`, also `**Final answer:**` and `ANSWER =`.
@@ -98,19 +98,12 @@ def token_score(answer: str, keys: Sequence[str]) -> float:
   """
   if answer in keys:
     return 1.0
-  answered = answer.split()
-  if not answered or not keys:
-    return 0.0
-  return min(_shared(answered, key.split()) for key in keys)
-
-
-def _shared(answered: list[str], key: list[str]) -> float:
-  shared = 0
-  for word, right in zip(answered, key, strict=False):
-    if word != right:
-      break
-    shared += 1
-  return shared / max(len(answered), len(key))
+  answered, shares = answer.split(), []
+  for words in (key.split() for key in keys if answered):
+    alike = [a == b for a, b in zip(answered, words, strict=False)]
+    shared = [*alike, False].index(False)
+    shares.append(shared / max(len(answered), len(words)))
+  return min(shares, default=0.0)
 
 
 def matched(text: str) -> str:
@@ -185,17 +178,6 @@ def judge(problem: AnsweredQuestion, reply: NodeReply) -> AnswerVerdict:
   return _path(problem, nodes)
 
 
-def of_text(
-  question: Question, text: str, node_names: Mapping[int, str]
-) -> AnswerVerdict:
-  """The verdict on a reply to a question.
-
-  node_names: node -> name, as the question has them.
-  """
-  problem = questions.problem(question)
-  return judge(problem, read_reply(problem, text, node_names))
-
-
 def whole(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> tuple[int, ...]:
   """A path with its start, where it may be left out and was."""
   free = problem.kind == 'path' and problem.optional_start
@@ -260,34 +242,26 @@ def _path(problem: AnsweredQuestion, nodes: tuple[int, ...]) -> AnswerVerdict:
   )
 
 
-class ReplyScores(NamedTuple):
-  """Scores of a reply, each from 0 to 1.
-
-  Attributes:
-    correct: is it an optimal answer, however it is written (lenient)?
-    strict: is it one, written as it was asked for behind the last `Answer:`?
-    graded: 1 optimal, 2/3 a way to the goal, 1/3 a way, 0 none.
-    token: the paper's score of words; see `token_score`.
-    verdict: class and flags.
-  """
-
-  correct: float
-  strict: float
-  graded: float
-  token: float
-  verdict: AnswerVerdict
-
-
 def scored(
   problem: AnsweredQuestion, text: str, node_names: Mapping[int, str]
-) -> ReplyScores:
-  """Scores of a reply to a problem; node_names: node -> name."""
+) -> tuple[dict[str, float], AnswerVerdict]:
+  """Scores of a reply to a problem; node_names: node -> name.
+
+  Returns:
+    The verdict, and scores from 0 to 1: correct, is it an optimal answer,
+    however it is written (lenient)? strict, is it one, written as it was asked
+    for behind the last `Answer:`? graded, 1 optimal, 2/3 a way to the goal, 1/3
+    a way, 0 none; token, the paper's score of words, see `token_score`.
+  """
   verdict = judge(problem, read_reply(problem, text, node_names))
   correct = float(verdict.outcome == 'correct')
-  strict = correct and float(as_asked(problem, text, node_names))
   right = [f'{WORD} {key}' for key in keys(problem, node_names)]
-  token = token_score(matched(text[-LONGEST:]), right)
-  return ReplyScores(correct, strict, verdict.graded, token, verdict)
+  return {
+    'correct': correct,
+    'strict': correct and float(as_asked(problem, text, node_names)),
+    'graded': verdict.graded,
+    'token': token_score(matched(text[-LONGEST:]), right),
+  }, verdict
 
 
 def as_asked(
@@ -312,34 +286,18 @@ def keys(problem: AnsweredQuestion, node_names: Mapping[int, str]) -> list[str]:
   return [', '.join(node_names[node] for node in path) for path in paths]
 
 
-class EdgeScores(NamedTuple):
-  """Precision and recall of a list of connections.
-
-  Attributes:
-    precision: share of the listed pairs that are edges; 0 of none.
-    recall: share of the edges that are listed.
-    listed: pairs.
-  """
-
-  precision: float
-  recall: float
-  listed: int
-
-
 def edge_scores(
   graph: Graph, text: str, node_names: Mapping[int, str]
-) -> EdgeScores:
-  """Scores of tuples `(a, b)`, or of lines `a: b, c`; directions do not count.
+) -> tuple[float, float, int]:
+  """(precision, recall, number) of the connections that a text lists.
 
-  Pairs with a name that nobody has count as wrong ones.
+  It lists tuples `(a, b)`, or lines `a: b, c`; directions do not count. Pairs
+  with a name that nobody has count as wrong ones; the precision of none is 0.
   """
   names = _table(tuple(node_names.items()))
   pairs = structures.pairs(text, names).value or ()
   listed_edges = {frozenset(pair) for pair in pairs}
   true = {frozenset(arc) for arc in graph.arcs}
   right = len(listed_edges & true)
-  return EdgeScores(
-    right / len(listed_edges) if listed_edges else 0.0,
-    right / len(true),
-    len(listed_edges),
-  )
+  precision = right / len(listed_edges) if listed_edges else 0.0
+  return precision, right / len(true), len(listed_edges)

@@ -23,7 +23,6 @@ Biometrika 80), which are finite.
 
 from __future__ import annotations
 
-import itertools
 import types
 import warnings
 from collections.abc import Mapping, Sequence
@@ -39,8 +38,8 @@ from wm import core
 from wm.core import basics, inputs
 from wm.evaluation import comparisons
 from wm.evaluation.statistics import resample
-from wm.language.pages import ClusterMean, cluster_mean, ordered
-from wm.papers import declared
+from wm.language.pages import cluster_mean, ordered
+from wm.papers import declared, reports
 from wm.worlds.cognitive_graph import graphs, questions
 
 # The paper's three domains; those that it left out are not in its tables.
@@ -51,11 +50,9 @@ EIGHT = tuple(name for name in MODELS if name != 'forefront-pythia-20b')
 # Graph -> the paper's letter.
 LETTERS = {name: letter for letter, name in graphs.LETTERS.items()}
 COT = 'CoT'  # In the table of May 2023, for '...Shortest'.
-GROUP = {
-  condition: group
-  for group, several in questions.GROUPS.items()
-  for condition in several
-} | {f'{where}teleShortcutCoT': 'Shortcut' for where in ('', 'non')}
+GROUP = questions.GROUP | {
+  f'{where}teleShortcutCoT': 'Shortcut' for where in ('', 'non')
+}
 
 
 def label(model: object) -> str:
@@ -96,36 +93,22 @@ REPEATED = 'question', 'model', 'temperature'
 _DRAWS = 1_999
 
 
-class Intraclass(NamedTuple):
-  """Correlation and design effect of repeated answers.
-
-  Attributes:
-    correlation: intraclass correlation, by the analysis of variance.
-    effect: design effect 1 + (size - 1) * correlation: answers count as
-      n / effect independent ones.
-    size: mean size of the cells, weighted as that analysis asks.
-    cells, n: how many cells and answers.
-    same: share of cells whose answers are all right or all wrong.
-  """
-
-  correlation: float
-  effect: float
-  size: float
-  cells: int
-  n: int
-  same: float
-
-
 def intraclass(
   frame: pd.DataFrame, score: str, by: Sequence[str] = REPEATED
-) -> Intraclass:
-  """Correlation of the repeats of one question.
+) -> dict[str, Any]:
+  """Correlation and design effect of the repeats of one question.
 
   Args:
     frame: an answer a row; leave out questions that differ from repeat to
       repeat.
     score: name of the column of scores, cut to [0, 1].
     by: columns whose combinations are cells.
+
+  Returns:
+    correlation, the intraclass one by the analysis of variance; effect, 1 +
+    (size - 1) * correlation: answers count as n / effect independent ones;
+    size, mean of the cells, weighted as that analysis asks; n, answers; and
+    same, the share of cells whose answers are all right or all wrong.
 
   Raises:
     InputError: there are no two cells, or no cell of two answers.
@@ -140,14 +123,18 @@ def intraclass(
       f'{n} answers in {num} cells; expected several of each of two questions'
     )
   # Analysis of variance with cells of unequal sizes.
-  mean_size = (n - (size**2).sum() / n) / (num - 1)
+  mean_size = float((n - (size**2).sum() / n) / (num - 1))
   between = (size * (cells['mean'] - values.mean()) ** 2).sum() / (num - 1)
   within = (cells['var'].fillna(0) * (size - 1)).sum() / (n - num)
   total = between + (mean_size - 1) * within
   correlation = float((between - within) / total) if total else 0.0
-  effect = 1 + (float(mean_size) - 1) * correlation
-  same = float(cells['mean'].isin([0, 1]).mean())
-  return Intraclass(correlation, effect, float(mean_size), num, n, same)
+  return {
+    'correlation': correlation,
+    'effect': 1 + (mean_size - 1) * correlation,
+    'size': mean_size,
+    'n': n,
+    'same': float(cells['mean'].isin([0, 1]).mean()),
+  }
 
 
 def bootstrap(
@@ -168,57 +155,31 @@ def bootstrap(
   return (counts @ totals) / (counts @ weights)
 
 
-class Contrast(NamedTuple):
-  """Two groups of questions.
-
-  Attributes:
-    first, second: mean scores.
-    difference: of second over first.
-    low, high: 95 %, percentiles of the bootstrap over questions.
-    p: two-sided, twice the share of resamples on the other side of 0.
-    questions: of both.
-  """
-
-  first: float
-  second: float
-  difference: float
-  low: float
-  high: float
-  p: float
-  questions: int
-
-
 def contrast(
   first: pd.DataFrame, second: pd.DataFrame, score: str, seed: int = 0
-) -> Contrast:
-  """Do answers to other questions score higher? Each is resampled by itself."""
+) -> dict[str, float]:
+  """Do answers to other questions score higher? Each is resampled by itself.
+
+  Returns:
+    Means `first` and `second`; difference, of second over first; low and high,
+    95 %, percentiles of the bootstrap over questions; p, two-sided, twice the
+    share of resamples on the other side of 0; and questions, of both.
+  """
   parts = [frame[frame[score].notna()] for frame in (first, second)]
   old, new = (float(part[score].clip(0, 1).mean()) for part in parts)
-  num = sum(part['question'].nunique() for part in parts)
   drawn = bootstrap(second, score, seed + 1) - bootstrap(first, score, seed)
   low, high = np.quantile(drawn, [0.025, 0.975])
   # One is added to either count, so that no p is 0 with few resamples.
   tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
-  p = min(2 * (1 + int(tail)) / (1 + len(drawn)), 1.0)
-  return Contrast(old, new, new - old, float(low), float(high), p, num)
-
-
-class Pair(NamedTuple):
-  """Two models on the questions that both answered.
-
-  Attributes:
-    first, second: names.
-    mean: score of second less that of first, each question at each temperature
-      counting once, by questions.
-    p: two-sided, of signs of the questions' differences flipped at random.
-    adjusted: the same for all pairs together (Holm).
-  """
-
-  first: str
-  second: str
-  mean: ClusterMean
-  p: float
-  adjusted: float
+  return {
+    'first': old,
+    'second': new,
+    'difference': new - old,
+    'low': float(low),
+    'high': float(high),
+    'p': min(2 * (1 + int(tail)) / (1 + len(drawn)), 1.0),
+    'questions': sum(part['question'].nunique() for part in parts),
+  }
 
 
 def pairs(
@@ -227,36 +188,38 @@ def pairs(
   models: Sequence[str] | None = None,
   seed: int = 0,
   draws: int = _DRAWS,
-) -> list[Pair]:
+) -> list[dict[str, Any]]:
   """Compares all pairs of models on what both were asked.
 
   models: in order; None is all of the frame's. Pairs with no question in
     common are left out.
+
+  Returns:
+    Names `first` and `second`; mean, a ClusterMean by questions of the score of
+    second less that of first, each question at each temperature counting once;
+    p, two-sided, of signs of the questions' differences flipped at random; and
+    adjusted, the same for all pairs together (Holm).
   """
   scored = frame[frame[score].notna()]
-  keys = [scored[name] for name in ('question', 'temperature', 'model')]
-  means = scored[score].clip(0, 1).groupby(keys, observed=True).mean().unstack()
-  names = [m for m in models or list(means.columns) if m in means.columns]
-  code = pd.factorize(means.index.get_level_values(0))[0]
-  num = int(code.max(initial=-1)) + 1
-  signs = _signs(num, seed, draws)
-  compared: list[Pair] = []
-  for first, second in itertools.combinations(names, 2):
-    gap = (means[second] - means[first]).to_numpy(float)
-    both = np.isfinite(gap)
-    if not both.any():
-      continue
+  scored = scored.assign(**{score: scored[score].clip(0, 1)})
+  asked = np.unique(scored['question'])
+  signs = _signs(len(asked), seed, draws)
+  compared: list[dict[str, Any]] = []
+  keys = 'question', 'temperature'
+  for first, second, both in reports.paired(scored, score, keys, models):
+    gap = (both[second] - both[first]).to_numpy(float)
+    code = np.searchsorted(asked, both.index.get_level_values(0))
     # Models that are as good give signs at random, one for each question.
-    totals = np.bincount(code[both], gap[both], num)
+    totals = np.bincount(code, gap, len(asked))
     beyond = np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9
+    mean = cluster_mean(gap, code, (-1.0, 1.0))
     p = float((1 + beyond.sum()) / (1 + draws))
-    mean = cluster_mean(gap[both], code[both], (-1.0, 1.0))
-    compared.append(Pair(first, second, mean, p, p))
-  adjusted = comparisons.holm([pair.p for pair in compared])
-  return [
-    pair._replace(adjusted=p)
-    for pair, p in zip(compared, adjusted, strict=True)
-  ]
+    compared.append({'first': first, 'second': second, 'mean': mean, 'p': p})
+  for pair, p in zip(
+    compared, comparisons.holm([pair['p'] for pair in compared]), strict=True
+  ):
+    pair['adjusted'] = p
+  return compared
 
 
 def _signs(num: int, seed: int, draws: int) -> np.ndarray:
@@ -287,53 +250,16 @@ class Cells(NamedTuple):
       the reference.
     successes, totals: [C] float64; scores between 0 and 1 count as parts of a
       success.
-    questions: [A] int, the question of each answer of `cell`.
-    cell, residues: [A] int, [A] float64: cell and score of each answer, or of
-      each sum of answers to one question.
-    counts: [A] float64, how many answers that is.
+    parts: a row for each cell and question, with the columns `cell` and
+      `question` (from 0), `sum` of scores, and `size`, how many answers.
+    questions: how many there are.
   """
 
   factors: pd.DataFrame
   successes: np.ndarray
   totals: np.ndarray
-  questions: np.ndarray
-  cell: np.ndarray
-  residues: np.ndarray
-  counts: np.ndarray
-
-
-class AddedTerm(NamedTuple):
-  """A term, compared with the terms before it.
-
-  Attributes:
-    term: its factors.
-    deviance: by which it lowers the residual deviance.
-    df: by which it raises the rank.
-    p: of the deviance, by chi-square, as if answers were independent.
-    residual: deviance that is left.
-    separated: cells that are reproduced in the limit alone; above 0, the term
-      or one before it has infinite coefficients.
-    effect: design effect: mean over the term's directions of the variance by
-      questions over the variance by answers (Rao and Scott 1984).
-    f, f_df, clustered_p: the deviance over df and effect, its second degrees
-      of freedom (questions less rank), and p by the F distribution; None where
-      questions are too few.
-  """
-
-  term: Term
-  deviance: float
-  df: int
-  p: float
-  residual: float
-  separated: int
-  effect: float | None
-  f: float | None
-  f_df: int
-  clustered_p: float | None
-
-  @property
-  def name(self) -> str:
-    return ':'.join(self.term)
+  parts: pd.DataFrame
+  questions: int
 
 
 class Stepwise(NamedTuple):
@@ -342,18 +268,13 @@ class Stepwise(NamedTuple):
   Attributes:
     n, successes: answers, and the sum of their scores.
     null_deviance: of the model with a constant alone.
-    steps: in order of the terms.
+    steps: in order of the terms, see `_step`.
   """
 
   n: int
   successes: float
   null_deviance: float
-  steps: tuple[AddedTerm, ...]
-
-  @property
-  def separated(self) -> int:
-    """Most cells that any of the models reproduces in the limit alone."""
-    return max(step.separated for step in self.steps)
+  steps: list[dict[str, Any]]
 
 
 def cells(
@@ -383,35 +304,30 @@ def cells(
   # The likelihood needs sums over cells alone, which are some hundred times
   # fewer than answers; variances by questions need the sum of each question.
   keys = list(dict.fromkeys([*factors, 'question']))
-  fine = scored.groupby(keys, observed=True)[score].agg(['sum', 'size'])
-  fine = fine.reset_index()
-  cell = fine.groupby(list(factors), sort=False, observed=True).ngroup()
-  place = cell.to_numpy()
-  sums, counts = fine['sum'].to_numpy(float), fine['size'].to_numpy(float)
-  rows = fine[~cell.duplicated()].reset_index(drop=True)
+  parts = scored.groupby(keys, observed=True)[score].agg(['sum', 'size'])
+  parts = parts.astype(float).reset_index()
+  cell = parts.groupby(list(factors), sort=False, observed=True).ngroup()
+  rows = parts[~cell.duplicated()]
+  question, names = pd.factorize(parts['question'])
   return Cells(
     pd.DataFrame(
       {name: _levels(rows[name], references.get(name)) for name in factors}
     ),
-    np.bincount(place, sums),
-    np.bincount(place, counts),
-    pd.factorize(fine['question'])[0],
-    place,
-    sums,
-    counts,
+    np.bincount(cell, parts['sum']),
+    np.bincount(cell, parts['size']),
+    parts.assign(cell=cell, question=question),
+    len(names),
   )
 
 
 def _levels(values: pd.Series, reference: Any) -> pd.Categorical:
   """A factor whose first category is the reference, by default the least."""
   levels = sorted(set(values))
-  reference = levels[0] if reference is None else reference
-  text = f'{values.name} is never {reference!r}'
-  inputs.check_known(reference, levels, text)
-  return pd.Categorical(
-    values.tolist(),
-    [reference, *(level for level in levels if level != reference)],
-  )
+  if reference is not None:
+    text = f'{values.name} is never {reference!r}'
+    inputs.check_known(reference, levels, text)
+    levels.sort(key=lambda level: bool(level != reference))
+  return pd.Categorical(values.tolist(), levels)
 
 
 def design_of(data: Cells, terms: Sequence[Term]) -> np.ndarray:
@@ -504,11 +420,7 @@ def fit(design: np.ndarray, data: Cells) -> Fit:
     # may not determine all coefficients any more.
     basis = independent(np.zeros((int((~apart).sum()), 0)), design[~apart])
     wins, total = wins[~apart], total[~apart]
-  with warnings.catch_warnings():
-    warnings.simplefilter('ignore')  # What does not converge is seen below.
-    done = sm.GLM(np.c_[wins, total - wins], basis, sm.families.Binomial()).fit(
-      tol=_TOLERANCE, maxiter=_STEPS, wls_method='qr'
-    )
+  done = _glm(basis, wins, total, tol=_TOLERANCE, maxiter=_STEPS)
   if not done.converged:
     raise core.InputError(
       f'the regression of {len(total)} cells on {basis.shape[1]} columns has '
@@ -517,6 +429,18 @@ def fit(design: np.ndarray, data: Cells) -> Fit:
   mean = (data.successes >= data.totals).astype(float)
   mean[~apart] = done.mu
   return Fit(float(done.deviance), mean, apart)
+
+
+def _glm(
+  design: np.ndarray, wins: np.ndarray, totals: np.ndarray, **settings: Any
+) -> Any:
+  """A binomial model of statsmodels, fitted."""
+  ends = np.c_[wins, totals - wins]
+  with warnings.catch_warnings():
+    warnings.simplefilter('ignore')  # What does not converge is seen there.
+    return sm.GLM(ends, design, sm.families.Binomial()).fit(
+      wls_method='qr', **settings
+    )
 
 
 def stepwise(
@@ -541,41 +465,44 @@ def stepwise(
     added = independent(design, design_of(data, terms[:number]))
     design = np.hstack([design, added])
     new = fit(design, data) if added.size else last
-    steps.append(_step(term, data, design, added.shape[1], last, new))
+    step = _step(data, design, added.shape[1], last, new)
+    steps.append({'term': ':'.join(term), **step})
     last = new
-  return Stepwise(
-    int(data.totals.sum()),
-    float(data.successes.sum()),
-    null,
-    tuple(steps),
-  )
+  totals = int(data.totals.sum()), float(data.successes.sum())
+  return Stepwise(*totals, null, steps)
 
 
 def _step(
-  term: Term, data: Cells, design: np.ndarray, df: int, old: Fit, new: Fit
-) -> AddedTerm:
-  """The comparison of two nested fits."""
+  data: Cells, design: np.ndarray, df: int, old: Fit, new: Fit
+) -> dict[str, Any]:
+  """The comparison of two nested fits.
+
+  Returns:
+    deviance, by which the term lowers the residual one; df, by which it raises
+    the rank; p of the deviance, by chi-square, as if answers were independent;
+    residual deviance; separated, cells that are reproduced in the limit alone:
+    above 0 the term or one before it has infinite coefficients; effect, the
+    design effect, see `design_effect`; f, the deviance over df and effect, its
+    second degrees of freedom f_df (questions less rank), and clustered_p, by
+    the F distribution. These are None where questions are too few.
+  """
   gain = old.deviance - new.deviance
   effect = design_effect(data, design, df, new)
-  f_df = int(data.questions.max()) + 1 - design.shape[1]
-  f = clustered = None
-  if effect and f_df > 0:
-    # Rao and Scott: repeats of a question inflate the deviance by the design
-    # effect, which is estimated from few questions: F, not chi-square.
-    f = gain / df / effect
-    clustered = float(scipy.stats.f.sf(f, df, f_df))
-  return AddedTerm(
-    term,
-    gain,
-    df,
-    float(scipy.stats.chi2.sf(gain, df)) if df else 1.0,
-    new.deviance,
-    int(new.separated.sum()),
-    effect,
-    f,
-    f_df,
-    clustered,
-  )
+  f_df = data.questions - design.shape[1]
+  # Rao and Scott: repeats of a question inflate the deviance by the design
+  # effect, which is estimated from few questions: F, not chi-square.
+  f = gain / df / effect if effect and f_df > 0 else None
+  return {
+    'deviance': gain,
+    'df': df,
+    'p': float(scipy.stats.chi2.sf(gain, df)) if df else 1.0,
+    'residual': new.deviance,
+    'separated': int(new.separated.sum()),
+    'effect': effect,
+    'f': f,
+    'f_df': f_df,
+    'clustered_p': None if f is None else float(scipy.stats.f.sf(f, df, f_df)),
+  }
 
 
 def design_effect(
@@ -583,11 +510,12 @@ def design_effect(
 ) -> float | None:
   """Mean generalised design effect of the last `df` columns, by questions.
 
-  The trace of (variance by answers)^-1 (variance by questions), over df, with
-  G / (G - R) for the few questions; None where there are not more questions G
-  than columns R, or no column was added.
+  The mean over directions of the variance by questions over that by answers
+  (Rao and Scott 1984): the trace of (variance by answers)^-1 (variance by
+  questions), over df, with G / (G - R) for the few questions; None where there
+  are not more questions G than columns R, or no column was added.
   """
-  groups = int(data.questions.max()) + 1
+  groups = data.questions
   if not df or groups <= design.shape[1]:
     return None
   weight = data.totals * done.mean * (1 - done.mean)
@@ -603,42 +531,24 @@ FACTORS = 'model', 'graph', 'domain', 'temperature', 'group'
 _FIRTH_STEPS, _ENOUGH = 200, 1e-8
 
 
-class LogOdds(NamedTuple):
-  """Log odds of a level against its factor's reference.
-
-  Attributes:
-    factor, level: what it is of; the constant has the factor 'constant'.
-    value: log odds.
-    naive: standard error as if answers were independent.
-    error: standard error by questions; where coefficients are Firth's, the
-      larger of both, as questions that agree with a fit vary too little.
-    p: two-sided, by `error` and the normal distribution.
-    adjusted: the same for all levels of all factors together (Holm).
-    n: answers of the level.
-  """
-
-  factor: str
-  level: Any
-  value: float
-  naive: float
-  error: float
-  p: float
-  adjusted: float
-  n: int
-
-
 class Regression(NamedTuple):
   """A regression on main effects.
 
   Attributes:
     references: factor -> the level that the others are compared with.
-    coefficients: the constant, then each factor's levels in order.
+    coefficients: the constant, then each factor's levels in order. `factor`
+      and `level`; `value`, the log odds; `naive`, the standard error as if
+      answers were independent, and `error`, that by questions; where
+      coefficients are Firth's, the larger of both, as questions that agree with
+      a fit vary too little; `p`, two-sided, by `error` and the normal
+      distribution; `adjusted`, the same for all levels of all factors together
+      (Holm); and `n` answers of the level.
     firth: are they Firth's, as outcomes are separated?
     n, questions: answers and clusters.
   """
 
   references: dict[str, Any]
-  coefficients: tuple[LogOdds, ...]
+  coefficients: list[dict[str, Any]]
   firth: bool
   n: int
   questions: int
@@ -681,28 +591,37 @@ def regression(
   spread = np.diag(_by_questions(data, design, naive, mean))
   errors = np.sqrt(np.maximum(spread, 0))  # Rounding may be below 0.
   errors = np.maximum(errors, alone) if firth else errors
-  named: list[tuple[str, Any]] = [('constant', None)]
-  counts = [int(data.totals.sum())]
-  levels = {name: list(data.factors[name].cat.categories) for name in varied}
-  for name in varied:
-    totals = np.bincount(data.factors[name].cat.codes, data.totals)
-    named += [(name, level) for level in levels[name][1:]]
-    counts += [int(n) for n in totals[1:]]
   with np.errstate(divide='ignore', invalid='ignore'):
     p = 2 * scipy.stats.norm.sf(np.abs(values) / errors)
-  # The paper does not ask whether the constant is 0: its p is not corrected.
-  holm = [*p[:1], *comparisons.holm(p[1:])]
+  levels = {name: data.factors[name].cat.categories for name in varied}
+  counts = [
+    np.bincount(data.factors[name].cat.codes, data.totals)[1:]
+    for name in varied
+  ]
+  n = int(data.totals.sum())
+  table = pd.DataFrame(
+    {
+      'factor': ['constant', *(f for f in varied for _ in levels[f][1:])],
+      'level': pd.Series(
+        [None, *(level for f in varied for level in levels[f][1:])],
+        dtype=object,
+      ),
+      'value': values,
+      'naive': alone,
+      'error': errors,
+      'p': p,
+      # The paper does not ask whether the constant is 0: its p is not
+      # corrected.
+      'adjusted': [*p[:1], *comparisons.holm(p[1:])],
+      'n': np.r_[n, *counts].astype(int),
+    }
+  )
   return Regression(
     {name: several[0] for name, several in levels.items()},
-    tuple(
-      LogOdds._make((*name, *map(float, numbers), n))
-      for name, n, *numbers in zip(
-        named, counts, values, alone, errors, p, holm, strict=True
-      )
-    ),
+    table.to_dict('records'),
     firth,
-    counts[0],
-    int(data.questions.max()) + 1,
+    n,
+    data.questions,
   )
 
 
@@ -710,8 +629,7 @@ def _greatest(
   design: np.ndarray, data: Cells
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Coefficients [R], their variance [R, R] by answers, and shares [C]."""
-  ends = np.c_[data.successes, data.totals - data.successes]
-  done = sm.GLM(ends, design, sm.families.Binomial()).fit()
+  done = _glm(design, data.successes, data.totals)
   return done.params, done.cov_params(), done.mu
 
 
@@ -771,8 +689,10 @@ def _by_questions(
   A sandwich A^-1 B A^-1: A is the information if answers were independent, B
   the variance of the score summed question by question.
   """
-  groups = int(data.questions.max()) + 1
-  off = data.residues - data.counts * mean[data.cell]
+  groups = data.questions
+  names = 'cell', 'question', 'sum', 'size'
+  cell, question, wins, counts = (data.parts[n].to_numpy() for n in names)
+  off = wins - counts * mean[cell]
   sums = np.zeros((groups, design.shape[1]))
-  np.add.at(sums, data.questions, design[data.cell] * off[:, None])
+  np.add.at(sums, question, design[cell] * off[:, None])
   return bread @ (sums.T @ sums) @ bread * groups / max(groups - 1, 1)

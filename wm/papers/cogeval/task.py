@@ -12,6 +12,7 @@ always_yes    from the start to a goal in one step
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import random
@@ -26,14 +27,7 @@ from inspect_ai.model import (
   ChatMessageSystem,
   ChatMessageUser,
 )
-from inspect_ai.scorer import (
-  Score,
-  Scorer,
-  Target,
-  grouped,
-  mean,
-  scorer,
-)
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
@@ -49,11 +43,6 @@ from wm.worlds.cognitive_graph.graphs import Graph, best_paths
 from wm.worlds.cognitive_graph.questions import AnsweredQuestion, Question
 
 VERSION = 1
-GROUP = {
-  condition: group
-  for group, several in questions.GROUPS.items()
-  for condition in several
-}
 
 
 @fields.documented
@@ -118,21 +107,18 @@ def _conditions(
   Raises:
     InputError: no such graph, or a condition that none of them has.
   """
-  by_graph = {}
-  for name in names or list(graphs.GRAPHS):
-    name = graphs.LETTERS.get(name, name)
-    by_graph[name] = questions.conditions(name)
+  by_graph = {
+    graphs.LETTERS.get(name, name): questions.conditions(name)
+    for name in names or graphs.GRAPHS
+  }
   every = list(dict.fromkeys(itertools.chain.from_iterable(by_graph.values())))
   for condition in chosen_conditions:
     text = f'no condition {condition!r} of {", ".join(by_graph)}'
     inputs.check_known(condition, every, text)
+  shown = chosen_conditions or every
   return {
-    name: [
-      condition
-      for condition in all_conditions
-      if not chosen_conditions or condition in chosen_conditions
-    ]
-    for name, all_conditions in by_graph.items()
+    name: [condition for condition in conditions if condition in shown]
+    for name, conditions in by_graph.items()
   }
 
 
@@ -199,7 +185,7 @@ def sample(
       'task': 'cogeval',
       **question._asdict(),
       **settings._asdict(),
-      'group': GROUP[question.condition],
+      'group': questions.GROUP[question.condition],
       'question': what,
       'temperature': temperature,
       'repeat': repeat,
@@ -255,21 +241,18 @@ def planned() -> Scorer:
     del target
     dialog = asked_of(state.metadata)
     text = state.output.completion
-    scored = scoring.scored(dialog.problem, text, dialog.node_names)
-    verdict = scored.verdict
+    values, verdict = scoring.scored(dialog.problem, text, dialog.node_names)
     unread = verdict.outcome == 'no_answer'
     failure = replies.cause(
       'nothing' if unread else '', state.output.stop_reason
     )
     return Score(
       value={
-        'correct': scored.correct,
-        'correct_read': math.nan if unread else scored.correct,
-        'strict': scored.strict,
-        'graded': scored.graded,
-        'token': scored.token,
+        'correct': values['correct'],
+        'correct_read': math.nan if unread else values['correct'],
+        **values,
         'hallucinated_edge': float(verdict.hallucinated_edges > 0),
-        'no_answer': float(verdict.outcome == 'no_answer'),
+        'no_answer': float(unread),
       },
       answer='-'.join(map(str, verdict.nodes)),
       explanation=verdict.outcome,
@@ -288,12 +271,11 @@ def listed_edges() -> Scorer:
     del target
     dialog = asked_of(state.metadata)
     graph = dialog.problem.before
-    scored = scoring.edge_scores(
+    precision, recall, num = scoring.edge_scores(
       graph, state.output.completion, dialog.node_names
     )
     return Score(
-      value={'precision': scored.precision, 'recall': scored.recall},
-      answer=str(scored.listed),
+      value={'precision': precision, 'recall': recall}, answer=str(num)
     )
 
   return score
@@ -354,11 +336,6 @@ def walk(
   return path
 
 
-def simple(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
-  """Uniform steps to new nodes until a goal or a dead end."""
-  return walk(problem, draws, anew=True)
-
-
 def greedy(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   """Steps to the largest reward in sight, else to any new node."""
   path = [problem.start]
@@ -390,7 +367,7 @@ PLANNERS: dict[str, Planner] = {
   'stale_map': old,
   'random': walk,
   'always_yes': leap,
-  'random_path': simple,
+  'random_path': functools.partial(walk, anew=True),
   'greedy': greedy,
 }
 

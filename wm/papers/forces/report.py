@@ -22,13 +22,13 @@ from wm.core import inputs
 from wm.evaluation import force_laws, formulas
 from wm.kernels import symbolic
 from wm.language import pages, recorded_logs
-from wm.language.pages import Report, filled
+from wm.language.pages import Report
 from wm.papers import reports
 from wm.papers.forces import score as scoring
 from wm.papers.forces import task as tasks
 from wm.papers.forces.questions import System
 from wm.reporting import charts
-from wm.reporting.tables import Table
+from wm.reporting.tables import Cell, Table
 
 # Share of numbers that are above 0, as `force_law` has it.
 POSITIVE = force_laws.POSITIVE
@@ -43,11 +43,10 @@ class SpeakerLaw(NamedTuple):
   Attributes:
     reason: '' where there is a law over all systems, else why not, as of
       `force_law`: not_positive, constant, undetermined.
-    exponents: of r, m1 and m2 over all systems; empty where there is a reason.
-    intervals: 95 % ones, clustered by system.
-    formulas: loss, of LOSSES -> the best formula of a search; none where none
-      was sought or found.
-    newton: losses whose formula is Newton's law, up to its factor.
+    power: the law of r, m1 and m2 over all systems; None where there is a
+      reason.
+    formulas: loss, of LOSSES -> the best formula of a search, and whether it is
+      Newton's law, up to its factor; {} where none was sought or found.
     within: name of a system -> exponent of r in it alone, and the share of the
       logarithm's variance in it that a power of r explains; NaN where what is
       said is constant or not positive.
@@ -56,24 +55,13 @@ class SpeakerLaw(NamedTuple):
   """
 
   reason: str
-  exponents: dict[str, float]
-  intervals: dict[str, tuple[float, float]]
-  formulas: dict[str, str]
-  newton: tuple[str, ...]
+  power: force_laws.PowerLaw | None
+  formulas: dict[str, tuple[str, bool]]
   within: dict[str, tuple[float, float]]
   judged: str
 
 
 _VARIABLES = ['r', 'm1', 'm2']
-
-
-def _rows(systems: Sequence[System]) -> pd.DataFrame:
-  """Steps of all systems: _VARIABLES, and `group`, the system's number."""
-  parts = [
-    pd.DataFrame({'r': s.distance, 'm1': s.planet, 'm2': s.star, 'group': n})
-    for n, s in enumerate(systems)
-  ]
-  return pd.concat(parts, ignore_index=True)
 
 
 def _columns(rows: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -94,67 +82,61 @@ def laws(
     nodes: size of the largest formulas; 0 is no search. Newton's law has 8.
     losses: of which formulas are sought, of LOSSES.
   """
-  rows = _rows(systems)
-  by_speaker = {
-    name: _law(systems, rows, [np.asarray(force) for force in forces])
-    for name, forces in speakers.items()
-  }
+  parts = [
+    pd.DataFrame({'r': s.distance, 'm1': s.planet, 'm2': s.star, 'of': s.name})
+    for s in systems
+  ]
+  rows = pd.concat(parts, ignore_index=True)
   every = {name: np.concatenate(forces) for name, forces in speakers.items()}
+  by_speaker = {name: _law(rows, force) for name, force in every.items()}
   for loss in losses if nodes else ():
-    for name, (formula, right) in _searched(rows, every, nodes, loss).items():
-      law = by_speaker[name]
-      law.formulas[loss] = formula
-      by_speaker[name] = law._replace(newton=(*law.newton, *([loss] * right)))
+    for name, formula in _searched(rows, every, nodes, loss).items():
+      by_speaker[name].formulas[loss] = formula
   return by_speaker
 
 
-def _law(
-  systems: Sequence[System], rows: pd.DataFrame, forces: list[np.ndarray]
-) -> SpeakerLaw:
+def _law(rows: pd.DataFrame, force: np.ndarray) -> SpeakerLaw:
+  """The law of a speaker's forces at all steps.
+
+  rows: a step of a system each, with _VARIABLES and `of`, the system's name.
+  """
   within = {
-    system.name: _within(system, values)
-    for system, values in zip(systems, forces, strict=True)
+    name: _within(part['r'].to_numpy(), force[part.index])
+    for name, part in rows.groupby('of', sort=False)
   }
-  every = np.concatenate(forces)
-  finite = np.isfinite(every)
-  good = finite & (every > 0)
-  judged = _judged(rows, every)
-  none = SpeakerLaw('', {}, {}, {}, (), within, judged)
+  # x and y from the sun; only their distance counts for a magnitude.
+  state = rows.assign(y=0.0)[['r', 'y', 'm1', 'm2']].to_numpy()
+  systems = rows['of'].to_numpy(str)
+  of_metric = force_laws.LawRows(state, systems, False)
+  verdict = of_metric.verdict('force', force[:, None], TOLERANCE)
+  judged = verdict.reason or ('newton' if verdict.newton else 'other')
+  finite = np.isfinite(force)
+  good = finite & (force > 0)
+  reason, power = '', None
   if good.sum() < POSITIVE * max(finite.sum(), 1):
-    return none._replace(reason='not_positive')
-  if good.sum() < 2 or np.ptp(every[good]) == 0:
-    return none._replace(reason='constant')
-  chosen = rows[good]
-  try:
-    law = force_laws.fit_power_law(
-      every[good], _columns(chosen), chosen['group'].to_numpy()
-    )
-  except core.InputError:
-    return none._replace(reason='undetermined')
-  intervals = {name: law.interval(name) for name in law.exponents}
-  return none._replace(exponents=law.exponents, intervals=intervals)
+    reason = 'not_positive'
+  elif good.sum() < 2 or np.ptp(force[good]) == 0:
+    reason = 'constant'
+  else:
+    columns = _columns(rows[good])
+    try:
+      power = force_laws.fit_power_law(force[good], columns, systems[good])
+    except core.InputError:
+      reason = 'undetermined'
+  return SpeakerLaw(reason, power, {}, within, judged)
 
 
-def _within(system: System, force: np.ndarray) -> tuple[float, float]:
+def _within(distance: np.ndarray, force: np.ndarray) -> tuple[float, float]:
   """Exponent of r, and how far log force goes with log r (r squared)."""
   good = np.isfinite(force) & (force > 0)
   if good.sum() < 3 or good.sum() < POSITIVE * np.isfinite(force).sum():
     return np.nan, np.nan
-  x, y = np.log(system.distance[good]), np.log(force[good])
+  x, y = np.log(distance[good]), np.log(force[good])
   if np.ptp(x) == 0 or np.ptp(y) <= scoring.COPIED:
     return np.nan, np.nan
   x = x - x.mean()
   slope = float(x @ y / (x @ x))
   return slope, scoring.correlation(x, y) ** 2
-
-
-def _judged(rows: pd.DataFrame, force: np.ndarray) -> str:
-  """The verdict of `force_law`, which needs ten systems."""
-  # x and y from the sun; only their distance counts for a magnitude.
-  state = rows.assign(y=0.0)[['r', 'y', 'm1', 'm2']].to_numpy()
-  law = force_laws.LawRows(state, rows['group'].to_numpy(), False)
-  verdict = law.verdict('force', force[:, None], TOLERANCE)
-  return verdict.reason or ('newton' if verdict.newton else 'other')
 
 
 def _searched(
@@ -177,23 +159,18 @@ def _searched(
     at = np.flatnonzero(np.frombuffer(mask, bool))
     at = at[np.unique(np.linspace(0, len(at) - 1, ROWS).astype(int))]
     columns = _columns(rows.iloc[at])
-    aims = np.array([speakers[name][at] for name in names])
-    varied = np.ptp(aims, axis=1) > 0
-    if not varied.any():
+    aims = {name: speakers[name][at] for name in names}
+    aims = {name: aim for name, aim in aims.items() if np.ptp(aim) > 0}
+    if not aims:
       continue
-    fronts = formulas.exhaustive(columns, aims[varied], nodes, loss)
-    speaking = [
-      name for name, varies in zip(names, varied, strict=True) if varies
-    ]
-    for name, front in zip(speaking, fronts, strict=True):
+    targets = np.array([*aims.values()])
+    fronts = formulas.exhaustive(columns, targets, nodes, loss)
+    truth = columns['m1'] * columns['m2'] / columns['r'] ** 2
+    for name, front in zip(aims, fronts, strict=True):
       if front:
         law = formulas.best(front)
-        laws_found[name] = law.text, formulas.follows(law, _newton(columns))
+        laws_found[name] = law.text, formulas.follows(law, truth)
   return laws_found
-
-
-def _newton(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-  return columns['m1'] * columns['m2'] / columns['r'] ** 2
 
 
 _LOOKS = {
@@ -261,7 +238,6 @@ def _short(rows: pd.DataFrame, *columns: str) -> str:
 
 
 REPORT = Report('forces', measures={'short': _short})
-TITLE = 'Forces on planets, as language models say'
 FITTED = 'Newton with the sun fitted knows what the prompt shows, and no more.'
 FALSE = 'The prompts have the sun at the origin, where it is not.'
 
@@ -295,18 +271,18 @@ def _law_rows(laws_of: Mapping[str, SpeakerLaw]) -> list[dict[str, Any]]:
   rows = []
   for name, law in laws_of.items():
     row: dict[str, Any] = {'speaker': name}
-    for key in ('r', 'm1', 'm2'):
+    for key in _VARIABLES:
       row[f'exponent of {key}'] = law.reason
-      if law.exponents:
-        ends = zip(('low', 'high'), law.intervals[key], strict=True)
-        row[f'exponent of {key}'] = filled(
-          '{value:.3f}| [{low:.3f}, {high:.3f}]',
-          {'value': law.exponents[key], **dict(ends)},
+      if law.power is not None:
+        low, high = law.power.interval(key)
+        row[f'exponent of {key}'] = Cell(
+          f'{law.power.exponents[key]:.3f}', f' [{low:.3f}, {high:.3f}]'
         )
     if sought:
       for loss in LOSSES:
-        row[f'formula ({loss})'] = law.formulas.get(loss, '–')
-      row["Newton's"] = ', '.join(law.newton) or 'no'
+        row[f'formula ({loss})'], _ = law.formulas.get(loss, ('–', False))
+      right = [loss for loss, (_, newton) in law.formulas.items() if newton]
+      row["Newton's"] = ', '.join(right) or 'no'
     rows.append({**row, 'force_law': law.judged})
   return rows
 
@@ -323,8 +299,7 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
   Raises:
     InputError: a sample is none of the task.
   """
-  asked: dict[str, tuple[str, list[System]]] = {}
-  replies: dict[str, dict[str, list[np.ndarray]]] = {}
+  sets: dict[str, tuple[str, list[System], dict[str, list[np.ndarray]]]] = {}
   for log in logs:
     variant, systems, forces = _read(log)
     # Systems are the same where all that prompts tell of them is.
@@ -332,14 +307,10 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.AnswersPage:
       f'{system.force.tolist()} {system.told_steps.tolist()}'
       for system in systems
     )
-    asked[key] = variant, systems
-    speakers = replies.setdefault(key, {})
+    *_, speakers = sets.setdefault(key, (variant, systems, {}))
     model = log.eval.model.removeprefix(f'{recorded_logs.NAME}/')
     speakers[pages.unused_name(model, speakers)] = forces
-  parts = [
-    (asked[key][0], of_systems(*asked[key], speakers, nodes))
-    for key, speakers in replies.items()
-  ]
+  parts = [(asked[0], of_systems(*asked, nodes)) for asked in sets.values()]
   content = parts[0][1] if len(parts) == 1 else _joined(parts)
   return content._replace(tables=[*content.tables, *reports.unread(logs)])
 
@@ -371,18 +342,16 @@ def of_systems(
   ]
   truth = [system.force for system in systems]
   laws_of = laws(systems, {'truth': truth, **speakers}, nodes)
-  picture = REPORT.picture('forces', grid(systems, models))
   many = f'{len(baselines)} baselines'
   if not baselines:
     many = 'no baseline (none is told)'
   remark = FALSE if variant == 'published' else ''
   lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
-  return pages.AnswersPage(
-    TITLE,
+  return reports.assembled(
+    REPORT,
     lead.rstrip(),
     _tables(rows, laws_of),
-    [picture],
-    scoring.SCORES,
+    {'forces': grid(systems, models)},
     {'forces': rows, 'laws': _law_rows(laws_of)},
   )
 
@@ -405,10 +374,10 @@ def _joined(
       for picture in part.pictures
     ]
     rows += [{'prompts': name, **row} for row in part.rows['forces']]
-  lead = f'{len(parts)} sets of systems.'
-  return pages.AnswersPage(
-    TITLE, lead, shown, pictures, scoring.SCORES, {'forces': rows}
+  content = reports.assembled(
+    REPORT, f'{len(parts)} sets of systems.', shown, {}, {'forces': rows}
   )
+  return content._replace(pictures=pictures)
 
 
 def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:

@@ -96,25 +96,13 @@ def load_answer(path: pathlib.Path, steps: int) -> ForceReply:
   return of_dict(answer, steps)
 
 
-# Name -> what it is, for heads of tables.
-SCORES = {
-  'error': 'mean absolute error, over the true force',
-  'error_unknown': 'the same at steps that were not told',
-  'r': "Pearson's correlation with the true force",
-  'r_unknown': 'the same at steps that were not told',
-  'r_time': 'correlation of what is said with time: 1 or -1 is a straight line',
-  'distinct': 'different numbers',
-  'answered': 'share of steps with a number',
-  'copied': 'share of told forces that are given back as they are',
-  'positive': 'share of numbers above 0',
-}
 COPIED = 1e-6  # Relative difference of a number that was copied.
 
 
 def scores(force: np.ndarray, system: System) -> dict[str, float]:
-  """SCORES of forces [T]; NaN where nothing is said, or nothing to score.
+  """Scores of forces [T], whose words are in report.toml.
 
-  A constant has no correlation: NaN.
+  NaN where nothing is said, or nothing to score: a constant has no correlation.
   """
   finite, is_told = np.isfinite(force), system.known
   truth = system.force

@@ -45,35 +45,30 @@ def forces(options: questions.ForceOptions) -> Task:
 
 def stored(system: System) -> dict[str, Any]:
   """A system as JSON values; `restored` reads them."""
-  return {
-    'system': system.name,
-    'places': system.places.tolist(),
-    'distance': system.distance.tolist(),
-    'force': system.force.tolist(),
-    'told': system.told_steps.tolist(),
-    'sun': system.sun.tolist(),
-    'planet': system.planet,
-    'star': system.star,
+  values = {
+    name: value.tolist() if isinstance(value, np.ndarray) else value
+    for name, value in system._asdict().items()
   }
+  names = {'system': values.pop('name'), 'told': values.pop('told_steps')}
+  return {**names, **values}
 
 
 def restored(metadata: dict[str, Any]) -> System:
   """The system of a sample's metadata; KeyError where it has none."""
+  names = 'places', 'distance', 'force', 'sun'
+  arrays = {name: np.array(metadata[name], np.float64) for name in names}
   return System(
-    metadata['system'],
-    np.array(metadata['places'], np.float64).reshape(-1, 2),
-    np.array(metadata['distance'], np.float64),
-    np.array(metadata['force'], np.float64),
-    np.array(metadata['told'], np.int64),
-    np.array(metadata['sun'], np.float64),
-    float(metadata['planet']),
-    float(metadata['star']),
+    name=metadata['system'],
+    told_steps=np.array(metadata['told'], np.int64),
+    planet=float(metadata['planet']),
+    star=float(metadata['star']),
+    **{**arrays, 'places': arrays['places'].reshape(-1, 2)},
   )
 
 
 @scorer(metrics={'*': [mean(), stderr(cluster='system')]})
 def forces_scorer() -> Scorer:
-  """`scoring.SCORES`, and whether there was nothing to read.
+  """`scoring.scores`, and whether there was nothing to read.
 
   NaN where there is nothing to score, which Inspect leaves out of its means;
   standard errors are clustered by system, so that epochs are not independent.

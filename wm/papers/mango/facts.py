@@ -11,23 +11,20 @@ Ding et al. 2024, section 3.3 and appendix B.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from wm.core import basics, inputs
 from wm.papers.mango import questions
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import (
-  OPPOSITES,
-  AnswerMove,
-  JudgeGraph,
-  JudgeRules,
-  MovesAnswer,
-)
+from wm.papers.mango.score import JudgeGraph, JudgeRules, MazeMove, MovesAnswer
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
 
@@ -38,7 +35,7 @@ COLUMNS = [
 
 
 def answer_row(
-  model: str, asked: questions.MazeQuestion, score: scoring.Score
+  model: str, asked: scoring.MazeQuestion, score: scoring.Score
 ) -> dict[str, Any]:
   """A scored answer with the columns of COLUMNS, and others."""
   return {'model': model, **asked._asdict(), **score._asdict()}
@@ -62,60 +59,6 @@ def corrected(rows: pd.DataFrame) -> float | None:
   return float((rows.success.mean() - chance) / (1 - chance))
 
 
-def both_answered(
-  rows: pd.DataFrame, models: Sequence[str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-  """Rows of two models for the questions that both answered well-formed.
-
-  As tables 1 and 9 have it; of several answers of one model to a question the
-  first counts.
-  """
-  formed = well_formed(rows).drop_duplicates(['model', 'game', 'key'])
-  indexed = [
-    formed[formed.model == name].set_index(['game', 'key']) for name in models
-  ]
-  common = indexed[0].index.intersection(indexed[1].index)
-  first, second = (part.loc[common].reset_index() for part in indexed)
-  return first, second
-
-
-class Facts(NamedTuple):
-  """Numbers of one game.
-
-  Attributes:
-    game: its name.
-    steps: the last step of its walkthrough; 0 where there is none.
-    cut: the last step that counts.
-    locations: places with an edge.
-    explicit: edges that are walked.
-    imputed: edges that are only imputed.
-    confusion: sum over places of how similar, in words, the most similar other
-      name is: 1 - edit distance / length of the longer one.
-    length: mean edges of a simple path; NaN without any.
-    length_easy, length_hard: the same of the easy and of the hard ones.
-    imputed_hard: mean of the imputed edges in a hard path.
-    scene: mean words of an observation; NaN without a walkthrough.
-    df_easy, df_hard, rf_easy, rf_hard: questions.
-  """
-
-  game: str
-  steps: int
-  cut: int
-  locations: int
-  explicit: int
-  imputed: int
-  confusion: float
-  length: float
-  length_easy: float
-  length_hard: float
-  imputed_hard: float
-  scene: float
-  df_easy: int
-  df_hard: int
-  rf_easy: int
-  rf_hard: int
-
-
 def confusion(names: Sequence[str]) -> float:
   """Sum over names of the similarity, in words, with the most similar other.
 
@@ -123,76 +66,66 @@ def confusion(names: Sequence[str]) -> float:
   that it finds similar names; the authors' program has one minus that.
   """
   words = [name.lower().split() for name in names]
-  return float(
-    sum(
-      max(
-        (
-          Levenshtein.normalized_similarity(name, other_name)
-          for k, other_name in enumerate(words)
-          if k != number
-        ),
-        default=0.0,
-      )
-      for number, name in enumerate(words)
-    )
+  alike = process.cdist(
+    words, words, scorer=Levenshtein.normalized_similarity, dtype=float
   )
+  np.fill_diagonal(alike, 0)
+  return float(sum(alike.max(1, initial=0)))
 
 
-def facts_of(maze: mazes.Maze, step: int = mazes.LAST) -> Facts:
-  """The numbers of a game at a step."""
+def facts_of(maze: mazes.Maze, step: int = mazes.LAST) -> dict[str, Any]:
+  """The numbers of a game at a step.
+
+  Keys: game; steps, the last one of its walkthrough, 0 without; cut, the last
+  step that counts; locations, places with an edge; explicit, edges that are
+  walked, and imputed, those that are only imputed; confusion; length, mean
+  edges of a simple path, length_easy and length_hard; imputed_hard, mean of
+  the imputed edges in a hard path; scene, mean words of an observation;
+  df_easy, df_hard, rf_easy and rf_hard, questions. Means of nothing are NaN.
+  """
   shown = mazes.prefix(maze, step)
   edges = shown.edges
   walked = edges.answerable.forward <= step
   paths = game_questions.destinations(shown)
   easy = paths.easy <= step
-  sizes = paths.paths.length
+  sizes = pd.Series(paths.paths.length)
   unwalked = np.concatenate([[0], np.cumsum(~walked[paths.paths.edges])])
-  offsets = paths.paths.offsets
-  imputed = unwalked[offsets[1:]] - unwalked[offsets[:-1]]
-  seen = mazes.seen(shown)
-  names = [
-    name for name, is_seen in zip(shown.places, seen, strict=True) if is_seen
-  ]
-  words = [len(step_shown.observation.split()) for step_shown in shown.steps]
-  routes = [
-    step_shown.easy for step_shown in questions.questions(maze, 'route', step)
-  ]
-  return Facts(
-    maze.game,
-    maze.steps[-1].number if maze.steps else 0,
-    step,
-    len(names),
-    int(walked.sum()),
-    int((~walked).sum()),
-    confusion(names),
-    _mean(sizes),
-    _mean(sizes[easy]),
-    _mean(sizes[~easy]),
-    _mean(imputed[~easy]),
-    _mean(words),
-    int(easy.sum()),
-    int((~easy).sum()),
-    sum(routes),
-    len(routes) - sum(routes),
-  )
-
-
-def _mean(values: Sequence[int] | np.ndarray) -> float:
-  return float(np.mean(values)) if len(values) else float('nan')
+  imputed = pd.Series(np.diff(unwalked[paths.paths.offsets]))
+  names = list(itertools.compress(shown.places, mazes.seen(shown)))
+  words = [len(shown_step.observation.split()) for shown_step in shown.steps]
+  routes = [asked.easy for asked in questions.questions(maze, 'route', step)]
+  return {
+    'game': maze.game,
+    'steps': maze.steps[-1].number if maze.steps else 0,
+    'cut': step,
+    'locations': len(names),
+    'explicit': int(walked.sum()),
+    'imputed': int((~walked).sum()),
+    'confusion': confusion(names),
+    'length': float(sizes.mean()),
+    'length_easy': float(sizes[easy].mean()),
+    'length_hard': float(sizes[~easy].mean()),
+    'imputed_hard': float(imputed[~easy].mean()),
+    'scene': float(np.mean(words)) if words else math.nan,
+    'df_easy': int(easy.sum()),
+    'df_hard': int((~easy).sum()),
+    'rf_easy': sum(routes),
+    'rf_hard': len(routes) - sum(routes),
+  }
 
 
 def facts_of_all(
   mazes_shown: Iterable[mazes.Maze],
   cuts: Mapping[str, int] | None = None,
-) -> list[Facts]:
+) -> pd.DataFrame:
   """The numbers of games, each at its own step; default the map's last.
 
   cuts: game -> step, as of a model's prefixes (tables 5, 7 and 8).
   """
-  return [
-    facts_of(maze, (cuts or {}).get(maze.game, mazes.LAST))
-    for maze in mazes_shown
-  ]
+  cuts = cuts or {}
+  return pd.DataFrame(
+    facts_of(maze, cuts.get(maze.game, mazes.LAST)) for maze in mazes_shown
+  )
 
 
 Moves = dict[str, dict[str, list[str]]]
@@ -240,8 +173,8 @@ def seen_at(maze: mazes.Maze, step: int) -> ShownMap:
   back = {place: dict(out) for place, out in walked.items()}
   for source, out in walked.items():
     for action, targets in out.items():
-      for target in targets if action in OPPOSITES else ():
-        back.setdefault(target, {}).setdefault(OPPOSITES[action], [source])
+      for target in targets if action in mazes.OPPOSITE else ():
+        back.setdefault(target, {}).setdefault(mazes.OPPOSITE[action], [source])
   frequent = collections.Counter(shown).most_common(1)
   return ShownMap(
     shown[-1] if shown else '',
@@ -252,9 +185,7 @@ def seen_at(maze: mazes.Maze, step: int) -> ShownMap:
   )
 
 
-def _follow(
-  moves: Moves, start: str, actions: Sequence[str]
-) -> list[AnswerMove]:
+def _follow(moves: Moves, start: str, actions: Sequence[str]) -> list[MazeMove]:
   """A path of the actions; an action that leads nowhere stays."""
   # Where each action may lead, from any of the places before it: place -> one
   # from which it is reached.
@@ -270,22 +201,22 @@ def _follow(
     places = list(came[-1])
   place, path = places[0], []
   for action, reached in zip(actions[::-1], came[::-1], strict=True):
-    path.append(AnswerMove(reached[place], action, place))
+    path.append(MazeMove(reached[place], action, place))
     place = reached[place]
   return path[::-1]
 
 
-def _shortest(moves: Moves, start: str, end: str) -> list[AnswerMove]:
-  came: dict[str, AnswerMove] = {}
+def _shortest(moves: Moves, start: str, end: str) -> list[MazeMove]:
+  came: dict[str, MazeMove] = {}
   queue = collections.deque([start])
   while queue and end not in came:
     place = queue.popleft()
     for action, targets in moves.get(place, {}).items():
       for after in targets:
         if after != start and after not in came:
-          came[after] = AnswerMove(place, action, after)
+          came[after] = MazeMove(place, action, after)
           queue.append(after)
-  path: list[AnswerMove] = []
+  path: list[MazeMove] = []
   while end in came:
     path.append(came[end])
     end = came[end].before
@@ -294,7 +225,7 @@ def _shortest(moves: Moves, start: str, end: str) -> list[AnswerMove]:
 
 def walk(
   moves: Moves, start: str, target: str, actions: Sequence[str]
-) -> list[AnswerMove]:
+) -> list[MazeMove]:
   """A path of the actions, or a shortest one where there are none."""
   if actions:
     return _follow(moves, start, actions)
@@ -302,9 +233,9 @@ def walk(
 
 
 def _random(
-  moves: Moves, asked: questions.MazeQuestion, seed: int
-) -> list[AnswerMove]:
-  place, path = asked.question.start, []
+  moves: Moves, asked: scoring.MazeQuestion, seed: int
+) -> list[MazeMove]:
+  place, path = asked.start, []
   draws = basics.hash64(
     seed, int(asked.key[:15], 16), np.arange(max(asked.length, 1))
   )
@@ -313,24 +244,25 @@ def _random(
     if not out:
       break
     action, after = out[draw % len(out)]
-    path.append(AnswerMove(place, action, after))
+    path.append(MazeMove(place, action, after))
     place = after
   return path
 
 
 def baseline_answer(
-  name: str, asked: questions.MazeQuestion, shown: ShownMap, seed: int = 0
+  name: str, asked: scoring.MazeQuestion, shown: ShownMap, seed: int = 0
 ) -> MovesAnswer:
   """The answer of a baseline but 'uniform'; an empty one is 'empty_list'."""
-  start, target, actions = asked.question
   if name in ('last', 'frequent'):
     place = shown.last if name == 'last' else shown.frequent
-    path = [AnswerMove(start, action, place) for action in actions or ('',)]
+    path = [
+      MazeMove(asked.start, action, place) for action in asked.actions or ('',)
+    ]
   elif name == 'random_walk':
     path = _random(shown.visible, asked, seed)
   else:
     moves = shown.walked if name == 'walked' else shown.reverse
-    path = walk(moves, start, target, actions)
+    path = walk(moves, *asked[:3])
   return MovesAnswer(tuple(path), '' if path else 'empty_list')
 
 
@@ -340,42 +272,38 @@ def baseline_scores(
   step: int = mazes.LAST,
   *,
   rules: JudgeRules | None = None,
-  names: Sequence[str] = tuple(BASELINES),
+  names: Sequence[str] = (),
   seed: int = 0,
-) -> Iterator[tuple[str, questions.MazeQuestion, scoring.Score]]:
+) -> Iterator[tuple[str, scoring.MazeQuestion, scoring.Score]]:
   """(baseline, question, score) of all questions of a kind about a game.
+
+  names: of BASELINES; default all that the maze has, which without a
+    walkthrough has no last and no frequent place.
 
   Raises:
     InputError: there is no such kind or baseline.
   """
   for name in names:
     inputs.check_known(name, BASELINES, f'no baseline {name!r}')
+  names = names or [
+    name for name in BASELINES if maze.steps or name not in ('last', 'frequent')
+  ]
   graph = questions.judge_graph(maze, rules)
   shown = seen_at(maze, step)
-  judge = judged(kind)
   for asked in questions.questions(maze, kind, step):
     for name in names:
       if name == 'uniform':
         yield name, asked, _uniform(graph, asked)
       else:
         reply = baseline_answer(name, asked, shown, seed)
-        yield name, asked, judge(graph, asked.question, reply)
+        yield name, asked, scoring.judge(graph, asked, reply)
 
 
-def judged(
-  kind: str,
-) -> Callable[[JudgeGraph, scoring.QuestionWords, MovesAnswer], scoring.Score]:
-  """The function that scores answers to questions of a kind."""
-  if kind == questions.DESTINATION:
-    return scoring.destination
-  return scoring.route
-
-
-def _uniform(graph: JudgeGraph, asked: questions.MazeQuestion) -> scoring.Score:
+def _uniform(graph: JudgeGraph, asked: scoring.MazeQuestion) -> scoring.Score:
   """The mean over all places of a destination; of a route no move at all."""
   if asked.kind != questions.DESTINATION:
     return scoring.Score('empty_list')
-  start, target, actions = asked.question
+  start, target, actions = asked[:3]
   truth = graph.follow(start, actions) or frozenset([target])
   share = len(truth) / len(graph.places)
   mean = graph.chance(truth)
@@ -402,14 +330,14 @@ COEFFICIENT = ['kind', 'variable', 'beta', 'low', 'high', 'p', 'n', 'r2']
 
 
 def by_game(
-  rows: pd.DataFrame, facts: Sequence[Facts], variables: Sequence[str]
+  rows: pd.DataFrame, facts: pd.DataFrame, variables: Sequence[str]
 ) -> pd.DataFrame:
   """A row per game: mean success of its rows, and standardised variables.
 
   Games without rows are left out, and variables that do not vary.
   """
   success = rows.groupby('game').success.mean()
-  numbers_of = pd.DataFrame(facts).set_index('game')[list(variables)]
+  numbers_of = facts.set_index('game')[list(variables)]
   numbers_of = numbers_of.dropna(axis='columns', how='all')
   joined = numbers_of.join(success, how='inner').dropna()
   numbers = joined[numbers_of.columns].astype(float)
@@ -420,15 +348,15 @@ def by_game(
 
 
 def regress(
-  rows: pd.DataFrame, facts: Sequence[Facts], variables: Sequence[str]
-) -> pd.DataFrame:
-  """All coefficients of one model on one kind of question, a row each.
+  rows: pd.DataFrame, facts: pd.DataFrame, variables: Sequence[str]
+) -> list[pd.DataFrame]:
+  """All coefficients of one model on one kind of question, by regression.
 
   Args:
     rows: scored answers; those that are ill-formed are left out, as the paper
       does.
     facts: of each game.
-    variables: fields of Facts.
+    variables: keys of `facts_of`.
 
   Returns:
     Columns COEFFICIENT: the kind of regression, 'simple', 'multiple' or
@@ -439,11 +367,10 @@ def regress(
   """
   table = by_game(well_formed(rows), facts, variables)
   success = table.pop('success')
-  parts = [_fit('simple', success, table[[name]]) for name in table.columns]
-  parts.append(_fit('multiple', success, table))
-  parts.append(_fit('components', success, components(table)))
-  fitted = [part for part in parts if part is not None]
-  return pd.concat([pd.DataFrame(columns=COEFFICIENT), *fitted])
+  several = [('simple', table[[name]]) for name in table.columns]
+  several += [('multiple', table), ('components', components(table))]
+  fitted = (_fit(kind, success, columns) for kind, columns in several)
+  return [part for part in fitted if part is not None]
 
 
 def components(variables: pd.DataFrame) -> pd.DataFrame:
@@ -490,12 +417,12 @@ def _fit(
   return pd.DataFrame({**values, 'n': len(variables), 'r2': fit.rsquared})[:-1]
 
 
-def regressions(rows: pd.DataFrame, facts: Sequence[Facts]) -> pd.DataFrame:
+def regressions(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
   """Coefficients as `regress` has them, by `model`, `asked` and `easy`."""
+  columns = [*COEFFICIENT, 'model', 'asked', 'easy']
   fitted = [
-    regress(part, facts, EASY if easy else HARD).assign(
-      model=model, asked=kind, easy=bool(easy)
-    )
-    for (model, kind, easy), part in rows.groupby(['model', 'kind', 'easy'])
+    part.assign(model=model, asked=kind, easy=bool(easy))
+    for (model, kind, easy), answers in rows.groupby(['model', 'kind', 'easy'])
+    for part in regress(answers, facts, EASY if easy else HARD)
   ]
-  return pd.concat(fitted, ignore_index=True)
+  return pd.concat([pd.DataFrame(columns=columns), *fitted], ignore_index=True)

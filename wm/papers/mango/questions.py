@@ -20,16 +20,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from inspect_ai.model import Model, ModelAPI, get_model
+from inspect_ai.model import ModelAPI, get_model
 
 from wm import core
 from wm.core import inputs
 from wm.models.serving import replies
 from wm.papers.mango import score as scoring
-from wm.papers.mango.score import JudgeGraph, JudgeRules, QuestionWords
+from wm.papers.mango.score import JudgeGraph, JudgeRules, MazeQuestion
 from wm.runtime import pages
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import questions as game_questions
+from wm.worlds.text_game.maze import WalkthroughStep
 
 # Tokens of a prompt, and those of them for all but the walkthrough.
 BUDGET = 4096
@@ -42,32 +43,18 @@ _CHARACTERS = 3.5
 Counter = Callable[[str], int]
 
 
-class ShownStep(NamedTuple):
-  """A step as a prompt shows it.
-
-  Attributes:
-    number: from 0.
-    action: 'Init' of step 0.
-    observation: what the game says; the place alone in the setting 'simple'.
-  """
-
-  number: int
-  action: str
-  observation: str
-
-
 def estimate(text: str) -> int:
   """Tokens of a text, rather too many than too few; no tokenizer is asked."""
   return -int(-len(text.encode('utf-8', 'replace')) // _CHARACTERS)
 
 
-def render(steps: Sequence[ShownStep]) -> str:
+def render(steps: Sequence[WalkthroughStep]) -> str:
   """Whole blocks, as in the published walkthroughs; no blanks at the end."""
   return ''.join(map(TEXTS.block, steps)).rstrip()
 
 
 def cut(
-  steps: Sequence[ShownStep],
+  steps: Sequence[WalkthroughStep],
   counter: Counter = estimate,
   budget: int = BUDGET - RESERVED,
   last: int = 70,
@@ -138,18 +125,15 @@ def counter(tokenizer: str = 'model') -> Counter:
     return estimate
   model = get_model()
   kind = type(model.api)
-  counts_itself = (
-    kind.count_text_tokens is not ModelAPI.count_text_tokens
-    or kind.count_tokens is not ModelAPI.count_tokens
-  )
-  return _waiting(model) if counts_itself else estimate
-
-
-def _waiting(model: Model) -> Callable[[str], int]:
-  """Counts by the model; a loop that runs already waits for another thread."""
+  if (
+    kind.count_text_tokens is ModelAPI.count_text_tokens
+    and kind.count_tokens is ModelAPI.count_tokens
+  ):
+    return estimate
 
   def count(text: str) -> int:
     """Tokens of a text; InputError where the provider is out of reach."""
+    # A loop that runs already waits for another thread.
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
       result = pool.submit(asyncio.run, model.count_tokens(text))
       try:
@@ -219,7 +203,7 @@ def lists(actions: Sequence[str], places: Sequence[str]) -> str:
   return str(TEXTS.lists(list(actions), list(places)))
 
 
-def question_text(asked: QuestionWords, style: MazePrompt) -> str:
+def question_text(asked: MazeQuestion, style: MazePrompt) -> str:
   """A destination question of one with actions, else a route question."""
   if asked.actions:
     text = TEXTS.destination(
@@ -231,7 +215,7 @@ def question_text(asked: QuestionWords, style: MazePrompt) -> str:
 
 
 def prompt(
-  shown: str, names: str, asked: QuestionWords, style: MazePrompt
+  shown: str, names: str, asked: MazeQuestion, style: MazePrompt
 ) -> str:
   """The whole prompt.
 
@@ -246,7 +230,7 @@ def prompt(
 
 
 def longest(
-  names: str, asked: Sequence[QuestionWords], style: MazePrompt
+  names: str, asked: Sequence[MazeQuestion], style: MazePrompt
 ) -> str:
   """The longest prompt without its walkthrough."""
   rest = (prompt('', names, question, style) for question in asked)
@@ -259,56 +243,14 @@ def with_start(reply: str, begun: str) -> str:
   return begun + reply if words and words[0] != '[' else reply
 
 
-def simple(
-  steps: Sequence[ShownStep], places: Sequence[str]
-) -> list[ShownStep]:
-  """Steps whose observation is the name of the place alone.
-
-  places: after each step; '' where it is not known, which is shown so.
-  """
-  return [
-    step._replace(observation=place)
-    for step, place in zip(steps, places, strict=False)
-  ]
-
-
 DESTINATION, ROUTE = KINDS = 'destination', 'route'
-
-
-class MazeQuestion(NamedTuple):
-  """A question and what is known of it.
-
-  Attributes:
-    game: its name.
-    kind: 'destination' or 'route'.
-    key: the published id, SHA-256 of its path or its places.
-    question: its words.
-    easy: whether what it needs was walked by the step that it is asked at.
-    length: moves of its path; of a route, of the shortest.
-    imputed: moves of its path that are only imputed; of a route -1.
-  """
-
-  game: str
-  kind: str
-  key: str
-  question: QuestionWords
-  easy: bool
-  length: int
-  imputed: int
 
 
 def asked_of(metadata: Mapping[str, Any]) -> MazeQuestion:
   """The question of a sample's metadata; KeyError where it has none."""
-  actions = tuple(metadata['actions'])
-  return MazeQuestion(
-    metadata['game'],
-    metadata['kind'],
-    metadata['key'],
-    QuestionWords(metadata['start'], metadata['target'], actions),
-    metadata['difficulty'] == 'easy',
-    metadata['length'],
-    metadata['imputed'],
-  )
+  values = {**metadata, 'easy': metadata['difficulty'] == 'easy'}
+  asked = MazeQuestion(*(values[name] for name in MazeQuestion._fields))
+  return asked._replace(actions=tuple(asked.actions))
 
 
 def questions(
@@ -326,21 +268,13 @@ def questions(
     InputError: there is no such kind or rule.
   """
   inputs.check_known(kind, KINDS, f'no kind of questions {kind!r}')
+  # Unlike `mazes.prefix` it tells which edges are walked later.
   shown_edges = maze.edges.answerable.total <= step
-  shown_maze = maze._replace(edges=_kept(maze.edges, shown_edges))
-  paths = game_questions.destinations(shown_maze, listed=kind == DESTINATION)
+  shown = maze._replace(edges=mazes.chosen(maze.edges, shown_edges))
+  paths = game_questions.destinations(shown, listed=kind == DESTINATION)
   if kind == DESTINATION:
-    return _destinations(shown_maze, paths, step)
-  return _routes(maze, shown_maze, paths, step, rule)
-
-
-def _kept(edges: mazes.MazeEdges, rows: np.ndarray) -> mazes.MazeEdges:
-  played, answerable = (
-    mazes.Stamps(*(column[rows] for column in stamps))
-    for stamps in (edges.played, edges.answerable)
-  )
-  ends = edges.source[rows], edges.action[rows], edges.target[rows]
-  return mazes.MazeEdges(*ends, played, answerable)
+    return _destinations(shown, paths, step)
+  return _routes(maze, shown, paths, step, rule)
 
 
 def _destinations(
@@ -351,15 +285,14 @@ def _destinations(
   for number in range(paths.size):
     path = paths.paths.of(number)
     names = [maze.words(edge) for edge in path.tolist()]
-    question = QuestionWords(
-      names[0][0], names[-1][2], tuple(action for _, action, _ in names)
-    )
     asked.append(
       MazeQuestion(
+        names[0][0],
+        names[-1][2],
+        tuple(action for _, action, _ in names),
         maze.game,
         DESTINATION,
         game_questions.path_id(maze, path),
-        question,
         bool(paths.easy[number] <= step),
         len(path),
         int((~walked[path]).sum()),
@@ -391,13 +324,14 @@ def _routes(
   )
   return [
     MazeQuestion(
+      shown.places[source],
+      shown.places[target],
+      (),
       shown.game,
       ROUTE,
       game_questions.pair_id(shown, source, target),
-      QuestionWords(shown.places[source], shown.places[target]),
       bool(labels.easy[row] <= step),
       int(labels.shortest[row]),
-      -1,
     )
     for row, source, target in zip(
       at.tolist(), pairs.source.tolist(), pairs.target.tolist(), strict=True
@@ -423,7 +357,9 @@ def places_walked(maze: mazes.Maze) -> list[str]:
   return walked + [walked[-1]] * (len(maze.steps) - len(walked))
 
 
-def shown_steps(maze: mazes.Maze, setting: str = 'full') -> list[ShownStep]:
+def shown_steps(
+  maze: mazes.Maze, setting: str = 'full'
+) -> list[WalkthroughStep]:
   """Steps of the walkthrough as a prompt shows them, in a setting.
 
   Raises:
@@ -434,11 +370,15 @@ def shown_steps(maze: mazes.Maze, setting: str = 'full') -> list[ShownStep]:
       f'{maze.game} has no walkthrough; expected a folder with one, or '
       'walkthroughs=, where they are'
     )
-  shown = [
-    ShownStep(step.number, step.action or 'Init', step.observation)
-    for step in maze.steps
+  simple = setting == 'simple'
+  places = places_walked(maze) if simple else [''] * len(maze.steps)
+  return [
+    step._replace(
+      action=step.action or 'Init',
+      observation=place if simple else step.observation,
+    )
+    for step, place in zip(maze.steps, places, strict=True)
   ]
-  return simple(shown, places_walked(maze)) if setting == 'simple' else shown
 
 
 MINIGAME_FAILURES = {
@@ -470,7 +410,7 @@ def minigame_prompt(
 
   with_map: adds a line for each way that the steps before show from there.
   """
-  shown = render([ShownStep(*step) for step in maze.steps[: asked.step]])
+  shown = render(maze.steps[: asked.step])
   ways = asked.ways if with_map else None
   return str(TEXTS.minigame(shown, ways, list(maze.actions)))
 

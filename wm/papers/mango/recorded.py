@@ -7,16 +7,16 @@ The files hold texts; questions come from the maps beside them.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 import pathlib
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pandas as pd
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import (
-  ChatMessageUser,
-)
+from inspect_ai.model import ChatMessageUser
 
 from wm.language import recorded_logs
 from wm.language.pages import AnswersPage
@@ -25,7 +25,7 @@ from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
 from wm.papers.mango import task as tasks
 from wm.papers.mango.questions import DESTINATION, KINDS, ROUTE
-from wm.papers.mango.score import JudgeRules
+from wm.papers.mango.score import JudgeRules, MazeQuestion
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import readers
 
@@ -42,7 +42,6 @@ COLUMNS = {
 }
 
 Mazes = Mapping[str, mazes.Maze]
-_Key = tuple[str, str, str, tuple[str, ...]]
 
 
 class RecordedAnswer(NamedTuple):
@@ -55,53 +54,40 @@ class RecordedAnswer(NamedTuple):
   """
 
   model: str
-  asked: questions.MazeQuestion
+  asked: MazeQuestion
   text: str
-
-
-class RecordedAnswers(NamedTuple):
-  """Recorded answers of one file.
-
-  Attributes:
-    mazes: game -> the map that they were asked about.
-    answers: in the order of the file.
-    unmatched: records whose question is none of these maps.
-  """
-
-  mazes: Mazes
-  answers: list[RecordedAnswer]
-  unmatched: int
 
 
 class QuestionIndex:
   """Questions of maps, by their words; each is given out once, then again."""
 
   def __init__(self, mazes: Mazes) -> None:
-    self._asked: dict[_Key, list[questions.MazeQuestion]] = {}
-    self._given: dict[_Key, int] = {}
-    for maze in mazes.values():
-      for kind in KINDS:
-        for asked in questions.questions(maze, kind):
-          key = maze.game, *asked.question
-          self._asked.setdefault(key, []).append(asked)
+    self._alike: dict[tuple[Any, ...], collections.deque[MazeQuestion]] = {}
+    for maze, kind in itertools.product(mazes.values(), KINDS):
+      for asked in questions.questions(maze, kind):
+        key = maze.game, *asked[:3]
+        self._alike.setdefault(key, collections.deque()).append(asked)
 
   def next(
     self, game: str, start: str, target: str, actions: tuple[str, ...]
-  ) -> questions.MazeQuestion | None:
+  ) -> MazeQuestion | None:
     """Two paths may have the same words: their records come one by one."""
-    key = game, start, target, actions
-    alike = self._asked.get(key)
-    if not alike:
-      return None
-    times = self._given.get(key, 0)
-    self._given[key] = times + 1
-    return alike[-1 - times % len(alike)]
+    if alike := self._alike.get((game, start, target, actions)):
+      alike.rotate(1)
+      return alike[0]
+    return None
 
 
-def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> RecordedAnswers:
+def rwkv(
+  folder: pathlib.Path, games: Collection[str] = ()
+) -> tuple[Mazes, list[RecordedAnswer], int]:
   """12,314 records: four answers each, those of a route with its first path.
 
   games: only these; default all.
+
+  Returns:
+    Game -> the map that it was asked about, answers in the order of the file,
+    and how many records have a question that is none of these maps.
   """
   mazes_of = {
     game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
@@ -128,11 +114,12 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> RecordedAnswers:
         text = str(record.get(column) or '')
         answers.append(RecordedAnswer(model, asked, text))
     routes.add((game, pair.key))
-  return RecordedAnswers(mazes_of, answers, unmatched)
+  return mazes_of, answers, unmatched
 
 
 def score_records(
-  records: RecordedAnswers,
+  mazes_of: Mazes,
+  answers: Iterable[RecordedAnswer],
   rules: JudgeRules | None = None,
   reading: str = scoring.BALANCED,
 ) -> pd.DataFrame:
@@ -141,20 +128,15 @@ def score_records(
   reading: the rule by which lists are found, see scoring.parse.
   """
   graphs = {
-    game: questions.judge_graph(maze, rules)
-    for game, maze in records.mazes.items()
+    game: questions.judge_graph(maze, rules) for game, maze in mazes_of.items()
   }
   return facts.answer_frame(
     facts.answer_row(
-      answer.model,
-      answer.asked,
-      facts.judged(answer.asked.kind)(
-        graphs[answer.asked.game],
-        answer.asked.question,
-        scoring.parse(answer.text, reading),
-      ),
+      model,
+      asked,
+      scoring.judge(graphs[asked.game], asked, scoring.parse(text, reading)),
     )
-    for answer in records.answers
+    for model, asked, text in answers
   )
 
 
@@ -168,24 +150,19 @@ def rescore(
   Raises:
     InputError: a file is missing or damaged.
   """
-  records = rwkv(pathlib.Path(folder), games)
-  published = score_records(records, reading=scoring.FIRST_BRACKET)
+  mazes_of, answers, unmatched = rwkv(pathlib.Path(folder), games)
+  published = score_records(mazes_of, answers, reading=scoring.FIRST_BRACKET)
   title = 'Success, as the published program reads answers'
   again = reports.ill_formed_table(published)
-  again = dataclasses.replace(again, title=f'{again.title}, as published')
   more = [
-    reports.success_table(published, title),
-    again,
+    reports.REPORT.table('success', published, title=title),
+    dataclasses.replace(again, title=f'{again.title}, as published'),
     reports.published_table(),
   ]
-  content = reports.answers_page(
-    score_records(records), records.mazes, more=more
-  )
-  remark = (
-    f'{records.unmatched:,} more records are left out: the maps have no such '
-    'question.'
-  )
-  return content._replace(lead=f'{content.lead} {remark}')
+  scored = score_records(mazes_of, answers)
+  content = reports.answers_page(scored, mazes_of, more=more)
+  remark = f'{unmatched:,} more records are left out: the maps have no such '
+  return content._replace(lead=f'{content.lead} {remark}question.')
 
 
 CREATED = '2023-06-30T00:00:00+00:00'
@@ -204,7 +181,7 @@ def logs(
   place = pathlib.Path(folder)
   maps = str(place / PAPER)
   by_task: dict[tuple[str, str], list[RecordedAnswer]] = {}
-  for answer in rwkv(place, games).answers:
+  for answer in rwkv(place, games)[1]:
     by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
   for (model, kind), answers in by_task.items():
     yield recorded_logs.scored_log(
@@ -231,12 +208,12 @@ def _sample(answer: RecordedAnswer, number: int) -> EvalSample:
   style = questions.MazePrompt(
     'camera_ready', 'simple' if answer.model.endswith('-S') else 'full'
   )
-  text = questions.question_text(asked.question, style)
+  text = questions.question_text(asked, style)
   return recorded_logs.sample(
     f'{number}/{asked.game}/{asked.key}',
     [ChatMessageUser(content=text)],
     answer.text,
     model=answer.model,
-    target=asked.question.target,
+    target=asked.target,
     metadata=tasks.metadata(asked, mazes.LAST, style),
   )

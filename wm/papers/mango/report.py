@@ -13,12 +13,10 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.language import pages
 from wm.language.pages import AnswersPage, Report, cluster_mean
 from wm.papers import reports
-from wm.papers.mango import facts, questions
+from wm.papers.mango import facts
 from wm.papers.mango import score as scoring
-from wm.papers.mango.facts import Facts
 from wm.papers.mango.questions import KINDS
 from wm.papers.mango.score import Score
 from wm.reporting import charts
@@ -67,11 +65,6 @@ REPORT = Report(
 )
 
 
-def success_table(rows: pd.DataFrame, title: str = 'Success') -> Table:
-  """Success with intervals, as the paper has it and over all answers."""
-  return REPORT.table('success', rows, title=title)
-
-
 def published_table() -> Table:
   """Success of the models that the authors have tested."""
   board = dict(REPORT.published['leaderboard'])
@@ -91,23 +84,24 @@ def pairwise_table(rows: pd.DataFrame, column: str = 'success') -> Table:
   """
   lines = []
   models = list(dict.fromkeys(rows.model))
-  for keys, asked in REPORT.groups(rows, 'kind', 'easy'):
-    for model, other in itertools.combinations(models, 2):
-      first, second = facts.both_answered(asked, (model, other))
-      if len(first):
-        # Both have the same questions in the same order: a paired difference.
-        gaps = (first[column] - second[column]).to_numpy(float)
-        lines.append(
-          {
-            'kind': keys['kind'],
-            'easy': DIFFICULTY[keys['easy']],
-            'model': model,
-            'other': other,
-            'first': float(first[column].mean()),
-            'second': float(second[column].mean()),
-            'difference': cluster_mean(gaps, first.game, (-1.0, 1.0)),
-          }
-        )
+  for names, asked in REPORT.groups(facts.well_formed(rows), 'kind', 'easy'):
+    # Of several answers of one model to a question the first counts.
+    for model, other, both in reports.paired(
+      asked, column, ['game', 'key'], models, 'first'
+    ):
+      games = both.index.get_level_values(0)
+      gaps = (both[model] - both[other]).to_numpy(float)
+      lines.append(
+        {
+          'kind': names['kind'],
+          'easy': DIFFICULTY[names['easy']],
+          'model': model,
+          'other': other,
+          'first': float(both[model].mean()),
+          'second': float(both[other].mean()),
+          'difference': cluster_mean(gaps, games, (-1.0, 1.0)),
+        }
+      )
   number = {'success': 1, 'reasoning': 9}.get(column, 0)
   return REPORT.table('pairs', lines, column=column.capitalize(), number=number)
 
@@ -125,24 +119,15 @@ def ill_formed_table(rows: pd.DataFrame) -> Table:
   )
 
 
-def games_table(numbers: Sequence[Facts]) -> Table:
+def games_table(numbers: pd.DataFrame) -> Table:
   """Numbers of games at their cut-offs (tables 3 and 5 to 8)."""
+  games = numbers.assign(edges=numbers.explicit + numbers.imputed)
   return REPORT.table(
     'games',
-    [
-      {**game._asdict(), 'edges': game.explicit + game.imputed}
-      for game in numbers
-    ],
-    destinations=sum(game.df_easy + game.df_hard for game in numbers),
-    routes=sum(game.rf_easy + game.rf_hard for game in numbers),
+    games.to_dict('records'),
+    destinations=games[['df_easy', 'df_hard']].to_numpy().sum(),
+    routes=games[['rf_easy', 'rf_hard']].to_numpy().sum(),
   )
-
-
-def regression_table(rows: pd.DataFrame, numbers: Sequence[Facts]) -> Table:
-  """Regressions of success on the numbers of games (table 2)."""
-  fitted = facts.regressions(rows, numbers)
-  named = fitted.assign(easy=fitted['easy'].map(DIFFICULTY))
-  return REPORT.table('regression', named.to_dict('records'))
 
 
 # Where a direction leads on paper; up and down lean, so that they are seen.
@@ -158,26 +143,6 @@ _TOWARDS = {
   'up': (0.4, 0.7),
   'down': (-0.4, -0.7),
 }
-
-
-def pictures(
-  rows: pd.DataFrame, numbers: Sequence[Facts], maze: mazes.Maze | None = None
-) -> list[charts.Picture]:
-  """All figures that these rows allow, each of them well-formed or not."""
-  joined = rows.merge(
-    pd.DataFrame(numbers)[['game', 'locations', 'confusion']], on='game'
-  )
-  drawings: dict[str, bytes | charts.Spec] = {}
-  if maze is not None:
-    drawings['mango_map'] = drawn(maze)
-  for name in REPORT.declared['charts']:
-    drawings[name] = reports.chart(REPORT, name, joined)
-  game = '' if maze is None else maze.game
-  return [
-    REPORT.picture(name, picture, game=game, last=mazes.LAST)
-    for name, picture in drawings.items()
-    if picture
-  ]
 
 
 def drawn(maze: mazes.Maze) -> bytes:
@@ -211,30 +176,15 @@ def drawn(maze: mazes.Maze) -> bytes:
 
 def _layout(maze: mazes.Maze) -> dict[str, Any]:
   """Place -> (x, y): as directions have it, by least squares."""
-  edges = maze.edges
-  size = len(maze.places)
-  lines, directions = [], []
-  for source, action, target in zip(*edges[:3], strict=True):
-    row = np.zeros(size)
-    row[target] += 1
-    row[source] -= 1
-    lines.append(row)
-    directions.append(_TOWARDS.get(maze.actions[action], (0.6, -0.3)))
+  edges, unit = maze.edges, np.eye(len(maze.places))
+  actions = [maze.actions[action] for action in edges.action]
+  towards = [_TOWARDS.get(action, (0.6, -0.3)) for action in actions]
   # A weak pull to the middle settles what no edge does.
-  lines += list(0.03 * np.eye(size))
-  directions += [(0.0, 0.0)] * size
-  solution = np.linalg.lstsq(
-    np.array(lines), np.array(directions, float), rcond=None
-  )
-  seen = mazes.seen(maze)
-  return {
-    name: tuple(at)
-    for name, at, is_seen in zip(maze.places, solution[0], seen, strict=True)
-    if is_seen
-  }
-
-
-TITLE = 'MANGO: destinations and routes in text games'
+  lines = np.vstack([unit[edges.target] - unit[edges.source], 0.03 * unit])
+  directions = np.vstack([towards, np.zeros((len(unit), 2))])
+  solution = np.linalg.lstsq(lines, directions, rcond=None)[0]
+  every = zip(maze.places, map(tuple, solution), strict=True)
+  return dict(itertools.compress(every, mazes.seen(maze)))
 
 
 def answers_page(
@@ -242,7 +192,8 @@ def answers_page(
   mazes_of: Mapping[str, mazes.Maze] | None = None,
   cuts: Mapping[str, int] | None = None,
   more: Sequence[Table] = (),
-) -> pages.AnswersPage:
+  drawings: Mapping[str, bytes | charts.Spec] | None = None,
+) -> AnswersPage:
   """All tables and figures that scored answers allow.
 
   Args:
@@ -250,42 +201,49 @@ def answers_page(
     mazes_of: game -> its map; without it there are no tables of games, no
       regressions and no baselines.
     cuts: game -> the step up to which it was shown; default the map's last.
-    more: further tables, which come last.
+    more, drawings: further tables and figures, which come last.
   """
   asked_mazes = [
     maze for game, maze in (mazes_of or {}).items() if game in set(rows.game)
   ]
   numbers = facts.facts_of_all(asked_mazes, cuts)
-  shown = [success_table(rows), REPORT.table('reasoning', rows)]
-  if asked_mazes:
+  shown = [
+    REPORT.table('success', rows, title='Success'),
+    REPORT.table('reasoning', rows),
+  ]
+  asked_drawings: dict[str, bytes | charts.Spec] = {}
+  largest = max(asked_mazes, key=lambda maze: len(maze.places), default=None)
+  if largest is not None:
     shown.append(baselines_table(rows, asked_mazes, cuts))
-  if rows.model.nunique() > 1:
-    shown += [pairwise_table(rows), pairwise_table(rows, 'reasoning')]
+    games = numbers[['game', 'locations', 'confusion']]
+    asked_drawings = {
+      'mango_map': drawn(largest),
+      **reports.drawn(REPORT, rows.merge(games, on='game')),
+    }
+  shown += [pairwise_table(rows), pairwise_table(rows, 'reasoning')]
   shown.append(ill_formed_table(rows))
+  if len(asked_mazes) > 5:  # Fewer games have no regression.
+    fitted = facts.regressions(rows, numbers)
+    named = fitted.assign(easy=fitted['easy'].map(DIFFICULTY))
+    shown.append(REPORT.table('regression', named.to_dict('records')))
   if asked_mazes:
-    if len(asked_mazes) > 5:  # Fewer games have no regression.
-      shown.append(regression_table(rows, numbers))
     shown.append(games_table(numbers))
-  drawings = (
-    pictures(rows, numbers, max(asked_mazes, key=lambda m: len(m.places)))
-    if asked_mazes
-    else []
-  )
   models = ', '.join(dict.fromkeys(rows.model))
   lead = (
     f'{len(rows):,} answers of {models} about {rows.game.nunique()} games. '
     "Where the paper's programs do what it does not say, both are shown."
   )
-  return pages.AnswersPage(
-    TITLE,
+  return reports.assembled(
+    REPORT,
     lead,
     [*shown, *more],
-    drawings,
-    REPORT.declared['words'],
+    {**asked_drawings, **(drawings or {})},
     {
       'answers': rows.to_dict('records'),
-      'games': [game._asdict() for game in numbers],
+      'games': numbers.to_dict('records'),
     },
+    game='' if largest is None else largest.game,
+    last=mazes.LAST,
   )
 
 
@@ -295,21 +253,13 @@ def baselines_table(
   cuts: Mapping[str, int] | None = None,
 ) -> Table:
   """Scores of the baselines on questions about the same games."""
-  present = set(rows.kind)
   scored = facts.answer_frame(
     facts.answer_row(name, asked, score)
     for kind in KINDS
     for maze in asked_mazes
-    if kind in present
+    if kind in set(rows.kind)
     for name, asked, score in facts.baseline_scores(
-      maze,
-      kind,
-      (cuts or {}).get(maze.game, mazes.LAST),
-      names=[
-        name
-        for name in facts.BASELINES
-        if maze.steps or name not in ('last', 'frequent')
-      ],
+      maze, kind, (cuts or {}).get(maze.game, mazes.LAST)
     )
   )
   meanings = '; '.join(f'{k}: {v}' for k, v in facts.BASELINES.items())
@@ -323,37 +273,20 @@ MINIGAMES = 'minigame', 'minigame with map'
 def scored(logs: Sequence[EvalLog]) -> Iterator[dict[str, Any]]:
   """Rows of all samples that were scored, as `facts.answer_frame` takes them.
 
-  A model in the setting 'simple' is called MODEL-S, as in the paper, and one
-  that is asked for a function call MODEL, function. Of several scores of a
-  sample, as `inspect score --action append` makes them, the last one counts.
+  Of several scores of a sample, as `inspect score --action append` makes them,
+  the last one counts.
   """
-  named = {'simple': '-S', 'function': ', function'}
-  for log, (model, how) in zip(logs, names(logs), strict=True):
-    for sample in log.samples or []:
-      metadata = sample.metadata or {}
-      for score in reversed((sample.scores or {}).values()):
-        score_metadata = score.metadata or {}
-        if set(Score._fields) <= set(score_metadata):
-          fields = {name: score_metadata[name] for name in Score._fields}
-          name = model + named.get(metadata.get('setting', ''), '') + how
-          yield facts.answer_row(
-            name, questions.asked_of(metadata), Score(**fields)
-          )
-          break
-        if (
-          metadata.get('task') == 'mango_minigames'
-          and 'success' in score_metadata
-        ):
-          failure, success = (score_metadata[k] for k in ('failure', 'success'))
-          yield {
-            'model': model + how,
-            'game': metadata['game'],
-            'kind': MINIGAMES[bool(metadata['map'])],
-            'key': f'{metadata["game"]}/{metadata["step"]}',
-            **{'easy': True, 'length': 1, 'imputed': 0},
-            **Score(failure, success, moves=1)._asdict(),
-          }
-          break
+  for row in reports.sample_rows(logs, names(logs)):
+    if row.get('task') == 'mango_minigames' and 'success' in row:
+      yield {
+        **Score(moves=1)._asdict(),
+        **row,
+        'kind': MINIGAMES[bool(row['map'])],
+        'key': f'{row["game"]}/{row["step"]}',
+        **{'easy': True, 'length': 1, 'imputed': 0},
+      }
+    elif row.keys() >= {*Score._fields}:
+      yield {**row, 'easy': row['difficulty'] == 'easy'}
 
 
 # Arguments of the tasks that change what is asked or how it is judged. The
@@ -364,30 +297,36 @@ ASKED = (
 )
 
 
-def names(logs: Sequence[EvalLog]) -> list[tuple[str, str]]:
-  """(name of the model, how it was asked) of each log, so that they differ.
+# How a model is called in a setting: MODEL-S as in the paper.
+NAMED = {'simple': '-S', 'function': ', function'}
+
+
+def names(logs: Sequence[EvalLog]) -> list[str]:
+  """The name of each log's model, with its setting and how it was asked.
 
   The name is without its provider's, unless models of two providers have it;
   how it was asked has arguments in which the logs of one model differ, as in
   ', graph=strict'.
   """
-  full = {log.eval.model for log in logs}
-  short = collections.Counter(name.rpartition('/')[2] for name in full)
-  args_of: dict[tuple[str, str], list[dict[str, Any]]] = {}
-  for log in logs:
-    same_model = args_of.setdefault((log.eval.task, log.eval.model), [])
-    same_model.append({name: log.eval.task_args.get(name) for name in ASKED})
-  pairs = []
-  for log in logs:
-    model, same_model = log.eval.model, args_of[log.eval.task, log.eval.model]
-    how = ''.join(
-      f', {name}={log.eval.task_args.get(name)}'
-      for name in ASKED
-      if len({str(args[name]) for args in same_model}) > 1
-    )
+  models = [log.eval.model for log in logs]
+  args = pd.DataFrame(
+    [
+      {name: str(log.eval.task_args.get(name)) for name in ASKED}
+      for log in logs
+    ]
+  )
+  alike = np.array([log.eval.task for log in logs]), np.array(models)
+  varied = args.groupby([*alike]).transform('nunique') > 1
+  short = collections.Counter(model.rpartition('/')[2] for model in {*models})
+  labels = []
+  for log, model, (k, row) in zip(logs, models, args.iterrows(), strict=True):
     last = model.rpartition('/')[2]
-    pairs.append((last if short[last] == 1 else model, how))
-  return pairs
+    data = (log.samples[0].metadata or {}) if log.samples else {}
+    setting = NAMED.get(data.get('setting', ''), '')
+    how = [f', {name}={row[name]}' for name in ASKED if varied.at[k, name]]
+    name = last if short[last] == 1 else model
+    labels.append(''.join([name, setting, *how]))
+  return labels
 
 
 def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
@@ -404,42 +343,31 @@ def maps(logs: Sequence[EvalLog]) -> dict[str, mazes.Maze]:
   return mazes_of
 
 
-def cuts(logs: Sequence[EvalLog]) -> dict[str, int]:
-  """Game -> the last step that was shown of it in any of the logs."""
-  frame = pd.DataFrame(reports.sample_rows(logs))
-  steps: dict[str, int] = (
-    frame[frame['kind'].isin(KINDS)].groupby('game')['step'].max().to_dict()
-  )
-  return steps
-
-
 def page(logs: Sequence[EvalLog]) -> AnswersPage:
   """All tables and figures that these logs allow.
 
   Raises:
     InputError: no sample has the scores of MANGO's scorers.
   """
-  every = facts.answer_frame(scored(logs))
-  if not len(every):
+  rows = list(scored(logs))
+  if not rows:
     raise core.InputError(
       'no sample of these logs was scored by mango_scorer or minigame_scorer; '
       'score them with inspect score'
     )
-  games = every[~every.kind.isin(KINDS)]
+  every = facts.answer_frame(rows)
+  is_asked = every.kind.isin(KINDS)
+  games = every[~is_asked].sort_values('game', kind='stable')
   games = games.assign(asked=games.model + ', ' + games.kind)
-  games = games.sort_values('game', kind='stable')
   more = [REPORT.table('minigames', games)] if len(games) else []
-  asked = every[every.kind.isin(KINDS)]
-  if len(asked):
-    content = answers_page(asked, maps(logs), cuts(logs), more)
-  else:
-    models = ', '.join(dict.fromkeys(every.model))
-    lead = f'{len(every):,} answers of {models}.'
-    csv_rows = {'answers': every.to_dict('records')}
-    words = REPORT.declared['words']
-    content = AnswersPage(TITLE, lead, more, (), words, csv_rows)
   name = 'mango_minigames'
-  if played := reports.chart(REPORT, name, games):
-    picture = REPORT.picture(name, played)
-    content = content._replace(pictures=[*content.pictures, picture])
-  return content
+  drawings = {name: reports.chart(REPORT, name, games)}
+  if is_asked.any():
+    # The last step that was shown of each game in any of the logs.
+    steps = pd.DataFrame(rows)[is_asked].groupby('game')['step'].max()
+    cuts = steps.to_dict()
+    return answers_page(every[is_asked], maps(logs), cuts, more, drawings)
+  models = ', '.join(dict.fromkeys(every.model))
+  lead = f'{len(every):,} answers of {models}.'
+  answers = {'answers': every.to_dict('records')}
+  return reports.assembled(REPORT, lead, more, drawings, answers)

@@ -8,30 +8,22 @@ name: 'paper', 'july2023', 'camera_ready'.
 from __future__ import annotations
 
 import ast
-import collections
 import dataclasses
 import functools
 import itertools
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
 from wm.core import inputs
 from wm.models.serving import replies, structures
+from wm.worlds.text_game import maze as mazes
 
 with inputs.extra('language', 'an edit distance'):
+  from rapidfuzz import process
   from rapidfuzz.distance import Levenshtein
-
-OPPOSITES = {
-  'north': 'south',
-  'east': 'west',
-  'northeast': 'southwest',
-  'northwest': 'southeast',
-  'up': 'down',
-}
-OPPOSITES |= {back: ahead for ahead, back in OPPOSITES.items()}
 
 _ARTICLE = re.compile(r'^(?:the|a|an)\s+')
 _PUNCTUATION = re.compile(r'[^\w\s]+')
@@ -40,12 +32,12 @@ _PUNCTUATION = re.compile(r'[^\w\s]+')
 _CACHED = 1 << 16
 
 
-class Edge(NamedTuple):
-  """A move: its action leads from one place to another."""
+class MazeMove(NamedTuple):
+  """An action leads from one place to another, in a game or in an answer."""
 
-  source: str
+  before: str
   action: str
-  target: str
+  after: str
 
 
 class MoveFacts(NamedTuple):
@@ -123,7 +115,7 @@ def direction(text: str) -> str:
   """A move as the games know it: `n`, `go north`, `Northwards` is `north`."""
   words = replies.unabridged(' '.join(text.split()).lower().rstrip('.!'))
   for ending in ('wards', 'ward'):
-    if words.removesuffix(ending) in OPPOSITES:
+    if words.removesuffix(ending) in mazes.OPPOSITE:
       return words.removesuffix(ending)
   return words
 
@@ -133,15 +125,12 @@ def best(text: str, names: Sequence[str]) -> tuple[str, float]:
 
   ('', 0.0) of no names.
   """
-  lowered = text.lower()
-  closest, most = '', -1.0
-  for name in names:
-    close = Levenshtein.normalized_similarity(
-      lowered, name.lower(), score_cutoff=max(most, 0.0)
-    )
-    if close > most:
-      closest, most = name, close
-  return (closest, most if text or closest else 0.0) if names else ('', 0.0)
+  scorer = Levenshtein.normalized_similarity
+  match = process.extractOne(text, names, scorer=scorer, processor=str.lower)
+  if match is None:
+    return '', 0.0
+  name, close, _ = match
+  return name, close if text or name else 0.0
 
 
 class JudgeGraph:
@@ -155,7 +144,7 @@ class JudgeGraph:
       an action has several outcomes.
     triples: all moves, in lower case.
     known: all places, in lower case.
-    facts, place, follow, chance: the methods _facts and so on, with a cache.
+    facts, follow, chance: the methods _facts and so on, with a cache.
   """
 
   def __init__(
@@ -163,31 +152,25 @@ class JudgeGraph:
   ) -> None:
     """Takes (source, action, target) of each move."""
     self.rules = rules or JudgeRules()
-    moves_known = {Edge(*edge) for edge in edges}
+    self.edges = {MazeMove(*edge) for edge in edges}
     if self.rules.graph == 'loose':
-      moves_known |= {
-        Edge(edge.target, OPPOSITES[edge.action], edge.source)
-        for edge in moves_known
-        if edge.action in OPPOSITES
+      self.edges |= {
+        MazeMove(after, mazes.OPPOSITE[action], before)
+        for before, action, after in self.edges
+        if action in mazes.OPPOSITE
       }
-    moves: dict[str, dict[str, tuple[str, ...]]] = {}
-    for edge in sorted(moves_known):
-      by_action = moves.setdefault(edge.source, {})
-      by_action[edge.action] = (*by_action.get(edge.action, ()), edge.target)
-    self.moves: Mapping[str, Mapping[str, tuple[str, ...]]] = moves
-    self.edges = frozenset(moves_known)
-    self.places = sorted({p for e in moves_known for p in (e.source, e.target)})
-    self.actions = sorted({edge.action for edge in moves_known})
-    self.triples = {
-      tuple(text.lower() for text in edge) for edge in moves_known
-    }
+    self.moves: dict[str, dict[str, tuple[str, ...]]] = {}
+    for before, action, after in sorted(self.edges):
+      by_action = self.moves.setdefault(before, {})
+      by_action[action] = (*by_action.get(action, ()), after)
+    self.places = sorted({place for move in self.edges for place in move[::2]})
+    self.actions = sorted({move.action for move in self.edges})
+    self.triples = {tuple(text.lower() for text in move) for move in self.edges}
     self.known = {place.lower() for place in self.places}
     self._literal = {action.lower(): action for action in self.actions}
     # Answers repeat each other; a cache per graph ends with it.
     cached = functools.lru_cache(_CACHED)
-    self._closest = cached(self._find)
     self.facts = cached(self._facts)
-    self.place = cached(self._place)
     self.follow = cached(self._follow)
     self.chance = cached(self._chance)
 
@@ -203,9 +186,6 @@ class JudgeGraph:
 
     place: where it is done; asked for by scope 'node' alone.
     """
-    return self._closest(action, place if self.rules.scope == 'node' else '')
-
-  def _find(self, action: str, place: str) -> str:
     if self.rules.aliases:
       action = direction(action)
     names: Sequence[str] = self.actions
@@ -231,17 +211,16 @@ class JudgeGraph:
       (low, taken.lower(), high) in self.triples,
     )
 
-  def _place(self, text: str) -> str:
+  def place(self, text: str) -> str:
     """The place whose name is most similar; the first of equal ones."""
     return best(text, self.places)[0]
 
   def step(self, places: Iterable[str], action: str) -> frozenset[str]:
     """Places reachable by an action from any of the places."""
-    none: Mapping[str, tuple[str, ...]] = {}
     return frozenset(
-      target
+      after
       for place in places
-      for target in self.moves.get(place, none).get(action, ())
+      for after in self.moves.get(place, {}).get(action, ())
     )
 
   def _follow(self, start: str, actions: tuple[str, ...]) -> frozenset[str]:
@@ -255,19 +234,13 @@ class JudgeGraph:
     """Places reachable by a model's moves, each matched to an action."""
     places = frozenset([start])
     for action in actions:
-      literal = self.literal(action)
-      if literal or self.rules.scope == 'graph':
-        taken = literal or self.closest(action)
+      literal = self.literal(action) if self.rules.scope == 'graph' else ''
+      reached: set[str] = set()
+      for place in places:
+        taken = literal or self.closest(action, place)
         # A move that is taken for none is none.
-        places = self.step(places, taken) if taken else places
-      else:
-        reached: set[str] = set()
-        for place in places:
-          taken = self.closest(action, place)
-          reached |= self.step([place], taken) if taken else {place}
-        places = frozenset(reached)
-      if not places:
-        break
+        reached |= self.step([place], taken) if taken else {place}
+      places = frozenset(reached)
     return places
 
   def _chance(self, truth: frozenset[str]) -> float:
@@ -301,14 +274,6 @@ FAILURES = {
 _LONGEST = 1 << 16
 
 
-class AnswerMove(NamedTuple):
-  """One move of an answer; texts are as the model wrote them."""
-
-  before: str
-  action: str
-  after: str
-
-
 class MovesAnswer(NamedTuple):
   """The moves of a reply, or why it has none.
 
@@ -318,7 +283,7 @@ class MovesAnswer(NamedTuple):
     reasoning: characters of reasoning before it, which were not read.
   """
 
-  moves: tuple[AnswerMove, ...] = ()
+  moves: tuple[MazeMove, ...] = ()
   failure: str = ''
   reasoning: int = 0
 
@@ -354,7 +319,7 @@ def parse(
     before, action, after = _move_values(item) or ('', '', '')
     place = names.item(action)
     action = action if place is None else actions[place]
-    moves.append(AnswerMove(before, action, after))
+    moves.append(MazeMove(before, action, after))
   return MovesAnswer(tuple(moves), '', reading.reasoning)
 
 
@@ -398,39 +363,39 @@ def _first_bracket(text: str) -> tuple[Any, str]:
   if end - start > _LONGEST:
     return None, 'too_long'
   try:
-    return _literal(text[start : end + 1]), ''
+    with warnings.catch_warnings():
+      warnings.simplefilter('ignore')  # Of backslashes that mean nothing.
+      return ast.literal_eval(text[start : end + 1]), ''
   except (SyntaxError, ValueError, TypeError):
     return None, 'malformed'
   except (MemoryError, RecursionError):  # What nests too deep for the parser.
     return None, 'too_deep'
 
 
-def _literal(text: str) -> Any:
-  if '\\' not in text:
-    return ast.literal_eval(text)
-  with warnings.catch_warnings():
-    warnings.simplefilter('ignore')  # Of backslashes that mean nothing.
-    return ast.literal_eval(text)
-
-
-def failures(read_answers: Iterable[MovesAnswer]) -> dict[str, int]:
-  """Counts of failed answers by cause, a key of FAILURES, sorted by name."""
-  counted = collections.Counter(a.failure for a in read_answers if a.failure)
-  return dict(sorted(counted.items()))
-
-
-class QuestionWords(NamedTuple):
-  """The words of a question.
+class MazeQuestion(NamedTuple):
+  """A question and what is known of it.
 
   Attributes:
     start: the place where the moves begin.
     target: the place that is right, or asked for.
     actions: to be followed, of a destination question; () of a route question.
+    game: its name.
+    kind: 'destination' or 'route'.
+    key: the published id, SHA-256 of its path or its places.
+    easy: whether what it needs was walked by the step that it is asked at.
+    length: moves of its path; of a route, of the shortest.
+    imputed: moves of its path that are only imputed; of a route -1.
   """
 
   start: str
   target: str
   actions: tuple[str, ...] = ()
+  game: str = ''
+  kind: str = ''
+  key: str = ''
+  easy: bool = True
+  length: int = 0
+  imputed: int = -1
 
 
 class Score(NamedTuple):
@@ -473,109 +438,96 @@ class Score(NamedTuple):
   reasoned: int = 0
 
 
-class _MovesSeen(NamedTuple):
-  """An answer's moves, compared with the graph.
+def judge(graph: JudgeGraph, asked: MazeQuestion, answer: MovesAnswer) -> Score:
+  """Scores 'where are you now?' of a question with actions, else a route.
 
-  Attributes:
-    linked: whether they begin at the start, each where the last one ended, but
-      for case.
-    edges: whether the graph has them all, letter for letter.
-    real: the same but for case.
-    walks: the same with the actions that they are taken for.
-    taken: these actions.
-    literal: actions as the game has them; '' where it has none.
-    counts: moves, repaired, places of no game, moves that the graph has not.
+  Right is each place that the actions lead to, or that of the question where
+  the graph cannot follow them. The moves of a route are made one after the
+  other.
   """
-
-  linked: bool
-  edges: bool
-  real: bool
-  walks: bool
-  taken: list[str]
-  literal: list[str]
-  counts: tuple[int, int, int, int]
-
-
-def _look(
-  graph: JudgeGraph, start: str, moves: Sequence[AnswerMove]
-) -> _MovesSeen:
-  seen = [graph.facts(move) for move in moves]
-  places = [start.lower(), *(move.after for move in seen[:-1])]
-  literal = [move.literal for move in seen]
-  unknown = [move.unknown for move in seen if not move.real]
-  return _MovesSeen(
-    [move.before for move in seen] == places,
-    all(move.edge for move in seen),
-    not unknown,
-    all(move.walks for move in seen),
-    [move.taken for move in seen],
-    literal,
-    (len(seen), literal.count(''), sum(unknown), unknown.count(0)),
-  )
-
-
-def destination(
-  graph: JudgeGraph, asked: QuestionWords, answer: MovesAnswer
-) -> Score:
-  """Scores 'where are you now?'; right is each place that actions lead to.
-
-  That is the place of the question where the graph cannot follow its actions.
-  """
-  truth = graph.follow(asked.start, asked.actions) or frozenset([asked.target])
+  truth: frozenset[str] = frozenset()
+  if asked.actions:
+    truth = graph.follow(asked.start, asked.actions) or frozenset(
+      [asked.target]
+    )
   chance = graph.chance(truth)
   if answer.failure:
     return Score(answer.failure, chance=chance, reasoned=answer.reasoning)
-  moves = answer.moves
-  answered = moves[-1].after
-  seen = _look(graph, asked.start, moves)
+  seen = [graph.facts(move) for move in answer.moves]
+  unknown = [move.unknown for move in seen if not move.real]
+  right = (
+    _destination(graph, asked, truth, answer.moves, seen)
+    if asked.actions
+    else _route(graph, asked, answer.moves, seen)
+  )
+  return Score(
+    '',
+    **{name: float(value) for name, value in right.items()},
+    chance=chance,
+    moves=len(seen),
+    repaired=sum(not move.literal for move in seen),
+    places=sum(unknown),
+    edges=unknown.count(0),
+    reasoned=answer.reasoning,
+  )
+
+
+def _destination(
+  graph: JudgeGraph,
+  asked: MazeQuestion,
+  truth: Collection[str],
+  moves: Sequence[MazeMove],
+  seen: Sequence[MoveFacts],
+) -> dict[str, float]:
+  answered, actions = moves[-1].after, list(asked.actions)
+  edges = all(move.edge for move in seen)
   hit = answered in truth
   exact = hit or answered.strip().lower() in {place.lower() for place in truth}
-  walks = seen.linked and seen.walks
-  actions = list(asked.actions)
-  return Score(
-    '',
-    1.0 if exact else max(similarity(answered, place) for place in truth),
-    float(exact),
-    float(exact or plain(answered) in {plain(place) for place in truth}),
-    float(hit or graph.place(answered) in truth),
-    float(walks and seen.taken == actions),
-    float(seen.edges and [move.action for move in moves] == actions),
-    float(seen.edges and hit and _linked(moves)),
-    chance,
-    *seen.counts,
-    answer.reasoning,
-  )
+  return {
+    'success': exact or max(similarity(answered, place) for place in truth),
+    'exact': exact,
+    'plain': exact or plain(answered) in {plain(place) for place in truth},
+    'nearest': hit or graph.place(answered) in truth,
+    'reasoning': _linked(asked.start, seen)
+    and all(move.walks for move in seen)
+    and [move.taken for move in seen] == actions,
+    'july2023': edges and [move.action for move in moves] == actions,
+    'camera_ready': edges and hit and _chained(moves),
+  }
 
 
-def route(
-  graph: JudgeGraph, asked: QuestionWords, answer: MovesAnswer
-) -> Score:
-  """Scores 'can you find a path?': the moves are made one after the other."""
-  if answer.failure:
-    return Score(answer.failure, reasoned=answer.reasoning)
-  moves = answer.moves
-  seen = _look(graph, asked.start, moves)
+def _route(
+  graph: JudgeGraph,
+  asked: MazeQuestion,
+  moves: Sequence[MazeMove],
+  seen: Sequence[MoveFacts],
+) -> dict[str, float]:
   reached = graph.route(asked.start, [move.action for move in moves])
-  success = float(asked.target in reached)
-  literal = graph.follow(asked.start, tuple(seen.literal))
-  ends = moves[0].before == asked.start and moves[-1].after == asked.target
+  literal = graph.follow(asked.start, tuple(move.literal for move in seen))
   arrives = moves[-1].after.lower() == asked.target.lower()
-  return Score(
-    '',
-    success,
-    float(asked.target in literal),
-    success,
-    max((similarity(place, asked.target) for place in reached), default=0.0),
-    float(seen.linked and seen.real and arrives),
-    float(seen.edges and ends),
-    float(seen.edges and ends and _linked(moves)),
-    0.0,
-    *seen.counts,
-    answer.reasoning,
-  )
+  ends = (moves[0].before, moves[-1].after) == (asked.start, asked.target)
+  july2023 = ends and all(move.edge for move in seen)
+  close = (similarity(place, asked.target) for place in reached)
+  return {
+    'success': asked.target in reached,
+    'exact': asked.target in literal,
+    'plain': asked.target in reached,
+    'nearest': max(close, default=0),
+    'reasoning': arrives
+    and _linked(asked.start, seen)
+    and all(move.real for move in seen),
+    'july2023': july2023,
+    'camera_ready': july2023 and _chained(moves),
+  }
 
 
-def _linked(moves: Sequence[AnswerMove]) -> bool:
+def _linked(start: str, seen: Sequence[MoveFacts]) -> bool:
+  """Whether each move begins where the last one ended, but for case."""
+  ends = [start.lower(), *(move.after for move in seen)]
+  return [move.before for move in seen] == ends[:-1]
+
+
+def _chained(moves: Sequence[MazeMove]) -> bool:
   """Whether each move begins where the last one ended, letter for letter."""
   pairs = itertools.pairwise(moves)
   return all(last.after == move.before for last, move in pairs)

@@ -19,14 +19,7 @@ import numpy as np
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import GenerateConfig
-from inspect_ai.scorer import (
-  Score,
-  Scorer,
-  Target,
-  grouped,
-  mean,
-  scorer,
-)
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
 from inspect_ai.solver import Solver, TaskState, generate, use_tools
 from inspect_ai.tool import Tool, ToolFunction, tool
 
@@ -121,7 +114,7 @@ def mango_scorer(
     answer = scoring.parse(reply_text(state, begun), reading, actions)
     stop = state.output.stop_reason
     answer = answer._replace(failure=replies.cause(answer.failure, stop))
-    judged = facts.judged(asked.kind)(game, asked.question, answer)
+    judged = scoring.judge(game, asked, answer)
     return Score(
       value=score_values(judged),
       answer=short_answer(asked, answer),
@@ -155,7 +148,7 @@ def score_values(score: scoring.Score) -> dict[str, float]:
 
 
 def short_answer(
-  asked: questions.MazeQuestion, answer: scoring.MovesAnswer
+  asked: scoring.MazeQuestion, answer: scoring.MovesAnswer
 ) -> str:
   """An answer in short: the last place, or the actions; else its failure."""
   if answer.failure:
@@ -237,16 +230,7 @@ class DestinationOptions(GameOptions):
   aliases: bool = False
   reject: float = 0.0
   seed: int = field(0, 'of the draw')
-
-  @property
-  def rule(self) -> str:
-    """When routes are easy, see text_game.questions.RULES."""
-    return 'some'
-
-  @property
-  def rules(self) -> JudgeRules:
-    """How answers are judged."""
-    return JudgeRules(self.graph, self.scope, self.aliases, self.reject)
+  easy = 'some'  # When routes are easy: no option here.
 
 
 @fields.documented
@@ -257,11 +241,6 @@ class RouteOptions(DestinationOptions):
   easy: str = field(
     'some', "when a route is easy: 'some', 'every', 'first' or 'any'"
   )
-
-  @property
-  def rule(self) -> str:
-    """See DestinationOptions."""
-    return self.easy
 
 
 @task
@@ -280,7 +259,7 @@ def mango_route(options: RouteOptions) -> Task:
 
 def _task(kind: str, options: DestinationOptions) -> Task:
   counter = questions.counter(options.tokenizer)
-  rules, samples = options.rules, []
+  samples: list[Sample] = []
   for maze in options.mazes():
     generation = options.generation or maze.generation
     style = questions.MazePrompt(generation, options.setting, options.forced)
@@ -294,7 +273,12 @@ def _task(kind: str, options: DestinationOptions) -> Task:
     dataset=MemoryDataset(samples, name=f'mango_{kind}'),
     solver=_solver(options.setting),
     scorer=mango_scorer(
-      options.folder, **dataclasses.asdict(rules), begun=style.start
+      options.folder,
+      options.graph,
+      options.scope,
+      options.aliases,
+      options.reject,
+      begun=style.start,
     ),
     config=GenerateConfig(temperature=0.0, max_tokens=options.most or None),
     version=VERSION,
@@ -316,14 +300,12 @@ def game_samples(
   names = questions.lists(maze.actions, maze.places)
   steps = questions.shown_steps(maze, style.setting)
   step = min(options.last, steps[-1].number)
-  asked = questions.questions(maze, kind, step, options.rule)
+  asked = questions.questions(maze, kind, step, options.easy)
   if options.budget and asked:
-    rest = questions.longest(
-      names, [question.question for question in asked], style
-    )
+    rest = questions.longest(names, asked, style)
     left = questions.room(rest, options.answer, counter, options.budget)
     step = questions.cut(steps, counter, left, step)
-    asked = questions.questions(maze, kind, step, options.rule)
+    asked = questions.questions(maze, kind, step, options.easy)
   if options.num < len(asked) and options.num:
     draws = basics.hash64(options.seed, np.arange(len(asked)))
     asked = [asked[k] for k in sorted(np.argsort(draws)[: options.num])]
@@ -331,8 +313,8 @@ def game_samples(
   return [
     Sample(
       id=f'{question.game}/{kind}/{question.key}',
-      input=questions.prompt(shown, names, question.question, style),
-      target=question.question.target,
+      input=questions.prompt(shown, names, question, style),
+      target=question.target,
       metadata=metadata(question, step, style, options),
     )
     for question in asked
@@ -340,29 +322,23 @@ def game_samples(
 
 
 def metadata(
-  asked: questions.MazeQuestion,
+  asked: scoring.MazeQuestion,
   step: int,
   style: questions.MazePrompt,
   options: GameOptions | None = None,
 ) -> dict[str, Any]:
   """The metadata of a question; `questions.asked_of` reads it."""
-  folders_of = [options.folder, options.walkthroughs] if options else ['', '']
-  start, target, actions = asked.question
+  values = asked._asdict()
+  easy = values.pop('easy')
   return {
     'task': 'mango',
-    'game': asked.game,
-    'kind': asked.kind,
-    'key': asked.key,
-    'start': start,
-    'target': target,
-    'actions': list(actions),
-    'difficulty': 'easy' if asked.easy else 'hard',
-    'length': asked.length,
-    'imputed': asked.imputed,
+    **values,
+    'actions': list(asked.actions),
+    'difficulty': 'easy' if easy else 'hard',
     'step': step,
     'generation': style.generation,
     'setting': style.setting,
-    'folders': folders_of,
+    'folders': [options.folder, options.walkthroughs] if options else ['', ''],
   }
 
 
@@ -392,14 +368,13 @@ def known_answer(request: providers.Request) -> str:
   half = request.answerer == 'stale_map'
   step = (metadata['step'] + 1) // 2 - 1 if half else metadata['step']
   maze, seen = _shown(folder, asked.game, walkthroughs, step)
-  start, target, actions = asked.question
   if request.guesses:
     path = [
-      scoring.AnswerMove(start, action, request.choice(maze.places))
-      for action in actions or ('north',)
+      scoring.MazeMove(asked.start, action, request.choice(maze.places))
+      for action in asked.actions or ('north',)
     ]
   else:
-    path = facts.walk(seen.visible, start, target, actions)
+    path = facts.walk(seen.visible, *asked[:3])
   keys = questions.KEYS[metadata['generation']]
   return repr([dict(zip(keys, move, strict=True)) for move in path])
 

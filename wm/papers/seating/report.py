@@ -7,7 +7,7 @@ state that cannot both be right. Bars and shares are those of `score`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from inspect_ai.log import EvalLog
 
@@ -28,16 +28,8 @@ REPORT = Report('seating')
 SHOWN = 12  # Contradictions, at most.
 
 
-class ModelAnswers(NamedTuple):
-  """The answers of one model.
-
-  Attributes:
-    variant: of the examination, see `score.Protocol`.
-    pairs: metadata of samples, and answers; see `world_questions.log_answers`.
-  """
-
-  variant: str
-  pairs: Sequence[tuple[Mapping[str, Any], Answer]]
+# Metadata of samples, and answers; see `world_questions.log_answers`.
+Pairs = Sequence[tuple[Mapping[str, Any], Answer]]
 
 
 def printed() -> dict[str, dict[str, str]]:
@@ -52,12 +44,15 @@ def printed() -> dict[str, dict[str, str]]:
   return bars
 
 
-def figure_4(runs: Mapping[str, ModelAnswers]) -> Table:
-  """A row for each model, then those of the paper."""
+def figure_4(runs: Mapping[str, tuple[str, Pairs]]) -> Table:
+  """A row for each model, then those of the paper.
+
+  runs: name of a model -> variant of the examination, and answers.
+  """
   rows: list[dict[str, Any]] = []
-  for model, run in runs.items():
-    bars = scoring.bars(world_questions.gathered(run.pairs))
-    unread = scoring.unread(run.pairs)
+  for model, (variant, pairs) in runs.items():
+    bars = scoring.bars(world_questions.gathered(pairs))
+    unread = scoring.unread(pairs)
     shares = (unread.get(part) for part, _ in scoring.BARS)
     rows.append(
       {
@@ -68,7 +63,7 @@ def figure_4(runs: Mapping[str, ModelAnswers]) -> Table:
           if name in bars
         },
         'unread': ', '.join('–' if x is None else f'{x:.3f}' for x in shares),
-        'prompts': run.variant,
+        'prompts': variant,
       }
     )
   about = {'unread': '', 'prompts': 'paper'}
@@ -80,14 +75,13 @@ def figure_4(runs: Mapping[str, ModelAnswers]) -> Table:
   return REPORT.table('figure_4', rows)
 
 
-def contradictions(run: ModelAnswers) -> Iterator[dict[str, str]]:
+def contradictions(pairs: Pairs) -> Iterator[dict[str, str]]:
   """Pairs of answers about one state that cannot both be right, in words.
 
   Keys: `yes` and `no`, the lists after which the model says that `more` holds,
   and that it does not; and `right`, yes or no.
   """
-  by_setting = world_questions.gathered(run.pairs)
-  for setting, answers in by_setting.items():
+  for setting, answers in world_questions.gathered(pairs).items():
     world = world_questions.made_world(setting.world)
     asked = [Query('', *key) for key in answers if key[0] == queries.YES_NO]
     voted = world_questions.recalled_predictor(setting, answers).ask(asked)
@@ -118,7 +112,7 @@ def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
   Raises:
     InputError: a log is none of the task, or of an earlier version.
   """
-  runs: dict[str, ModelAnswers] = {}
+  runs: dict[str, tuple[str, Pairs]] = {}
   for log in logs:
     if log.eval.task_version != VERSION:
       raise core.InputError(
@@ -128,27 +122,28 @@ def page(logs: Sequence[EvalLog]) -> pages.AnswersPage:
       )
     name = pages.unused_name(log.eval.model, runs)
     variant = (log.eval.task_args or {}).get('variant', scoring.VARIANTS[0])
-    pairs = [*world_questions.log_answers(log)]
-    runs[name] = ModelAnswers(variant, pairs)
+    runs[name] = variant, [*world_questions.log_answers(log)]
   shown = [figure_4(runs)]
-  for model, run in runs.items():
-    if listed := list(contradictions(run)):
+  for model, (_, pairs) in runs.items():
+    if listed := list(contradictions(pairs)):
       names = {'model': model, 'num': len(listed)}
       shown.append(REPORT.table('contradictions', listed[:SHOWN], **names))
   fields = 'trial', 'kind', 'prefix', 'suffixes', 'truth'
   rows = [
     {'model': model, **{k: data[k] for k in fields}, 'said': answer.value}
-    for model, run in runs.items()
-    for data, answer in run.pairs
+    for model, (_, pairs) in runs.items()
+    for data, answer in pairs
   ]
-  return pages.AnswersPage(
-    'Seating puzzles, as language models answer',
+  content = reports.assembled(
+    REPORT,
     f'{len(runs)} models beside those of the paper.',
     [*shown, *reports.unread(logs)],
-    [],
-    {
+    {},
+    {'seating': rows},
+  )
+  return content._replace(
+    words={
       name: registry.find('metric', part).glossary[quantity]
       for (part, quantity), name in scoring.BARS.items()
-    },
-    {'seating': rows},
+    }
   )

@@ -44,6 +44,7 @@ GROUPS = {
   'Detour': ('nonteleDetour', 'teleDetour'),
   'Clusters': ('nClusters',),
 }
+GROUP = {name: group for group, names in GROUPS.items() for name in names}
 
 
 class Question(NamedTuple):

@@ -153,7 +153,7 @@ def prefix(maze: Maze, step: int) -> Maze:
   numbers, and prompts list all of them, as published; `seen` says which of them
   the prefix shows.
   """
-  edges = _chosen(maze.edges, maze.edges.answerable.total <= step)
+  edges = chosen(maze.edges, maze.edges.answerable.total <= step)
 
   def cut(stamps: Stamps) -> Stamps:
     return Stamps(*(np.where(c <= step, c, NEVER) for c in stamps))
@@ -169,10 +169,11 @@ def prefix(maze: Maze, step: int) -> Maze:
 
 def walked(maze: Maze) -> Maze:
   """The maze without the edges that are imputed alone."""
-  return maze._replace(edges=_chosen(maze.edges, maze.edges.walked))
+  return maze._replace(edges=chosen(maze.edges, maze.edges.walked))
 
 
-def _chosen(edges: MazeEdges, mask: np.ndarray) -> MazeEdges:
+def chosen(edges: MazeEdges, mask: np.ndarray) -> MazeEdges:
+  """The edges of a mask [E]."""
   ends = (column[mask] for column in edges[:3])
   stamps = (Stamps(*(c[mask] for c in columns)) for columns in edges[3:])
   return MazeEdges(*ends, *stamps)
