@@ -8,6 +8,7 @@ in a process of its own.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
 import json
 import os
@@ -22,6 +23,7 @@ from tests.kernels import dfa_ref
 from tests.kernels.maps import ref as maps_ref
 from wm.kernels import dfa
 from wm.kernels.maps import paths
+from wm.worlds import maps
 from wm.worlds.maps import routes
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
@@ -213,7 +215,7 @@ def bench_walks() -> Iterator[harness.Line]:
     'random walks',
     'sequences',
     num,
-    lambda: paths.random_walks(delta, num, 3, 99, 0),
+    lambda: dfa.random_walks(delta, num, 3, 99, 0),
     few,
     lambda: maps_ref.random_walks(delta, few, 3, 99, 0),
     '1000000 sequences/s',
@@ -231,7 +233,7 @@ def bench_routes() -> Iterator[harness.Line]:
     'shortest routes',
     'sequences',
     num,
-    lambda: paths.follow(delta, table, origins, index, goals, 96),
+    lambda: dfa.follow(delta, table, origins, index, goals, 96),
     few,
     lambda: maps_ref.follow(
       delta, table, origins[:few], index[:few], goals, 96
@@ -249,9 +251,10 @@ def bench_routes() -> Iterator[harness.Line]:
     compile_s=timing.compile_s,
   )
   noisy = routes.weighting(np.where(delta >= 0, lengths, np.nan), 0, 0)
-  roads = paths.road_map(delta, noisy)
+  roads = paths.road_map(delta, noisy[None])
   each = origins[:few], index[:few], 96
-  single = harness.measure(lambda: paths.single_routes(roads, *each), 3)
+  number = np.zeros(few, np.int32)
+  single = harness.measure(lambda: paths.single_routes(roads, number, *each), 3)
   tables = harness.measure(
     lambda: paths.shortest_routes(delta, noisy, *each), 3
   )
@@ -263,3 +266,31 @@ def bench_routes() -> Iterator[harness.Line]:
     ratio=tables.wall / single.wall,
     compile_s=single.compile_s,
   )
+
+
+def bench_noisy_routes() -> Iterator[harness.Line]:
+  """Noisy shortest paths of 50 weightings beside plain ones, world and all."""
+  plain = dataclasses.replace(harness.manhattan_world(), traversal='shortest')
+  noisy = dataclasses.replace(plain, traversal='noisy')
+
+  def sample(world: maps.World, num: int) -> None:
+    """By a world that has its map and nothing else, as a new process."""
+    fresh = dataclasses.replace(world)
+    vars(fresh)['graph'] = plain.graph
+    fresh.sample(num, 0)
+
+  for num in (1_000, 10_000, 100_000, 400_000):
+    timings = harness.in_turns(
+      {
+        'noisy': functools.partial(sample, noisy, num),
+        'plain': functools.partial(sample, plain, num),
+      },
+      runs=3,
+    )
+    yield harness.compared(
+      f'{num:,} noisy shortest paths of Manhattan, from none',
+      num / timings['noisy'].cpu,
+      'sequences/CPU-s',
+      *(timings['noisy'], timings['plain'], 'plain shortest paths'),
+      target='0.5',
+    )

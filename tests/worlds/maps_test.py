@@ -140,7 +140,7 @@ def test_noisy_routes_are_shortest_under_their_weighting():
       costs.cost[chosen], costs.least[chosen], rtol=1e-12
     )
     metres = routes.weighting(world.graph.length_m, 3, number)
-    np.testing.assert_array_equal(world._roads(number).lengths, metres)
+    np.testing.assert_array_equal(world._roads.lengths[number], metres)
   least, *others = optimal(world, found)
   assert np.any(others, axis=0).all()
   assert 0.1 < least.mean() < 0.9

@@ -84,15 +84,15 @@ def test_noise_doubles_lengths_on_average():
 def test_a_kept_table_changes_nothing():
   graph = streets.generate(7, 7, 0)
   size = len(graph)
-  roads = routes.Roads(graph.delta, graph.length_m)
+  roads = routes.Roads(graph.delta, [graph.length_m])
   rng = np.random.default_rng(0)
-  origins = rng.integers(0, size, 300)
+  number, origins = np.zeros(300, int), rng.integers(0, size, 300)
   few = np.full(300, 5)
-  before = roads.routes(origins, few, 30)
+  before = roads.routes(number, origins, few, 30)
   assert roads._all is None
-  roads.routes(origins, rng.integers(0, size, 300), 30)
+  roads.routes(number, origins, rng.integers(0, size, 300), 30)
   assert roads._all is not None
-  after = roads.routes(origins, few, 30)
+  after = roads.routes(number, origins, few, 30)
   for one, two in zip(before, after, strict=True):
     np.testing.assert_array_equal(one, two)
 
@@ -102,25 +102,46 @@ def test_a_search_for_each_pair_changes_nothing():
   graph = streets.generate(20, 20, 0)
   size = len(graph)
   rng = np.random.default_rng(0)
-  origins, ends = rng.integers(0, size, (2, 300))
-  roads = routes.Roads(graph.delta, graph.length_m)
-  single = roads.routes(origins, ends, 60)
-  assert roads._map is not None
+  number, (origins, ends) = np.zeros(300, int), rng.integers(0, size, (2, 300))
+  roads = routes.Roads(graph.delta, [graph.length_m])
+  single = roads.routes(number, origins, ends, 60)
+  assert roads._maps
   assert roads._all is None
   while roads._all is None:
-    table = roads.routes(origins, ends, 60)
-  table = roads.routes(origins, ends, 60)
+    table = roads.routes(number, origins, ends, 60)
+  table = roads.routes(number, origins, ends, 60)
   for ours, theirs in zip(single, table, strict=True):
     np.testing.assert_array_equal(ours, theirs)
 
 
+def test_weightings_are_each_one_alone(monkeypatch):
+  """Searched together, by either search, in groups of any size."""
+  graph = streets.generate(9, 9, 0)
+  rng = np.random.default_rng(0)
+  lengths = [routes.weighting(graph.length_m, 0, k) for k in range(5)]
+  number = rng.integers(0, 5, 2000)
+  origins, ends = rng.integers(0, len(graph), (2, 2000))
+  for count, together in ((100, 64), (2000, 64), (2000, 2), (100, 2)):
+    monkeypatch.setattr(routes, 'TOGETHER', together)
+    roads = routes.Roads(graph.delta, lengths)
+    part = number[:count], origins[:count], ends[:count]
+    labels, moves = roads.routes(*part, 30)
+    for k in range(5):
+      rows = part[0] == k
+      alone = routes.Roads(graph.delta, [lengths[k]]).routes(
+        np.zeros(rows.sum(), int), part[1][rows], part[2][rows], 30
+      )
+      np.testing.assert_array_equal(labels[rows], alone[0])
+      np.testing.assert_array_equal(moves[rows], alone[1])
+
+
 def test_metres_are_those_of_the_route():
   graph = streets.generate(6, 6, 1)
-  roads = routes.Roads(graph.delta, graph.length_m)
+  roads = routes.Roads(graph.delta, [graph.length_m])
   rng = np.random.default_rng(0)
   origins, ends = rng.integers(0, len(graph), (2, 200))
-  labels, moves = roads.routes(origins, ends, 60)
-  metres = roads.metres(origins, ends)
+  labels, moves = roads.routes(np.zeros(200, int), origins, ends, 60)
+  metres = routes.metres(graph.delta, graph.length_m, origins, ends)
   rows = routes.trace(graph.delta, origins, labels)
   for n in range(200):
     if moves[n] == core.DEAD:

@@ -1,7 +1,7 @@
 """Finite automata as transition tables (Vafa et al. 2024, section 2).
 
-Steps, walks, counts, reachable rows, minimisation; and what is legal from one
-of two states and not from the other: Myhill-Nerode boundaries.
+Steps, walks, random walks, counts, reachable rows, minimisation; and what is
+legal from one of two states and not from the other: Myhill-Nerode boundaries.
 
 An automaton is a table `delta [S, A] int32` of next rows, DEAD where a label
 is illegal. A state is (row, goal): the end label, numbered A, is legal exactly
@@ -23,6 +23,7 @@ from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
 
 NONE = calls.NONE
+ATTEMPTS = 1000  # draws of one random walk before it is given up
 
 
 class Predecessors(NamedTuple):
@@ -128,6 +129,151 @@ def _walk(delta, rows, goals, labels, lengths) -> tuple[np.ndarray, ...]:
       delta, rows[b], goals[b], labels[b], lengths[b]
     )
   return steps, after, over
+
+
+def random_walks(
+  delta: np.ndarray, num: int, low: int, high: int, seed: int, *, first: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Uniform random walks: origin, then length, then each next edge.
+
+  Origins are uniform over rows with an edge, lengths over low..high. A walk
+  that meets a row without edges ends there if it has made `low` moves, and is
+  drawn anew if not (Vafa et al. 2024, appendix B, leaves this open). Walk n
+  depends on (seed, n) alone.
+
+  Args:
+    delta: [S, A].
+    num: N.
+    low: least number of moves, at least 1.
+    high: greatest.
+    seed: of the whole run.
+    first: number of the first walk, so that pieces of a run equal the whole.
+
+  Returns:
+    origins: [N] int32.
+    labels: [N, high] int8, DEAD padded.
+    lengths: [N] int32; 0 where ATTEMPTS draws gave no walk of `low` moves.
+  """
+  delta = calls.table(delta)
+  if not 1 <= low <= high:
+    raise core.InputError(
+      f'lengths are {low}..{high}; expected 1 <= low <= high'
+    )
+  # Rows without edges are no origins; a walk may end in one.
+  edges = (delta >= 0).sum(1)
+  starts = np.flatnonzero(edges)
+  if not len(starts):
+    raise core.InputError('the graph has no edge to walk along')
+  # By row: its edges in order of label, then columns without an edge.
+  order = np.argsort(delta < 0, axis=1, kind='stable')
+  table = (
+    calls.frozen(np.take_along_axis(delta, order, 1), np.int32),
+    calls.frozen(order, np.int8),
+    calls.frozen(edges, np.int32),
+    calls.frozen(starts, np.int32),
+  )
+  run = np.uint64(seed & (2**64 - 1))
+  return calls.run(
+    lambda rows: _random_walks(
+      *table,
+      rows.stop - rows.start,
+      low,
+      high,
+      run,
+      first + rows.start,
+      ATTEMPTS,
+    ),
+    num,
+  )
+
+
+@njit
+def _random_walks(
+  heads, labels, edges, starts, num, low, high, seed, first, attempts
+) -> tuple[np.ndarray, ...]:
+  """Uniform random walks: two draws of a stream start it, one is for a step."""
+  origins = np.full(num, -1, np.int32)
+  walked = np.full((num, high), -1, np.int8)
+  lengths = np.zeros(num, np.int32)
+  # Each attempt has draws of its own, of which it may leave some unused:
+  #   attempt * (high + 2) + | 0 origin | 1 length | 2.. its steps |
+  run = splitmix(seed)
+  for n in range(num):
+    key = splitmix(splitmix(run ^ np.uint64(first + n)))
+    for attempt in range(attempts):
+      draw = attempt * (high + 2)
+      row = starts[below(key, draw, len(starts))]
+      length = low + below(key, draw + 1, high - low + 1)
+      origins[n], steps = row, 0
+      while steps < length and edges[row]:
+        edge = below(key, draw + 2 + steps, edges[row])
+        walked[n, steps] = labels[row, edge]
+        row = heads[row, edge]
+        steps += 1
+      if steps >= low:
+        lengths[n] = steps
+        break
+      walked[n] = -1
+  return origins, walked, lengths
+
+
+def follow(
+  delta: np.ndarray,
+  table: np.ndarray,
+  origins: np.ndarray,
+  index: np.ndarray,
+  goals: np.ndarray,
+  most: int,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Routes from origins to goals by the labels of `paths.to_goals`.
+
+  Args:
+    delta: [S, A].
+    table: [G, S] int8 labels of `paths.to_goals`.
+    origins: [B] rows.
+    index: [B] which of the goals each route goes to.
+    goals: [G] rows.
+    most: moves of the longest route wanted.
+
+  Returns:
+    labels: [B, most] int8, DEAD padded; the first ones of longer routes.
+    moves: [B] int32; 0 at the goal, DEAD without a route, most + 1 if longer.
+  """
+  delta = calls.table(delta)
+  origins = calls.rows(origins, len(delta), 'origins', 0)
+  index = calls.rows(index, len(goals), 'index', 0)
+  calls.same_length(origins=origins, index=index)
+  calls.same_length(table=table, goals=goals)
+  goals = calls.rows(goals, len(delta), 'goals', 0)
+  table = calls.frozen(table, np.int8)
+  labels = np.full((len(origins), most), core.DEAD, np.int8)
+  moves = np.empty(len(origins), np.int32)
+  # Routes to one goal together: they read the same row of the table.
+  order = np.argsort(index, kind='stable')
+  _follow_tables(delta, table, origins, index, goals, order, labels, moves)
+  return labels, moves
+
+
+@njit
+def _follow_tables(
+  delta, table, origins, index, goals, order, labels, moves
+) -> None:
+  """Fills labels and moves of routes, in an order that keeps to one table."""
+  most = labels.shape[1]
+  for b in order:
+    row, goal, line = origins[b], goals[index[b]], table[index[b]]
+    step = 0
+    while row != goal:
+      label = line[row]
+      if label < 0 or step == most:
+        step = -1 if label < 0 else most + 1
+        break
+      labels[b, step] = label
+      row = delta[row, label]
+      step += 1
+    if step < 0:  # No route: nothing of what led there stays.
+      labels[b] = -1
+    moves[b] = step
 
 
 def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:

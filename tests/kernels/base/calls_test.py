@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from wm.core import basics, registry
-from wm.kernels import chess, othello, othello_games, pgn
+from wm.kernels import chess, dfa, othello, othello_games, pgn
 from wm.kernels.base import calls
 from wm.kernels.maps import paths
 from wm.options.reconstruction import Reconstruction
@@ -58,7 +58,7 @@ def _everything():
     *pgn.read(text, starts, starts + 15),
     paths.hops(delta),
     paths.dijkstra(delta, lengths),
-    *paths.random_walks(delta, 90, 3, 9, 4),
+    *dfa.random_walks(delta, 90, 3, 9, 4),
     *placed,
   ]
 

@@ -142,7 +142,7 @@ def test_routes_are_shortest_and_lowest(case):
   dist, table = both(paths.to_goals, delta, lengths, every)
   origins, index = (grid.ravel() for grid in np.meshgrid(every, every))
   labels, moves = both(
-    paths.follow, delta, table, origins, index, every, len(delta)
+    dfa.follow, delta, table, origins, index, every, len(delta)
   )
   far = dist[index, origins]
   np.testing.assert_array_equal(moves >= 0, np.isfinite(far))
@@ -162,36 +162,63 @@ def test_routes_are_shortest_and_lowest(case):
     assert metres == pytest.approx(far[b], rel=1e-12)
 
 
+def agree_with_the_tables(delta, lengths, pairs, most, landmarks=16):
+  """Routes of pairs [3, B] under lengths [K, S, A], by either search."""
+  roads = paths.road_map(delta, lengths, landmarks)
+  found = [
+    search(roads, *pairs, most)
+    for search in (paths.single_routes, paths.swept_routes)
+  ]
+  for k, metres in enumerate(lengths):
+    rows = pairs[0] == k
+    tables = paths.shortest_routes(delta, metres, *pairs[1:, rows], most)
+    for ours in found:
+      for column, theirs in zip(ours, tables, strict=True):
+        np.testing.assert_array_equal(column[rows], theirs)
+        assert column.dtype == theirs.dtype
+  return found[1]
+
+
 @LAWS
-@given(graphs())
-def test_single_routes_are_those_of_the_tables(case):
+@given(graphs(), st.integers(0, 2**32 - 1))
+def test_routes_of_pairs_are_those_of_the_tables(case, seed):
   """Ties, level edges and lengths lost in rounding included."""
   delta, lengths = case
+  weightings = np.stack(
+    [lengths, np.random.default_rng(seed).permutation(lengths)]
+  )
   every = np.arange(len(delta))
-  origins, ends = (grid.ravel() for grid in np.meshgrid(every, every))
-  roads = paths.road_map(delta, lengths)
+  pairs = np.stack(np.meshgrid([0, 1], every, every)).reshape(3, -1)
   for most in (len(delta), 2):
-    pairs = origins, ends, most
-    tables = paths.shortest_routes(delta, lengths, *pairs)
-    single = paths.single_routes(roads, *pairs)
-    for ours, theirs in zip(single, tables, strict=True):
-      np.testing.assert_array_equal(ours, theirs)
-      assert ours.dtype == theirs.dtype
+    agree_with_the_tables(delta, weightings, pairs, most)
 
 
 @pytest.mark.parametrize('size', [60, 400])
-def test_single_routes_of_large_graphs(size):
-  """Of more rows than landmarks, with true lengths and with noise."""
+def test_routes_of_pairs_in_large_graphs(size):
+  """Of more rows than landmarks, with true lengths and with noise; networkx."""
   delta, lengths = graph(size, size, labels=3, missing=0.3)
   rng = np.random.default_rng(size)
-  origins, ends = rng.integers(0, size, (2, 500))
-  noisy = lengths + rng.gamma(1, 1, lengths.shape)
-  for metres, landmarks in ((lengths, 16), (noisy, 16), (noisy, 0)):
-    roads = paths.road_map(delta, metres, landmarks)
-    single = paths.single_routes(roads, origins, ends, 50)
-    tables = paths.shortest_routes(delta, metres, origins, ends, 50)
-    for ours, theirs in zip(single, tables, strict=True):
-      np.testing.assert_array_equal(ours, theirs)
+  # Noise that leaves no order in common is searched as well.
+  scales = np.array([0, 0.01, 1, 100])[:, None, None]
+  weightings = lengths + scales * rng.gamma(1, 1, (4, *lengths.shape))
+  pairs = np.stack([rng.integers(0, end, 600) for end in (4, size, size)])
+  for landmarks in (16, 0):
+    labels, moves = agree_with_the_tables(
+      delta, weightings, pairs, 50, landmarks
+    )
+  peers = [peer(delta, metres) for metres in weightings]
+  for n in range(0, 600, 10):
+    k, row, goal = pairs[:, n].tolist()
+    if moves[n] < 0:
+      assert not nx.has_path(peers[k], row, goal)
+      continue
+    metres = 0.0
+    for label in labels[n, : moves[n]]:
+      metres += weightings[k, row, label]
+      row = delta[row, label]
+    assert row == goal
+    far = nx.dijkstra_path_length(peers[k], pairs[1, n], goal)
+    assert metres == pytest.approx(far, rel=1e-12)
 
 
 def test_level_edges_do_not_run_in_circles():
@@ -222,7 +249,7 @@ def test_routes_in_pieces_are_those_of_one_table(monkeypatch):
 
 def test_random_walks():
   delta, _ = graph(2, size=30)
-  origins, labels, lengths = both(paths.random_walks, delta, 500, 3, 20, 7)
+  origins, labels, lengths = both(dfa.random_walks, delta, 500, 3, 20, 7)
   assert lengths.min() >= 3
   assert lengths.max() <= 20
   nowhere = np.full(500, dfa.NONE)
@@ -231,10 +258,10 @@ def test_random_walks():
   # Short of its length only where no edge leaves.
   assert set(lengths[(delta[ends] >= 0).any(1)]) <= set(range(3, 21))
   np.testing.assert_array_equal((labels >= 0).sum(1), lengths)
-  part = paths.random_walks(delta, 100, 3, 20, 7, first=250)
+  part = dfa.random_walks(delta, 100, 3, 20, 7, first=250)
   for one, whole in zip(part, (origins, labels, lengths), strict=True):
     np.testing.assert_array_equal(one, whole[250:350])
-  other = paths.random_walks(delta, 500, 3, 20, 8)
+  other = dfa.random_walks(delta, 500, 3, 20, 8)
   assert (other[0] != origins).mean() > 0.5
 
 
@@ -242,7 +269,7 @@ def test_random_walks_are_uniform():
   """On a complete graph every origin, length and edge is equally likely."""
   delta = np.tile(np.arange(5, dtype=np.int32), (5, 1))
   num = 40_000
-  origins, labels, lengths = paths.random_walks(delta, num, 2, 6, 0)
+  origins, labels, lengths = dfa.random_walks(delta, num, 2, 6, 0)
   for values, size in ((origins, 5), (lengths - 2, 5), (labels[:, 1], 5)):
     share = np.bincount(values, minlength=size) / num
     np.testing.assert_allclose(share, 1 / size, atol=0.01)
@@ -255,10 +282,14 @@ def test_random_walks_are_uniform():
 
 def test_walks_that_cannot_be_made_are_empty():
   delta = np.array([[1], [-1]], np.int32)
-  origins, labels, lengths = both(paths.random_walks, delta, 4, 2, 3, 0)
+  origins, labels, lengths = both(dfa.random_walks, delta, 4, 2, 3, 0)
   assert lengths.tolist() == [0] * 4
   assert (labels == core.DEAD).all()
   assert origins.tolist() == [0] * 4
+
+
+def swept(delta, lengths, *pairs):
+  return paths.swept_routes(paths.road_map(delta, lengths[None]), *pairs, 3)
 
 
 @pytest.mark.parametrize(
@@ -268,8 +299,11 @@ def test_walks_that_cannot_be_made_are_empty():
     (lambda d, w: paths.dijkstra(d, -w), 'not negative'),
     (lambda d, w: paths.dijkstra(d, w + np.inf), 'finite'),
     (lambda d, w: paths.dijkstra(d, w, [2]), 'sources hold 2..2'),
-    (lambda d, w: paths.random_walks(d, 1, 3, 2, 0), '1 <= low <= high'),
-    (lambda d, w: paths.random_walks(d * 0 - 1, 1, 1, 2, 0), 'no edge'),
+    (lambda d, w: paths.road_map(d, w), 'expected (2, 2)'),
+    (lambda d, w: swept(d, w, [1], [0], [0]), 'weighting hold 1..1'),
+    (lambda d, w: swept(d, w, [0], [0], [0, 1]), 'destinations 2'),
+    (lambda d, w: dfa.random_walks(d, 1, 3, 2, 0), '1 <= low <= high'),
+    (lambda d, w: dfa.random_walks(d * 0 - 1, 1, 1, 2, 0), 'no edge'),
     (lambda d, w: paths.to_goals(d, w, [-1]), 'goals hold -1'),
     (lambda d, w: paths.shortest_routes(d, w, [0], [0, 1], 3), 'origins 1'),
   ],

@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.kernels.base.rng_ref import below, splitmix
 from wm import core
-from wm.kernels.maps.paths import ATTEMPTS
+from wm.kernels.dfa import ATTEMPTS
 
 
 def hops(delta: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Searches over street graphs: hop counts, shortest paths, random walks.
+"""Searches over street graphs: hop counts and shortest paths.
 
 A graph is a table `delta [S, A] int32` of the row that each label leads to,
 DEAD where there is no edge. Edge lengths are [S, A] float64 in metres, read
@@ -19,18 +19,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from wm import core
 from wm.core import basics
+from wm.kernels import dfa
 from wm.kernels.base import calls
-from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
 
 GOALS = 512  # destinations whose distances are held at a time
-ATTEMPTS = 1000  # draws of one random walk before it is given up
 HOP_LANES = 256
 LANES = 64
 LANDMARKS = 16
+NEAR = 16  # goals close together, whose sweeps settle rows in one order
 _ONE = np.uint32(1)
 
 
@@ -140,74 +141,18 @@ def _named_edges(
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...], np.ndarray]:
   """`_edges` with checked lengths, and labels [E] int8 of those that leave."""
   lengths = np.asarray(lengths, np.float64)
-  if lengths.shape != delta.shape:
+  if lengths.shape[:2] != delta.shape:
     raise core.InputError(
       f'lengths have shape {lengths.shape}; expected {delta.shape}'
     )
   # Entries without an edge are not read: they may be NaN.
-  lengths = np.where(delta >= 0, lengths, 0.0)
-  if not (np.isfinite(lengths) & (lengths >= 0)).all():
+  rows, names = np.nonzero(delta >= 0)
+  read = lengths[rows, names]
+  if not (np.isfinite(read) & (read >= 0)).all():
     raise core.InputError('edge lengths must be finite and not negative')
   # By row, then label: the order of the edges that leave each row.
-  names = calls.frozen(np.nonzero(delta >= 0)[1], np.int8)
+  names = calls.frozen(names, np.int8)
   return *_edges(delta, lengths), names
-
-
-def follow(
-  delta: np.ndarray,
-  table: np.ndarray,
-  origins: np.ndarray,
-  index: np.ndarray,
-  goals: np.ndarray,
-  most: int,
-) -> tuple[np.ndarray, np.ndarray]:
-  """Routes from origins to goals by the labels of `to_goals`.
-
-  Args:
-    delta: [S, A].
-    table: [G, S] int8 labels of `to_goals`.
-    origins: [B] rows.
-    index: [B] which of the goals each route goes to.
-    goals: [G] rows.
-    most: moves of the longest route wanted.
-
-  Returns:
-    labels: [B, most] int8, DEAD padded; the first ones of longer routes.
-    moves: [B] int32; 0 at the goal, DEAD without a route, most + 1 if longer.
-  """
-  delta = calls.table(delta)
-  origins = calls.rows(origins, len(delta), 'origins', 0)
-  index = calls.rows(index, len(goals), 'index', 0)
-  calls.same_length(origins=origins, index=index)
-  calls.same_length(table=table, goals=goals)
-  goals = calls.rows(goals, len(delta), 'goals', 0)
-  table = calls.frozen(table, np.int8)
-  labels = np.full((len(origins), most), core.DEAD, np.int8)
-  moves = np.empty(len(origins), np.int32)
-  # Routes to one goal together: they read the same row of the table.
-  order = np.argsort(index, kind='stable')
-  _follow(delta, table, origins, index, goals, order, labels, moves)
-  return labels, moves
-
-
-@njit
-def _follow(delta, table, origins, index, goals, order, labels, moves) -> None:
-  """Fills labels and moves of routes, in an order that keeps to one table."""
-  most = labels.shape[1]
-  for b in order:
-    row, goal, line = origins[b], goals[index[b]], table[index[b]]
-    step = 0
-    while row != goal:
-      label = line[row]
-      if label < 0 or step == most:
-        step = -1 if label < 0 else most + 1
-        break
-      labels[b, step] = label
-      row = delta[row, label]
-      step += 1
-    if step < 0:  # No route: nothing of what led there stays.
-      labels[b] = -1
-    moves[b] = step
 
 
 def shortest_routes(
@@ -217,10 +162,10 @@ def shortest_routes(
   destinations: np.ndarray,
   most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """`follow` after `to_goals`, GOALS destinations at a time.
+  """`dfa.follow` after `to_goals`, GOALS destinations at a time.
 
   origins, destinations: [B] rows. Returns labels [B, most] and moves [B] as
-  `follow` does.
+  `dfa.follow` does.
   """
   origins, destinations = np.asarray(origins), np.asarray(destinations)
   calls.same_length(origins=origins, destinations=destinations)
@@ -235,22 +180,22 @@ def shortest_routes(
     low, high = np.searchsorted(index[order], [start, start + GOALS])
     rows = order[low:high]
     table = to_goals(delta, lengths, goals)[1]
-    labels[rows], moves[rows] = follow(
+    labels[rows], moves[rows] = dfa.follow(
       delta, table, origins[rows], index[rows] - start, goals, most
     )
   return labels, moves
 
 
 class RoadMap(NamedTuple):
-  """A graph made ready for routes between single pairs.
+  """A graph under K weightings, made ready for routes between pairs.
 
   Attributes:
     delta: [S, A] int32.
-    lengths: [S, A] float64 metres.
-    leaving, entering, names: edges with lengths, and labels of `leaving`.
-    bounds: [S, 2 K] float64 metres from K landmarks to each row, and less those
-      from each row to them. From row to row it is at least the difference, in
-      each column.
+    lengths: [K, S, A] float64 metres.
+    leaving, entering, names: edges with lengths [E, K], labels of `leaving`.
+    bounds: [K, S, 2 L] float64 metres from L landmarks to each row, and less
+      those from each row to them. From row to row it is at least the
+      difference, in each column.
   """
 
   delta: np.ndarray
@@ -271,40 +216,55 @@ def road_map(
 
   Args:
     delta: [S, A].
-    lengths: [S, A] metres, finite, not negative.
-    landmarks: rows whose distances are searched; 0 is none, and no bounds.
+    lengths: [K, S, A] metres, finite, not negative.
+    landmarks: L, rows whose distances are searched; 0 is none, and no bounds.
   """
-  delta = calls.table(delta)
-  edges = _named_edges(delta, lengths)
-  rows = np.arange(len(delta))
+  delta, lengths = calls.table(delta), np.asarray(lengths, np.float64)
+  edges = _named_edges(delta, np.moveaxis(lengths, 0, -1))
   # Landmarks are spread by chance; any give the same routes.
+  rows = np.arange(len(delta))
   marks = np.argsort(basics.hash64(0, rows), kind='stable')[:landmarks]
+  bounds = np.empty((len(lengths), len(delta), 2 * len(marks)))
+  roads = RoadMap(delta, lengths, *edges, bounds)
+  search = _lane_search(roads)
+  far = np.empty((2 * len(marks), *search.dist.shape))
   # For a landmark l, d(l, v) <= d(l, u) + d(u, v), and d(u, l) <= d(u, v) +
   # d(v, l).
-  ahead = dijkstra(delta, lengths, marks)
-  back = dijkstra(delta, lengths, marks, reverse=True)
-  bounds = calls.frozen(np.concatenate([ahead, -back]).T, np.float64)
-  return RoadMap(delta, np.asarray(lengths, np.float64), *edges, bounds)
+  for n, order in enumerate(_orders(roads, marks, reverse=False)):
+    _relax_all(roads.leaving, order, marks[n], search)
+    far[n] = search.dist
+  for n, order in enumerate(_orders(roads, marks, reverse=True), len(marks)):
+    _relax_all(roads.entering, order, marks[n - len(marks)], search)
+    far[n] = -search.dist
+  _turn(far, bounds)
+  return roads
+
+
+@njit
+def _turn(far, bounds) -> None:
+  """Copies far [L, S, K] into bounds [K, S, L]; NumPy takes longer."""
+  for row in range(far.shape[1]):
+    for k in range(far.shape[2]):
+      for n in range(far.shape[0]):
+        bounds[k, row, n] = far[n, row, k]
 
 
 def single_routes(
-  roads: RoadMap, origins: np.ndarray, destinations: np.ndarray, most: int
+  roads: RoadMap,
+  weighting: np.ndarray,
+  origins: np.ndarray,
+  destinations: np.ndarray,
+  most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """`shortest_routes` by one search a pair, for pairs that share no goals.
+  """Routes by one search a pair, for pairs that share few goals.
 
-  origins, destinations: [B] rows. Returns labels [B, most] and moves [B] as
-  `follow` does.
+  weighting, origins, destinations: [B], a number below K and two rows each.
+  Returns labels [B, most] and moves [B] as `dfa.follow` does.
   """
+  pairs = _pairs(roads, weighting, origins, destinations)
+  labels = np.full((len(pairs), most), core.DEAD, np.int8)
+  moves = np.empty(len(pairs), np.int32)
   size = len(roads.delta)
-  origins = calls.rows(origins, size, 'origins', 0)
-  goals = calls.rows(destinations, size, 'destinations', 0)
-  calls.same_length(origins=origins, destinations=goals)
-  labels = np.full((len(origins), most), core.DEAD, np.int8)
-  moves = np.empty(len(origins), np.int32)
-  # Sums along a route, and differences of such sums, are off by rounding. Rows
-  # are visited until none is nearer by more than that.
-  far = np.abs(roads.bounds)
-  slack = 1e-9 * far.max(initial=0, where=np.isfinite(far))
   search = _PairSearch(
     np.full(size, np.inf),
     np.zeros(size),
@@ -312,26 +272,205 @@ def single_routes(
     np.full(size, -1, np.int64),
     np.zeros(size, np.int64),
   )
-  for part in calls.slices(len(origins)):
-    _single_routes(
-      roads,
-      search,
-      origins[part],
-      goals[part],
-      slack,
-      labels[part],
-      moves[part],
+  for k in np.unique(pairs[:, 0]):
+    leaving, entering = (
+      (*edges[:2], calls.frozen(edges[2][:, k], np.float64))
+      for edges in (roads.leaving, roads.entering)
     )
+    # Sums along a route, and differences of such sums, are off by rounding.
+    # Rows are visited until none is nearer by more than that.
+    slack = 1e-9 * leaving[2].sum()
+    ways = leaving, entering, roads.names, roads.bounds[k], slack
+    rows = np.flatnonzero(pairs[:, 0] == k)
+    for part in calls.slices(len(rows)):
+      _single_routes(ways, search, pairs, rows[part], labels, moves)
+  return _release_stuck(roads, pairs, labels, moves)
+
+
+def swept_routes(
+  roads: RoadMap,
+  weighting: np.ndarray,
+  origins: np.ndarray,
+  destinations: np.ndarray,
+  most: int,
+) -> tuple[np.ndarray, np.ndarray]:
+  """As `single_routes`, by one search a destination under all weightings."""
+  pairs = _pairs(roads, weighting, origins, destinations)
+  labels = np.full((len(pairs), most), core.DEAD, np.int8)
+  moves = np.empty(len(pairs), np.int32)
+  # Goals that are nearest to one centre are swept in one order.
+  centres = np.unique(pairs[:, 2])[::NEAR]
+  nearest = _nearest(roads, centres)[pairs[:, 2]]
+  rows = np.lexsort((pairs[:, 2], nearest))
+  search = _lane_search(roads)
+  for part in calls.slices(len(centres), LANES):
+    orders = _orders(roads, centres[part], reverse=True)
+    ends = np.searchsorted(nearest[rows], [part.start, part.stop])
+    chosen = rows[slice(*ends)]
+    which = nearest[chosen] - part.start
+    _swept_routes(roads, orders, which, search, pairs, chosen, labels, moves)
+  return _release_stuck(roads, pairs, labels, moves)
+
+
+def _pairs(roads: RoadMap, *columns: np.ndarray) -> np.ndarray:
+  """[B, 3] int32 of weightings, origins and destinations, checked."""
+  sizes = len(roads.lengths), *[len(roads.delta)] * 2
+  names = 'weighting', 'origins', 'destinations'
+  calls.same_length(**dict(zip(names, columns, strict=True)))
+  checked = map(calls.rows, columns, sizes, names, [0] * 3)
+  return np.stack(list(checked), axis=1)
+
+
+def _release_stuck(
+  roads: RoadMap, pairs: np.ndarray, labels: np.ndarray, moves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Labels and moves; of routes that are _STUCK those of the tables."""
   # Level edges might lead in a circle: the tables settle those rows first.
-  stuck = np.flatnonzero(moves == _STUCK)
-  if len(stuck):
-    pairs = origins[stuck], goals[stuck], most
-    tables = shortest_routes(roads.delta, roads.lengths, *pairs)
-    labels[stuck], moves[stuck] = tables
+  stuck = moves == _STUCK
+  for k in np.unique(pairs[stuck, 0]):
+    rows = np.flatnonzero(stuck & (pairs[:, 0] == k))
+    _, origins, goals = pairs[rows].T
+    labels[rows], moves[rows] = shortest_routes(
+      roads.delta, roads.lengths[k], origins, goals, labels.shape[1]
+    )
   return labels, moves
 
 
 _STUCK = -2  # moves of a route that meets level edges alone, see `_release`
+
+
+@njit
+def _trace(edges, names, dist, pair, labels) -> int:
+  """Fills labels [most] of a route by `dist` [S] to its goal; its moves."""
+  indptr, heads, lengths = edges
+  row, step = np.int64(pair[1]), 0
+  if dist[row] == np.inf:
+    return -1
+  while row != pair[2]:
+    if step == len(labels):
+      return step + 1
+    # The lowest label on a shortest route: `_name` has the same rule.
+    following = np.int64(-1)
+    for e in range(indptr[row], indptr[row + 1]):
+      near = dist[heads[e]]
+      if near + lengths[e] == dist[row] and near < dist[row]:
+        following = np.int64(e)
+        break
+    if following < 0:
+      labels[:] = -1
+      return _STUCK
+    labels[step] = names[following]
+    row = np.int64(heads[following])
+    step += 1
+  return step
+
+
+class _LaneSearch(NamedTuple):
+  """Distances to or from one root, a lane for each weighting.
+
+  Attributes:
+    dist: [S, K] float64 metres; inf where there is no route.
+    stage: [S] uint8: how far a row is, see below.
+    queue: [S] uint32, a ring of rows to relax.
+  """
+
+  dist: np.ndarray
+  stage: np.ndarray
+  queue: np.ndarray
+
+
+# No distance yet; one, but the turn of the row is to come; relaxed; queued.
+_NEW, _REACHED, _DONE, _QUEUED = range(4)
+
+
+def _lane_search(roads: RoadMap) -> _LaneSearch:
+  size = len(roads.delta)
+  dist = np.empty((size, len(roads.lengths)))
+  return _LaneSearch(dist, np.empty(size, np.uint8), np.empty(size, np.uint32))
+
+
+def _orders(roads: RoadMap, roots: np.ndarray, *, reverse: bool) -> np.ndarray:
+  """[B, S] uint32 rows by distance from each root, or to it: from the nearest.
+
+  That is under one weighting, and about the order under all if their lengths
+  differ little: how many rows a sweep relaxes twice depends on it, no route.
+  """
+  graph = roads.delta, roads.lengths[0]
+  dist = dijkstra(*graph, roots, reverse=reverse)
+  # A root that few rows lead to says nothing of the goals around it: there the
+  # order is that of the ways back.
+  few = np.isinf(dist).mean(1) > 0.5
+  dist[few] = dijkstra(*graph, roots[few], reverse=not reverse)
+  return np.argsort(dist, axis=1).astype(np.uint32)
+
+
+@njit
+def _relax_all(edges, order, root, search):
+  """Fills `search.dist` with the distances to a root, or from it.
+
+  Each row relaxes its edges once, when its turn comes. Rows done that fall are
+  relaxed again at once, first come first served, before others build on them.
+  """
+  indptr, others, lengths = edges
+  dist, stage, queue = search
+  lanes = dist.shape[1]
+  stage[:] = _NEW
+  dist[root], stage[root] = 0.0, _REACHED
+  for turn in order:
+    if stage[turn] == _NEW:
+      dist[turn] = np.inf
+    queue[0], stage[turn] = turn, _QUEUED
+    first, num = 0, 1
+    while num:
+      row, first, num = queue[first], first + 1, num - 1
+      if first == len(queue):
+        first = 0
+      stage[row] = _DONE
+      for e in range(indptr[row], indptr[row + _ONE]):
+        other, fell = others[e], np.int64(0)
+        if stage[other] == _NEW:
+          stage[other] = _REACHED
+          for k in range(lanes):
+            dist[other, k] = dist[row, k] + lengths[e, k]
+          continue
+        for k in range(lanes):
+          far, old = dist[row, k] + lengths[e, k], dist[other, k]
+          fell += np.int64(far < old)
+          dist[other, k] = min(far, old)
+        if stage[other] == _DONE and fell > 0:
+          # A row is in the ring once, so that it never overflows.
+          last = first + num
+          queue[last - len(queue) * (last >= len(queue))] = other
+          stage[other], num = _QUEUED, num + 1
+
+
+def _nearest(roads: RoadMap, centres: np.ndarray) -> np.ndarray:
+  """[S] which of sorted centres is the fewest edges away, taken both ways."""
+  indptr, heads = (array.astype(np.int32) for array in roads.leaving[:2])
+  edges = np.ones(len(heads)), heads, indptr
+  sources = scipy.sparse.csgraph.dijkstra(
+    scipy.sparse.csr_array(edges, shape=[len(roads.delta)] * 2),
+    directed=False,
+    indices=centres,
+    return_predecessors=True,
+    unweighted=True,
+    min_only=True,
+  )[2]
+  return np.searchsorted(centres, sources)  # 0 where none is near.
+
+
+@njit
+def _swept_routes(roads, orders, which, search, pairs, rows, labels, moves):
+  """Fills labels and moves of pairs; those of a goal follow each other."""
+  indptr, heads, lengths = roads.leaving
+  goal = -1
+  for n, b in enumerate(rows):
+    if pairs[b, 2] != goal:
+      goal = pairs[b, 2]
+      _relax_all(roads.entering, orders[which[n]], goal, search)
+    k = pairs[b, 0]
+    edges, dist = (indptr, heads, lengths[:, k]), search.dist[:, k]
+    moves[b] = _trace(edges, roads.names, dist, pairs[b], labels[b])
 
 
 class _PairSearch(NamedTuple):
@@ -400,12 +539,12 @@ def _pop(search, num) -> int:
 
 
 @njit
-def _find(roads, search, origin, goal, slack) -> int:
+def _find(ways, search, origin, goal) -> int:
   """Fills `dist` of all rows on shortest routes; how many rows it touched."""
   dist, key, place = search.dist, search.key, search.place
-  indptr, tails, lengths = roads.entering
+  _, (indptr, tails, lengths), _, bounds, slack = ways
   dist[goal] = 0.0
-  key[goal] = _bound(roads.bounds, origin, goal)
+  key[goal] = _bound(bounds, origin, goal)
   search.heap[0], place[goal], search.touched[0] = goal, 0, goal
   # Keys never fall along a route but for rounding, so rows come out once.
   num, touched = 1, 1
@@ -421,7 +560,7 @@ def _find(roads, search, origin, goal, slack) -> int:
         continue
       # A bound takes K differences, so each row's is computed once.
       if dist[tail] == np.inf:
-        bound = _bound(roads.bounds, origin, tail)
+        bound = _bound(bounds, origin, tail)
         search.touched[touched] = tail
         touched += 1
       else:
@@ -440,124 +579,15 @@ def _find(roads, search, origin, goal, slack) -> int:
 
 
 @njit
-def _single_routes(roads, search, origins, goals, slack, labels, moves):
-  """Fills labels [B, most] and moves [B]; _STUCK where `dist` is no guide."""
-  indptr, heads, lengths = roads.leaving
-  dist, most = search.dist, labels.shape[1]
-  for b in range(len(origins)):
-    touched = _find(roads, search, origins[b], goals[b], slack)
-    row, step = np.int64(origins[b]), 0
-    if dist[row] == np.inf:
-      step = -1
-    while step >= 0 and row != goals[b]:
-      if step == most:
-        step = most + 1
-        break
-      # The lowest label on a shortest route: `_name` has the same rule.
-      following = np.int64(-1)
-      for e in range(indptr[row], indptr[row + 1]):
-        near = dist[heads[e]]
-        if near + lengths[e] == dist[row] and near < dist[row]:
-          following = np.int64(e)
-          break
-      if following < 0:
-        step = _STUCK
-        break
-      labels[b, step] = roads.names[following]
-      row = np.int64(heads[following])
-      step += 1
-    if step == _STUCK:
-      labels[b] = -1
-    moves[b] = step
+def _single_routes(ways, search, pairs, rows, labels, moves):
+  """Fills labels and moves of the pairs in `rows`."""
+  leaving, _, names, _, _ = ways
+  for b in rows:
+    touched = _find(ways, search, pairs[b, 1], pairs[b, 2])
+    moves[b] = _trace(leaving, names, search.dist, pairs[b], labels[b])
     # Few rows were touched: the whole array would take longer than the search.
     for k in range(touched):
-      dist[search.touched[k]] = np.inf
-
-
-def random_walks(
-  delta: np.ndarray, num: int, low: int, high: int, seed: int, *, first: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Uniform random walks: origin, then length, then each next edge.
-
-  Origins are uniform over rows with an edge, lengths over low..high. A walk
-  that meets a row without edges ends there if it has made `low` moves, and is
-  drawn anew if not (Vafa et al. 2024, appendix B, leaves this open). Walk n
-  depends on (seed, n) alone.
-
-  Args:
-    delta: [S, A].
-    num: N.
-    low: least number of moves, at least 1.
-    high: greatest.
-    seed: of the whole run.
-    first: number of the first walk, so that pieces of a run equal the whole.
-
-  Returns:
-    origins: [N] int32.
-    labels: [N, high] int8, DEAD padded.
-    lengths: [N] int32; 0 where ATTEMPTS draws gave no walk of `low` moves.
-  """
-  delta = calls.table(delta)
-  if not 1 <= low <= high:
-    raise core.InputError(
-      f'lengths are {low}..{high}; expected 1 <= low <= high'
-    )
-  # Rows without edges are no origins; a walk may end in one.
-  edges = (delta >= 0).sum(1)
-  starts = np.flatnonzero(edges)
-  if not len(starts):
-    raise core.InputError('the graph has no edge to walk along')
-  # By row: its edges in order of label, then columns without an edge.
-  order = np.argsort(delta < 0, axis=1, kind='stable')
-  table = (
-    calls.frozen(np.take_along_axis(delta, order, 1), np.int32),
-    calls.frozen(order, np.int8),
-    calls.frozen(edges, np.int32),
-    calls.frozen(starts, np.int32),
-  )
-  run = np.uint64(seed & (2**64 - 1))
-  return calls.run(
-    lambda rows: _random_walks(
-      *table,
-      rows.stop - rows.start,
-      low,
-      high,
-      run,
-      first + rows.start,
-      ATTEMPTS,
-    ),
-    num,
-  )
-
-
-@njit
-def _random_walks(
-  heads, labels, edges, starts, num, low, high, seed, first, attempts
-) -> tuple[np.ndarray, ...]:
-  """Uniform random walks: two draws of a stream start it, one is for a step."""
-  origins = np.full(num, -1, np.int32)
-  walked = np.full((num, high), -1, np.int8)
-  lengths = np.zeros(num, np.int32)
-  # Each attempt has draws of its own, of which it may leave some unused:
-  #   attempt * (high + 2) + | 0 origin | 1 length | 2.. its steps |
-  run = splitmix(seed)
-  for n in range(num):
-    key = splitmix(splitmix(run ^ np.uint64(first + n)))
-    for attempt in range(attempts):
-      draw = attempt * (high + 2)
-      row = starts[below(key, draw, len(starts))]
-      length = low + below(key, draw + 1, high - low + 1)
-      origins[n], steps = row, 0
-      while steps < length and edges[row]:
-        edge = below(key, draw + 2 + steps, edges[row])
-        walked[n, steps] = labels[row, edge]
-        row = heads[row, edge]
-        steps += 1
-      if steps >= low:
-        lengths[n] = steps
-        break
-      walked[n] = -1
-  return origins, walked, lengths
+      search.dist[search.touched[k]] = np.inf
 
 
 def _edges(
@@ -566,7 +596,8 @@ def _edges(
   """Edges that leave and that enter each row.
 
   Each as indptr [S + 1] uint32, the other ends [E] uint32 and, if given,
-  lengths [E]. Unsigned indices spare compiled code a test for negative ones.
+  lengths [E] of [S, A], or [E, K] of [S, A, K]. Unsigned indices spare
+  compiled code a test for negative ones.
   """
   tails, labels = np.nonzero(delta >= 0)
   heads = delta[tails, labels]

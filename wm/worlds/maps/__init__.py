@@ -212,11 +212,10 @@ class World(
         self.graph.delta, MIN_MOVES, self.moves, seed, num, wanted
       )
     else:
-      weightings = self.weightings if self.traversal == 'noisy' else 0
       pairs, size = self._pairs
       bounds = MIN_MOVES, self.moves
       batches = routes.planned(
-        self._roads, weightings, pairs, size, bounds, seed, num, wanted
+        self._roads, pairs, size, bounds, seed, num, wanted
       )
     if self.traversal == 'noisy':
       batches = routes.fresh(batches)
@@ -248,8 +247,7 @@ class World(
         )
       return routes.RandomWalkProcess(self, wanted, MIN_MOVES, replan)
     noisy = self.traversal == 'noisy'
-    numbers = range(self.weightings) if noisy else [core.DEAD]
-    lengths = [self._roads(number).lengths for number in numbers]
+    lengths = self._roads.lengths
     if not replan:
       return routes.PlannedProcess(self, wanted, MIN_MOVES, lengths, distinct)
     if distinct and noisy:
@@ -299,17 +297,15 @@ class World(
     return lambda number: (pairs[number, 0], pairs[number, 1]), len(pairs)
 
   @functools.cached_property
-  def _tables(self) -> dict[int, routes.Roads]:
-    return {}
-
-  def _roads(self, number: int) -> routes.Roads:
-    """Roads under a noisy weighting, or DEAD: under true lengths."""
-    if number not in self._tables:
-      lengths = self.graph.length_m
-      if number != core.DEAD:
-        lengths = routes.weighting(lengths, self.noise_seed, number)
-      self._tables[number] = routes.Roads(self.graph.delta, lengths)
-    return self._tables[number]
+  def _roads(self) -> routes.Roads:
+    """Roads under all noisy weightings; true lengths if there is no noise."""
+    lengths = [self.graph.length_m]
+    if self.traversal == 'noisy':
+      lengths = [
+        routes.weighting(self.graph.length_m, self.noise_seed, number)
+        for number in range(self.weightings)
+      ]
+    return routes.Roads(self.graph.delta, lengths)
 
   def _sequences(
     self, drawn: routes.RouteBatch, counts: dict[str, int]
@@ -342,15 +338,16 @@ class World(
     labels = np.where(inside & (labels < NODE0 - DIRECTION0), labels, core.DEAD)
     going, rows = labels >= 0, routes.trace(delta, origins, labels)
     lost = (going & (rows[:, 1:] < 0)).any(1) | ~named
-    numbers = [core.DEAD]
+    weightings = [self.graph.length_m]
     if self.traversal == 'noisy':
-      numbers += range(self.weightings)
-    cost, least = np.full((2, len(numbers), len(tokens)), np.nan)
-    for k, number in enumerate(numbers):
-      roads = self._roads(number)
-      steps = np.where(going, roads.lengths[rows[:, :-1], labels], 0.0)
+      weightings += self._roads.lengths
+    cost, least = np.full((2, len(weightings), len(tokens)), np.nan)
+    for k, lengths in enumerate(weightings):
+      steps = np.where(going, lengths[rows[:, :-1], labels], 0.0)
       cost[k] = np.where(lost, np.nan, steps.sum(1))
-      least[k, named] = roads.metres(origins[named], ends[named])
+      least[k, named] = routes.metres(
+        delta, lengths, origins[named], ends[named]
+      )
     return core.Costs(cost, np.where(np.isfinite(least), least, np.nan))
 
   # In words.

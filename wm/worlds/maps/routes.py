@@ -54,7 +54,11 @@ from wm.kernels.maps import paths
 from wm.worlds.base import sampling
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Navigation
 
-CHUNK = 1 << 16  # Candidates looked at together.
+CHUNK = 1 << 16  # Random walks looked at together.
+PLANNED = 1 << 20  # Pairs whose routes are planned together.
+TOGETHER = (
+  64  # Weightings searched at once: of more, distances leave the cache.
+)
 MANY = 256  # Searches for pairs that take longer than distances of landmarks.
 
 # Random walks looked at, beyond a million, for each one that is wanted before
@@ -73,7 +77,8 @@ class RouteBatch(NamedTuple):
     destinations: [N] rows.
     labels: [N, K] int8, DEAD padded.
     moves: [N] int32.
-    weighting: [N] int32, noisy weighting a route is shortest under, or DEAD.
+    weighting: [N] int32, number of the lengths a route is shortest under, or
+      DEAD.
     cause: [N] str.
   """
 
@@ -169,7 +174,7 @@ def walks(
   first, limit = 0, (1 << 20) + WALKS_EACH * num
   chunk = min(max(num + num // 8, 256), CHUNK)
   while first < limit:
-    origins, labels, moves = paths.random_walks(
+    origins, labels, moves = dfa.random_walks(
       delta, chunk, low, high, seed, first=first
     )
     first += chunk
@@ -191,31 +196,76 @@ def _lasting(delta: np.ndarray, moves: int) -> np.ndarray:
 
 
 class Roads:
-  """Shortest paths under one set of edge lengths [S, 8], in metres.
+  """Shortest paths under K sets of edge lengths [S, 8], in metres.
 
   Of equally short paths, the one with the lowest label at each intersection.
-  Pairs that share few destinations are searched one by one. Once these would
-  take longer, a table of all is kept ([S, S] int8).
+  Pairs that share few destinations are searched one by one. Others share a
+  search for each destination, under all sets at once; or under a single set,
+  a table of all that is kept ([S, S] int8).
   """
 
-  def __init__(self, delta: np.ndarray, lengths: np.ndarray) -> None:
+  def __init__(self, delta: np.ndarray, lengths: Sequence[np.ndarray]) -> None:
     self._delta, self.lengths = delta, lengths
     self._all: np.ndarray | None = None
-    self._map: paths.RoadMap | None = None
+    self._maps: dict[tuple[int, int], paths.RoadMap] = {}
     self._searched = 0
 
   def routes(
+    self,
+    number: np.ndarray,
+    origins: np.ndarray,
+    destinations: np.ndarray,
+    most: int,
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Labels [N, most] and moves [N]: DEAD without a path, most + 1 if long.
+
+    number: [N] set of lengths that each path is shortest under.
+    """
+    count, goals = len(origins), len(np.unique(destinations))
+    single = self._single(count, goals)
+    if len(self.lengths) == 1 and not single:
+      return self._tabled(origins, destinations, most)
+    self._searched += single * count
+    search = paths.single_routes if single else paths.swept_routes
+    labels = np.empty((count, most), np.int8)
+    moves = np.empty(count, np.int32)
+    for first in range(0, len(self.lengths), TOGETHER):
+      rows = np.flatnonzero(number // TOGETHER == first // TOGETHER)
+      labels[rows], moves[rows] = search(
+        self._road_map(first, single),
+        number[rows] - first,
+        origins[rows],
+        destinations[rows],
+        most,
+      )
+    return labels, moves
+
+  def _single(self, pairs: int, goals: int) -> bool:
+    """Is a search for each pair faster than one for each destination?"""
+    if len(self.lengths) > 1:
+      return pairs < 6 * goals
+    # A search for a pair takes a fourth of one for a destination.
+    few = self._searched + pairs < 4 * len(self._delta)
+    return self._all is None and few and pairs < 3 * goals
+
+  def _road_map(self, first: int, single: bool) -> paths.RoadMap:
+    """With landmarks once there are enough searches to pay for them."""
+    landmarks = paths.LANDMARKS * (single and self._searched >= MANY)
+    if (first, landmarks) not in self._maps:
+      lengths = np.stack(self.lengths[first : first + TOGETHER])
+      self._maps[first, landmarks] = paths.road_map(
+        self._delta, lengths, landmarks
+      )
+    return self._maps[first, landmarks]
+
+  def _tabled(
     self, origins: np.ndarray, destinations: np.ndarray, most: int
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels [N, most] and moves [N]: DEAD without a path, most + 1 if long."""
-    size, goals = len(self._delta), len(np.unique(destinations))
-    if self._all is None and self._single(len(origins), goals):
-      self._searched += len(origins)
-      pairs = origins, destinations, most
-      return paths.single_routes(self._road_map(), *pairs)
-    if self._all is None and 4 * goals < size:
+    """`routes` by tables of labels, of all destinations if there are many."""
+    size = len(self._delta)
+    if self._all is None and 4 * len(np.unique(destinations)) < size:
       return paths.shortest_routes(
-        self._delta, self.lengths, origins, destinations, most
+        self._delta, self.lengths[0], origins, destinations, most
       )
     if self._all is None:
       self._all = self._first_labels()
@@ -223,7 +273,7 @@ class Roads:
     moves = np.empty(len(origins), np.int32)
     # One row of _all at a time.
     order = np.argsort(destinations, kind='stable')
-    labels[order], moves[order] = paths.follow(
+    labels[order], moves[order] = dfa.follow(
       self._delta,
       self._all,
       origins[order],
@@ -233,43 +283,35 @@ class Roads:
     )
     return labels, moves
 
-  def _single(self, pairs: int, goals: int) -> bool:
-    """Is a search for each pair faster than one for each destination?"""
-    # A search for a pair takes a fourth of one for a destination.
-    few = self._searched + pairs < 4 * len(self._delta)
-    return few and pairs < 3 * goals
-
-  def _road_map(self) -> paths.RoadMap:
-    """With landmarks once there are enough searches to pay for them."""
-    landmarks = paths.LANDMARKS if self._searched >= MANY else 0
-    if self._map is None or self._map.bounds.shape[1] < landmarks:
-      self._map = paths.road_map(self._delta, self.lengths, landmarks)
-    return self._map
-
   def _first_labels(self) -> np.ndarray:
     """[S, S] int8: label to take from each row (column) to each goal (row)."""
     every = np.arange(len(self._delta))
     parts = [
-      paths.to_goals(self._delta, self.lengths, goals)[1]
+      paths.to_goals(self._delta, self.lengths[0], goals)[1]
       for goals in np.split(every, every[paths.GOALS :: paths.GOALS])
     ]
     return np.concatenate(parts)
 
-  def metres(self, origins: np.ndarray, destinations: np.ndarray) -> np.ndarray:
-    """[N] float64 least lengths, infinite without a path."""
-    metres = np.empty(len(origins))
-    goals, index = np.unique(destinations, return_inverse=True)
-    for first in range(0, len(goals), paths.GOALS):
-      chunk = goals[first : first + paths.GOALS]
-      near = paths.dijkstra(self._delta, self.lengths, chunk, reverse=True)
-      rows = np.flatnonzero((index >= first) & (index < first + len(chunk)))
-      metres[rows] = near[index[rows] - first, origins[rows]]
-    return metres
+
+def metres(
+  delta: np.ndarray,
+  lengths: np.ndarray,
+  origins: np.ndarray,
+  destinations: np.ndarray,
+) -> np.ndarray:
+  """[N] float64 least lengths, infinite without a path."""
+  metres = np.empty(len(origins))
+  goals, index = np.unique(destinations, return_inverse=True)
+  for first in range(0, len(goals), paths.GOALS):
+    chunk = goals[first : first + paths.GOALS]
+    near = paths.dijkstra(delta, lengths, chunk, reverse=True)
+    rows = np.flatnonzero((index >= first) & (index < first + len(chunk)))
+    metres[rows] = near[index[rows] - first, origins[rows]]
+  return metres
 
 
 def planned(
-  roads: Callable[[int], Roads],
-  weightings: int,
+  roads: Roads,
   pairs: Numbered,
   size: int,
   bounds: tuple[int, int],
@@ -280,8 +322,7 @@ def planned(
   """Shortest routes of `size` numbered pairs, each once under each weighting.
 
   Args:
-    roads: weighting number, or DEAD for true lengths, -> its roads.
-    weightings: how many; 0 is true lengths only.
+    roads: of all weightings.
     pairs: numbers [N] -> origins and destinations [N].
     size: number of pairs.
     bounds: fewest and most moves of a route that is of use.
@@ -289,37 +330,31 @@ def planned(
     num: routes wanted, a hint.
     in_split: which pairs to use.
   """
-  every = max(weightings, 1) * size
-  first, chunk, usable = 0, min(max(num, 1024), CHUNK), 0
+  every = len(roads.lengths) * size
+  # The first chunk tells how many candidates are usable.
+  first, chunk, usable = 0, 1024, 0
   while first < domain(every):
     index = permuted(first, chunk, every, seed)
     first += chunk
     number, pair = np.divmod(index, size)
     origins, destinations = pairs(pair)
     use = (origins != destinations) & in_split(origins, destinations)
-    number = np.where(weightings > 0, number, core.DEAD)[use]
-    batch = _plan(roads, number, origins[use], destinations[use], bounds)
+    batch = _plan(roads, number[use], origins[use], destinations[use], bounds)
     yield batch
     usable += int((batch.cause == '').sum())
     # As many candidates as bring what is missing, at the rate so far.
     missing = max(num - usable, num // 16) * first / max(usable, 1)
-    chunk = min(max(int(1.05 * missing), 1024), CHUNK)
+    chunk = min(max(int(1.05 * missing), 256), PLANNED)
 
 
 def _plan(
-  roads: Callable[[int], Roads],
+  roads: Roads,
   number: np.ndarray,
   origins: np.ndarray,
   destinations: np.ndarray,
   bounds: tuple[int, int],
 ) -> RouteBatch:
-  labels = np.full((len(number), bounds[1]), core.DEAD, np.int8)
-  moves = np.zeros(len(number), np.int32)
-  for value in np.unique(number):
-    rows = np.flatnonzero(number == value)
-    labels[rows], moves[rows] = roads(int(value)).routes(
-      origins[rows], destinations[rows], bounds[1]
-    )
+  labels, moves = roads.routes(number, origins, destinations, bounds[1])
   cause = np.select(
     [moves == core.DEAD, moves < bounds[0], moves > bounds[1]],
     ['no_path', 'too_short', 'too_long'],
@@ -335,7 +370,10 @@ def fresh(batches: Iterator[RouteBatch]) -> Iterator[RouteBatch]:
   seen = np.zeros(0, np.uint64)
   for batch in batches:
     hashes = basics.hash64(batch.origins, batch.destinations)
-    for column in batch.labels.T:
+    # Eight labels are hashed as one number.
+    spare = -batch.labels.shape[1] % 8
+    padded = np.pad(batch.labels, ((0, 0), (0, spare)))
+    for column in padded.view(np.uint64).T:
       hashes = basics.hash64(hashes, column)
     usable = np.flatnonzero(batch.cause == '')
     values, firsts = np.unique(hashes[usable], return_index=True)
@@ -618,7 +656,7 @@ class PlannedProcess(RouteProcess):
     usable = np.zeros((len(origins), len(table)), bool)
     for part in core.predictor.chunks(len(origins), len(table) * self._high):
       followed = [
-        paths.follow(
+        dfa.follow(
           self._delta,
           labels.T[place[part]],
           origins[part],
