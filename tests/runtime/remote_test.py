@@ -495,6 +495,56 @@ def test_paths_and_urls():
   assert remote.shown(f'no {mirror}/x: it') == f'no {URL}/x: it'
 
 
+def test_checkpoints_that_live_shorter_than_an_upload_are_published(
+  monkeypatch,
+):
+  """A run replaces its checkpoints while they are sent, slowly."""
+  place = remote.at(URL)
+  folder = place.mirror / 'checkpoints'
+  ended = threading.Event()
+
+  def step(number: int) -> None:
+    part = folder / f'{number}.tmp'
+    part.mkdir(parents=True)
+    for name in ('a', 'b', 'c', 'sha256.json'):
+      (part / name).write_text(f'{number}')
+    part.rename(folder / f'{number}')
+    shutil.rmtree(folder / f'{number - 1}', ignore_errors=True)
+
+  def run() -> None:
+    number = 1
+    while not ended.wait(0.02):
+      number += 1
+      step(number)
+
+  step(1)
+  put, seen = place.fs.put_file, []
+
+  def slow(*args, **kwargs):
+    time.sleep(0.1)
+    return put(*args, **kwargs)
+
+  monkeypatch.setattr(place.fs, 'put_file', slow)
+  thread = threading.Thread(target=run)
+  thread.start()
+  try:
+    for _ in range(4):
+      place.publish()
+      sent = [*there()]
+      whole = {n.split('/')[1] for n in sent if n.endswith('sha256.json')}
+      seen.append(max(map(int, whole)))
+      for number in whole:
+        names = {n for n in sent if n.startswith(f'checkpoints/{number}/')}
+        assert len(names) == 4
+  finally:
+    ended.set()
+    thread.join()
+  assert seen == sorted(set(seen))
+  place.publish()
+  assert {*there()} == {*texts(place.mirror)}
+  assert not [*place.mirror.glob('.sending*')]
+
+
 @pytest.fixture(scope='module')
 def server(tmp_path_factory):
   pytest.importorskip('s3fs')
@@ -532,6 +582,29 @@ def test_a_real_server(server, fresh):
       other.acquire(wait=False)
   fresh(server, 1)
   assert texts(remote.local(url)) == {'rows.csv': '1', 'scores.json': '{}'}
+
+
+def test_a_server_of_googles_protocol(machine, monkeypatch, tmp_path):
+  gcsfs = pytest.importorskip('gcsfs')
+  pytest.importorskip('gcp_storage_emulator')
+  with s3.started(tmp_path / 'log', 'tests.runtime.gcs') as port:
+    address = f'http://127.0.0.1:{port}'
+    monkeypatch.setenv('STORAGE_EMULATOR_HOST', address)
+    gcsfs.GCSFileSystem.clear_instance_cache()
+    url = 'gs://shelf/real'
+    with files.stage_lock(remote.local(url), 'train'):
+      put(remote.at(url).mirror, rows_csv='1', scores_json='{}')
+      other = remote.Lease(remote.at(url), 'train')
+      with pytest.raises(files.Held):
+        other.acquire(wait=False)
+    machine(1)
+    gcsfs.GCSFileSystem.clear_instance_cache()
+    assert texts(remote.local(url)) == {'rows.csv': '1', 'scores.json': '{}'}
+    with files.stage_lock(remote.local(url), 'train'):
+      (remote.at(url).mirror / 'rows.csv').write_text('22')
+    machine(2)
+    assert texts(remote.local(url))['rows.csv'] == '22'
+  gcsfs.GCSFileSystem.clear_instance_cache()
 
 
 # Publishes what follows a stage's first files, and dies where it would note

@@ -51,11 +51,18 @@ def _free() -> int:
 @contextlib.contextmanager
 def served(log: pathlib.Path) -> Iterator[int]:
   """Runs moto's server, with an empty bucket; its port."""
+  with started(log, 'moto.server', '-H', '127.0.0.1', '-p') as port:
+    _request(port, f'PUT /{BUCKET} HTTP/1.1\r\nHost: a\r\n')
+    yield port
+
+
+@contextlib.contextmanager
+def started(log: pathlib.Path, *command: str) -> Iterator[int]:
+  """Runs a module with a port as its last argument; the port."""
   port = _free()
-  command = [sys.executable, '-m', 'moto.server', '-H', '127.0.0.1']
   with open(log, 'w') as out:
     process = subprocess.Popen(
-      [*command, '-p', str(port)], stdout=out, stderr=out
+      [sys.executable, '-m', *command, str(port)], stdout=out, stderr=out
     )
   try:
     end = time.monotonic() + 60
@@ -64,7 +71,6 @@ def served(log: pathlib.Path) -> Iterator[int]:
         socket.create_connection(('127.0.0.1', port)).close()
         break
       time.sleep(0.05)
-    _request(port, f'PUT /{BUCKET} HTTP/1.1\r\nHost: a\r\n')
     yield port
   finally:
     process.terminate()

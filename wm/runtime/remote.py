@@ -40,12 +40,14 @@ import logging
 import os
 import pathlib
 import re
+import shutil
 import socket
 import sqlite3
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wm import core
@@ -64,6 +66,7 @@ EVERY = 15.0  # Seconds between uploads, and between signs of a lease's holder.
 LIFE = 60.0  # Seconds without a sign after which a holder counts as dead.
 _AT_ONCE = 8  # Files that are sent or fetched at a time.
 _TRIES = 5  # Of what may fail by chance.
+_SENDING = '.sending.'  # Before a process's number: links of what it sends.
 _SENDS = 'sends '  # Before the URL, in a row of what is being sent or removed.
 _HOLDS = '_WM_LEASED'  # Environment: URL that a parent process publishes.
 _HINT = (
@@ -465,37 +468,65 @@ class Remote:
     if self.lock and not self.lock.exists():  # Else all would be removed.
       raise Cleared(errno.EIO, 'the cache was cleared', str(self.mirror))
     rows = self._index.rows(self.url)
+    with self._snapshot(rows) as (files, records, links):
+      self._say_sends({name: files[name] for name in (*records, *links)})
+      with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
+        stamps = (files[name] for name in links)
+        for _ in pool.map(self._put, links, stamps, links.values()):
+          pass
+      check()
+      for name, content in records.items():
+        self._put(name, files[name], content)
+      # What has gone since the snapshot is removed once its successor is sent.
+      gone = [n for n, row in rows.items() if row.time and n not in files]
+      self._say_sends(dict.fromkeys(gone, (0, 0)))
+      for name in sorted(gone, key=lambda name: not name.endswith(_RECORDS)):
+        with contextlib.suppress(FileNotFoundError):
+          self.fs.rm_file(self.key(name))
+        self._index.drop([self._url(name)])
+      sent = [*records, *links, *gone]
+      self._index.drop(f'{_SENDS}{self._url(name)}' for name in sent)
 
-    def changed() -> dict[str, tuple[int, int]]:
-      files = self._files().items()
-      return {n: s for n, s in files if rows.get(n, ())[1:] != s}
+  @contextlib.contextmanager
+  def _snapshot(
+    self, rows: Mapping[str, _File]
+  ) -> Iterator[tuple[dict[str, Any], dict[str, bytes], dict[str, Path]]]:
+    """The mirror at one moment; FileNotFoundError where it changed meanwhile.
+
+    A checkpoint may live shorter than it takes to send. So what has changed is
+    linked, and sent from the links.
+
+    Yields:
+      Path -> size and time, of all files; path -> content, of changed records,
+      the oldest first; path -> link, of other changed files.
+    """
+    files = self._files()
+    changed = [n for n, stamp in files.items() if rows.get(n, ())[1:] != stamp]
 
     def age(name: str) -> int:  # Unlike st_mtime, it moves with a rename.
       return (self.mirror / name).stat().st_ctime_ns
 
     # Records are read before the files that they describe.
-    stamps = {n: s for n, s in changed().items() if n.endswith(_RECORDS)}
-    records = {
-      name: (self.mirror / name).read_bytes()
-      for name in sorted(stamps, key=age)
-    }
-    others = {n: s for n, s in changed().items() if not n.endswith(_RECORDS)}
-    self._say_sends({**stamps, **others})
-    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
-      for _ in pool.map(lambda item: self._put(*item), others.items()):
-        pass
-    check()
-    for name, content in records.items():
-      self._put(name, stamps[name], content)
-    files = self._files()
-    gone = [n for n, row in rows.items() if row.time and n not in files]
-    self._say_sends(dict.fromkeys(gone, (0, 0)))
-    for name in sorted(gone, key=lambda name: not name.endswith(_RECORDS)):
-      with contextlib.suppress(FileNotFoundError):
-        self.fs.rm_file(self.key(name))
-      self._index.drop([self._url(name)])
-    sent = [*stamps, *others, *gone]
-    self._index.drop(f'{_SENDS}{self._url(name)}' for name in sent)
+    described = sorted((n for n in changed if n.endswith(_RECORDS)), key=age)
+    records = {name: (self.mirror / name).read_bytes() for name in described}
+    base = self.mirror.parent if self.mirror.is_file() else self.mirror
+    for old in base.glob(f'{_SENDING}*'):  # Of a process that was killed.
+      if not lives(int(old.name.removeprefix(_SENDING).partition('.')[0])):
+        shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+      prefix=f'{_SENDING}{os.getpid()}.', dir=base, ignore_cleanup_errors=True
+    ) as folder:
+      others = [name for name in changed if name not in records]
+      links = {name: Path(folder, str(n)) for n, name in enumerate(others)}
+      for name, link in links.items():
+        try:
+          os.link(self.mirror / name, link)
+        except OSError:  # It is gone, or the file system has no links.
+          shutil.copyfile(self.mirror / name, link)
+      lost = files.keys() - self._files().keys()
+      if any(_WHOLE.match(self._url(name)) for name in lost):
+        raise FileNotFoundError(errno.ENOENT, 'it went', str(self.mirror))
+      yield files, records, links
 
   def _say_sends(self, stamps: dict[str, tuple[int, int]]) -> None:
     """Notes what is going to be sent, or at time 0 removed, by a lease."""
@@ -508,18 +539,17 @@ class Remote:
       )
 
   def _put(
-    self, name: str, stamp: tuple[int, int], content: bytes | None = None
+    self, name: str, stamp: tuple[int, int], content: bytes | Path
   ) -> None:
-    key, path = self.key(name), self.mirror / name
-    if content is None:
-      with open(path, 'rb'):  # Its own errors, before the file system's.
-        pass
-      self.fs.put_file(str(path), key)
+    """Uploads bytes, or those of a file."""
+    key = self.key(name)
+    if isinstance(content, Path):
+      self.fs.put_file(str(content), key)
     else:
       self.fs.pipe_file(key, content)
     self.fs.invalidate_cache(key)
     info = self.fs.info(key)
-    least = stamp[0] if content is None else len(content)
+    least = stamp[0] if isinstance(content, Path) else len(content)
     if info['size'] < least:
       raise OSError(errno.EIO, 'it was cut while it was sent', self._url(name))
     self._index.put({self._url(name): _File(_tag(info), *stamp)})
