@@ -108,9 +108,8 @@ def study(
     if stages.baselines:
       more, notes = baselines.added(resolved, stages, asked)
     if workers.several:
-      every = [*resolved, *more]
-      num = len(every) if workers.cluster else workers.jobs
-      todo = _to_do(every, asked, place, stages, log, num)
+      num = len(rows) if workers.cluster else workers.jobs
+      todo = _to_do([*resolved, *more], asked, place, stages, log, num)
       where = workers.cluster or f'{workers.jobs} rows at a time'
       log(f'== {where}; each says how far it is in {_STAGE}.log')
       pool.work(todo, workers.jobs, lambda job: f'{place}/{job.name}', log)
