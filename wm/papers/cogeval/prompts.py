@@ -71,12 +71,9 @@ NEIGHBORS = (
   'Neighbors are those from before these changes, whichever way a step leads.'
 )
 WORDINGS = ('audited', 'original', 'published', 'tuples')
-
-
 TURNS = ('two', 'forced', 'one')
-CHECKS = ('', 'edges', 'map', 'contamination')
-
 HINTS = ('', 'bfs', 'dfs')
+CHECKS = ('', 'edges', 'map', 'contamination')
 
 
 @fields.documented
@@ -90,8 +87,8 @@ class DialogSettings:
       for pairs before any connection is told.
   """
 
-  wording: str = field('audited', 'see prompts', choices=WORDINGS)
-  turns: str = field('two', 'see prompts', choices=TURNS)
+  wording: str = field('audited', 'see above', choices=WORDINGS)
+  turns: str = field('two', 'see above', choices=TURNS)
   hint: str = field('', 'behind the last question', choices=HINTS)
   seed: int = field(0, "of names and order; 0 is CogEval's")
   check: str = field('', choices=CHECKS)
@@ -143,14 +140,12 @@ class Speaker:
 
     n: its number; parts: nodes, lists of nodes, or words.
     """
-    words = {
-      name: part
-      if isinstance(part, str)
-      else self.node(part)
-      if isinstance(part, int)
-      else self.nodes(part)
-      for name, part in parts.items()
-    }
+    words = {}
+    for name, part in parts.items():
+      if isinstance(part, int):
+        words[name] = self.node(part)
+      else:
+        words[name] = part if isinstance(part, str) else self.nodes(part)
     text = phrase.format(n=n, **words)
     return text[:1].upper() + text[1:]
 
