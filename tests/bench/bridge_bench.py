@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 
 from tests.bench import harness
-from wm import core
 from wm.core import queries, registry
-from wm.models.serving import llm_predictor, provider
+from wm.models import language
+from wm.models.serving import llm_predictor
 
 QUESTIONS, CONNECTIONS, RUNS = 1000, 50, 5
 WORLD = 'maps(rows=4, columns=5)'
@@ -39,10 +39,10 @@ async def _bare(questions: list[queries.Query], config: object) -> None:
 
 
 def _predictor(folder: pathlib.Path) -> llm_predictor.LanguageModel:
-  settings = provider.CallSettings('wm/solver', connections=CONNECTIONS)
-  world = registry.make('world', WORLD)
-  asker = llm_predictor.QueryBackend(settings, where=folder)
-  return llm_predictor.LanguageModel(world, core.PromptStyle(), asker)
+  settings = language.Model(
+    'wm/solver', connections=CONNECTIONS, answers=str(folder)
+  )
+  return settings.predictor(registry.make('world', WORLD), 0)
 
 
 def _seconds(work: object) -> float:
@@ -54,8 +54,6 @@ def _seconds(work: object) -> float:
 def bench_bridge() -> Iterator[harness.Line]:
   """1,000 known-answer questions, 50 at a time, and the same again."""
   try:
-    import inspect_ai.model
-
     from wm.language import registry as providers
   except ImportError as error:
     raise harness.Skip(f'inspect_ai is not installed: {error}') from error
@@ -64,8 +62,8 @@ def bench_bridge() -> Iterator[harness.Line]:
     folder = pathlib.Path(temporary)
     questions = _questions(_predictor(folder / 'none'))
     assert len(questions) == QUESTIONS
-    settings = provider.CallSettings('wm/solver', connections=CONNECTIONS)
-    config = settings.config(inspect_ai.model)
+    settings = language.Model('wm/solver', connections=CONNECTIONS)
+    config = settings.config()
     bare, ours, again = [], [], []
     for run in range(RUNS + 1):  # The first of each warms up.
       bare.append(_seconds(lambda: asyncio.run(_bare(questions, config))))

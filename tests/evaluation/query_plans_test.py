@@ -12,7 +12,7 @@ from wm import core
 from wm.core import queries, registry
 from wm.evaluation import query_plans
 from wm.models.serving import llm_predictor, provider
-from wm.models.serving.provider import CallReply
+from wm.models.serving.answer_cache import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 METRICS = [
@@ -173,9 +173,9 @@ def listed(monkeypatch):
   """All questions that are listed."""
   found, listing = [], llm_predictor.RecordedBackend.answers
 
-  def answers(self, questions, read):
+  def answers(self, questions, model):
     found.extend(questions)
-    return listing(self, questions, read)
+    return listing(self, questions, model)
 
   monkeypatch.setattr(llm_predictor.RecordedBackend, 'answers', answers)
   return found

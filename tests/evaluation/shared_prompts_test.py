@@ -11,7 +11,7 @@ from wm import core
 from wm.core import queries, registry
 from wm.evaluation import query_plans, shared_prompts
 from wm.models.serving import provider, structures
-from wm.models.serving.provider import CallReply
+from wm.models.serving.answer_cache import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 METRIC = registry.make(

@@ -15,7 +15,8 @@ import wm
 from wm import core
 from wm.core import queries, registry, verbal
 from wm.evaluation import query_plans, statistics
-from wm.models.serving import llm_predictor, provider
+from wm.models import language
+from wm.models.serving import answer_cache, call_ledger, llm_predictor, provider
 
 WORLD = 'maps(rows=3, columns=3)'
 METRICS = [
@@ -50,7 +51,7 @@ class Chatty(ModelAPI):
 def settings(monkeypatch):
   CALLS.update(most=0, open=0, num=0)
   monkeypatch.setattr(provider, 'PAUSE', 0.001)
-  return provider.CallSettings('chatty/polite', max_tokens=500, retries=3)
+  return language.Model('chatty/polite', max_tokens=500, retries=3)
 
 
 def _replies(settings, ledger, num):
@@ -62,39 +63,39 @@ def _replies(settings, ledger, num):
 
 @pytest.mark.parametrize('limit', [2_000, 9_000, 40_000])
 def test_long_answers_many_at_a_time_stay_within_it(settings, limit):
-  ledger = provider.CallLedger(limit, 'tok', None)
+  ledger = call_ledger.CallLedger(limit, 'tok', None)
   replies = _replies(settings, ledger, 100)
   asked = [reply for reply in replies if reply.failure != provider.BUDGET]
   used = sum(reply.tokens_in + reply.tokens_out for reply in asked)
   assert ledger.spent == used <= limit
   assert len(asked) == CALLS['num'] < 100
   # All but what one more call might have cost.
-  assert limit - used < 500 + 310 + provider.TEMPLATE
+  assert limit - used < 500 + 310 + call_ledger.TEMPLATE
   assert CALLS['most'] <= 10
   assert limit < 20_000 or CALLS['most'] > 3
 
 
 def test_one_that_counts_more_than_it_may_is_known_after_one_call(settings):
   rude = dataclasses.replace(settings, model='chatty/rude')
-  ledger = provider.CallLedger(20_000, 'tok', None)
+  ledger = call_ledger.CallLedger(20_000, 'tok', None)
   _replies(rude, ledger, 100)
   assert 12_000 < ledger.spent <= 20_000
 
 
 def test_a_call_that_fails_is_tried_again_and_counts_in_full(settings):
   busy = dataclasses.replace(settings, model='chatty/busy', connections=1)
-  ledger = provider.CallLedger(1e6, 'tok', None)
+  ledger = call_ledger.CallLedger(1e6, 'tok', None)
   prompts, replies = ['word ' * 20] * 4, {}
   provider.replies(busy, prompts, replies.__setitem__, ledger=ledger)
   assert not any(reply.failure for reply in replies.values())
-  full = provider.tokens(ledger.most(prompts[0], 500))
+  full = call_ledger.tokens(ledger.most(prompts[0], 500))
   assert CALLS['num'] == 8
   assert ledger.spent == 4 * full + 4 * (25 + 500)
 
 
 def test_what_a_killed_run_left_counts(tmp_path):
   path = tmp_path / 'calls.jsonl'
-  ledger = provider.CallLedger(10_000, 'tok', None, path)
+  ledger = call_ledger.CallLedger(10_000, 'tok', None, path)
 
   async def calls():
     first = await ledger.reserve('a' * 100, 50)
@@ -104,11 +105,11 @@ def test_what_a_killed_run_left_counts(tmp_path):
   asyncio.run(calls())
   with open(path, 'ab') as file:
     file.write(b'\n{"call": 2, "usa')
-  again = provider.CallLedger(10_000, 'tok', None, path)
-  assert again.spent == 37 + 150 + provider.TEMPLATE
+  again = call_ledger.CallLedger(10_000, 'tok', None, path)
+  assert again.spent == 37 + 150 + call_ledger.TEMPLATE
   asyncio.run(again.reserve('c', 1))
-  more = provider.CallLedger(10_000, 'tok', None, path)
-  assert more.spent == again.spent + 2 + provider.TEMPLATE
+  more = call_ledger.CallLedger(10_000, 'tok', None, path)
+  assert more.spent == again.spent + 2 + call_ledger.TEMPLATE
 
 
 def _prices(tmp_path, content):
@@ -119,13 +120,13 @@ def _prices(tmp_path, content):
 
 def test_money_is_by_the_prices_given(tmp_path):
   file = _prices(tmp_path, {'a/b': {'input': 2, 'output': 10}})
-  cost = provider.model_cost('a/b', file)
-  ledger = provider.CallLedger(1.0, 'usd', cost)
+  cost = call_ledger.model_cost('a/b', file)
+  ledger = call_ledger.CallLedger(1.0, 'usd', cost)
   usage = ModelUsage(
     input_tokens=10**6, output_tokens=10**5, input_tokens_cache_read=10**6
   )
   assert ledger.price(usage) == 2 + 1 + 2
-  assert provider.model_cost('a/b') is None
+  assert call_ledger.model_cost('a/b') is None
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_money_is_by_the_prices_given(tmp_path):
 )
 def test_bad_prices_are_one_line(tmp_path, content, message):
   with pytest.raises(core.InputError, match=message) as error:
-    provider.model_cost('a/b', _prices(tmp_path, content))
+    call_ledger.model_cost('a/b', _prices(tmp_path, content))
   assert '\n' not in str(error.value)
 
 
@@ -155,7 +156,7 @@ def test_bad_prices_are_one_line(tmp_path, content, message):
   ],
 )
 def test_budgets_are_read(text, parsed):
-  assert provider.parse_budget(text) == parsed
+  assert call_ledger.parse_budget(text) == parsed
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_budgets_are_read(text, parsed):
 )
 def test_bad_budgets_are_one_line(text):
   with pytest.raises(core.InputError, match='expected dollars or tokens'):
-    provider.parse_budget(text)
+    call_ledger.parse_budget(text)
 
 
 def _arm(spread, cost, sizes):
@@ -374,8 +375,8 @@ def test_recorded_runs_take_what_their_first_answers_say(testdata, tmp_path):
   runs = _recorded(testdata)
   assert len(runs) == 3
   for model, entries in runs.items():
-    settings = provider.CallSettings(f'recorded/{model}')
-    backend = llm_predictor.QueryBackend(settings, where=tmp_path)
+    settings = language.Model(f'recorded/{model}', answers=str(tmp_path))
+    backend = llm_predictor.QueryBackend(settings)
     order = np.random.default_rng(0).permutation(len(entries))
     once = {entries[k][0]: entries[k] for k in order}
     questions, used = [], [0, 0]
@@ -383,14 +384,14 @@ def test_recorded_runs_take_what_their_first_answers_say(testdata, tmp_path):
       sizes = verbal.text_tokens(prompt), verbal.text_tokens(answer)
       questions.append(queries.Query(prompt, kind))
       if number < 80:
-        reply = provider.CallReply(answer, 'stop', None, *sizes)
-        backend._cache.put(provider.key(prompt, 0), reply)
+        reply = answer_cache.CallReply(answer, 'stop', None, *sizes)
+        backend._cache.put(answer_cache.key(prompt, 0), reply)
       else:
         used = [total + size for total, size in zip(used, sizes, strict=True)]
     need = backend.forecast(questions)
     assert need.calls == len(once) - 80 > 100
     assert need.measured == 80
     print(model, need, used)
-    assert abs(need.tokens_in / used[0] - 1) < 0.1, model
-    whole = (need.tokens_in + need.tokens_out) / sum(used)
+    assert abs(need.usage.input_tokens / used[0] - 1) < 0.1, model
+    whole = (need.usage.input_tokens + need.usage.output_tokens) / sum(used)
     assert abs(whole - 1) < 0.1, model

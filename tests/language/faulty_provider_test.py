@@ -13,7 +13,8 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.language import registry as known_answers
-from wm.models.serving import llm_predictor, provider
+from wm.models import language
+from wm.models.serving import provider
 
 KEY = 'LOCAL_API_KEY'
 GOOD = {
@@ -119,7 +120,7 @@ def server():
 @pytest.fixture
 def settings(server, monkeypatch):
   monkeypatch.setenv(KEY, 'none')
-  return provider.CallSettings(
+  return language.Model(
     'openai-api/local/m',
     base_url=f'http://127.0.0.1:{server.server_port}/v1',
     retries=0,
@@ -132,8 +133,8 @@ def settings(server, monkeypatch):
 def _asked(settings, folder, words):
   """Answers to a question that ends in each of some words."""
   world = registry.make('world', 'maps(rows=3, columns=3)')
-  asker = llm_predictor.QueryBackend(settings, where=folder)
-  predictor = llm_predictor.LanguageModel(world, core.PromptStyle(), asker)
+  settings = dataclasses.replace(settings, answers=str(folder))
+  predictor = settings.predictor(world, 0)
   question = predictor.yes_no((1, 2), (3,))
   found = predictor.ask([question._replace(prompt=f'Q: {w}') for w in words])
   return found, predictor
@@ -191,7 +192,7 @@ def test_what_no_other_call_would_mend_ends_the_run(
 def test_unknown_models_are_one_line(tmp_path, model, line):
   assert known_answers.providers  # They are known once they are imported.
   with pytest.raises(core.InputError, match=line) as error:
-    _asked(provider.CallSettings(model), tmp_path, ['good'])
+    _asked(language.Model(model), tmp_path, ['good'])
   assert '\n' not in str(error.value)
 
 
@@ -201,7 +202,7 @@ def test_unknown_models_are_one_line(tmp_path, model, line):
 )
 def test_nobody_listens(tmp_path, monkeypatch, url):
   monkeypatch.setenv(KEY, 'none')
-  settings = provider.CallSettings(
+  settings = language.Model(
     'openai-api/local/m',
     base_url=url,
     retries=0,
@@ -224,7 +225,7 @@ def test_within_a_budget_no_client_makes_a_call_again(monkeypatch, name):
   for variable in KEY, *(f'{x.upper()}_API_KEY' for x in CLIENTS):
     monkeypatch.setenv(variable, 'none')
   url = 'http://127.0.0.1:9/v1'
-  settings = provider.CallSettings(f'{name}/m', base_url=url)
+  settings = language.Model(f'{name}/m', base_url=url)
   assert provider._model(settings).api.client.max_retries > 0
   once = provider._once(settings)
   assert once.api.client.max_retries == 0

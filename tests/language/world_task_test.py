@@ -19,7 +19,7 @@ from inspect_ai._util.registry import registry_info
 import wm
 from tests.evaluation import counted
 from wm import core, papers
-from wm.core import queries, registry
+from wm.core import registry
 from wm.language import (
   inspect_tasks,
   logs,
@@ -29,6 +29,7 @@ from wm.language import (
 )
 from wm.language import registry as registered
 from wm.library import report as reports
+from wm.models import language
 from wm.models.serving import provider
 from wm.reporting import collect, model_comparison, tables
 
@@ -257,9 +258,8 @@ def test_epochs_are_voted(tmp_path):
   ((setting, answers),) = known.items()
   assert {len(some) for some in answers.values()} == {3}
   predictor = world_questions.recalled_predictor(setting, answers)
-  for (kind, prefix, suffixes), some in answers.items():
-    asked = queries.Query('', kind, prefix, suffixes)
-    ((value, *_),) = predictor.ask([asked])
+  for question, some in answers.items():
+    ((value, *_),) = predictor.ask([question])
     assert value == (sum(one.value for one in some) > 1.5)
 
 
@@ -293,7 +293,7 @@ def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
   with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
     wm.score("language(model='wm/yes')", 'next_token()', WORLD)
   monkeypatch.setitem(sys.modules, 'inspect_ai.model', None)
-  settings = provider.CallSettings('wm/yes')
+  settings = language.Model('wm/yes')
   with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
     provider.replies(settings, ['a'], lambda number, reply: None)
 

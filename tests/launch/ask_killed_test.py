@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from wm.models.serving import provider
+from wm.models.serving import answer_cache
 
 BUDGET = 60_000
 
@@ -50,7 +50,8 @@ class Paid(http.server.BaseHTTPRequestHandler):
 def _stored(folder):
   """Hashes of the prompts that have a stored answer."""
   lines = [x for path in folder.glob('*.jsonl') for x in path.open('rb')]
-  return {prompt for line in lines for (prompt, _), _ in provider._parsed(line)}
+  entries = [entry for line in lines for entry in answer_cache._parsed(line)]
+  return {prompt for (prompt, _), _ in entries}
 
 
 @pytest.mark.slow
@@ -79,7 +80,7 @@ def test_kills_pass_no_budget_and_pay_no_answer_again(root, tmp_path):
       command, cwd=root, env=environment, stdout=subprocess.DEVNULL
     )
     codes.append(server.client.wait())
-    asked = {provider.key(prompt, 0)[0] for prompt in server.asked[begun:]}
+    asked = {answer_cache.key(prompt, 0)[0] for prompt in server.asked[begun:]}
     assert not asked & known
     stored.append(len(known))
   server.shutdown()

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from wm import core
-from wm.models.serving import provider
-from wm.models.serving.provider import AnswerCache, CallReply, key
+from wm.models.serving import answer_cache
+from wm.models.serving.answer_cache import AnswerCache, CallReply, key
 
 ABOUT = {'model': 'house/of "cards"', 'temperature': 0.0}
 REPLY = CallReply('yes \udcff', 'stop', 0.75, 12, 1)
@@ -85,4 +85,4 @@ def test_the_folder_must_be_one(tmp_path):
 
 def test_the_users_own_folder_is_the_default(monkeypatch, tmp_path):
   monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-  assert provider.AnswerCache('', ABOUT).path.parents[2] == tmp_path
+  assert answer_cache.AnswerCache('', ABOUT).path.parents[2] == tmp_path

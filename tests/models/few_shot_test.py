@@ -124,8 +124,8 @@ class Answerer:
 
   repeats = per_prompt = 1
 
-  def answers(self, questions, read):
-    return [read(one, self.write(one.prompt)) for one in questions]
+  def answers(self, questions, model):
+    return [model.read(one, self.write(one.prompt)) for one in questions]
 
   def write(self, prompt):
     return labels_of_prompts.answer(Asked([prompt]))

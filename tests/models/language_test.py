@@ -10,7 +10,7 @@ from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
 from wm.models.serving import llm_predictor, provider, structures
-from wm.models.serving.provider import CallReply
+from wm.models.serving.answer_cache import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 SAMPLED = WORLD.sample(6, 0, 'train')
@@ -119,7 +119,7 @@ def test_probabilities_decide_where_they_are_read(made, played):
   assert [one.value for one in found] == [True, False, None]
   assert found[0].probability == 0.9
   assert found[2].failure == 'no_probability'
-  assert played.settings.logprobs
+  assert played.settings.config().logprobs
 
 
 def test_failures_are_counted_by_cause_and_not_asked_again(made, played):

@@ -25,9 +25,9 @@ class Answerer:
   def __init__(self, write):
     self.write, self.asked = write, []
 
-  def answers(self, questions, read):
+  def answers(self, questions, model):
     self.asked += questions
-    return [read(one, self.write(one.prompt)) for one in questions]
+    return [model.read(one, self.write(one.prompt)) for one in questions]
 
   def diagnostics(self):
     return []

@@ -5,7 +5,7 @@ import threading
 
 from tests.language.stand_ins import worlds
 from tests.language.stand_ins.asked import Asked
-from wm.models.serving.provider import CallReply
+from wm.models.serving.answer_cache import CallReply
 
 
 class Played:
@@ -19,7 +19,7 @@ class Played:
     draws = random.Random(prompt)
     return CallReply(worlds.answer(Asked([prompt], self.knows, draws)))
 
-  def __call__(self, settings, prompts, each):
+  def __call__(self, settings, prompts, each, solutions, ledger):
     self.settings = settings
     self.calls += prompts
 

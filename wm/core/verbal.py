@@ -65,6 +65,7 @@ class Extent(NamedTuple):
   tokens: int
 
 
+SAMPLED = 16  # Prompts that the tokens of all are estimated from.
 # Parts of a text: a word; a digit, before which a blank is a token too; signs.
 _PARTS = re.compile(r'([A-Za-z]+)|( ?\d)|([^\sA-Za-z\d]+)')
 
@@ -79,6 +80,17 @@ def text_tokens(text: str) -> int:
     -(-len(word) // 3) + len(digit) + -(-len(signs) // 2)
     for word, digit, signs in _PARTS.findall(text)
   )
+
+
+def prompt_tokens(prompts: Sequence[str]) -> float:
+  """Tokens of prompts, about, as of `text_tokens`.
+
+  Those of some are scaled by the characters of all, as splitting thousands
+  takes longer than a plan should.
+  """
+  few = prompts[:: len(prompts) // SAMPLED + 1]
+  share = sum(map(text_tokens, few)) / max(sum(map(len, few)), 1)
+  return share * sum(map(len, prompts))
 
 
 class Verbal(World):

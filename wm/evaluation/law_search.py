@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from wm import core
 from wm.core import basics

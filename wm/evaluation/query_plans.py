@@ -28,13 +28,12 @@ import numpy as np
 from wm import core
 from wm.core import queries, registry, verbal
 from wm.core.measure import lacks
-from wm.core.queries import Answer, Query
+from wm.core.queries import Query
 from wm.evaluation import shared_prompts, statistics
 
 # Most calls of a metric, unless told otherwise.
 MOST_CALLS = 1000
 NO_LIMIT = 1 << 40  # Of what was asked already.
-SAMPLED = 16  # Prompts that the tokens of all are estimated from.
 FIRST = 16  # Trials that are listed before all are.
 # Quantities of the answers themselves, beside those of a metric.
 GLOSSARY = {
@@ -72,73 +71,67 @@ class Plan:
   @property
   def tokens(self) -> int:
     """Tokens of all prompts, about."""
-    return _tokens(self.requests)
+    return int(verbal.prompt_tokens([query.prompt for query in self.requests]))
 
   def ask(self) -> None:
     """Puts all questions at once; the metric then finds them answered."""
     self.predictor.ask(self.questions)
 
   def scores(self, world: core.World) -> tuple[core.Scores, ...]:
-    """Scores of the single answers, clustered by trial."""
-    return scores(world, self.questions, self.predictor.ask(self.questions))
+    """A row per question that the world can answer; see GLOSSARY.
+
+    Rows are of single answers, clustered by trial.
+    """
+    right = queries.truths(world, self.questions)
+    # The world says what is right; not every question has an answer in it.
+    rows = [
+      (question, answer, truth)
+      for question, answer, truth in zip(
+        self.questions, self.predictor.ask(self.questions), right, strict=True
+      )
+      if truth is not None
+    ]
+    if not rows:
+      return ()
+    questions, answers, truths = zip(*rows, strict=True)
+    scored = functools.partial(
+      core.scores,
+      group=np.array([question.trial for question in questions]),
+      columns={
+        'question': np.array([question.kind for question in questions]),
+        'answer': np.array([str(answer.value) for answer in answers]),
+        'truth': np.array([str(truth) for truth in truths]),
+      },
+    )
+    failures = np.array([answer.failure for answer in answers])
+    values = [answer.value == truth for _, answer, truth in rows]
+    answer_scores = [scored('right_answers', values, reason=failures)]
+    chance = np.array([answer.probability for answer in answers])
+    yes = np.array([truth is True for truth in truths])
+    yes_no = np.array([q.kind == queries.YES_NO for q in questions])
+    if (has_probability := ~np.isnan(chance) & yes_no).any():
+      value = np.where(yes, chance, 1 - chance)
+      missing = np.where(has_probability, '', 'no_probability')
+      answer_scores.append(scored('right_probability', value, reason=missing))
+    return tuple(answer_scores)
 
   def __str__(self) -> str:
-    return (
-      f'{registry.spec(self.metric)}: {self.calls:,} calls, about '
-      f'{self.tokens:,} tokens of prompts{self.saving()}'
+    """What is asked, and what a prompt for each question would take."""
+    calls = self.calls
+    text = (
+      f'{registry.spec(self.metric)}: {calls:,} calls, about '
+      f'{self.tokens:,} tokens of prompts'
     )
-
-  def saving(self) -> str:
-    """What a prompt for each question would take, where prompts are shared."""
-    each = self.calls / max(len({q.prompt for q in self.requests}), 1)
-    calls = int(each * len(self.questions))
-    if calls == self.calls:
-      return ''
-    return _single_form(calls, each * _tokens(self.questions))
+    each = calls / max(len({query.prompt for query in self.requests}), 1)
+    alone = int(each * len(self.questions))
+    if alone == calls:
+      return text
+    single = [query.prompt for query in self.questions]
+    return text + _single_form(alone, each * verbal.prompt_tokens(single))
 
 
 def _single_form(calls: int, tokens: float) -> str:
   return f'; one question a prompt: {calls:,} calls, about {tokens:,.0f} tokens'
-
-
-def _tokens(requests: Sequence[Query]) -> int:
-  """Tokens of prompts, about: of some of them, scaled by the characters of all,
-  as tokenizing thousands takes longer than a plan should."""
-  prompts = [query.prompt for query in requests]
-  few = prompts[:: len(prompts) // SAMPLED + 1]
-  share = sum(map(verbal.text_tokens, few)) / max(sum(map(len, few)), 1)
-  return int(share * sum(map(len, prompts)))
-
-
-def scores(
-  world: core.World, questions: Sequence[Query], answers: Sequence[Answer]
-) -> tuple[core.Scores, ...]:
-  """A row per question that the world can answer; see GLOSSARY."""
-  right = queries.truths(world, questions)
-  # The world says what is right; not every question has an answer in it.
-  rows = [k for k, truth in enumerate(right) if truth is not None]
-  if not rows:
-    return ()
-  scored = functools.partial(
-    core.scores,
-    group=np.array([questions[k].trial for k in rows]),
-    columns={
-      'question': np.array([questions[k].kind for k in rows]),
-      'answer': np.array([str(answers[k].value) for k in rows]),
-      'truth': np.array([str(right[k]) for k in rows]),
-    },
-  )
-  failures = np.array([answers[k].failure for k in rows])
-  values = [answers[k].value == right[k] for k in rows]
-  answer_scores = [scored('right_answers', values, reason=failures)]
-  chance = np.array([answers[k].probability for k in rows])
-  truth = np.array([right[k] is True for k in rows])
-  yes_no = np.array([questions[k].kind == queries.YES_NO for k in rows])
-  if (has_probability := ~np.isnan(chance) & yes_no).any():
-    value = np.where(truth, chance, 1 - chance)
-    missing = np.where(has_probability, '', 'no_probability')
-    answer_scores.append(scored('right_probability', value, reason=missing))
-  return tuple(answer_scores)
 
 
 def plan_of(
@@ -186,24 +179,19 @@ def plans(
     InputError: a metric asks too much, or cannot list its questions. Of one
       that asks far too much only the first trials are listed.
   """
+  listed = functools.partial(
+    plan_of, predictor=predictor, world=world, seed=seed
+  )
   by_spec: dict[str, Plan] = {}
   for metric in _with_beside(metrics):
     # Its row with a reason costs no call.
     if lacks(metric, type(predictor), type(world)):
       plan = Plan(metric, predictor, ())
     else:
-      plan = _fitting(metric, predictor, world, seed, max_calls)
+      plan = _fitting(metric, listed, max_calls)
       log(str(plan))
     by_spec[registry.spec(plan.metric)] = plan
   return list(by_spec.values())
-
-
-def check_shared_prompts(
-  planned: Sequence[Plan], world: core.World, log: Callable[[str], None]
-) -> None:
-  """The paired test of all that is planned: see `shared_prompts.check`."""
-  if questions := [query for plan in planned for query in plan.questions]:
-    shared_prompts.check(questions, planned[0].predictor, world, log)
 
 
 def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
@@ -220,30 +208,40 @@ def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
 
 
 def _fitting(
-  metric: core.Metric,
-  predictor: core.QueryModel,
-  world: core.World,
-  seed: int,
-  max_calls: int,
+  metric: core.Metric, listed: Callable[[core.Metric], Plan], max_calls: int
 ) -> Plan:
-  """The plan of a metric, cut to whole trials where it asks too much."""
+  """The plan of a metric, cut to whole trials where it asks too much.
+
+  listed: makes the plan of a metric.
+  """
   most = max_calls or MOST_CALLS
-  fitting = _listed(metric, predictor, world, seed, most)
-  asks, cut = str(fitting), fitting.metric is not metric
+  # A trial asks the same, however many follow: few are listed before many, so
+  # that what is listed in vain is about twice what may be asked.
+  num = FIRST
+  while True:
+    few = _with_trials(metric, num)
+    fitting = listed(few)
+    if few is metric or fitting.calls > most:
+      break
+    # As many as would ask twice what is allowed, by those so far.
+    num *= max(2 * most // max(fitting.calls, 1), 2)
+  asks, cut = str(fitting), few is not metric
   if cut:
     asks = (
       f'{registry.spec(metric)}: at least {fitting.calls:,} calls, those of '
-      f'its first {_trials(fitting.metric):,} trials'
+      f'its first {_trials(few):,} trials'
     )
   # Trials cost different numbers of calls: what is cut may still be too much.
   while fitting.calls > most:
-    smaller = _cut(fitting, most)
-    if smaller is None:
+    draw, num = fitting.metric.trials_per_draw, _trials(fitting.metric)
+    # In proportion, and at least one draw less, so that the loop ends.
+    fits = min(num * most // fitting.calls, num - draw)
+    if fits < draw:
       raise core.InputError(
         f'{asks}; expected at most {most:,} calls (--max_calls): no number of '
         'trials fits'
       )
-    fitting, cut = plan_of(smaller, predictor, world, seed), True
+    fitting, cut = listed(_with_trials(fitting.metric, fits)), True
   # Nobody asked for fewer trials: they are offered, not taken.
   if cut and not max_calls:
     raise core.InputError(
@@ -251,38 +249,6 @@ def _fitting(
       f'{registry.spec(fitting.metric)} would fit, or set --max_calls'
     )
   return fitting
-
-
-def _listed(
-  metric: core.Metric,
-  predictor: core.QueryModel,
-  world: core.World,
-  seed: int,
-  most: int,
-) -> Plan:
-  """The plan of a metric, or of its first trials where these ask too much.
-
-  A trial asks the same, however many follow: few are listed before many, so
-  that what is listed in vain is about twice what may be asked.
-  """
-  num = FIRST
-  while True:
-    smaller = _with_trials(metric, num)
-    listed = plan_of(smaller, predictor, world, seed)
-    if smaller is metric or listed.calls > most:
-      return listed
-    # As many as would ask twice what is allowed, by those so far.
-    num *= max(2 * most // max(listed.calls, 1), 2)
-
-
-def _cut(current: Plan, most: int) -> core.Metric | None:
-  """The metric with fewer trials, or None."""
-  num = _trials(current.metric)
-  # In proportion, and at least one draw less, so that the loop ends.
-  fits = min(num * most // current.calls, num - current.metric.trials_per_draw)
-  if fits < current.metric.trials_per_draw:
-    return None
-  return _with_trials(current.metric, fits)
 
 
 def _trials(metric: core.Metric) -> int:
@@ -335,10 +301,6 @@ class Arm:
   def missing(self) -> int:
     """Trials of the next step."""
     return self.sizes[self.steps] - self.trials
-
-  def sized(self, trials: int) -> core.Metric:
-    """The metric with so many trials."""
-    return _with_trials(self.metric, trials)
 
   def gain(self) -> float:
     """What the next step takes off squared widths, for its cost."""
@@ -401,7 +363,7 @@ class BudgetPlan:
         must be shown beside them are added.
       predictor: a language model.
       world, seed: on which.
-      ledger: the budget, a `serving.provider.CallLedger`.
+      ledger: the budget, a `serving.call_ledger.CallLedger`.
       width: of intervals at which measuring stops; 0 is never.
 
     Raises:
@@ -425,18 +387,15 @@ class BudgetPlan:
       )
     self.planned = self._simulated()
 
-  def _plan(self, arm: Arm, trials: int) -> Plan:
-    return self._plan_of(arm.metric, trials)
-
-  def _plan_of(self, metric: core.Metric, trials: int) -> Plan:
+  def _plan(self, metric: core.Metric, trials: int) -> Plan:
     few = _with_trials(metric, trials)
     return plan_of(few, self.predictor, self.world, self.seed)
 
   def _arm(self, metric: core.Metric) -> Arm:
-    plan = self._plan_of(metric, PILOT)
+    plan = self._plan(metric, PILOT)
     # As many trials whatever is forecast: a run that goes on tests the same.
     if self.backend.per_prompt > 1:
-      self._tested += self._plan_of(metric, TESTED).questions
+      self._tested += self._plan(metric, TESTED).questions
     longest = max((q.prompt for q in plan.requests), key=len, default='')
     most = self.ledger.most(longest, self.backend.settings.max_tokens)
     self.reserve = max(self.reserve, self.ledger.price(most))
@@ -444,17 +403,12 @@ class BudgetPlan:
     level = statistics.SEQUENTIAL if self.width else statistics.LEVEL
     low, high = statistics.proportion(0.5, MOST_CALLS, level)
     spread = MOST_CALLS * float(high - low) ** 2 * _quantities(metric)
-    cost = self._cost(plan, _trials(plan.metric) or 1)
-    return Arm(metric, _sizes(metric), cost, spread)
+    return Arm(metric, _sizes(metric), self._cost(plan), spread)
 
-  def _cost(self, plan: Plan, trials: int) -> float:
+  def _cost(self, plan: Plan) -> float:
     """Of a trial, whatever is known already."""
     need = self.backend.forecast(plan.questions, anew=True)
-    return self._price(need) / max(trials, 1)
-
-  def _price(self, need: Any) -> float:
-    usage = self.ledger.expected(need.tokens_in, need.tokens_out)
-    return self.ledger.price(usage)
+    return self.ledger.price(need.usage) / max(_trials(plan.metric), 1)
 
   def _test(self) -> Any:
     """What single questions of the paired test need, at its first look."""
@@ -465,7 +419,9 @@ class BudgetPlan:
   def _simulated(self) -> list[Arm]:
     """The arms, as they would be if all were as expected."""
     arms = [dataclasses.replace(a, sizes=[*a.sizes]) for a in self.arms]
-    left = self.ledger.limit - self.reserve - self._price(self._test())
+    left = (
+      self.ledger.limit - self.reserve - self.ledger.price(self._test().usage)
+    )
 
     def take(arm: Arm) -> None:
       """A step that costs what is expected."""
@@ -496,22 +452,23 @@ class BudgetPlan:
     """
     total, listed = self.ledger.nothing, list[Query]()
     for arm in self.planned:
-      plan = self._plan(arm, arm.trials)
+      plan = self._plan(arm.metric, arm.trials)
       need = self.backend.forecast(plan.questions)
-      usage = self.ledger.expected(need.tokens_in, need.tokens_out)
+      usage = need.usage
       total, listed = total + usage, [*listed, *plan.requests]
       guess = '' if need.measured else ', a guess before the first answers'
       log(
         f'{registry.spec(plan.metric)}: {need.calls:,} calls, about '
-        f'{need.tokens_in:,.0f} tokens in, {need.tokens_out:,.0f} out '
-        f'({need.thinking:,.0f} of reasoning{guess}){self._money(usage)}'
+        f'{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out '
+        f'({usage.reasoning_tokens:,} of reasoning{guess}){self._money(usage)}'
         f'{self._alone(plan)}'
       )
     if (test := self._test()).calls:
-      total += self.ledger.expected(test.tokens_in, test.tokens_out)
+      usage = test.usage
+      total += usage
       log(
         f'paired test of shared prompts: {test.calls:,} more calls, about '
-        f'{test.tokens_in:,.0f} tokens in, {test.tokens_out:,.0f} out; '
+        f'{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out; '
         f'{shared_prompts.PAIRS[-1]} calls at most'
       )
     log(
@@ -535,7 +492,7 @@ class BudgetPlan:
     if self.backend.per_prompt == 1:
       return ''
     need = self.predictor.single().backend.forecast(plan.questions)
-    return _single_form(need.calls, need.tokens_in)
+    return _single_form(need.calls, need.usage.input_tokens)
 
   def _money(self, usage: Any) -> str:
     dollars = self.ledger.dollars(usage)
@@ -556,14 +513,14 @@ class BudgetPlan:
     self.backend.ledger = self.ledger
     shared_prompts.check(self._tested, self.predictor, self.world, log)
     allocate(self.arms, self._take)
-    done = [arm.sized(arm.trials) for arm in self.arms if arm.steps]
+    done = [_with_trials(a.metric, a.trials) for a in self.arms if a.steps]
     return [*done, *self.without]
 
   def _take(self, arm: Arm) -> None:
     """The next step of an arm."""
     trials, spent = arm.sizes[arm.steps], self.ledger.spent
-    plan = self._plan(arm, trials)
-    need = self._price(self.backend.forecast(plan.questions))
+    plan = self._plan(arm.metric, trials)
+    need = self.ledger.price(self.backend.forecast(plan.questions).usage)
     if self.ledger.closed:
       arm.finished = True
     elif need and _MARGIN * need > self.ledger.limit - self.reserve - spent:
@@ -580,7 +537,7 @@ class BudgetPlan:
       # A step that was cut short does not count.
       if not self.ledger.closed:
         arm.steps += 1
-        arm.cost = self._cost(plan, trials)
+        arm.cost = self._cost(plan)
         if self.width and arm.trials >= min(PILOT, arm.sizes[-1]):
           self._look(arm, plan.metric)
 

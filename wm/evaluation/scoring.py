@@ -19,7 +19,7 @@ import numpy as np
 from wm import core
 from wm.core import registry, resources
 from wm.core.measure import lacking_row, lacks
-from wm.evaluation import query_plans, results
+from wm.evaluation import query_plans, results, shared_prompts
 from wm.runtime import compute, files, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
@@ -178,10 +178,9 @@ def run(
   loaded.check()
   predictor, world = _across_processes(loaded.predictor), loaded.world
   folder = pathlib.Path(out)
-  claimed = loaded.claim(seed)
   more = {**loaded.about, 'commit': provenance.commit()}
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
-  cache = folder, claimed, world, loaded.origin, about, log
+  cache = folder, loaded.claim(seed), world, loaded.origin, about, log
   parts = _if_process_0_can(lambda: results.ResultCache(*cache))
   # A language model is asked all questions of a metric at once, cheaper and in
   # parallel; then the metric finds them answered.
@@ -191,7 +190,8 @@ def run(
     metrics = [plan.metric for plan in planned]
     plans = {registry.spec(plan.metric): plan for plan in planned}
     if max_calls < query_plans.NO_LIMIT:  # Nothing of it was asked before.
-      query_plans.check_shared_prompts(planned, world, log)
+      questions = [query for plan in planned for query in plan.questions]
+      shared_prompts.check(questions, predictor, world, log)
   asked = {registry.spec(metric): metric for metric in metrics}
   finished = _standing(parts, asked, sequential)
   rows: tuple[core.Scores, ...]

@@ -32,24 +32,15 @@ def paths(place: Path) -> list[pathlib.Path]:
   Nothing is read: a folder that `score` wrote to has none.
   """
   with inputs.reading(place, 'a folder of logs or results'):
-    return _paths(pathlib.Path(place))
-
-
-def _paths(place: pathlib.Path) -> list[pathlib.Path]:
-  if place.is_file():
-    return [place] if place.suffix in SUFFIXES else []
-  if (place / 'scores.json').exists() or not place.is_dir():
-    return []
-  # Inspect begins their names with a time; other JSON may lie beside them.
-  return sorted(
-    path
-    for path in place.iterdir()
-    if path.is_file()
-    and (
-      path.suffix == '.eval'
-      or (path.suffix == '.json' and re.match(r'\d{4}-\d\d-\d\dT', path.name))
-    )
-  )
+    folder = pathlib.Path(place)
+    if folder.is_file():
+      return [folder] if folder.suffix in SUFFIXES else []
+    if (folder / 'scores.json').exists() or not folder.is_dir():
+      return []
+    # Inspect begins their names with a time; other JSON may lie beside them.
+    is_log = re.compile(r'.+\.eval|\d{4}-\d\d-\d\dT.*\.json', re.DOTALL)
+    inside = sorted(folder.iterdir())
+    return [x for x in inside if x.is_file() and is_log.fullmatch(x.name)]
 
 
 def read(path: Path) -> EvalLog:
@@ -86,7 +77,9 @@ def rows(log: EvalLog) -> Iterator[Row]:
     }
     group = (sample.metadata or {}).get('trial', sample.id)
     for name, score in (sample.scores or {}).items():
-      for quantity, value in _values(score.value):
+      single = {'value': score.value}
+      values = score.value if isinstance(score.value, dict) else single
+      for quantity, value in values.items():
         missing = isinstance(value, float) and math.isnan(value)
         yield {
           **head,
@@ -97,12 +90,6 @@ def rows(log: EvalLog) -> Iterator[Row]:
           'reason': _reason(sample, score) if missing else '',
           'group': group,
         }
-
-
-def _values(value: Any) -> list[tuple[str, Any]]:
-  if isinstance(value, dict):
-    return list(value.items())
-  return [('value', value)]
 
 
 def _reason(sample: Any, score: Any) -> str:

@@ -8,7 +8,7 @@ as of logs of live models. `launch/recorded.py` calls `rescore` and `convert`.
 from __future__ import annotations
 
 import gzip
-import math
+import json
 import pathlib
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -267,18 +267,8 @@ def save(page: AnswersPage, out: str | pathlib.Path) -> pathlib.Path:
     Path of report.html, one page that needs no network.
   """
   path = pages.save(page, out)
-  files.write_json(path.with_name('scores.json'), _plain(page.rows))
+  # Numbers of NumPy become Python's; NaN and infinity become null.
+  text = json.dumps(page.rows, default=np.generic.item)
+  rows = json.loads(text, parse_constant=lambda name: None)
+  files.write_json(path.with_name('scores.json'), rows)
   return path
-
-
-def _plain(value: Any) -> Any:
-  """A value for JSON: no NaN, no infinity, no numbers of NumPy."""
-  if isinstance(value, Mapping):
-    return {str(key): _plain(item) for key, item in value.items()}
-  if isinstance(value, list | tuple):
-    return [_plain(item) for item in value]
-  if isinstance(value, np.generic):
-    value = value.item()
-  if isinstance(value, float) and not math.isfinite(value):
-    return None
-  return value

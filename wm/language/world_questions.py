@@ -32,7 +32,7 @@ from wm.models import language
 from wm.models.serving import llm_predictor, provider, structures
 
 if TYPE_CHECKING:
-  from inspect_ai.log import EvalLog, EvalSample
+  from inspect_ai.log import EvalLog
 
 
 # The default metrics, of worlds that have what these need.
@@ -286,7 +286,7 @@ def from_json(data: Any) -> Any:
 
 
 # Answers to one question, one for each epoch, by setting and question.
-Known = dict[Setting, dict[llm_predictor.Recall, list[Answer]]]
+Known = dict[Setting, dict[Query, list[Answer]]]
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
@@ -317,12 +317,12 @@ def gathered(
   for data, answer in pairs:
     setting, question, _ = restored(data)
     for item, value in queries.items(question, answer):
-      by_setting[setting][llm_predictor.recall(item)].append(value)
+      by_setting[setting][item].append(value)
   return by_setting
 
 
 def recalled_predictor(
-  setting: Setting, answers: Mapping[llm_predictor.Recall, Sequence[Answer]]
+  setting: Setting, answers: Mapping[Query, Sequence[Answer]]
 ) -> llm_predictor.LanguageModel:
   """A predictor that answers what is known; most of several answers win."""
   voted = {
@@ -339,12 +339,11 @@ def paired_tests(
     single = gathered_answers.get(setting._replace(per_prompt=1, metrics=()))
     if setting.per_prompt == 1 or not single:
       continue
-    both = [key for key in single if key in answers]
+    asked = [question for question in single if question in answers]
     shared, alone = (
-      [llm_predictor.voted(side[key]) for key in both]
+      [llm_predictor.voted(side[question]) for question in asked]
       for side in (answers, single)
     )
-    asked = [Query('', *key) for key in both]
     world = made_world(setting.world)
     yield (
       setting,
@@ -424,17 +423,15 @@ def log_answers(log: EvalLog) -> Iterator[tuple[dict[str, Any], Answer]]:
     InputError: the log is of another task or version.
   """
   for sample in log.samples or ():
-    yield sample.metadata, _sample_answer(sample)
-
-
-def _sample_answer(sample: EvalSample) -> Answer:
-  if sample.error is not None:
-    # Inspect keeps what the error said, in place of the error.
-    message = f'{sample.error.message} {sample.error.traceback}'
-    return Answer(None, provider.named_cause(message))
-  for score in (sample.scores or {}).values():  # A task has one scorer.
-    return answer_from_json(score.metadata or {})
-  return Answer(None, 'not_scored')
+    answer = Answer(None, 'not_scored')
+    if sample.error is not None:
+      # Inspect keeps what the error said, in place of the error.
+      message = f'{sample.error.message} {sample.error.traceback}'
+      answer = Answer(None, provider.named_cause(message))
+    elif sample.scores:  # A task has one scorer.
+      score, *_ = sample.scores.values()
+      answer = answer_from_json(score.metadata or {})
+    yield sample.metadata, answer
 
 
 def score_logs(

@@ -37,7 +37,7 @@ from wm.language import providers, world_questions
 from wm.language.inspect_tasks import listed, numbers, stderr, with_options
 from wm.models import language
 from wm.models.serving import llm_predictor, provider, replies
-from wm.models.serving.provider import CallReply
+from wm.models.serving.answer_cache import CallReply
 
 VERSION = 1
 
@@ -120,7 +120,7 @@ def world(options: WorldOptions) -> Task:
     config=GenerateConfig(
       max_tokens=options.max_tokens,
       logprobs=logs or None,
-      top_logprobs=provider.ALTERNATIVES if logs else None,
+      top_logprobs=language.ALTERNATIVES if logs else None,
     ),
     fail_on_error=False,
     score_on_error=True,

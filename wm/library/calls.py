@@ -8,7 +8,6 @@ process or another, was stopped. `log` gets the lines that the binary prints.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import pathlib
 import tempfile
@@ -25,7 +24,7 @@ from wm.data import store as stores
 from wm.evaluation import comparisons, query_plans, results
 from wm.evaluation import scoring as scoring_lib
 from wm.library import loading as loading_lib
-from wm.models.serving import llm_predictor, provider, user_objects
+from wm.models.serving import call_ledger, llm_predictor, user_objects
 from wm.options import check, takes
 from wm.options.calls import (
   Amount,
@@ -362,7 +361,7 @@ def ask(
       unknown, or bad specs.
   """
   asked = metrics_of(metrics, None, None, scoring.metric_overrides)
-  limit, unit = provider.parse_budget(asking.budget)
+  limit, unit = call_ledger.parse_budget(asking.budget)
   loaded = loading_lib.load_predictor(model, world, loading=scoring)
   predictor = loaded.predictor
   if not isinstance(predictor, llm_predictor.LanguageModel):
@@ -371,25 +370,22 @@ def ask(
       "language(model='openai/gpt-5')"
     )
   backend: Any = predictor.backend
-  cost = provider.model_cost(backend.settings.model, str(asking.prices or ''))
+  name, prices = backend.settings.model, str(asking.prices or '')
+  cost = call_ledger.model_cost(name, prices)
   if out is None and not asking.dry_run:
     raise core.InputError('out=None; expected a folder, or dry_run=True')
-  plan = functools.partial(
-    query_plans.BudgetPlan,
-    asked,
-    predictor,
-    loaded.world,
-    scoring.seed,
-    width=asking.width,
-  )
+  calls = None if out is None else pathlib.Path(out) / LEDGER
+
+  def plan() -> query_plans.BudgetPlan:
+    ledger = call_ledger.CallLedger(limit, unit, cost, calls)
+    task = asked, predictor, loaded.world, scoring.seed, ledger
+    return query_plans.BudgetPlan(*task, width=asking.width)
+
   if out is None or asking.dry_run:
-    calls = None if out is None else pathlib.Path(out) / LEDGER
-    ledger = provider.CallLedger(limit, unit, cost, calls)
-    plan(ledger).tell(log, prompts=True)
+    plan().tell(log, prompts=True)
     return []
   with files.stage_lock(out, 'ask'):
-    ledger = provider.CallLedger(limit, unit, cost, pathlib.Path(out) / LEDGER)
-    bought = plan(ledger)
+    bought = plan()
     bought.tell(log)
     metrics = bought.run(log)
     files.write_json(pathlib.Path(out) / 'budget.json', bought.record())

@@ -7,16 +7,20 @@ The models and their providers are those of inspect_ai.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wm import core
 from wm.core import registry
 from wm.core.fields import field
 from wm.core.verbal import MAX_TOKENS, RULES, PromptStyle, Verbal
-from wm.models.serving import llm_predictor, provider
+from wm.models.serving import call_ledger, llm_predictor
+
+if TYPE_CHECKING:
+  from inspect_ai.model import GenerateConfig
 
 CALL = 10_000  # Bytes of a call that is under way.
+# Alternatives at each token that log-probabilities are asked of.
+ALTERNATIVES = 20
 
 
 def check_form(options: Any) -> None:
@@ -124,14 +128,38 @@ class Model(core.Model):
       'one by one'
     )
 
-  def settings(self) -> provider.CallSettings:
-    """Model and settings of calls."""
-    # The two dataclasses share their names: what a call takes is copied whole.
-    names = (field.name for field in dataclasses.fields(provider.CallSettings))
-    shared: dict[str, Any] = {name: getattr(self, name) for name in names}
+  def _asks_logprobs(self) -> bool:
     # Reading by log-probabilities implies asking for them.
-    shared['logprobs'] = self.logprobs or self.read == 'logprobs'
-    return provider.CallSettings(**shared)
+    return self.logprobs or self.read == 'logprobs'
+
+  def identity(self) -> dict[str, Any]:
+    """What an answer to a prompt depends on, as JSON values."""
+    identity = {
+      'model': self.model,
+      'base_url': self.base_url,
+      'temperature': self.temperature,
+      'max_tokens': self.max_tokens,
+      'logprobs': self._asks_logprobs(),
+      'args': self.args,
+    }
+    if self.per_prompt > 1:  # So that older answers stay valid.
+      identity['per_prompt'] = self.per_prompt
+    return identity
+
+  def config(self) -> GenerateConfig:
+    """How Inspect makes calls."""
+    logprobs = self._asks_logprobs()
+    config: GenerateConfig = call_ledger.inspect_models().GenerateConfig(
+      max_connections=self.connections,
+      max_retries=self.retries,
+      attempt_timeout=self.timeout,
+      temperature=self.temperature,
+      max_tokens=self.max_tokens,
+      # None leaves a setting out of the request.
+      logprobs=logprobs or None,
+      top_logprobs=ALTERNATIVES if logprobs else None,
+    )
+    return config
 
   def telling(self) -> PromptStyle:
     """How the world is described in prompts."""
@@ -146,21 +174,7 @@ class Model(core.Model):
       InputError: the world cannot be told so.
     """
     del seed
-    reader = self.asked_through(llm_predictor.RecordedBackend(), world)
-    # Known answers come with their solutions; other models are not told.
-    solve = None
-    if self.model.startswith(llm_predictor.PREFIX):
-      solve = functools.partial(
-        llm_predictor.solutions, reader.world, self.telling(), reader.before
-      )
-    reader.backend = llm_predictor.QueryBackend(
-      self.settings(),
-      repeats=self.repeats,
-      by_probability=self.read == 'logprobs',
-      where=self.answers,
-      solve=solve,
-    )
-    return reader
+    return self.asked_through(llm_predictor.QueryBackend(self), world)
 
   def asked_through(
     self, backend: llm_predictor.Backend, world: core.World

@@ -1,4 +1,7 @@
-"""What pages of papers share: declared charts, and causes of unread replies.
+"""Pages of papers: declared charts, rows of logs, and models in pairs.
+
+A paper's module `report` makes tables of a frame of answers and drawings of
+their figures; `assembled` makes the page. Charts are declared in report.toml:
 
     [charts.mango_success]
     kind = "dots"         # Or "lines", "shares", "scatter".

@@ -83,6 +83,7 @@ class JobPool:
   Attributes:
     devices: CUDA_VISIBLE_DEVICES of the processes, in turn; empty leaves it.
     cluster: whose workers start the processes; None is this machine.
+    finished: names of the jobs whose processes ended well.
   """
 
   def __init__(
@@ -91,6 +92,7 @@ class JobPool:
     """Raises InputError where no cluster answers."""
     self.devices, self.cluster = devices, cluster
     tasks.num_workers(1, cluster)
+    self.finished: set[str] = set()
     self._stop = threading.Event()
     self._running: dict[str, subprocess.Popen] = {}
     self._told: list[int] = []  # Exit codes of jobs that were told to stop.
@@ -227,6 +229,7 @@ class JobPool:
     """Notes how a process ended: its exit code, and why it failed."""
     if not code:
       job.end()
+      self.finished.add(job.name)
     if code in _TOLD:
       self._told.append(code)
     elif code and not self._stop.is_set():

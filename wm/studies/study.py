@@ -32,7 +32,8 @@ from wm.studies.rows import Row, partners, resolve, rows_of, spec_of
 # for each token.
 _MAPPED = 'uniform', 'bayes'
 _REPORT = 'report'  # OUT/report is no row.
-_STAGE = 'row'  # Of a process that does a row.
+_STAGE = 'row'  # Of a process that does rows.
+_AND = ', '  # Between the rows of a process.
 
 
 @takes(
@@ -107,22 +108,26 @@ def study(
     if stages.baselines:
       more, notes = baselines.added(resolved, stages, asked)
     if workers.several:
-      todo = _to_do([*resolved, *more], asked, place, stages, log)
+      num = len(rows) if workers.cluster else workers.jobs
+      todo = _to_do([*resolved, *more], asked, place, stages, log, num)
       where = workers.cluster or f'{workers.jobs} rows at a time'
       log(f'== {where}; each says how far it is in {_STAGE}.log')
-      pool.work(todo, workers.jobs, lambda job: str(job.folder), log)
-    # With several jobs this looks whether all of it stands, as code may have
-    # changed, and does what failed in a process.
-    for row in resolved:
-      _run_here(row, asked, place / row.name, stages, log)
-    for row in more:
+      pool.work(todo, workers.jobs, lambda job: f'{place}/{job.name}', log)
+    # What no process has just done: rows of before, of which this looks whether
+    # they stand, as code may have changed, and those that failed in a process.
+    finished = {name for job in pool.finished for name in job.split(_AND)}
+    for row in [*resolved, *more]:
       try:
-        _run_here(row, asked, place / row.name, stages, log)
-        resolved.append(row)
-      except core.InputError as error:  # The rows are reported without it.
+        if row.name not in finished:
+          _run_here(row, asked, place / row.name, stages, log)
+      except core.InputError as error:
+        if row in resolved:
+          raise
+        # The rows are reported without a baseline that cannot be had.
         notes.append(f'No {row.name}: {error}')
+        more.remove(row)
     log('== report')
-    folders = [place / row.name for row in resolved]
+    folders = [place / row.name for row in [*resolved, *more]]
     return report.report(folders, place, notes=notes, log=log)
 
 
@@ -135,7 +140,7 @@ def _planned(
   """A line for each row: whether it is done, and its stages if it is not."""
   more = baselines.added(rows, stages, metrics)[0] if stages.baselines else []
   for row in [*rows, *more]:
-    if _job(row, metrics, out / row.name, stages).done():
+    if _job([row], metrics, out, stages).done():
       yield f'{row.name}: done'
       continue
     mine, steps = row.stages(stages), []
@@ -157,17 +162,23 @@ def _to_do(
   out: pathlib.Path,
   stages: Stages,
   log: Log,
+  num: int,
 ) -> list[pools.Job]:
-  """A job for each row, whose data are sampled here.
+  """Jobs of rows, whose data are sampled here.
 
-  What fails in a process is done again by `run_row`, where it says why.
+  Rows that are not trained share `num` processes, as one takes longer to start
+  than many a row. What fails in a process is done again by `run_row`, where it
+  says why.
   """
   # The longest first: the others fill the processors beside it.
   order = sorted(rows, key=lambda row: -_steps(row, stages))
   for row in order:
     if row.trained_on is not None:  # Rows of the same data wait for nothing.
       _sampled(row, out / row.name, stages, log)
-  return [_job(row, metrics, out / row.name, stages) for row in order]
+  parts = [[row] for row in order if row.trained_on is not None]
+  others = [row for row in order if row.trained_on is None]
+  parts += [others[n::num] for n in range(min(num, len(others)))]
+  return [_job(part, metrics, out, stages) for part in parts]
 
 
 def _steps(row: Row, stages: Stages) -> int:
@@ -176,35 +187,49 @@ def _steps(row: Row, stages: Stages) -> int:
 
 
 def _job(
-  row: Row, metrics: Sequence[core.Metric], folder: pathlib.Path, stages: Stages
+  rows: Sequence[Row],
+  metrics: Sequence[core.Metric],
+  out: pathlib.Path,
+  stages: Stages,
 ) -> pools.Job:
+  """A process that does rows one after the other; its log is in the first's."""
   specs = [registry.spec(metric) for metric in metrics]
-  assert row.scored_in is not None  # By `rows_of`.
-  order = {
-    'row': dataclasses.asdict(row.specs(row.scored_in)),
-    'metrics': specs,
-    'out': str(folder),
-    'stages': dataclasses.asdict(row.stages(stages)),
-  }
-  scores, summary = folder / 'scores.json', folder / 'train.json'
-
-  def is_done() -> bool:
-    if not scores.exists():
-      return False
-    if row.trained_on is not None:
-      step = files.read_record(summary, {}).get('step')
-      if step not in (0, _steps(row, stages)):  # 0: counted, not trained.
-        return False
-    return {*specs} <= {e.get('spec') for e in files.read_json(scores)}
-
+  orders = []
+  for row in rows:
+    assert row.scored_in is not None  # By `rows_of`.
+    orders.append(
+      {
+        'row': dataclasses.asdict(row.specs(row.scored_in)),
+        'metrics': specs,
+        'out': str(out / row.name),
+        'stages': dataclasses.asdict(row.stages(stages)),
+      }
+    )
+  folder = out / rows[0].name
   return pools.Job(
-    row.name,
+    _AND.join(row.name for row in rows),
     _STAGE,
     folder,
-    command=lambda: pools.command(_STAGE, **order),
-    done=is_done,
+    command=lambda: pools.command('rows', out=str(folder), orders=orders),
+    done=lambda: all(
+      _is_done(row, specs, out / row.name, stages) for row in rows
+    ),
     begin=lambda: None,  # Each stage claims the folder itself.
   )
+
+
+def _is_done(
+  row: Row, specs: Sequence[str], folder: pathlib.Path, stages: Stages
+) -> bool:
+  """Is a row trained to its last step, and scored by all metrics?"""
+  scores, summary = folder / 'scores.json', folder / 'train.json'
+  if not scores.exists():
+    return False
+  if row.trained_on is not None:
+    step = files.read_record(summary, {}).get('step')
+    if step not in (0, _steps(row, stages)):  # 0: counted, not trained.
+      return False
+  return {*specs} <= {e.get('spec') for e in files.read_json(scores)}
 
 
 def _run_here(
@@ -219,16 +244,23 @@ def _run_here(
   (folder / 'failed.json').unlink(missing_ok=True)
 
 
-def make_row(
-  row: dict[str, Any],
-  metrics: Sequence[str],
-  out: str,
-  stages: dict[str, Any],
-  log: Log,
-) -> None:
-  """Does a row in this process, as `_job` has written it down."""
-  (parsed,) = rows_of([Row(**row)], row['scored_in'], runs=True)
-  run_row(parsed, calls.metrics_of(metrics), out, Stages.of(stages), log)
+def make_rows(orders: Sequence[dict[str, Any]], log: Log) -> None:
+  """Does rows in this process, as `_job` has written them down.
+
+  Raises:
+    InputError: of the first that cannot be done, after the others.
+  """
+  errors = []
+  for order in orders:
+    row = order['row']
+    (parsed,) = rows_of([Row(**row)], row['scored_in'], runs=True)
+    metrics, stages = calls.metrics_of(order['metrics']), order['stages']
+    try:
+      run_row(parsed, metrics, order['out'], Stages.of(stages), log)
+    except core.InputError as error:
+      errors.append(error)
+  if errors:
+    raise errors[0]
 
 
 def counts(

@@ -26,11 +26,11 @@ def run(order: dict[str, Any]) -> None:
     wm.train(**order, log=print)
   elif call == 'score':
     wm.score(**order, log=print)
-  else:  # A row or a unit. Importing takes seconds: other calls do not wait.
+  else:  # Rows or a unit. Importing takes seconds: other calls do not wait.
     from wm.studies import miniature, study
 
-    if call == 'row':
-      study.make_row(**order, log=print)
+    if call == 'rows':
+      study.make_rows(order['orders'], print)
     else:
       miniature.make_unit(miniature.UnitSpec.of(order), print)
 

@@ -31,10 +31,10 @@ class Known:
   def __init__(self, knows):
     self.knows = knows
 
-  def answers(self, questions, read):
+  def answers(self, questions, model):
     """What is known of each prompt, read as a language model's replies are."""
     return [
-      read(one, worlds.answer(asked.Asked([one.prompt], self.knows)))
+      model.read(one, worlds.answer(asked.Asked([one.prompt], self.knows)))
       for one in questions
     ]
 

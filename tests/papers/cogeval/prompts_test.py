@@ -209,12 +209,12 @@ def test_before_anything_is_told_no_connection_is():
 @pytest.mark.parametrize(
   'settings',
   [
-    prompts.DialogSettings(wording='loud'),
-    prompts.DialogSettings(turns='three'),
-    prompts.DialogSettings(hint='a*'),
-    prompts.DialogSettings(check='all'),
+    {'wording': 'loud'},
+    {'turns': 'three'},
+    {'hint': 'a*'},
+    {'check': 'all'},
   ],
 )
 def test_unknown_settings_are_refused_in_a_line(settings):
-  with pytest.raises(core.InputError, match=r'^unknown .*; available: .*$'):
-    prompts.dialog(questions.Question('n7line', 'valuePath'), settings)
+  with pytest.raises(core.InputError, match=r'^cogeval: .*; available: .*$'):
+    prompts.DialogSettings(**settings)

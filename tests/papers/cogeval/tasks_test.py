@@ -127,7 +127,7 @@ def test_what_is_not_there_is_named():
     ({'temperatures': 'hot'}, "could not convert string to float: 'hot'"),
     ({'repeats': 0}, 'repeats=0; expected at least 1'),
     ({'domains': ''}, "domains=''; expected one or more"),
-    ({'hints': 'bfs'}, "no option 'hints' of wm/cogeval; available: graphs"),
+    ({'hints': 'bfs'}, "no option 'hints' of wm/cogeval; available: wording"),
   ):
     with pytest.raises(core.InputError, match=said):
       tasks.cogeval(**given)

@@ -222,7 +222,7 @@ def test_what_is_made_up_is_counted():
   [
     ({'graph': 'x'}, 'available: loose, strict'),
     ({'scope': 'x'}, 'available: graph, node'),
-    ({'reject': 2}, 'between 0 and 1'),
+    ({'reject': 2}, 'reject=2; expected 0 to 1'),
   ],
 )
 def test_rules_are_checked(fields, said):

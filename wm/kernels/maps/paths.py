@@ -418,6 +418,7 @@ def _relax_all(edges, order, root, search):
   dist[root], stage[root] = 0.0, _REACHED
   for turn in order:
     if stage[turn] == _NEW:
+      # No row before it leads here: a later one may yet, or none does.
       dist[turn] = np.inf
     queue[0], stage[turn] = turn, _QUEUED
     first, num = 0, 1
@@ -429,6 +430,7 @@ def _relax_all(edges, order, root, search):
       for e in range(indptr[row], indptr[row + _ONE]):
         other, fell = others[e], np.int64(0)
         if stage[other] == _NEW:
+          # Set, not lowered: the lanes of all rows need not be cleared before.
           stage[other] = _REACHED
           for k in range(lanes):
             dist[other, k] = dist[row, k] + lengths[e, k]
@@ -468,6 +470,7 @@ def _swept_routes(roads, orders, which, search, pairs, rows, labels, moves):
     if pairs[b, 2] != goal:
       goal = pairs[b, 2]
       _relax_all(roads.entering, orders[which[n]], goal, search)
+    # One lane of the search is all that a pair reads.
     k = pairs[b, 0]
     edges, dist = (indptr, heads, lengths[:, k]), search.dist[:, k]
     moves[b] = _trace(edges, roads.names, dist, pairs[b], labels[b])

@@ -8,7 +8,8 @@ step. Each kind has its files:
   processes           process, with oracles, tracks; few_shot (small tasks)
   a user's own        user_objects, with stateless (no cache)
   Hugging Face        pretrained (reading a folder), tokenization
-  language models     llm_predictor, with provider (calls), replies, structures
+  language models     llm_predictor, with provider (calls), answer_cache,
+                      call_ledger (budgets), replies and structures (readers)
 
 `process` is the shortest whole predictor to read; `networks` the usual one.
 """

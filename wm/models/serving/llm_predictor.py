@@ -2,7 +2,8 @@
 
 A world and a `Backend` of answers come in; a `LanguageModel` goes out, which
 metrics measure as any predictor. It words questions; `QueryBackend` puts them
-to a provider (`provider`) and reads the replies (`structures`, `replies`).
+to a provider (`provider`), keeps the replies (`answer_cache`) and reads them
+(`structures`, `replies`).
 `wm.models.language` makes both from a spec.
 
 It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with
@@ -21,10 +22,9 @@ import copy
 import dataclasses
 import hashlib
 import math
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,18 +33,23 @@ from wm.core import adapting, queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
 from wm.models.serving import (
+  call_ledger,
   few_shot,
   provider,
   replies,
   stateless,
   structures,
 )
-from wm.models.serving.provider import AnswerCache, CallReply, Key, key
+from wm.models.serving.answer_cache import AnswerCache, CallReply, Key, key
 from wm.runtime import progress
+
+if TYPE_CHECKING:
+  from inspect_ai.model import ModelUsage
+
+  from wm.models.language import Model
 
 # What a text answers to a question.
 Read = Callable[[Query, str], Answer]
-Solve = Callable[[Sequence[Query]], list[dict[str, Any]]]
 UNASKED = Answer(None, 'not_asked')
 _HAIR = 1e-6
 PREFIX = 'wm/'  # Of the models that known answers are asked of.
@@ -60,7 +65,6 @@ EXPECTED[queries.YES_NO_LIST] = 5  # For each item.
 PER_LABEL, REASONED = 3, 500
 # `verbal.text_tokens` over the tokens of SmolLM2, at the median of all worlds.
 ROUNDED_UP = 1.2
-_SAMPLED = 16  # Prompts that the tokens of all are estimated from.
 
 
 class Forecast(NamedTuple):
@@ -68,15 +72,12 @@ class Forecast(NamedTuple):
 
   Attributes:
     calls: to be made.
-    tokens_in, tokens_out: of prompts, and of answers with their reasoning.
-    thinking: tokens of reasoning, which are among tokens_out.
+    usage: tokens of prompts, and of answers with their reasoning.
     measured: answers that this is estimated from; 0 is a guess.
   """
 
   calls: int
-  tokens_in: float
-  tokens_out: float
-  thinking: float
+  usage: ModelUsage
   measured: int
 
 
@@ -91,8 +92,10 @@ class Backend(Protocol):
   repeats: int = 1
   per_prompt: int = 1
 
-  def answers(self, questions: Sequence[Query], read: Read) -> list[Answer]:
-    """One answer to each question; `read` reads what was written."""
+  def answers(
+    self, questions: Sequence[Query], model: LanguageModel
+  ) -> list[Answer]:
+    """One answer to each question, which `model` has worded and reads."""
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
@@ -141,28 +144,28 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     )
     self.world, self.telling, self.backend = world, telling, backend
     # Rendered once: it heads every prompt, and providers cache equal heads.
-    self._told = verbal.render_description(world, telling, most, before)
+    self._description = verbal.render_description(world, telling, most, before)
     self._most, self.before = most, before
     # Answers name tokens as the prompt does.
-    self._reader = structures.AnswerReader(world.token_names(telling))
+    self.read = structures.AnswerReader(world.token_names(telling)).read
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
     """The question whether a prefix can go on with a suffix."""
     words = self._words
     # A prompt holds the whole question: equal prompts are one call.
-    prompt = verbal.yes_or_no(self._told, words(prefix), words(suffix))
+    prompt = verbal.yes_or_no(self._description, words(prefix), words(suffix))
     return Query(prompt, queries.YES_NO, prefix, (suffix,), trial)
 
   def all_next(self, prefix: Tokens, trial: int = 0) -> Query:
     """The question what can come after a prefix."""
-    prompt = verbal.all_next(self._told, self._words(prefix))
+    prompt = verbal.all_next(self._description, self._words(prefix))
     return Query(prompt, queries.ALL_NEXT, prefix, (), trial)
 
   def one_next(self, prefix: Tokens, choices: Tokens, trial: int = 0) -> Query:
     """The question which one of some tokens comes after a prefix."""
     # Choices are named as in the rest of the prompt, so an answer can be read.
     names = [self._words((token,)) for token in choices]
-    prompt = verbal.one_next(self._told, self._words(prefix), names)
+    prompt = verbal.one_next(self._description, self._words(prefix), names)
     single = tuple((token,) for token in choices)
     return Query(prompt, queries.ONE_NEXT, prefix, single, trial)
 
@@ -183,7 +186,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
 
   def ask(self, questions: Sequence[Query]) -> list[Answer]:
     """See core.QueryModel.ask."""
-    return self.backend.answers(questions, self._reader.read)
+    return self.backend.answers(questions, self)
 
   def requests(self, questions: Sequence[Query]) -> list[Query]:
     """See core.QueryModel.ask."""
@@ -311,7 +314,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       self._words(_upto(asked.tokens[d, m], asked.places[d, m, p]))
       for m, p in np.argwhere(asked.places[d] != core.DEAD)
     ]
-    text = prompt(self._told, examples, unlabelled, kind)
+    text = prompt(self._description, examples, unlabelled, kind)
     # Estimated before anything is sent: a provider would cut the prompt, or
     # charge for the refusal.
     tokens = verbal.text_tokens(text)
@@ -380,125 +383,86 @@ def _code(answer: Answer) -> int:
   return core.NO_ANSWER if answer.value is None else int(answer.value)
 
 
-# Kind, prefix and suffixes: what an answer is recorded by.
-Recall = tuple[str, Tokens, tuple[Tokens, ...]]
-
-
-def recall(question: Query) -> Recall:
-  """The key of an answer in a record."""
-  return question.kind, question.prefix, question.suffixes
-
-
 class RecordedBackend(Backend):
   """Answers from a record, without one nothing; lists all questions.
+
+  Questions of a record have neither prompt nor trial.
 
   Attributes:
     questions: all that were asked, in order.
   """
 
   def __init__(
-    self, record: Mapping[Recall, Answer] | None = None, per_prompt: int = 1
+    self, record: Mapping[Query, Answer] | None = None, per_prompt: int = 1
   ) -> None:
     self._record, self.per_prompt = record or {}, per_prompt
     self.questions: list[Query] = []
 
   def answers(
-    self,
-    questions: Sequence[Query],
-    read: Read,
+    self, questions: Sequence[Query], model: LanguageModel
   ) -> list[Answer]:
     """The recorded answer to each question, else UNASKED."""
-    del read
+    del model
     self.questions += questions
-    return [self._record.get(recall(each), UNASKED) for each in questions]
+    bare = [question._replace(prompt='', trial=0) for question in questions]
+    return [self._record.get(question, UNASKED) for question in bare]
 
 
 class QueryBackend(Backend):
   """Asks a provider the questions that the answer cache has no answer to."""
 
-  def __init__(
-    self,
-    settings: provider.CallSettings,
-    *,
-    repeats: int = 1,
-    by_probability: bool = False,
-    where: str | os.PathLike = '',
-    solve: Solve | None = None,
-  ) -> None:
-    """Opens the answer cache.
-
-    Args:
-      settings: model and how it is asked.
-      repeats: times that each question is put; most answers win, a tie is none.
-      by_probability: yes or no is read off the log-probabilities of the first
-        token, not off the text.
-      where: folder of answers; '' is the user's own.
-      solve: solutions of questions, see `solutions`; of known answers alone.
-    """
-    self._solve, self._where = solve, where
-    self.ledger: provider.CallLedger | None = None
-    self.repeats, self.per_prompt = repeats, settings.per_prompt
-    self.settings, self._by_probability = settings, by_probability
-    self._cache = AnswerCache(where, settings.about())
+  def __init__(self, settings: Model) -> None:
+    """Opens the answer cache of a model that is asked so."""
+    self.ledger: call_ledger.CallLedger | None = None
+    self.repeats, self.per_prompt = settings.repeats, settings.per_prompt
+    self.settings = settings
+    self._cache = AnswerCache(settings.answers, settings.identity())
     self._failed: dict[Key, CallReply] = {}
-    self._counts: collections.Counter[str] = collections.Counter()
-    self._causes: collections.Counter[str] = collections.Counter()
-    self._seen: set[Key] = set()
-    # Replies whose tokens are known: kind and characters of their questions.
-    self._counted: dict[Key, tuple[str, int]] = {}
+    self._calls: list[CallReply] = []  # Made now.
+    self._readings: dict[Key, tuple[CallReply, Answer]] = {}
+    # Replies whose tokens are known, after kind and size of their questions.
+    self._counted: dict[Key, tuple[str, int, CallReply]] = {}
 
   def single(self) -> QueryBackend:
     """One of the same ledger that puts each question in a prompt of its own."""
     if self.per_prompt == 1:
       return self
-    backend = QueryBackend(
-      dataclasses.replace(self.settings, per_prompt=1),
-      repeats=self.repeats,
-      by_probability=self._by_probability,
-      where=self._where,
-      solve=self._solve,
-    )
+    backend = QueryBackend(dataclasses.replace(self.settings, per_prompt=1))
     backend.ledger = self.ledger
     return backend
 
   def answers(
-    self,
-    questions: Sequence[Query],
-    read: Read,
+    self, questions: Sequence[Query], model: LanguageModel
   ) -> list[Answer]:
     """One answer to each question; see core.QueryModel.ask."""
     # Prompts may be long and repeat: each is hashed once.
-    hashed = {
-      question.prompt: key(question.prompt, 0)[0] for question in questions
+    places = {
+      prompt: [key(prompt, repeat) for repeat in range(self.repeats)]
+      for prompt in {question.prompt for question in questions}
     }
-    # (prompt, repeat) -> question, for those without a stored reply.
-    missing = {}
-    for question in questions:
-      for repeat in range(self.repeats):
-        place = hashed[question.prompt], repeat
-        if self._known(place) is None:
-          missing[place] = question
+    missing = {
+      place: question
+      for question in questions
+      for place in places[question.prompt]
+      if self._known(place) is None
+    }
     if missing:
-      self._ask(missing)
+      self._ask(missing, model)
     # By prompt and kind: one text can be read as yes or no, or as a list.
     answers: dict[tuple[str, str], Answer] = {}
     for question in questions:
-      asked = hashed[question.prompt], question.kind
+      asked = question.prompt, question.kind
       if asked not in answers:
-        answers[asked] = voted(
-          [
-            self._read(question, (hashed[question.prompt], repeat), read)
-            for repeat in range(self.repeats)
-          ]
-        )
-    return [
-      answers[hashed[question.prompt], question.kind] for question in questions
-    ]
+        several = [
+          self._read(question, place, model.read) for place in places[asked[0]]
+        ]
+        answers[asked] = voted(several)
+    return [answers[question.prompt, question.kind] for question in questions]
 
   def _known(self, place: Key) -> CallReply | None:
     return self._cache.get(place) or self._failed.get(place)
 
-  def _ask(self, missing: dict[Key, Query]) -> None:
+  def _ask(self, missing: dict[Key, Query], model: LanguageModel) -> None:
     """Puts questions to the provider; keeps each answer at once."""
     self._cache.make_folder()  # Before anything is paid for.
     self._cache.refresh()  # Another process may have asked them.
@@ -524,20 +488,17 @@ class QueryBackend(Backend):
           self._failed |= dict.fromkeys(places, reply)
         else:
           self._cache.put(places[0], reply, *places[1:])
-        self._counts['calls'] += 1
-        self._counts['tokens_in'] += reply.tokens_in
-        self._counts['tokens_out'] += reply.tokens_out
+        self._calls.append(reply)
         shown.update()
 
       if sent:
         questions = [queries.merged(group) for _, group in sent]
         prompts = [question.prompt for question in questions]
-        more: dict[str, Any] = {}
-        if self._solve:
-          more['solutions'] = self._solve(questions)
-        if self.ledger:
-          more['ledger'] = self.ledger
-        provider.replies(self.settings, prompts, keep, **more)
+        solved = list[dict[str, Any]]()  # Other models get no solutions.
+        if self.settings.model.startswith(PREFIX):
+          about = model.world, model.telling, model.before
+          solved = solutions(*about, questions)
+        provider.replies(self.settings, prompts, keep, solved, self.ledger)
 
   def forecast(
     self, questions: Sequence[Query], anew: bool = False
@@ -561,43 +522,41 @@ class QueryBackend(Backend):
         # One item of a list stands for all: their prompts are of one length.
         if reply is not None and reply.tokens_out and not reply.item:
           alike = queries.merged([question] * max(reply.items, 1))
-          self._counted[place] = alike.kind, len(alike.prompt)
+          self._counted[place] = alike.kind, len(alike.prompt), reply
       groups = queries.grouped(unknown, self.per_prompt)
       missing += map(queries.merged, groups)
-    counted = [
-      (*about, reply)
-      for place, about in self._counted.items()
-      if (reply := self._cache.get(place))
-    ]
-    rate = _rate(missing, counted)
+    prompts = [question.prompt for question in missing]
+    tokens_in = verbal.prompt_tokens(prompts) / ROUNDED_UP
+    if self._counted:
+      _, sizes, counted = zip(*self._counted.values(), strict=True)
+      rate = sum(reply.tokens_in for reply in counted) / sum(sizes)
+      tokens_in = rate * sum(map(len, prompts))
     answers = {
-      kind: self._expected(kind, missing, counted)
+      kind: self._expected(kind, missing)
       for kind in {question.kind for question in missing}
     }
-    most = self.settings.max_tokens
-    sizes = [
-      (answers[x.kind], len(x.suffixes) if x.kind == queries.YES_NO_LIST else 1)
-      for x in missing
-    ]
-    return Forecast(
-      len(missing),
-      rate * sum(len(question.prompt) for question in missing),
-      sum(min(num * out, most) for (out, _), num in sizes),
-      sum(min(num * thinking, most) for (_, thinking), num in sizes),
-      len(counted),
+    # Of the answer to each question: all tokens, and those of reasoning.
+    tokens_out = np.zeros(2)
+    for question in missing:
+      is_list = question.kind == queries.YES_NO_LIST
+      num = len(question.suffixes) if is_list else 1
+      tokens = np.multiply(answers[question.kind], num)
+      tokens_out += np.minimum(tokens, self.settings.max_tokens)
+    usage = call_ledger.inspect_models().ModelUsage(
+      input_tokens=round(tokens_in),
+      output_tokens=round(tokens_out[0]),
+      reasoning_tokens=round(tokens_out[1]),
     )
+    return Forecast(len(missing), usage, len(self._counted))
 
   def _expected(
-    self,
-    kind: str,
-    missing: Sequence[Query],
-    counted: Sequence[tuple[str, int, CallReply]],
+    self, kind: str, missing: Sequence[Query]
   ) -> tuple[float, float]:
     """Tokens of an answer of a kind, and those of them that are reasoning.
 
     Of a YES_NO_LIST for each item.
     """
-    alike = [reply for name, _, reply in counted if name == kind]
+    alike = [x for name, _, x in self._counted.values() if name == kind]
     if alike:
       num = sum(max(reply.items, 1) for reply in alike)
       out = sum(reply.tokens_out for reply in alike) / num
@@ -608,40 +567,36 @@ class QueryBackend(Backend):
       visible = PER_LABEL * sum(num * each for num, each, _ in forms)
       visible /= len(forms)
     # As much for each item of a list, up to max_tokens of a call.
-    info = provider.model_info(self.settings.model)
+    info = call_ledger.model_info(self.settings.model)
     thinking = REASONED if info and info.reasoning else 0
     return visible + thinking, thinking
 
-  def _read(
-    self,
-    question: Query,
-    place: Key,
-    read: Read,
-  ) -> Answer:
+  def _read(self, question: Query, place: Key, read: Read) -> Answer:
     reply = self._known(place)
     assert reply is not None
-    reading = answer(question, reply, read, self._by_probability)
-    if place not in self._seen:  # Counted once, however often it is read.
-      self._seen.add(place)
-      self._counts['answers'] += 1
-      seen = replies.visible(reply.text)
-      self._counts['reasoning'] += reply.reasoning + seen.reasoning
-      if reading.failure:
-        self._causes[reading.failure] += 1
+    by_probability = self.settings.read == 'logprobs'
+    reading = answer(question, reply, read, by_probability)
+    # Counted once, however often it is read.
+    self._readings.setdefault(place, (reply, reading))
     return reading
 
   def diagnostics(self) -> list[str]:
     """Numbers of calls and tokens, and causes of missing answers."""
-    counts: Any = self._counts
+    calls, readings = self._calls, self._readings.values()
     lines = [
-      f'{self.settings.model}: {counts["answers"]:,} answers; '
-      f'{counts["calls"]:,} calls were made now: {counts["tokens_in"]:,} '
-      f'tokens in, {counts["tokens_out"]:,} out'
+      f'{self.settings.model}: {len(readings):,} answers; '
+      f'{len(calls):,} calls were made now: '
+      f'{sum(reply.tokens_in for reply in calls):,} tokens in, '
+      f'{sum(reply.tokens_out for reply in calls):,} out'
     ]
-    if counts['reasoning']:
-      lines.append(f'{counts["reasoning"]:,} characters of reasoning, not read')
-    if self._causes:
-      listed = ', '.join(f'{k} {n:,}' for k, n in sorted(self._causes.items()))
+    if characters := sum(
+      reply.reasoning + replies.visible(reply.text).reasoning
+      for reply, _ in readings
+    ):
+      lines.append(f'{characters:,} characters of reasoning, not read')
+    causes = collections.Counter(x.failure for _, x in readings if x.failure)
+    if causes:
+      listed = ', '.join(f'{k} {n:,}' for k, n in sorted(causes.items()))
       lines.append(f'no answer: {listed}')
     errors = (
       reply.text
@@ -651,18 +606,6 @@ class QueryBackend(Backend):
     if first := next(errors, ''):
       lines.append(f'the first {provider.UNNAMED}: {first}')
     return lines
-
-
-def _rate(
-  missing: Sequence[Query], counted: Sequence[tuple[str, int, CallReply]]
-) -> float:
-  """Tokens per character of prompts."""
-  if counted:
-    characters = sum(num for _, num, _ in counted)
-    return sum(reply.tokens_in for *_, reply in counted) / characters
-  few = [q.prompt for q in missing[:: len(missing) // _SAMPLED + 1]]
-  characters = max(sum(map(len, few)), 1)
-  return sum(map(verbal.text_tokens, few)) / ROUNDED_UP / characters
 
 
 def voted(each: Sequence[Answer]) -> Answer:
@@ -692,7 +635,8 @@ def answer(
 ) -> Answer:
   """The answer in a reply.
 
-  by_probability: see QueryBackend.
+  by_probability: yes or no is read off the log-probabilities of the first
+    token, not off the text.
   """
   # The whole reply is kept for each item, so that a better reader of lists
   # reads old answers anew.

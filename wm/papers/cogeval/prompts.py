@@ -24,6 +24,7 @@ they are the graph.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import types
@@ -33,7 +34,8 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 
-from wm.core import basics, inputs
+from wm.core import basics, fields
+from wm.core.fields import field
 from wm.papers import declared
 from wm.runtime import pages
 from wm.worlds.cognitive_graph import graphs, questions
@@ -69,32 +71,33 @@ NEIGHBORS = (
   'Neighbors are those from before these changes, whichever way a step leads.'
 )
 WORDINGS = ('audited', 'original', 'published', 'tuples')
-
-
 TURNS = ('two', 'forced', 'one')
+HINTS = ('', 'bfs', 'dfs')
 CHECKS = ('', 'edges', 'map', 'contamination')
 
-HINTS = ('', 'bfs', 'dfs')
 
-
-class DialogSettings(NamedTuple):
+@fields.documented
+@dataclasses.dataclass(frozen=True)
+class DialogSettings:
   """Options of a conversation.
 
   Attributes:
-    wording: one of WORDINGS, see above.
-    turns: see above.
-    hint: of HINTS, behind the last question.
-    seed: of names and order; 0 is CogEval's.
     check: '' for the question; 'edges' asks for the connections as pairs, 'map'
       for a drawing of them, each after the description, and 'contamination'
       for pairs before any connection is told.
   """
 
-  wording: str = 'audited'
-  turns: str = 'two'
-  hint: str = ''
-  seed: int = 0
-  check: str = ''
+  wording: str = field('audited', 'see above', choices=WORDINGS)
+  turns: str = field('two', 'see above', choices=TURNS)
+  hint: str = field('', 'behind the last question', choices=HINTS)
+  seed: int = field(0, "of names and order; 0 is CogEval's")
+  check: str = field('', choices=CHECKS)
+
+  def __post_init__(self) -> None:
+    fields.check(self)
+
+
+SETTINGS = [each.name for each in dataclasses.fields(DialogSettings)]
 
 
 class Speaker:
@@ -109,8 +112,6 @@ class Speaker:
   """
 
   def __init__(self, question: Question, settings: DialogSettings) -> None:
-    text = f'unknown wording {settings.wording!r}'
-    inputs.check_known(settings.wording, WORDINGS, text)
     self.wording, self.seed = settings.wording, settings.seed
     self.graph = graphs.graph(question.graph)
     domain = questions.full_domain(question.domain)
@@ -139,14 +140,12 @@ class Speaker:
 
     n: its number; parts: nodes, lists of nodes, or words.
     """
-    words = {
-      name: part
-      if isinstance(part, str)
-      else self.node(part)
-      if isinstance(part, int)
-      else self.nodes(part)
-      for name, part in parts.items()
-    }
+    words = {}
+    for name, part in parts.items():
+      if isinstance(part, int):
+        words[name] = self.node(part)
+      else:
+        words[name] = part if isinstance(part, str) else self.nodes(part)
     text = phrase.format(n=n, **words)
     return text[:1].upper() + text[1:]
 
@@ -228,29 +227,21 @@ class Speaker:
       if k:
         sentences.append(self.say(words.back, a=start))
       sentences.append(self.say(words.enter, a=head))
-      queue = [head]
-      while queue:
-        node = queue.pop(0)
-        after = graph.after[node]
-        if node not in seen and after:
+      for node in nx.bfs_tree(nx.DiGraph(graph.arcs), head):
+        if node not in seen and graph.after[node]:
           seen.add(node)
-          sentences.append(self.say(phrase, a=node, b=after))
-          queue.extend(after)
+          sentences.append(self.say(phrase, a=node, b=graph.after[node]))
     return sentences
 
   def _branches(self) -> list[str]:
     """A tree from its start, with two branches at every node or none."""
     words = self.words
     phrase = words.branches if self.wording == 'audited' else words.forks
-    sentences, queue, seen = [], [self.graph.start], {self.graph.start}
-    while queue:
-      node = queue.pop(0)
-      heads = [head for head in self.graph.after[node] if head not in seen]
-      seen.update(heads)
-      queue.extend(heads)
-      if heads:
-        left, right = heads
-        sentences.append(self.say(phrase, a=node, b=left, c=right))
+    tree = nx.Graph(self.graph.edges)
+    sentences = [
+      self.say(phrase, a=node, b=left, c=right)
+      for node, (left, right) in nx.bfs_successors(tree, self.graph.start)
+    ]
     return [*sentences, words.both]
 
   # Changes.
@@ -373,13 +364,6 @@ PLAIN = DialogSettings()
 @functools.lru_cache(maxsize=4096)
 def dialog(question: Question, settings: DialogSettings = PLAIN) -> Dialog:
   """The conversation in which a question is asked; raises InputError."""
-  for name, value, available in (
-    ('turns', settings.turns, TURNS),
-    ('hint', settings.hint, HINTS),
-    ('check', settings.check, CHECKS),
-  ):
-    quoted = [repr(other) for other in available]
-    inputs.check_known(repr(value), quoted, f'unknown {name}={value!r}')
   problem = questions.problem(question)
   speaker = Speaker(question, settings)
   if settings.check:

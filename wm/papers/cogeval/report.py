@@ -389,7 +389,7 @@ def cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 ASKED = ('graph', 'domain', 'condition', 'start', 'goal')
-SETTINGS = [name for name in prompts.DialogSettings._fields if name != 'seed']
+SETTINGS = [name for name in prompts.SETTINGS if name != 'seed']
 
 
 def page(logs: Sequence[EvalLog]) -> AnswersPage:
@@ -573,11 +573,8 @@ def wrong_answers(frame: pd.DataFrame, model: str) -> bytes:
   answers = alike.size().reset_index(name='number')
   answers = answers.sort_values('number', ascending=False, kind='stable')
   answers = answers.drop_duplicates(['graph', 'outcome'])
-  chosen = [
-    row
-    for kind in SHOWN
-    for row in answers[answers['outcome'] == kind][:_EACH].to_dict('records')
-  ]
+  first = [answers[answers['outcome'] == kind][:_EACH] for kind in SHOWN]
+  chosen = pd.concat(first).to_dict('records')
   if not chosen:
     return b''
   figure, axes = charts.new_axes(len(chosen), across=3, size=(4.2, 3.6))

@@ -47,7 +47,7 @@ VERSION = 1
 
 @fields.documented
 @dataclasses.dataclass(frozen=True)
-class CogEvalOptions:
+class CogEvalOptions(prompts.DialogSettings):
   """Questions and conversations; lists are divided by commas."""
 
   graphs: str = field('', "names or letters, '' for all six")
@@ -63,21 +63,13 @@ class CogEvalOptions:
     'nodes in each',
     least=1,
   )
-  wording: str = field('audited', 'see prompts', choices=prompts.WORDINGS)
-  turns: str = field('two', 'see prompts', choices=prompts.TURNS)
-  hint: str = field('', 'behind the last question', choices=prompts.HINTS)
-  check: str = field('', 'in place of questions', choices=prompts.CHECKS)
   relabel: bool = field(False, 'each repeat has names and order of its own')
   seed: int = field(0, 'of these, and of the nodes asked about')
 
-  def __post_init__(self) -> None:
-    fields.check(self)
-
   def dialogs(self, seed: int) -> prompts.DialogSettings:
     """The options of conversations; seed: of names and order."""
-    return prompts.DialogSettings(
-      self.wording, self.turns, self.hint, seed, self.check
-    )
+    put = {name: vars(self)[name] for name in prompts.SETTINGS}
+    return prompts.DialogSettings(**put | {'seed': seed})
 
 
 @task
@@ -165,7 +157,9 @@ def sample(
   """One conversation; its metadata says what was asked."""
   dialog = prompts.dialog(question, settings)
   what = '/'.join(
-    str(part) for part in (*question, *settings) if part not in (None, '')
+    str(part)
+    for part in (*question, *dataclasses.astuple(settings))
+    if part not in (None, '')
   )
   messages: list[ChatMessage] = [
     ChatMessageSystem(content=dialog.system),
@@ -184,7 +178,7 @@ def sample(
     metadata={
       'task': 'cogeval',
       **question._asdict(),
-      **settings._asdict(),
+      **dataclasses.asdict(settings),
       'group': questions.GROUP[question.condition],
       'question': what,
       'temperature': temperature,
@@ -213,7 +207,7 @@ def converse() -> Solver:
 def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
   """The conversation that a sample's metadata tells of."""
   question = Question(*(metadata[name] for name in Question._fields))
-  put = {name: metadata[name] for name in prompts.DialogSettings._fields}
+  put = {name: metadata[name] for name in prompts.SETTINGS}
   return prompts.dialog(question, prompts.DialogSettings(**put))
 
 
@@ -324,30 +318,29 @@ def old(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
 
 
 def walk(
-  problem: AnsweredQuestion, draws: random.Random, *, anew: bool = False
+  problem: AnsweredQuestion,
+  draws: random.Random,
+  *,
+  anew: bool = False,
+  greedy: bool = False,
 ) -> Sequence[int]:
-  """Uniform steps until a goal, a dead end, or LONGEST; anew: to new nodes."""
-  path = [problem.start]
-  while path[-1] not in problem.goals and len(path) < LONGEST:
-    heads = _heads(problem.graph, path, anew)
-    if not heads:
-      break
-    path.append(draws.choice(heads))
-  return path
+  """Uniform steps until a goal, a dead end, or LONGEST.
 
-
-def greedy(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
-  """Steps to the largest reward in sight, else to any new node."""
+  anew: to new nodes; greedy: to the largest reward in sight, until there is one
+    at the last node.
+  """
   path = [problem.start]
-  rewards = dict(problem.graph.rewards)
-  while path[-1] not in rewards:
-    heads = _heads(problem.graph, path, anew=True)
+  rewards = dict(problem.graph.rewards) if greedy else {}
+  ends = rewards if greedy else problem.goals
+  while path[-1] not in ends and len(path) < LONGEST:
+    heads = problem.graph.after[path[-1]]
+    if anew:
+      heads = tuple(head for head in heads if head not in path)
     if not heads:
       break
     seen = [head for head in heads if head in rewards]
-    path.append(
-      max(seen, key=lambda head: rewards[head]) if seen else draws.choice(heads)
-    )
+    best_seen = max(seen, key=lambda head: rewards[head], default=None)
+    path.append(draws.choice(heads) if best_seen is None else best_seen)
   return path
 
 
@@ -357,18 +350,13 @@ def leap(problem: AnsweredQuestion, draws: random.Random) -> Sequence[int]:
   return [problem.start, *problem.goals[:1]]
 
 
-def _heads(graph: Graph, path: Sequence[int], anew: bool) -> list[int]:
-  """Nodes that a step leads to; anew: those that are not on the path."""
-  return [head for head in graph.after[path[-1]] if not (anew and head in path)]
-
-
 PLANNERS: dict[str, Planner] = {
   'oracle': best,
   'stale_map': old,
   'random': walk,
   'always_yes': leap,
   'random_path': functools.partial(walk, anew=True),
-  'greedy': greedy,
+  'greedy': functools.partial(walk, anew=True, greedy=True),
 }
 
 

@@ -23,7 +23,8 @@ import numpy as np
 from inspect_ai.model import ModelAPI, get_model
 
 from wm import core
-from wm.core import inputs
+from wm.core import fields, inputs
+from wm.core.fields import field
 from wm.models.serving import replies
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import JudgeGraph, JudgeRules, MazeQuestion
@@ -175,17 +176,12 @@ class MazePrompt:
       only go on with a text (Llama, RWKV).
   """
 
-  generation: str = 'camera_ready'
-  setting: str = 'full'
+  generation: str = field('camera_ready', choices=KEYS)
+  setting: str = field('full', choices=SETTINGS)
   forced: bool = False
 
   def __post_init__(self) -> None:
-    """Raises InputError where a field has no such value."""
-    for name, value, available in (
-      ('generation', self.generation, KEYS),
-      ('setting', self.setting, SETTINGS),
-    ):
-      inputs.check_known(value, available, f'no {name} {value!r}')
+    fields.check(self)
 
   @property
   def keys(self) -> tuple[str, str, str]:

@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from wm import core
-from wm.core import inputs
+from wm.core import fields, inputs
+from wm.core.fields import field
 from wm.models.serving import replies, structures
 from wm.worlds.text_game import maze as mazes
 
@@ -78,20 +78,13 @@ class JudgeRules:
       it one stays where one is.
   """
 
-  graph: str = 'loose'
-  scope: str = 'graph'
+  graph: str = field('loose', choices=('loose', 'strict'))
+  scope: str = field('graph', choices=('graph', 'node'))
   aliases: bool = False
-  reject: float = 0.0
+  reject: float = field(0.0, least=0, most=1)
 
   def __post_init__(self) -> None:
-    """Raises InputError where a field has no such value."""
-    for name, value, available in (
-      ('graph', self.graph, ('loose', 'strict')),
-      ('scope', self.scope, ('graph', 'node')),
-    ):
-      inputs.check_known(value, available, f'no {name} {value!r}')
-    if not 0 <= self.reject <= 1:
-      raise core.InputError(f'reject={self.reject} is not between 0 and 1')
+    fields.check(self)
 
 
 def similarity(text: str, name: str) -> float:

@@ -212,12 +212,8 @@ class GameOptions:
 
 @fields.documented
 @dataclasses.dataclass(frozen=True)
-class DestinationOptions(GameOptions):
-  """What is asked about games, and how answers are judged.
-
-  Attributes:
-    graph, scope, aliases, reject: see JudgeRules.
-  """
+class DestinationOptions(JudgeRules, GameOptions):
+  """What is asked about games, and how answers are judged."""
 
   generation: str = field('', "of the prompt's keys; '' is that of the data")
   setting: str = field('full', 'of the prompt', choices=questions.SETTINGS)
@@ -225,12 +221,11 @@ class DestinationOptions(GameOptions):
     False, 'the prompt begins the answer, for models that go on with a text'
   )
   num: int = field(0, 'questions drawn from each game; 0 is all', least=0)
-  graph: str = 'loose'
-  scope: str = 'graph'
-  aliases: bool = False
-  reject: float = 0.0
   seed: int = field(0, 'of the draw')
   easy = 'some'  # When routes are easy: no option here.
+
+  def __post_init__(self) -> None:
+    GameOptions.__post_init__(self)
 
 
 @fields.documented

@@ -14,7 +14,7 @@ from inspect_ai.log import EvalLog
 from wm import core
 from wm.core import queries, registry
 from wm.core.predictor import Tokens
-from wm.core.queries import Answer, Query
+from wm.core.queries import Answer
 from wm.language import pages, world_questions
 from wm.language.pages import Report
 from wm.papers import reports
@@ -83,7 +83,7 @@ def contradictions(pairs: Pairs) -> Iterator[dict[str, str]]:
   """
   for setting, answers in world_questions.gathered(pairs).items():
     world = world_questions.made_world(setting.world)
-    asked = [Query('', *key) for key in answers if key[0] == queries.YES_NO]
+    asked = [query for query in answers if query.kind == queries.YES_NO]
     voted = world_questions.recalled_predictor(setting, answers).ask(asked)
     states = world.walk(
       world.init(len(asked)), *queries.table([q.prefix for q in asked])

@@ -208,7 +208,7 @@ def bars(answered: Known) -> dict[str, statistics.Summary]:
       for scores in metric(model, world, setting.seed):
         if name := BARS.get((metric.name, scores.quantity)):
           summaries[name] = statistics.summarize(scores)
-    seats = [Query('', *key) for key in answers if key[0] == queries.ONE_NEXT]
+    seats = [query for query in answers if query.kind == queries.ONE_NEXT]
     if seats:
       voted = model.ask(seats)
       truths = queries.truths(world, seats)

@@ -242,6 +242,8 @@ class Roads:
 
   def _single(self, pairs: int, goals: int) -> bool:
     """Is a search for each pair faster than one for each destination?"""
+    # One for a destination takes 200 us on Manhattan under 50 sets of lengths,
+    # one for a pair 30 us.
     if len(self.lengths) > 1:
       return pairs < 6 * goals
     # A search for a pair takes a fourth of one for a destination.
