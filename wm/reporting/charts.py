@@ -158,6 +158,9 @@ _PALE = 0.45
 _THIN = 1.2
 
 
+_FEW = 8  # Numbers of an axis that are all written beside it.
+
+
 def lines(
   panels: Sequence[Panel],
   looks: Mapping[str, Look],
@@ -182,7 +185,12 @@ def _lines(panel: Panel, looks: Mapping[str, Look], intervals: str) -> Any:
   alt = _altair()
   rows = _clean(panel.rows)
   models = [name for name in looks if any(r['model'] == name for r in rows)]
-  ticks = {'tickMinStep': 1} if all(r['x'] % 1 == 0 for r in rows) else {}
+  ticks: dict[str, Any] = {}
+  if rows and all(r['x'] % 1 == 0 for r in rows):
+    places = {int(r['x']) for r in rows}
+    ticks = {'tickMinStep': 1}
+    if max(places) - min(places) < _FEW:
+      ticks = {'values': sorted(places), 'format': 'd'}
   if panel.x_scale.get('type'):
     ticks['tickCount'] = 4
   scale = alt.Scale(**panel.x_scale)

@@ -371,8 +371,8 @@ def levels_table(models: pd.DataFrame, design: Design) -> tables.Table:
     rows.append({'measure': str(name)} | means | share | counts)
   note = (
     'Means over worlds [95 % interval, t over worlds] of the scaled values of '
-    'models that were measured at all levels; `falls` is the share of them '
-    f'whose last value is more than {_FALL:g} below their best.'
+    'models that were measured at all levels. Of a share of them (falls) the '
+    f'last value is more than {_FALL:g} below the best.'
   )
   return tables.Table('', pd.DataFrame(rows, dtype=object), note)
 
@@ -386,10 +386,12 @@ def levels_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
   if not panels:
     return []
   caption = (
-    'Means over all models of a world at each level of training. Untrained '
-    'weights are 0 and the ceiling is 1: what rises first is learned first'
+    'Means over all models of a world at each level of training, scaled so '
+    'that more is better ("What is measured" has the ends): what rises first '
+    'is learned first'
   )
-  spec = charts.lines(panels, charts.palette([*design.metrics]))
+  looks = charts.palette(map(str, rows.metric.unique()))
+  spec = charts.lines(panels, looks)
   return [charts.picture('levels', caption, spec)]
 
 
