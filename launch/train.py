@@ -12,7 +12,8 @@ compiling, waiting for data, steps, evaluation, checkpoints.
 On several hosts, start the same command on each, with --distributed=auto where
 SLURM, Open MPI, Kubernetes or a TPU pod starts it, else with --coordinator,
 --num_processes and --process_id. Rows of a batch and parameters are divided
-over all devices; each process reads the rows of its own devices.
+over all devices; each process reads the rows of its own devices. OUT is a
+folder that all hosts share, or a URL: each has a copy, the first one writes.
 
 The last bits of a loss depend on the number of threads, so a CPU computes with
 --threads threads on any number of cores. A run then gives the same bits on one

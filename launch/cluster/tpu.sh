@@ -5,8 +5,8 @@
 #
 # The slice is made if there is none of that name, wm is installed on each of its
 # machines, and the same command is started on all. --out in the flagfile, or
-# after it, is a folder that all machines share and that holds the sampled data
-# (a Filestore mount). Run again, it goes on; the last line deletes the slice:
+# after it, holds the sampled data: a URL such as gs://BUCKET/RUN, or a folder that
+# all machines share. Run again, it goes on; the last line deletes the slice:
 #
 #   gcloud compute tpus tpu-vm delete NAME --zone=ZONE
 set -euo pipefail
@@ -27,6 +27,6 @@ on_all() { # command
   "${tpu[@]}" ssh "$name" --zone="$zone" --worker=all --command="$1"
 }
 on_all 'tar xzf wm-tpu.tar.gz && cd wm && python3.11 -m venv .venv &&
-  .venv/bin/pip install -q -e ".[tpu]"'
+  .venv/bin/pip install -q -e ".[tpu,cloud]"'
 more=$(printf ' %q' --flagfile="$flagfile" --distributed=auto "$@")
 on_all "cd wm && .venv/bin/python launch/train.py$more"

@@ -20,7 +20,7 @@ def test_what_is_put_is_found_by_another(tmp_path):
   other.refresh()
   assert other.get(key('a\udc80', 0)) == REPLY
   assert other.get(key('a\udc80', 1)) is None
-  assert len(AnswerCache(tmp_path, ABOUT)) == 1
+  assert len(AnswerCache(tmp_path, ABOUT)._known) == 1
   assert json.loads(one.path.read_text().splitlines()[0]) == ABOUT
 
 
@@ -56,7 +56,7 @@ def test_what_a_killed_process_left_is_skipped(tmp_path, rest):
     file.write(rest)
   other = AnswerCache(tmp_path, ABOUT)
   other.put(key('b', 0), REPLY)
-  assert len(AnswerCache(tmp_path, ABOUT)) == 2
+  assert len(AnswerCache(tmp_path, ABOUT)._known) == 2
 
 
 def _write(folder, name):
@@ -73,7 +73,7 @@ def test_two_write_at_once(tmp_path):
   for writer in both:
     writer.join()
   found = AnswerCache(tmp_path, ABOUT)
-  assert len(found) == 400
+  assert len(found._known) == 400
   assert found.get(key('b 7', 0)).text == 'x' * 7
 
 

@@ -7,6 +7,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -892,3 +893,48 @@ def test_stages_over_a_network_that_fails(root, server, tmp_path):
     assert sum(proxy.spoilt.values()) > 5
   env = s3.environment(server, tmp_path / 'other')
   assert 'results of 1 runs' in finish(root, env, 'report', out)
+
+
+@pytest.mark.slow
+def test_several_machines_train_at_a_url(root, server, fresh, tmp_path):
+  """Two processes with a cache each; both are killed, and others resume."""
+  url = f's3://{s3.BUCKET}/runs/several'
+
+  def env(number: int) -> dict[str, str]:
+    return s3.environment(server, tmp_path / f'home{number}')
+
+  def start(out: str, first: int) -> list[subprocess.Popen]:
+    with socket.create_server(('127.0.0.1', 0)) as free:
+      port = free.getsockname()[1]
+    joined = f'--coordinator=127.0.0.1:{port}', '--num_processes=2'
+    return [
+      s3.binary(root, env(first + k), *TRAIN, out, *joined, f'--process_id={k}')
+      for k in range(2)
+    ]
+
+  fresh(server)
+  fs, base = remote.at(url).fs, remote.at(url).path
+
+  def saved() -> bool:
+    fs.invalidate_cache()
+    return bool(fs.glob(f'{base}/checkpoints/*/sha256.json'))
+
+  plain = f'--out={tmp_path / "plain"}'
+  for out in (f'--out={url}', plain):
+    finish(root, env(0), *SAMPLE, out)
+  killed = start(f'--out={url}', 1)
+  s3.until(saved, killed[0])
+  for process in killed:
+    process.kill()
+  for process in killed:
+    process.communicate()
+  assert not fs.exists(f'{base}/train.json')
+  for process in (*start(f'--out={url}', 3), *start(plain, 5)):
+    _, err = process.communicate(timeout=900)
+    assert process.returncode == 0, err
+  drawn = registry.make('world', WORLD).sample(20, 0)
+  one, other = (
+    wm.load_predictor(place).predictor.log_probs(drawn.tokens, drawn.lengths)
+    for place in (remote.local(url), tmp_path / 'plain')
+  )
+  np.testing.assert_array_equal(one, other)

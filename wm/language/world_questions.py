@@ -115,18 +115,11 @@ class Setting(NamedTuple):
 def made_world(spec: str) -> Verbal:
   """The world of a spec; InputError where it cannot be told in words."""
   if any(registry.files(spec)):  # Which may change, or be trusted no more.
-    return _built.__wrapped__(spec)
-  return _built(spec)
+    return language.make_verbal(spec)
+  return _cached(spec)
 
 
-@functools.lru_cache(maxsize=8)
-def _built(spec: str) -> Verbal:
-  world = registry.make('world', spec)
-  if not isinstance(world, Verbal):
-    raise core.InputError(
-      f'{spec} cannot be told in words; a world that can is core.Verbal'
-    )
-  return world
+_cached = functools.lru_cache(maxsize=8)(language.make_verbal)
 
 
 @functools.lru_cache(maxsize=64)

@@ -25,7 +25,7 @@ from wm.options import calls as option_calls
 from wm.options.calls import RouteSource, Sampling, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.training import Training
-from wm.runtime import files, remote
+from wm.runtime import compute, files, remote
 
 F = TypeVar('F', bound=Callable[..., Any])
 # In the text of what is a URL or a path of a mirror.
@@ -111,6 +111,9 @@ def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
     error.args = tuple(remote.shown(str(x)) for x in error.args)
     raise
   for name in ('out', 'results'):
+    # Of several processes the first one writes.
+    if compute.process_index():
+      break
     if (place := arguments.get(name)) and remote.url_of(place):
       remote.publish(place)
   return result

@@ -32,6 +32,21 @@ def check_form(options: Any) -> None:
     )
 
 
+def require_verbal(world: core.World) -> Verbal:
+  """The world; InputError where it cannot be told in words."""
+  if not isinstance(world, Verbal):
+    raise core.InputError(
+      f'{registry.spec(world)} cannot be told in words; a world that can is '
+      'core.Verbal'
+    )
+  return world
+
+
+def make_verbal(spec: str) -> Verbal:
+  """The world of a spec; InputError where it cannot be told in words."""
+  return require_verbal(registry.make('world', spec))
+
+
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
   """Any model that Inspect can reach, by 'provider/model'.
@@ -185,14 +200,8 @@ class Model(core.Model):
       InputError: the world cannot be told so.
     """
     # A world that held before: what a model must unlearn from the prompt.
-    before = registry.make('world', self.before) if self.before else None
-    for each in filter(None, (world, before)):
-      if not isinstance(each, Verbal):
-        raise core.InputError(
-          f'language: {registry.spec(each)} cannot be told in words; a world '
-          'that can is core.Verbal'
-        )
-    assert isinstance(world, Verbal)  # As of the loop.
+    before = make_verbal(self.before) if self.before else None
+    telling, most = self.telling(), self.most_told
     return llm_predictor.LanguageModel(
-      world, self.telling(), backend, self.most_told, before
+      require_verbal(world), telling, backend, most, before
     )

@@ -469,7 +469,7 @@ class Remote:
       raise Cleared(errno.EIO, 'the cache was cleared', str(self.mirror))
     rows = self._index.rows(self.url)
     with self._snapshot(rows) as (files, records, links):
-      self._say_sends({name: files[name] for name in (*records, *links)})
+      self._say_sends({n: files[n] for n in (*records, *links)})
       with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
         stamps = (files[name] for name in links)
         for _ in pool.map(self._put, links, stamps, links.values()):
@@ -503,11 +503,10 @@ class Remote:
     files = self._files()
     changed = [n for n, stamp in files.items() if rows.get(n, ())[1:] != stamp]
 
-    def age(name: str) -> int:  # Unlike st_mtime, it moves with a rename.
-      return (self.mirror / name).stat().st_ctime_ns
-
-    # Records are read before the files that they describe.
-    described = sorted((n for n in changed if n.endswith(_RECORDS)), key=age)
+    # Records are read before the files that they describe, the oldest first;
+    # unlike st_mtime, st_ctime moves with a rename.
+    described = [name for name in changed if name.endswith(_RECORDS)]
+    described.sort(key=lambda name: (self.mirror / name).stat().st_ctime_ns)
     records = {name: (self.mirror / name).read_bytes() for name in described}
     base = self.mirror.parent if self.mirror.is_file() else self.mirror
     for old in base.glob(f'{_SENDING}*'):  # Of a process that was killed.
@@ -880,13 +879,16 @@ def _last() -> None:
 stopping.at_end(_last)
 
 
+def publish_now(place: Path) -> None:
+  """Uploads what is ahead in a mirror that this process publishes."""
+  if error := _ACTIVE[at(place).url].attempt():
+    raise error
+
+
 def publish(place: Path) -> None:
-  """Uploads what a call has written to a mirror outside its stages.
+  """Uploads what a call wrote outside its stages; OSError where it cannot.
 
   A process that publishes a folder above does it by itself.
-
-  Raises:
-    OSError: it cannot.
   """
   remote = at(place)
   if _is_covered(remote.url):

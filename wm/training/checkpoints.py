@@ -25,7 +25,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
 
 from wm import core
 from wm.core import inputs, registry
@@ -109,6 +111,12 @@ def _need_files(folder: pathlib.Path) -> None:
     )
 
 
+def _whole_array(x: jax.Array) -> np.ndarray:
+  """An array of all processes, on each of them."""
+  whole: np.ndarray = multihost_utils.process_allgather(x, tiled=True)
+  return whole
+
+
 class _BestAndLast:
   """Orbax preservation policy: the newest checkpoint and the best one."""
 
@@ -130,18 +138,39 @@ class Checkpoints:
     folder: where they are.
   """
 
-  def __init__(self, out: str | pathlib.Path, *, read_only: bool) -> None:
+  def __init__(
+    self, out: str | pathlib.Path, *, read_only: bool, apart: bool = False
+  ) -> None:
+    """Opens them.
+
+    Args:
+      out: folder of the run.
+      read_only: nothing is saved.
+      apart: of several processes each has an `out` of its own, with the same
+        checkpoints when it is opened; the first one saves for all.
+    """
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
     _need_files(self.folder)
     if not read_only:
       _hush()
-    self._policy = _BestAndLast()
+    self._policy, self._apart = _BestAndLast(), apart
+    ours = ocp.options.MultiprocessingOptions()
+    if apart:  # Each process waits for nobody, and Orbax makes no folder then.
+      process = jax.process_index()
+      ours = ocp.options.MultiprocessingOptions(
+        process, {process}, f'process{process}'
+      )
+      self.folder.mkdir(parents=True, exist_ok=True)
+      # What a killed process has left; with one folder for all Orbax does it.
+      for folder in self.folder.glob('*tmp*'):
+        shutil.rmtree(folder, ignore_errors=True)
     # Orbax has a `read_only` of its own, which warns of itself each time; what
     # neither makes its folder nor cleans it, and is not told to save, reads.
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._policy,
-      create=not read_only,
-      cleanup_tmp_directories=not read_only,
+      create=not (read_only or apart),
+      cleanup_tmp_directories=not (read_only or apart),
+      multiprocessing_options=ours,
       async_options=ocp.AsyncOptions(
         post_finalization_callback=self._write_hashes,
         timeout_secs=_PATIENCE,
@@ -151,9 +180,9 @@ class Checkpoints:
     self._saving = 0
     self._verified: set[int] = set()
     handlers = {
-      'params': ocp.StandardCheckpointHandler(),
-      'opt': ocp.StandardCheckpointHandler(),
-      'progress': ocp.JsonCheckpointHandler(),
+      'params': ocp.StandardCheckpointHandler(multiprocessing_options=ours),
+      'opt': ocp.StandardCheckpointHandler(multiprocessing_options=ours),
+      'progress': ocp.JsonCheckpointHandler(multiprocessing_options=ours),
     }
     self._manager = ocp.CheckpointManager(
       self.folder, options=options, item_handlers=handlers
@@ -193,6 +222,11 @@ class Checkpoints:
     """
     # Orbax turns it into text in a thread of its own, while training goes on.
     progress = copy.deepcopy(progress)
+    if self._apart:
+      # An array at a time: no device holds more than its share and one array.
+      state = jax.tree.map(_whole_array, state)
+      if jax.process_index():
+        return
     # Flat, by path: a restore does not depend on optax's classes.
     opt = network.flatten(state.opt)
     # Orbax deletes while it saves: what to keep must be known before.

@@ -17,7 +17,7 @@ from wm.core import registry, resources
 from wm.data import sampling
 from wm.data import store as stores
 from wm.options.training import Training
-from wm.runtime import compute
+from wm.runtime import compute, remote
 
 STAGE = 'train'  # OUT/train.run.json is this run's.
 _JOINED = 'joined'  # For a coordinator: the cluster has named it.
@@ -168,6 +168,33 @@ def opened(
     )
   assert data is not None  # Nothing has failed.
   return data
+
+
+def is_apart(out: str | pathlib.Path, training: Training) -> bool:
+  """Has each of several processes a mirror of its own of a URL?"""
+  return training.num_processes > 1 and remote.MIRRORS in str(out)
+
+
+def share_mirrors(out: pathlib.Path, training: Training) -> None:
+  """Brings the mirrors of all processes to what the first one has."""
+  compute.fix_threads(training.threads)  # Before JAX starts.
+  start_jax(training)
+  failure = None
+  # The first one holds the lease; what it had not published when it was killed
+  # is newer than what the others can fetch.
+  try:
+    if not training.process_id:
+      remote.publish_now(out)
+  except (core.InputError, OSError) as error:
+    failure = error
+  # All wait here, and end together.
+  failed = multihost_utils.process_allgather(np.array(failure is not None))
+  if failure is not None:
+    raise failure
+  if failed.any():
+    raise core.InputError('process 0 has failed; it says why')
+  if training.process_id:
+    remote.at(out).fetch()
 
 
 def check_processes(training: Training) -> None:

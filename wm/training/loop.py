@@ -36,7 +36,7 @@ from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models.nn import network
-from wm.runtime import compute, files, progress, remote, stopping
+from wm.runtime import compute, files, progress, stopping
 from wm.training import checkpoints as checkpoints_lib
 from wm.training import config, run_log
 from wm.training import loss as loss_lib
@@ -344,17 +344,15 @@ def train(
   """
   start = time.perf_counter()
   training = config.joined(training)
-  if training.num_processes > 1 and remote.MIRRORS in str(out):
-    raise core.InputError(
-      f'{remote.url_of(out)}: several processes train in one folder; expected '
-      'an --out that all hosts share, and no URL'
-    )
   config.check_processes(training)
   world = registry.resolve('world', world)
   model = registry.resolve('model', model)
   with contextlib.ExitStack() as stack:
     if training.process_id == 0:  # It writes for all.
       stack.enter_context(files.stage_lock(out, config.STAGE))
+    # The lease comes first: the mirror of its holder is the one that counts.
+    if config.is_apart(out, training):
+      config.share_mirrors(pathlib.Path(out), training)
     return _train(world, model, pathlib.Path(out), training, start)
 
 
@@ -532,7 +530,9 @@ class Trainer(Steps):
 
     start: reading of the clock from which the first step is timed.
     """
-    checkpoints = checkpoints_lib.Checkpoints(out, read_only=False)
+    checkpoints = checkpoints_lib.Checkpoints(
+      out, read_only=False, apart=config.is_apart(out, self.training)
+    )
     batches = Prefetch(
       batches_lib.Curriculum(
         self.batches, self.training, self.max_len, self.prompt_len

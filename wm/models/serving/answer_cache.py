@@ -11,9 +11,10 @@ of a question, or of several ([hash, hash, ...]) that were asked in one prompt.
 A line is appended in one write under the file's lock, so several processes may
 write, and what a killed one left of a line is skipped by readers.
 
-Inspect's logs are no such file: a log that is safe after each answer is
-rewritten whole for each, and an evaluation of 1,500 questions takes six times
-as long as their calls.
+Answers are not read from Inspect's logs. An evaluation of 1,500 questions took
+6.5 times the processor time of their calls, and its log 12 times the space of
+such a file (inspect_ai 0.3.285). A log is safe from a kill only if it is
+written whole after each answer, or with a buffer in another folder.
 """
 
 from __future__ import annotations
@@ -113,9 +114,6 @@ class AnswerCache:
     self._known: dict[Key, CallReply] = {}
     self._read = 0
     self.refresh()
-
-  def __len__(self) -> int:
-    return len(self._known)
 
   def make_folder(self) -> None:
     """Makes the folder; InputError where none can be."""

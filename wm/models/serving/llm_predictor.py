@@ -386,7 +386,7 @@ def _code(answer: Answer) -> int:
 class RecordedBackend(Backend):
   """Answers from a record, without one nothing; lists all questions.
 
-  Questions of a record have neither prompt nor trial.
+  Keys of the record are questions without prompt and trial.
 
   Attributes:
     questions: all that were asked, in order.
@@ -412,7 +412,7 @@ class QueryBackend(Backend):
   """Asks a provider the questions that the answer cache has no answer to."""
 
   def __init__(self, settings: Model) -> None:
-    """Opens the answer cache of a model that is asked so."""
+    """Opens the answer cache of the model that a spec names."""
     self.ledger: call_ledger.CallLedger | None = None
     self.repeats, self.per_prompt = settings.repeats, settings.per_prompt
     self.settings = settings
@@ -535,7 +535,7 @@ class QueryBackend(Backend):
       kind: self._expected(kind, missing)
       for kind in {question.kind for question in missing}
     }
-    # Of the answer to each question: all tokens, and those of reasoning.
+    # Tokens of all answers, and those among them that are reasoning.
     tokens_out = np.zeros(2)
     for question in missing:
       is_list = question.kind == queries.YES_NO_LIST

@@ -76,7 +76,7 @@ def replies(
   """Makes calls, some at a time, and hands over each reply as it comes.
 
   Args:
-    settings: the model, and how it is asked.
+    settings: the spec of the model.
     prompts: in the order in which they are begun.
     each: gets the number of a call and its reply; runs on another thread.
     solutions: metadata of each prompt's message, which the known answers of
@@ -116,7 +116,7 @@ _CLIENTS = frozenset(
 
 
 def _once(settings: Model) -> Any:
-  """The model, which makes no second try of any call."""
+  """The model, whose client makes no call a second time by itself."""
   model = _model(dataclasses.replace(settings, retries=0))
   if settings.model.partition('/')[0] in _CLIENTS:
     model.api.client.max_retries = 0
@@ -149,8 +149,8 @@ def _line(text: str) -> str:
 class _Calls:
   """Calls to a model, of which some are under way.
 
-  Whatever a call raises is looked at, and counted or raised: the first fatal
-  error ends all of them.
+  An error of a call is counted by its cause. If no other call would fare
+  better, it is raised, and ends all calls.
   """
 
   def __init__(
@@ -159,7 +159,7 @@ class _Calls:
     each: Callable[[int, CallReply], None],
     ledger: CallLedger | None,
   ) -> None:
-    # Each try is reserved for, so none is made where it is not seen.
+    # The ledger reserves for each try, so Inspect must make none by itself.
     self._model = _once(settings) if ledger else _model(settings)
     self._settings, self._each = settings, each
     self._ledger, self._reached = ledger, False
@@ -188,7 +188,10 @@ class _Calls:
         await self._pay(number, prompt, self._ledger)
 
   async def _pay(self, number: int, prompt: Any, ledger: CallLedger) -> None:
-    """Hands over the reply to a prompt, by as many tries as it takes."""
+    """Makes a call within the budget, and hands over its reply.
+
+    A call that fails is made again, up to `retries` times.
+    """
     reply = CallReply('', failure=BUDGET)
     for tries_left in range(self._settings.retries, -1, -1):
       place = await ledger.reserve(prompt[0].text, self._settings.max_tokens)
@@ -202,8 +205,8 @@ class _Calls:
         raise
       again = tries_left and reply.failure in _AGAIN
       if not again:
-        # Before it is counted: a process that is killed in between has counted
-        # too much, and does not pay for the same answer again.
+        # The reply is stored before its usage is counted: a process that is
+        # killed in between counts too much, and pays for no answer twice.
         self._each(number, reply)
       free = reply.failure in _FREE
       ledger.settle(place, ledger.nothing if free else _usage(outcome))
@@ -213,8 +216,8 @@ class _Calls:
     self._each(number, reply)
 
   async def _outcome(self, prompt: Any) -> ModelOutput | BaseException:
-    """What came of a call, which is over."""
-    # Errors are returned; asyncio prints those that nobody looked at.
+    """Makes a call; returns its output, or the error that it raised."""
+    # `gather` retrieves the error: asyncio prints errors that nobody retrieves.
     call = asyncio.gather(self._model.generate(prompt), return_exceptions=True)
     outcome: ModelOutput | BaseException = (await call)[0]
     # Only the first call tells a wrong address from a server that is busy.
