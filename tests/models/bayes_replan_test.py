@@ -36,9 +36,8 @@ def first_moves(world: core.World) -> np.ndarray:
   """[K, S, S] token of the first move from each row to each goal."""
   size = len(world.graph)
   pairs = np.divmod(np.arange(size * size), size)
-  noisy, plans = world.traversal == 'noisy', []
-  for number in range(world.weightings) if noisy else [core.DEAD]:
-    lengths = world._roads(number).lengths
+  plans = []
+  for lengths in world._roads.lengths:
     labels, moves = paths.shortest_routes(
       world.graph.delta, lengths, *pairs, 50
     )

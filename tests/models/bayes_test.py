@@ -70,9 +70,7 @@ def walks(world: core.World) -> Law:
 def planned(world: core.World, distinct: bool) -> Law:
   """Every shortest path of a pair under each weighting."""
   masses, size = collections.Counter(), len(world.graph)
-  noisy = world.traversal == 'noisy'
-  for number in range(world.weightings) if noisy else [core.DEAD]:
-    lengths = world._roads(number).lengths
+  for lengths in world._roads.lengths:
     pairs = np.divmod(np.arange(size * size), size)
     found = paths.shortest_routes(world.graph.delta, lengths, *pairs, 20)
     for origin, goal, labels, moves in zip(*pairs, *found, strict=True):
