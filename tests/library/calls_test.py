@@ -60,7 +60,7 @@ def test_importing_wm_imports_nothing_else(root):
     (
       wm.study,
       Scoring,
-      {'world', 'loop', 'checkpoint', 'max_calls', 'model', 'name'},
+      {'world', 'loop', 'checkpoint', 'max_calls', 'model', 'name', 'shards'},
     ),
     (
       wm.load_predictor,
