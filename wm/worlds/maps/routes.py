@@ -56,9 +56,7 @@ from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Navigation
 
 CHUNK = 1 << 16  # Random walks looked at together.
 PLANNED = 1 << 20  # Pairs whose routes are planned together.
-TOGETHER = (
-  64  # Weightings searched at once: of more, distances leave the cache.
-)
+TOGETHER = 64  # Weightings searched at once, whose distances fit a cache.
 MANY = 256  # Searches for pairs that take longer than distances of landmarks.
 
 # Random walks looked at, beyond a million, for each one that is wanted before
