@@ -93,8 +93,9 @@ def report(
 def _scored(folder: Path) -> list[Path]:
   """A run or logs as they are; of a folder of runs, those that are scored."""
   place = pathlib.Path(folder)
-  if (place / 'scores.json').exists() or logs.paths(folder):
-    return [folder]
+  with inputs.reading(place, 'a folder that can be read'):
+    if (place / 'scores.json').exists() or logs.paths(folder):
+      return [folder]
   inner = [path.parent for path in sorted(place.glob('*/scores.json'))]
   return [run for run in inner if run.name != 'report'] or [folder]
 
