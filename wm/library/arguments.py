@@ -110,10 +110,9 @@ def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
   except core.InputError as error:
     error.args = tuple(remote.shown(str(x)) for x in error.args)
     raise
+  if compute.process_index():  # Of several processes the first one publishes.
+    return result
   for name in ('out', 'results'):
-    # Of several processes the first one writes.
-    if compute.process_index():
-      break
     if (place := arguments.get(name)) and remote.url_of(place):
       remote.publish(place)
   return result

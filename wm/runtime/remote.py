@@ -373,8 +373,7 @@ class Remote:
     else:
       todo = self._reset(tags, rows, busy)
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'fetch') as pool:
-      for _ in pool.map(lambda name: self._get(name, listed[name]), todo):
-        pass
+      list(pool.map(lambda name: self._get(name, listed[name]), todo))
     return bool(todo)
 
   def _note_sent(
@@ -472,8 +471,7 @@ class Remote:
       self._say_sends({n: files[n] for n in (*records, *links)})
       with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, 'send') as pool:
         stamps = (files[name] for name in links)
-        for _ in pool.map(self._put, links, stamps, links.values()):
-          pass
+        list(pool.map(self._put, links, stamps, links.values()))
       check()
       for name, content in records.items():
         self._put(name, files[name], content)
@@ -881,7 +879,8 @@ stopping.at_end(_last)
 
 def publish_now(place: Path) -> None:
   """Uploads what is ahead in a mirror that this process publishes."""
-  if error := _ACTIVE[at(place).url].attempt():
+  publisher = _ACTIVE.get(at(place).url)  # None if a parent publishes it.
+  if publisher and (error := publisher.attempt()):
     raise error
 
 
