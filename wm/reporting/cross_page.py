@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from wm.evaluation import agreement
 from wm.evaluation.agreement import Added, MetricAgreement
-from wm.evaluation.comparisons import Difference
 from wm.reporting import charts, cross, tables
 from wm.reporting.charts import Picture
 from wm.reporting.cross import (
@@ -31,15 +31,6 @@ from wm.runtime import files, pages
 
 _TITLE = 'Which metrics of world models agree?'
 _CEILING = 'ceiling'
-
-
-def _entry(mean: Difference) -> tables.Cell:
-  """A mean over worlds, and its interval if there are enough of them."""
-  if mean.value is None:
-    return tables.Cell('–')
-  ends = mean.low, mean.high
-  more = [] if None in ends else [' [{:.2f}, {:.2f}]'.format(*ends)]
-  return tables.Cell(f'{mean.value:.2f}', *more)
 
 
 def _verdict(design: Design, each: MetricAgreement) -> str:
@@ -72,13 +63,7 @@ def measures_table(design: Design) -> tables.Table:
     }
     for name, of in design.metrics.items()
   ]
-  note = (
-    'Values are scaled between these ends, so that more is better in all of '
-    'them. Of two quantities the harmonic mean counts. A metric agrees with '
-    'another where both rank the recipes of a world alike; a criterion says '
-    'what a model does off its data.'
-  )
-  return tables.Table('', pd.DataFrame(rows, dtype=object), note)
+  return tables.of_rows('', rows, tables.note('measures'))
 
 
 def agreement_table(
@@ -88,7 +73,7 @@ def agreement_table(
   rows = [
     {
       'metrics': ', '.join(each.metrics),
-      'mean correlation': _entry(each.mean),
+      'mean correlation': tables.correlation(each.mean),
       'bootstrap of recipes': '–'
       if each.bootstrap is None
       else '[{:.2f}, {:.2f}]'.format(*each.bootstrap),
@@ -99,12 +84,8 @@ def agreement_table(
     }
     for each in several
   ]
-  note = (
-    f'Spearman, given {design.control}, corrected for the noise of seeds; mean '
-    'over worlds [95 % interval, t over worlds]. p values are adjusted by Holm '
-    f'for {len(several)} pairs; the margin is {design.rules.margin:g}.'
-  )
-  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+  note = tables.note('agreement', design=design, pairs=len(several))
+  return tables.of_rows(title, rows, note)
 
 
 class Matrix(NamedTuple):
@@ -134,7 +115,7 @@ def matrix(
       return {'text': text, 'link': '', 'shade': (0, 0)}
     value = round(50 * (each.mean.value or 0))
     return {
-      'text': _entry(each.mean),
+      'text': tables.correlation(each.mean),
       'link': _anchor(each) if linked else '',
       'shade': (max(value, 0), max(-value, 0)),
     }
@@ -168,6 +149,22 @@ def _panels(
   return panels
 
 
+_DOTS = functools.partial(charts.dots, apart=False)
+
+
+def _pictures(
+  name: str,
+  caption: str,
+  draw: Callable[..., charts.Spec],
+  panels: Sequence[charts.Panel],
+  looks: Mapping[str, charts.Look],
+) -> list[Picture]:
+  """The picture of these panels; [] where there are none."""
+  if not panels:
+    return []
+  return [charts.picture(name, caption, draw(panels, looks))]
+
+
 def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
   """The trials behind a cell of the matrix: values of both metrics, world by
   world, as the `picture` and the `table` of an `anchor`.
@@ -183,10 +180,7 @@ def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
   columns = first, second, 'recipe'
   panels = _panels(wide, columns, 'world', joined=False, about='about')
   looks = charts.palette(wide.recipe)
-  caption = (
-    f'{second} over {first}. A mark is a trained model; untrained weights are '
-    '0 and the ceiling is 1'
-  )
+  caption = tables.note('pair_picture', first=first, second=second)
   anchor = _anchor(each)
   rows = [(world, f'{r:.2f}', '') for world, r in each.by_world.items()]
   rows += [(world, '–', why) for world, why in each.missing.items()]
@@ -206,18 +200,15 @@ def added_table(
   rows = [
     {
       'metric': each.metric,
-      'added R2': _entry(each.mean),
+      'added R2': tables.correlation(each.mean),
       'worlds': str(len(each.by_world)),
       'p': f'{each.p:.2g}',
     }
     for each in several
   ]
-  note = (
-    f'R2 for {criterion} in a world that was left out, of '
-    f'{design.control} and the metric less that of {design.control} alone.'
-  )
+  note = tables.note('added', criterion=criterion, control=design.control)
   title = f'What metrics add to {design.control} for {criterion}'
-  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+  return tables.of_rows(title, rows, note)
 
 
 def reliability_table(models: pd.DataFrame, design: Design) -> tables.Table:
@@ -230,20 +221,14 @@ def reliability_table(models: pd.DataFrame, design: Design) -> tables.Table:
       {'world': str(world)}
       | {m: '–' if r != r else f'{r:.2f}, n={n}' for m, (r, n) in cells.items()}
     )
-  note = (
-    'Rank correlation between seeds over n recipes. Where it is '
-    f'{design.rules.least_reliability:g} or less, or recipes are fewer than '
-    f'{design.rules.fewest_recipes}, a world does not count.'
+  return tables.of_rows(
+    '', rows, tables.note('reliability', rules=design.rules)
   )
-  frame = pd.DataFrame(rows, dtype=object)
-  return tables.Table('', frame, note)
 
 
 def reference_table(cells: CrossCells) -> tables.Table:
   """Oracles, ceilings, adversaries and n-grams, which agree by construction."""
-  note = (
-    'Oracles, Bayes predictors and adversaries: no correlation counts them.'
-  )
+  note = tables.note('references')
   if cells.references.empty:
     return tables.Table('', pd.DataFrame({'row': []}), note)
   wide = cells.references.pivot_table(
@@ -281,14 +266,9 @@ def criterion_picture(
       about='recipe',
     )
   ]
-  if not panels:
-    return []
-  caption = (
-    f'The criterion {criterion} over each metric. A mark is a trained model, '
-    'its colour the world; untrained weights are 0 and the ceiling is 1'
-  )
-  spec = charts.lines(panels, charts.palette(design.worlds))
-  return [charts.picture(f'criterion-{criterion}', caption, spec)]
+  caption = tables.note('criterion_picture', criterion=criterion)
+  name, looks = f'criterion-{criterion}', charts.palette(design.worlds)
+  return _pictures(name, caption, charts.lines, panels, looks)
 
 
 def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
@@ -307,16 +287,9 @@ def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
     )
     for name, of in rows.groupby('metric', sort=False)
   ]
-  if not panels:
-    return []
-  caption = (
-    'Each measure as it was measured, by world. A mark is a trained model, its '
-    "colour the family; the ceiling is that of the world's Bayes predictor, or "
-    'a number where no data limit the measure'
-  )
   looks = charts.palette([*design.families, _CEILING], [_CEILING])
-  spec = charts.dots(panels, looks, apart=False)
-  return [charts.picture('ceilings', caption, spec)]
+  caption = tables.note('ceilings_picture')
+  return _pictures('ceilings', caption, _DOTS, panels, looks)
 
 
 def _family(recipe: str, design: Design) -> str:
@@ -341,13 +314,9 @@ def course_pictures(models: pd.DataFrame, design: Design) -> list[Picture]:
       panel._replace(x_scale=charts.log_scale([r['x'] for r in panel.rows], 10))
       for panel in _panels(both, columns, 'world', about='about')
     ]
-    if panels:
-      caption = (
-        f'{name} over the held-out loss, from the first level of training to '
-        'the last. A line is a recipe; most is learned at the left'
-      )
-      spec = charts.lines(panels, charts.palette(design.recipes))
-      drawn.append(charts.picture(f'course-{name}', caption, spec))
+    caption = tables.note('course_picture', metric=name)
+    looks = charts.palette(design.recipes)
+    drawn += _pictures(f'course-{name}', caption, charts.lines, panels, looks)
   return drawn
 
 
@@ -363,18 +332,15 @@ def levels_table(models: pd.DataFrame, design: Design) -> tables.Table:
     falls = of.max(axis=1) - of[of.columns[-1]] > _FALL
     by_world = of.groupby('world').mean()
     means = {
-      f'level {level}': _entry(agreement.over_worlds(dict(column), 2))
+      f'level {level}': tables.correlation(
+        agreement.over_worlds(dict(column), 2)
+      )
       for level, column in by_world.items()
     }
     counts = {'models': str(len(of)), 'worlds': str(len(by_world))}
     share = {'falls': tables.number(float(falls.mean()))}
     rows.append({'measure': str(name)} | means | share | counts)
-  note = (
-    'Means over worlds [95 % interval, t over worlds] of the scaled values of '
-    'models that were measured at all levels. Of a share of them (falls) the '
-    f'last value is more than {_FALL:g} below the best.'
-  )
-  return tables.Table('', pd.DataFrame(rows, dtype=object), note)
+  return tables.of_rows('', rows, tables.note('levels', fall=_FALL))
 
 
 def levels_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
@@ -383,16 +349,9 @@ def levels_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
   means = values.groupby(['world', 'metric'], sort=False).mean()
   rows = means.stack().rename('scaled value').reset_index()
   panels = _panels(rows, ('level', 'scaled value', 'metric'), 'world')
-  if not panels:
-    return []
-  caption = (
-    'Means over all models of a world at each level of training, scaled so '
-    'that more is better ("What is measured" has the ends): what rises first '
-    'is learned first'
-  )
   looks = charts.palette(map(str, rows.metric.unique()))
-  spec = charts.lines(panels, looks)
-  return [charts.picture('levels', caption, spec)]
+  caption = tables.note('levels_picture')
+  return _pictures('levels', caption, charts.lines, panels, looks)
 
 
 def curve_picture(several: Specifications) -> list[Picture]:
@@ -405,17 +364,14 @@ def curve_picture(several: Specifications) -> list[Picture]:
     for name, label, each in several
     if each.mean.value is not None
   ]
-  if not rows:
-    return []
   rows.sort(key=lambda row: float(row['value']))
   panel = charts.Panel('correlation with the criterion', '', rows)
   looks = charts.palette([str(row['model']) for row in rows])
-  spec = charts.dots([panel], looks, apart=False)
-  caption = (
-    'Mean correlation of each metric with the deciding criterion, under the '
-    'registered settings and under others of the metric or of the criterion'
+  caption, panels = (
+    tables.note('specifications_picture'),
+    [panel] if rows else [],
   )
-  return [charts.picture('specifications', caption, spec)]
+  return _pictures('specifications', caption, _DOTS, panels, looks)
 
 
 class PagePart(NamedTuple):
@@ -530,7 +486,9 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
     """The pairs with a verdict, the strongest first."""
     of = [each for each in several if each.verdict == verdict]
     of.sort(key=lambda each: -abs(each.mean.value or 0))
-    texts = [f'{" and ".join(e.metrics)} {_entry(e.mean)}' for e in of]
+    texts = [
+      f'{" and ".join(e.metrics)} {tables.correlation(e.mean)}' for e in of
+    ]
     return f'{len(of)}' + (f' ({"; ".join(texts)})' if of else '')
 
   for title, several in (
@@ -553,7 +511,7 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
     )
   for of, gains in analysis.added.items():
     better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
-    tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
+    tells = [f'{x.metric} {tables.correlation(x.mean)}' for x in better]
     nothing_tested = all(x.mean.p is None for x in gains)
     what = f'R2 for {of} in a world that was left out'
     lines.append(

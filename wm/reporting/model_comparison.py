@@ -400,11 +400,7 @@ def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
   ).fillna('')
   if table['world'].nunique() == 1:
     table = table.drop(columns='world')
-  note = (
-    "Pearson's correlation over models, each trained and, where measured, "
-    "untrained; in brackets Fisher's 95 % interval, n models."
-  )
-  return tables.Table('Across models', table, note)
+  return tables.Table('Across models', table, tables.note('across'))
 
 
 def _points(
@@ -457,12 +453,8 @@ def wording_table(frame: pd.DataFrame) -> tables.Table | None:
       rows.append(row | {'tellings': str(len(pairs)), **numbers})
   if not rows:
     return None
-  note = (
-    'Standard deviation over tellings of one world, and of the means over '
-    'those that share a wording, or names and order. By chance: what trials '
-    'alone would give, by the width of the intervals.'
-  )
-  return tables.Table('In other words', pd.DataFrame(rows).fillna('–'), note)
+  frame = pd.DataFrame(rows).fillna('–')
+  return tables.Table('In other words', frame, tables.note('wordings'))
 
 
 def spread(entries: pd.DataFrame, fields: pd.DataFrame) -> dict[str, str]:
@@ -545,8 +537,7 @@ def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
     rows.append(row)
   if not rows:
     return None
-  frame = pd.DataFrame(rows, dtype=object).fillna('')
-  return tables.Table('Implied automata', frame, tables.note('automata'))
+  return tables.of_rows('Implied automata', rows, tables.note('automata'))
 
 
 def _bound(walks: Mapping[str, Any]) -> str:

@@ -120,14 +120,9 @@ def _paper_table(
   if page and len(frame) <= _FEW:
     frame = frame.T
   frame.insert(0, '', list(frame.index))
-  more = f' [least, greatest of {same or "the seeds"}]' if any(seeds) else ''
-  return tables.Table(
-    title,
-    frame,
-    f'Here{more}, and (paper ± standard error) where the run has its settings; '
-    'else the paper has a column or row of its own, headed by what it has and '
-    f'the run has not. Paper: {source.table}, {source.setting}.',
-  )
+  seeds_of = any(seeds) and (same or 'the seeds')
+  note = tables.note('beside', seeds=seeds_of, source=source)
+  return tables.Table(title, frame, note)
 
 
 def _unmeasured(
@@ -222,12 +217,6 @@ def _row_label(row: Row) -> str:
   return f'{metric}: {row.quantity}'
 
 
-_SEARCH_NOTE = (
-  'Held-out values at the best evaluation of each run, as training found them; '
-  'a dash where neither it nor the paper has one.'
-)
-
-
 def search_tables(runs: Sequence[Run]) -> list[tables.Table]:
   """Returns a table per printed search that has a model of these runs: a row
   per run, ours and the paper's values.
@@ -282,7 +271,7 @@ def _search_table(
       }
     )
   title = f'Beside the paper: {search["table"]}'
-  return tables.Table(title, pd.DataFrame(frame), _SEARCH_NOTE, folded=True)
+  return tables.of_rows(title, frame, tables.note('searches'), folded=True)
 
 
 def _formatted(value: float | None, form: str | None) -> str:
@@ -327,8 +316,8 @@ def coverage_table(folders: Sequence[pathlib.Path]) -> tables.Table | None:
       )
   if not frame:
     return None
-  note = 'Tokens after the prompt. ' + '; '.join(notes)
-  return tables.Table('Token coverage', pd.DataFrame(frame), note.strip())
+  note = tables.sentences('Tokens after the prompt.', '; '.join(notes))
+  return tables.of_rows('Token coverage', frame, note)
 
 
 def _printed_coverage(world: str, data: str) -> list[tuple[str, str]]:
