@@ -73,7 +73,7 @@ def agreement_table(
   rows = [
     {
       'metrics': ', '.join(each.metrics),
-      'mean correlation': tables.correlation(each.mean),
+      'mean correlation': tables.rounded(each.mean),
       'bootstrap of recipes': '–'
       if each.bootstrap is None
       else '[{:.2f}, {:.2f}]'.format(*each.bootstrap),
@@ -88,39 +88,16 @@ def agreement_table(
   return tables.of_rows(title, rows, note)
 
 
-class Matrix(NamedTuple):
-  """Mean correlations of all pairs of some measures.
-
-  Attributes:
-    names: of the measures.
-    cells: row by row, their `text` (a table's cell), `link` and `shade`, the
-      percentages of blue and of orange.
-  """
-
-  names: Sequence[str]
-  cells: Sequence[Sequence[Mapping[str, Any]]]
+Pairs = dict[tuple[str, str], MetricAgreement]
 
 
-def matrix(
-  names: Sequence[str], several: Sequence[MetricAgreement], *, linked: bool
-) -> Matrix:
-  """Tables pairs of measures; `linked` cells lead to the models of the pair."""
-  by_pair = {frozenset(each.metrics): each for each in several}
-
-  def cell(a: str, b: str) -> dict[str, Any]:
-    """Of two measures; '1' of one."""
-    each = by_pair.get(frozenset((a, b)))
-    if each is None:  # One metric, or two criteria.
-      text = tables.Cell('1' if a == b else '–')
-      return {'text': text, 'link': '', 'shade': (0, 0)}
-    value = round(50 * (each.mean.value or 0))
-    return {
-      'text': tables.correlation(each.mean),
-      'link': _anchor(each) if linked else '',
-      'shade': (max(value, 0), max(-value, 0)),
-    }
-
-  return Matrix(names, [[cell(a, b) for b in names] for a in names])
+def _either_way(several: Sequence[MetricAgreement]) -> Pairs:
+  """Agreements by their measures, in both orders."""
+  return {
+    metrics: each
+    for each in several
+    for metrics in (each.metrics, each.metrics[::-1])
+  }
 
 
 def _anchor(each: MetricAgreement) -> str:
@@ -200,7 +177,7 @@ def added_table(
   rows = [
     {
       'metric': each.metric,
-      'added R2': tables.correlation(each.mean),
+      'added R2': tables.rounded(each.mean),
       'worlds': str(len(each.by_world)),
       'p': f'{each.p:.2g}',
     }
@@ -332,9 +309,7 @@ def levels_table(models: pd.DataFrame, design: Design) -> tables.Table:
     falls = of.max(axis=1) - of[of.columns[-1]] > _FALL
     by_world = of.groupby('world').mean()
     means = {
-      f'level {level}': tables.correlation(
-        agreement.over_worlds(dict(column), 2)
-      )
+      f'level {level}': tables.rounded(agreement.over_worlds(dict(column), 2))
       for level, column in by_world.items()
     }
     counts = {'models': str(len(of)), 'worlds': str(len(by_world))}
@@ -460,10 +435,9 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
       lead=_lead(cells, design),
       design=design,
       answer=answer(analysis, design),
-      matrix=matrix(
-        [*design.compared, *design.criteria], analysis.every, linked=True
-      ),
-      plain=matrix([*design.metrics], analysis.plain, linked=False),
+      registered=_either_way(analysis.every),
+      plain=_either_way(analysis.plain),
+      rounded=tables.rounded,
       sections=parts,
       pairs=pairs,
       refused=cells.refused,
@@ -486,9 +460,7 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
     """The pairs with a verdict, the strongest first."""
     of = [each for each in several if each.verdict == verdict]
     of.sort(key=lambda each: -abs(each.mean.value or 0))
-    texts = [
-      f'{" and ".join(e.metrics)} {tables.correlation(e.mean)}' for e in of
-    ]
+    texts = [f'{" and ".join(e.metrics)} {tables.rounded(e.mean)}' for e in of]
     return f'{len(of)}' + (f' ({"; ".join(texts)})' if of else '')
 
   for title, several in (
@@ -511,7 +483,7 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
     )
   for of, gains in analysis.added.items():
     better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
-    tells = [f'{x.metric} {tables.correlation(x.mean)}' for x in better]
+    tells = [f'{x.metric} {tables.rounded(x.mean)}' for x in better]
     nothing_tested = all(x.mean.p is None for x in gains)
     what = f'R2 for {of} in a world that was left out'
     lines.append(

@@ -336,12 +336,6 @@ def draw_finding(
   return [draw(lines, picture)]
 
 
-def _row(name: str, x: Any, amount: Amount) -> dict[str, Any]:
-  """Returns a row of a chart; see `charts`."""
-  ends = {'low': amount.low, 'high': amount.high}
-  return {'model': name, 'x': x, 'value': amount.value, **ends}
-
-
 def _printed(name: str, x: Any, value: float) -> dict[str, Any]:
   """Returns a row of a chart with what a paper prints."""
   looks = {'pale': True, 'joined': False}
@@ -353,7 +347,9 @@ def _draw_bars(judged: Judged) -> list[charts.Spec]:
   for claim in judged.finding.claims:  # Those of one quantity share a panel.
     if measured := judged.amounts_of(claim):
       ours, theirs = panels.setdefault(str(claim.of), ({}, {}))
-      ours |= {name: _row(name, name, x) for name, x in measured.items()}
+      ours |= {
+        name: charts.mark(name, name, x.entry()) for name, x in measured.items()
+      }
       theirs |= {
         name: _printed(name, name, claim.published[name])
         for name in measured
@@ -391,7 +387,7 @@ def _draw_lines(
   lines: Mapping[str, Points], picture: Mapping[str, Any]
 ) -> charts.Spec:
   rows = [
-    _row(name, at, amount)
+    charts.mark(name, at, amount.entry())
     for name, points in lines.items()
     for at, amount in points
   ]
@@ -411,7 +407,7 @@ def _draw_grid(
   panels = []
   for task in dict.fromkeys(name.partition('_')[0] for name in lines):
     rows = [
-      _row(name.partition('_')[2], at, amount)
+      charts.mark(name.partition('_')[2], at, amount.entry())
       for name, points in lines.items()
       for at, amount in points
       if name.partition('_')[0] == task

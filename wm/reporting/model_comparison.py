@@ -390,7 +390,7 @@ def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
       if between:
         row = cells.setdefault((world, f'{other_spec}: {name}'), {})
         row[f'{spec}: {quantity}'] = tables.joined(
-          tables.correlation(between), f'n={between.clusters}'
+          tables.rounded(between), f'n={between.clusters}'
         )
   if not cells:
     return None

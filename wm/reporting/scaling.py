@@ -351,11 +351,8 @@ def draw_pareto(panels: Sequence[ScalingPanel]) -> charts.Spec:
 
 def _row(point: Point, x: Any, **more: Any) -> dict[str, Any]:
   """Returns a row of a chart, in the look of the point's family."""
-  return {
-    **{'model': point.family, 'x': x, 'value': point.value},
-    **{'low': point.low, 'high': point.high},
-    **{'text': str(point.text), 'about': point.name, **more},
-  }
+  texts = {'text': str(point.text), 'about': point.name}
+  return charts.mark(point.family, x, point._asdict(), **texts, **more)
 
 
 def _looks(panels: Sequence[ScalingPanel]) -> dict[str, charts.Look]:

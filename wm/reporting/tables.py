@@ -227,11 +227,14 @@ def _bimodal(entry: Entry) -> bool:
   return statistics.bimodal(values, lows, highs, bounds)
 
 
-def correlation(value: Sequence[float] | None) -> Cell:
-  """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]'; '–' of None."""
-  if value is None:
-    return Cell('–')
-  return between(*(f'{x:.2f}' for x in value[:3]))
+def rounded(mean: Sequence[float | None] | None) -> Cell:
+  """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]', or '-0.12' where
+  there is no interval; '–' where there is no value.
+  """
+  shown = [f'{x:.2f}' for x in (mean or ())[:3] if x is not None]
+  if len(shown) < 3:
+    return Cell(*shown[:1] or '–')
+  return between(*shown)
 
 
 def trials(entry: Entry) -> str:
