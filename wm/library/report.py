@@ -352,7 +352,8 @@ def compare(
   changed: list[dict[str, Any]] = []
   for key, first in by_quantity[0].items():
     second = by_quantity[1].get(key)
-    if second is None or not (all_quantities or _is_headline(*key)):
+    headline, _ = tables.headline(first[0]['metric'], key[1])
+    if second is None or not (all_quantities or headline):
       continue
     line, pairs = _paired(first, second)
     lines.append(line)
@@ -382,10 +383,6 @@ def _quantities(folder: pathlib.Path) -> Iterator[Any]:
     for entry, scores in zip(part.entries, part.scores, strict=True):
       shared = results.shared_columns(part, scores)
       yield entry, scores, shared, results.trial_keys(entry, scores, shared)
-
-
-def _is_headline(spec: str, quantity: str) -> bool:
-  return bool(tables.headline(registry.parse(spec)[0], quantity)[0])
 
 
 def _paired(

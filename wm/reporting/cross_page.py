@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -250,7 +251,8 @@ def criterion_picture(
 
 def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
   """Values as measured, world by world, beside the ceiling of each."""
-  family = models.recipe.map({r: _family(r, design) for r in design.recipes})
+  kinds = itertools.product(design.families, design.recipes)
+  family = models.recipe.map({r: f for f, r in kinds if r.startswith(f'{f}_')})
   of_models = models.assign(model=family, shown=models.raw, about=models.recipe)
   ends = models.drop_duplicates(['world', 'metric'])
   ends = ends.assign(model=_CEILING, shown=ends.ceiling, about=_CEILING)
@@ -267,10 +269,6 @@ def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
   looks = charts.palette([*design.families, _CEILING], [_CEILING])
   caption = tables.note('ceilings_picture')
   return _pictures('ceilings', caption, _DOTS, panels, looks)
-
-
-def _family(recipe: str, design: Design) -> str:
-  return next(f for f in design.families if recipe.startswith(f'{f}_'))
 
 
 def course_pictures(models: pd.DataFrame, design: Design) -> list[Picture]:
@@ -450,61 +448,26 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
   """What came out, in sentences by fixed rules; [] of a draft."""
   if design.status == DRAFT:
     return []
-  lines = []
-  worlds = f'fewer than {design.rules.fewest_worlds} worlds'
-  few = f', as {worlds} measure both reliably'
-  if design.status == INTERIM:
-    lines.append('Not all models are made: what follows is interim.')
-
-  def names(several: Sequence[MetricAgreement], verdict: str) -> str:
-    """The pairs with a verdict, the strongest first."""
-    of = [each for each in several if each.verdict == verdict]
-    of.sort(key=lambda each: -abs(each.mean.value or 0))
-    texts = [f'{" and ".join(e.metrics)} {tables.rounded(e.mean)}' for e in of]
-    return f'{len(of)}' + (f' ({"; ".join(texts)})' if of else '')
-
-  for title, several in (
-    ('pairs of metrics', analysis.pairs),
-    *((f'metrics with {of}', x) for of, x in analysis.criteria.items()),
-  ):
-    judged = agreement.RELATED, agreement.UNRELATED
-    untested = [each for each in several if each.mean.p is None]
-    undecided = [
-      each
-      for each in several
-      if each.verdict not in judged and each.mean.p is not None
-    ]
-    lines.append(
-      f'{len(several)} {title}, given {design.control}: '
-      f'{names(several, agreement.RELATED)} related, '
-      f'{names(several, agreement.UNRELATED)} unrelated within '
-      f'{design.rules.margin:g}, {len(undecided)} undecided, '
-      f'{len(untested)} not tested{few if untested else ""}.'
-    )
+  shared: dict[str, Any] = {'design': design, 'rounded': tables.rounded}
+  lines = [tables.note('interim')] if design.status == INTERIM else []
+  named = {f'metrics with {of}': x for of, x in analysis.criteria.items()}
+  for title, several in ({'pairs of metrics': analysis.pairs} | named).items():
+    strongest = sorted(several, key=lambda each: -abs(each.mean.value or 0))
+    lines.append(tables.note('answer', title=title, pairs=strongest, **shared))
   for of, gains in analysis.added.items():
-    better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
-    tells = [f'{x.metric} {tables.rounded(x.mean)}' for x in better]
-    nothing_tested = all(x.mean.p is None for x in gains)
-    what = f'R2 for {of} in a world that was left out'
-    lines.append(
-      f'What adds to {what} is not tested yet.'
-      if nothing_tested
-      else f'Beyond {design.control}, {", ".join(tells) or "no metric"} is '
-      f'shown to add to {what}.'
-    )
+    better = [each for each in gains if each.p <= 2 * agreement.ALPHA]
+    tested = any(each.mean.p is not None for each in gains)
+    values = {'criterion': of, 'better': better, 'tested': tested, **shared}
+    lines.append(tables.note('answer_added', **values))
   return lines
 
 
 def _lead(cells: CrossCells, design: Design) -> str:
-  of = len(design.worlds) * len(design.rows()) * design.seeds
-  models = cells.models
-  done = len(models[['world', 'recipe', 'level', 'seed']].drop_duplicates())
-  state = {
-    DRAFT: 'a draft, which has no verdicts',
-    REGISTERED: 'fixed',
-    INTERIM: 'fixed, and interim until all models of the last level are made',
-  }[design.status]
-  return (
-    f'{done} of {of} trained models at their levels; {len(cells.refused)} '
-    f'units refused. Registration {design.hash} of {design.date}: {state}.'
+  models = cells.models[['world', 'recipe', 'level', 'seed']]
+  return tables.note(
+    'cross',
+    done=len(models.drop_duplicates()),
+    of=len(design.worlds) * len(design.rows()) * design.seeds,
+    refused=len(cells.refused),
+    design=design,
   )

@@ -331,18 +331,12 @@ def _printed_coverage(world: str, data: str) -> list[tuple[str, str]]:
   return result
 
 
-# Columns of reconstructed maps, by the summary's key.
+# Columns of reconstructed maps, by the summary's key; limits where they differ.
+_MAP_LIMITS = 'max_degree', 'max_miles'
 _MAP_COUNTS = (
-  'sequences',
-  'directions',
-  'ill_formed',
-  'failed',
-  'true_edges',
-  'new_edges',
-  'unused_edges',
+  *('sequences', 'directions', 'ill_formed', 'failed', 'true_edges'),
+  *('new_edges', 'unused_edges'),
 )
-
-
 _MAP_RATES = {
   'illegal_directions': 'illegal directions [95 %]',
   'failed_routes': 'failed share [95 %]',
@@ -358,7 +352,10 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   if not mapped:
     return None
   printed = [_mapped(run, summary) for run, summary in mapped]
-  keys = (*_varied([summary for _, summary in mapped]), *_MAP_COUNTS)
+  varied = [
+    key for key in _MAP_LIMITS if len({s.get(key) for _, s in mapped}) > 1
+  ]
+  keys = (*varied, *_MAP_COUNTS)
   apart = [differs for _, differs in printed if differs] or [[]]
   shared = [x for x in apart[0] if all(x in differs for differs in apart)]
   head, frame = 'failed in the paper', []
@@ -410,12 +407,6 @@ def _directions(name: str, summary: Mapping[str, Any]) -> dict[str, str]:
     if record['samples_sha256'] == summary.get('samples_sha256'):
       counts = [f'{record["directions"]}', f'{summary.get("characters", "")}']
   return dict(zip((_PRINTED_DIRECTIONS, 'characters'), counts, strict=True))
-
-
-def _varied(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-  """Returns the limits in which reconstructions differ."""
-  limits = 'max_degree', 'max_miles'
-  return [key for key in limits if len({s.get(key) for s in summaries}) > 1]
 
 
 def _over(summary: Mapping[str, Any]) -> str:
