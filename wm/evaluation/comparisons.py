@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import scipy
@@ -289,6 +289,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 POWER = 0.8
 MOST_SEEDS = 10_000
+
+
+def is_tested(difference: Difference | str) -> TypeGuard[Difference]:
+  """Has a difference a p value? A text says why there is no difference."""
+  return not isinstance(difference, str) and difference.p is not None
+
+
+def adjusted(
+  differences: Sequence[Difference | str],
+) -> list[Difference | str]:
+  """Differences with p values adjusted for all of them by `holm`."""
+  p_values = iter(holm([x.p for x in differences if is_tested(x)]))
+  return [
+    x._replace(p=next(p_values)) if is_tested(x) else x for x in differences
+  ]
 
 
 class SampleSize(NamedTuple):

@@ -358,12 +358,10 @@ def compare(
     line, pairs = _paired(first, second)
     lines.append(line)
     changed += _changed(first, second, pairs, trials)
-  tested = [line for line in lines if line['p'] is not None]
-  adjusted = comparisons.holm([line['p'] for line in tested])
-  for line, p in zip(tested, adjusted, strict=True):
-    line['p_holm'] = p
   table = pd.DataFrame(lines, columns=list(DIFFERENCES))
   table[list(_NUMBERS)] = table[list(_NUMBERS)].astype(float)
+  tested = table.p.notna()
+  table.loc[tested, 'p_holm'] = comparisons.holm(table.p[tested].tolist())
   most = pd.DataFrame(changed, columns=list(TRIALS))
   comparison = RunComparison(pair[0].name, pair[1].name, table, most)
   log(str(comparison))

@@ -194,7 +194,7 @@ def resolved(kind: str, spec: str) -> tuple[str, type[Any], Any]:
     cls = registry.find(kind, spec)
     if not all(default for _, default in defaults(cls)):
       return spec, cls, None
-  thing = registry.resolve(kind, spec)
+  thing: Any = registry.resolve(kind, spec)
   return registry.spec(thing), type(thing), thing
 
 

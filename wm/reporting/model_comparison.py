@@ -15,7 +15,7 @@ import itertools
 import math
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,47 +57,39 @@ def paired_table(
   pairs = [*itertools.combinations(trained, 2)]
   if len(trained) > MOST_PAIRED:
     pairs = [(trained[0], other) for other in trained[1:]]
-  compared: dict[str, list[comparisons.Difference | str]] = {}
+  heads = [f'{labels[a]} − {labels[b]}' for a, b in pairs]
+  places: list[tuple[str, str]] = []
+  differences: list[comparisons.Difference | str] = []
   shown = frame[(frame.headline != '') & frame.run.isin(trained)]
   for (metric, spec), of_spec in shown.groupby(['metric', 'spec'], sort=False):
     # Trials of one spec are held at a time.
     scores = {place: _scores(runs[place], metric, spec) for place in trained}
     for quantity, rows in of_spec.groupby('quantity', sort=False):
-      rows = rows.drop_duplicates('run').set_index('run').entry
-      cells = [
-        _difference(rows[a], rows[b], scores[a], scores[b])
-        if a in rows and b in rows
-        else ''
-        for a, b in pairs
-      ]
-      if any(cells):
-        compared[f'{spec}: {quantity}'] = cells
-  if not compared:
+      of = rows.drop_duplicates('run').set_index('run').entry
+      for head, (a, b) in zip(heads, pairs, strict=True):
+        if a in of and b in of:
+          places.append((f'{spec}: {quantity}', head))
+          differences.append(_difference(of[a], of[b], scores[a], scores[b]))
+  if not places:
     return None
-  num = _adjust(compared.values())
-  table = pd.DataFrame(
-    [[head, *map(_difference_cell, row)] for head, row in compared.items()],
-    columns=['quantity', *(f'{labels[a]} − {labels[b]}' for a, b in pairs)],
-    dtype=object,
-  )
-  note = _paired_note(num, table, len(trained))
-  return tables.Table(PAIRED_TITLE, table, note, folded=len(pairs) > 6)
-
-
-def _paired_note(num: int, frame: pd.DataFrame, models: int) -> str:
-  def has(text: str) -> bool:
-    return bool(frame.map(lambda cell: text in cell).any(axis=None))
-
-  return tables.note(
+  table: dict[str, dict[str, str]] = {}
+  adjusted = comparisons.adjusted(differences)
+  for (quantity, head), difference in zip(places, adjusted, strict=True):
+    blank = {'quantity': quantity, **dict.fromkeys(heads, '')}
+    row = table.setdefault(quantity, blank)
+    row[head] = _difference_cell(difference)
+  cells = ' '.join(cell for row in table.values() for cell in row.values())
+  note = tables.note(
     'paired',
-    num=num,
-    few=has(f'({_FEW})'),
-    alike=has(f'({_ALIKE} '),
-    other=has(_OTHER),
-    missing=has(_MISSING),
+    num=sum(comparisons.is_tested(each) for each in differences),
+    few=f'({_FEW})' in cells,
+    alike=f'({_ALIKE} ' in cells,
+    other=_OTHER in cells,
+    missing=_MISSING in cells,
     least=comparisons.FEWEST_PAIRED,
-    many=models > MOST_PAIRED,
+    many=len(trained) > MOST_PAIRED,
   )
+  return tables.of_rows(PAIRED_TITLE, table.values(), note, len(pairs) > 6)
 
 
 def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
@@ -127,20 +119,6 @@ def _difference(
   if not np.array_equal(measured.group, other.group):
     return _OTHER
   return comparisons.paired(measured, other)
-
-
-def _adjust(rows: Iterable[list[comparisons.Difference | str]]) -> int:
-  """Adjusts all p values together, in place; returns how many there are."""
-  tested = [
-    (row, column, difference, difference.p)
-    for row in rows
-    for column, difference in enumerate(row)
-    if not isinstance(difference, str) and difference.p is not None
-  ]
-  p_values = comparisons.holm([p for *_, p in tested])
-  for (row, column, difference, _), p in zip(tested, p_values, strict=True):
-    row[column] = difference._replace(p=p)
-  return len(tested)
 
 
 def _difference_cell(difference: comparisons.Difference | str) -> str:

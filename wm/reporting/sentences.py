@@ -357,12 +357,10 @@ def _percent(entry: Mapping[str, Any]) -> str:
 
 def value(entry: Mapping[str, Any]) -> str:
   """'0.45 [0.41, 0.50]', as pictures and sentences show a result."""
-  text = f'{entry["value"]:.3g}'
-  if abs(entry['value']) < 10:
-    text = f'{entry["value"]:.2f}'
+  digits = '.2f' if abs(entry['value']) < 10 else '.3g'
+  text = f'{entry["value"]:{digits}}'
   if entry['low'] is None:
     return text
-  digits = '.2f' if abs(entry['value']) < 10 else '.3g'
   return f'{text} [{entry["low"]:{digits}}, {entry["high"]:{digits}}]'
 
 
