@@ -501,15 +501,15 @@ def _formats() -> list[MarkdownPage]:
 
 def _format(key: str, each: Format) -> MarkdownPage:
   module = importlib.import_module(each.module)
-  cls = registry.find(each.kind, each.plug_in) if each.kind else core.World
+  cls = registry.find(each.kind, each.plug_in) if each.kind else None
   text = _text(
     'format.md',
     format=each,
     about=prose(module.__doc__ or ''),
-    texts=catalog.attributes(cls),
+    texts=catalog.attributes(cls) if cls else {},
     readers=[
       (names, prose(catalog.format_text(reader)))
-      for reader, names in fields.formats(cls).items()
+      for reader, names in (fields.formats(cls) if cls else {}).items()
       if reader != each.module and {*names} & {*each.fields}
     ],
   )
