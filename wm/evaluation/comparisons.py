@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -291,18 +291,20 @@ POWER = 0.8
 MOST_SEEDS = 10_000
 
 
-def is_tested(difference: Difference | str) -> TypeGuard[Difference]:
-  """Has a difference a p value? A text says why there is no difference."""
-  return not isinstance(difference, str) and difference.p is not None
+def p_value(difference: Difference | str) -> float | None:
+  """The p value of a difference; None of a text, why there is no difference."""
+  return None if isinstance(difference, str) else difference.p
 
 
 def adjusted(
   differences: Sequence[Difference | str],
 ) -> list[Difference | str]:
   """Differences with p values adjusted for all of them by `holm`."""
-  p_values = iter(holm([x.p for x in differences if is_tested(x)]))
+  p_values = [p for x in differences if (p := p_value(x)) is not None]
+  left = iter(holm(p_values))
   return [
-    x._replace(p=next(p_values)) if is_tested(x) else x for x in differences
+    x if isinstance(x, str) or x.p is None else x._replace(p=next(left))
+    for x in differences
   ]
 
 

@@ -218,7 +218,7 @@ def _all(name: str, rows: Rows) -> tables.Table:
   runs = ceilings.ordered([_run(row, of, plain) for row, of in rows.items()])
   frame = tables.results(runs)
   frame['head'] = frame.metric + ': ' + frame.quantity
-  note = tables.sentences(
+  note = tables.paragraph(
     tables.note('all_rows', specs=dict.fromkeys(plain.values())),
     tables.position_note(frame.position),
   )

@@ -81,7 +81,7 @@ def paired_table(
   cells = ' '.join(cell for row in table.values() for cell in row.values())
   note = tables.note(
     'paired',
-    num=sum(comparisons.is_tested(each) for each in differences),
+    num=sum(comparisons.p_value(x) is not None for x in differences),
     few=f'({_FEW})' in cells,
     alike=f'({_ALIKE} ' in cells,
     other=_OTHER in cells,
@@ -220,10 +220,8 @@ def _better(row: Any, labels: Sequence[str]) -> str:
 def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
   compared = differences[differences.difference.notna()]
   if compared.empty:
-    notes = ', '.join(dict.fromkeys(filter(None, differences.note)))
-    return (
-      f'Cannot tell: the two runs share no trial ({notes or "no measure"}).'
-    )
+    why = ', '.join(dict.fromkeys(filter(None, differences.note)))
+    return tables.note('not_compared', why=why or 'no measure')
   counts = {label: sum(compared.better == label) for label in labels}
   parts = [
     f'{label} is better in {num} of {len(compared)} measures'
@@ -234,10 +232,7 @@ def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
     parts.append(
       f'{rest} of {len(compared)} measures do not tell the two models apart'
     )
-  return (
-    f'On the trials that both were given, {sentences.joined(parts)}. A measure '
-    f'counts where p < {_SURE}, adjusted for the number of measures.'
-  )
+  return tables.note('compared', parts=sentences.joined(parts), least=_SURE)
 
 
 def _interval(row: Any) -> tables.Cell:
@@ -513,9 +508,8 @@ def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
         'extra': str(kinds.count('extra')),
       }
     rows.append(row)
-  if not rows:
-    return None
-  return tables.of_rows('Implied automata', rows, tables.note('automata'))
+  note = tables.note('automata')
+  return tables.of_rows('Implied automata', rows, note) if rows else None
 
 
 def _bound(walks: Mapping[str, Any]) -> str:

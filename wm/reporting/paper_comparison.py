@@ -314,10 +314,8 @@ def coverage_table(folders: Sequence[pathlib.Path]) -> tables.Table | None:
           'paper': ', '.join(text for text, _ in printed),
         }
       )
-  if not frame:
-    return None
-  note = tables.sentences('Tokens after the prompt.', '; '.join(notes))
-  return tables.of_rows('Token coverage', frame, note)
+  note = tables.paragraph('Tokens after the prompt.', '; '.join(notes))
+  return tables.of_rows('Token coverage', frame, note) if frame else None
 
 
 def _printed_coverage(world: str, data: str) -> list[tuple[str, str]]:

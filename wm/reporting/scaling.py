@@ -298,12 +298,9 @@ def ablation_table(panels: Sequence[ScalingPanel]) -> tables.Table | None:
       row = frame.setdefault(what, {'': what})
       row[head] = f'{main.text} → {other.text}'
       row[head] += f' ({printed})' if printed else ''
-  if not frame:
-    return None
-  title = (
-    f'{panels[0].metric}: {panels[0].quantity} of less expressive variants'
-  )
-  return tables.of_rows(title, frame.values(), tables.note('variants'))
+  metric, quantity, note = *panels[0][:2], tables.note('variants')
+  title = f'{metric}: {quantity} of less expressive variants'
+  return tables.of_rows(title, frame.values(), note) if frame else None
 
 
 def draw_pareto(panels: Sequence[ScalingPanel]) -> charts.Spec:

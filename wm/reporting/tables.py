@@ -132,11 +132,11 @@ def of_rows(
 
 
 def note(name: str, **values: Any) -> str:
-  """A note below a table, by a macro of templates/notes.txt."""
+  """A note, a caption or a sentence, by a macro of templates/notes.txt."""
   return pages.sentences('wm.reporting', 'templates/notes.txt', name, **values)
 
 
-def sentences(*texts: str) -> str:
+def paragraph(*texts: str) -> str:
   """Puts sentences one after another; '' is left out."""
   return ' '.join(filter(None, texts))
 
@@ -494,7 +494,7 @@ def _note(frame: pd.DataFrame) -> str:
     same=same_seeds(list(frame.seeds)),
     several=any(frame.seeds),
   )
-  return sentences(text, modes(entries), position_note(frame['position']))
+  return paragraph(text, modes(entries), position_note(frame['position']))
 
 
 def settings_tables(frame: pd.DataFrame) -> list[Table]:
@@ -612,7 +612,7 @@ def main_table(runs: Sequence[Run], frame: pd.DataFrame) -> Table:
     brackets=in_brackets(entries),
   )
   trained = plain[plain.role == ceilings.TRAINED].groupby('head', sort=False)
-  text = sentences(
+  text = paragraph(
     text,
     modes(entries) if several_seeds else '',
     position_note(plain['position']),
@@ -635,10 +635,9 @@ def training_table(runs: Sequence[Run]) -> Table | None:
     for run, label in pairs
     if run.trained
   ]
-  if not rows:
-    return None
   cut = any(_is_cut(run) for run in runs if run.trained)
-  return of_rows(TRAINING_TITLE, rows, note('training', cut=cut))
+  text = note('training', cut=cut)
+  return of_rows(TRAINING_TITLE, rows, text) if rows else None
 
 
 def _is_cut(run: Run) -> bool:
