@@ -270,6 +270,55 @@ def test_the_course_of_training_is_tabled_and_drawn(folder):
   assert 'what rises first' in picture.caption
 
 
+PREDICTION = {
+  **{'date': '2026-11-26', 'question': '?', 'seen': '', 'prediction': ''},
+  **{'rule': '', 'metrics': {'same': '', 'apart': ''}},
+  'not_seen': [
+    {'worlds': WORLDS[:4], 'size': 'l', 'levels': [1, 2], 'seeds': [0, 1]}
+  ],
+}
+
+
+@pytest.mark.parametrize(('sign', 'verdict'), [(1, 'shown'), (-1, 'undecided')])
+def test_a_prediction_is_tested_on_the_cells_that_were_not_seen(
+  tmp_path, folder, sign, verdict
+):
+  design = cross.load(folder)
+  path = tmp_path / 'prediction.json'
+  assert cross.load_prediction(tmp_path, design) is None
+  path.write_text(json.dumps(PREDICTION))
+  prediction = cross.load_prediction(tmp_path, design)
+  models = cells_of(folder, design).models.copy()
+  # In cells with a higher mean of the second, `same` goes with it more.
+  place = models.world.str[1:].astype(int) + 6 * (models.level == 2)
+  draw = np.random.default_rng(0)
+  apart = draw.uniform(0, 0.05, len(models)) + place / 15
+  keys = ['world', 'recipe', 'level', 'seed']
+  models['key'] = models[keys].astype(str).agg('-'.join, axis=1)
+  known = dict(zip(models.key, apart, strict=True))
+  apart = models.key.map(known)
+  # The first eleven models of a cell against the last, from -1 to 1.
+  rank = models.groupby(['world', 'level', 'metric']).cumcount()
+  same = np.where(rank < 2 * place + 1, sign, -sign) * apart
+  models['raw'] = np.where(models.metric == 'same', same, apart)
+  cells = cross.predicted_cells(models, design, prediction)
+  new = cells[cells.new]
+  assert len(cells) == 24 and len(new) == 8
+  assert (new['planned'] == 12).all() and (new.models == 12).all()
+  rho, p = agreement.trend(new)
+  assert (rho * sign > 0.8) and (p < 0.05) == (sign > 0)
+  part = cross_page.prediction_part(models, design, prediction)
+  (table,) = part.tables
+  assert f'measured: {verdict}, Spearman' in table.note
+  # Without the models that test it there is no verdict.
+  seen = models[~(models.recipe.str.contains('_l_') & (place % 6 < 4))]
+  part = cross_page.prediction_part(seen, design, prediction)
+  assert 'not tested yet (0 of 96 models)' in part.tables[0].note
+  path.write_text(json.dumps(PREDICTION | {'metrics': {'other': ''}}))
+  with pytest.raises(core.InputError, match="no metric 'other'"):
+    cross.load_prediction(tmp_path, design)
+
+
 def test_models_without_a_level_have_no_course(folder):
   design = cross.load(folder)
   models = cells_of(folder, design).models

@@ -383,6 +383,58 @@ def courses(table: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
   return wide.reindex(columns=sorted(table.level.unique())).dropna()
 
 
+def by_cell(table: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
+  """How two metrics agree among the models of each cell.
+
+  Args:
+    table: a row for each model, with columns `cells`, `first` and `second`.
+    cells: columns by which models are put together, such as world and level.
+
+  Returns:
+    A row for each cell: `cells`; models; mean, of `second`; correlation,
+    Spearman's of the two, NaN where either is constant.
+  """
+  rows = []
+  for of, models in table.dropna().groupby([*cells], sort=False):
+    varied = models[['first', 'second']].nunique().min() > 1
+    rho = models['first'].corr(models.second, 'spearman') if varied else np.nan
+    rows.append((*of, len(models), models.second.mean(), rho))
+  columns = [*cells, 'models', 'mean', 'correlation']
+  return pd.DataFrame(rows, columns=columns)
+
+
+PERMUTATIONS = 100_000
+
+
+def trend(cells: pd.DataFrame) -> tuple[float, float]:
+  """Whether two metrics agree more in cells with a higher mean of the second.
+
+  Args:
+    cells: from `by_cell`; rows without a correlation do not count.
+
+  Returns:
+    Spearman's correlation, over cells, of mean and correlation; and its p, one-
+    sided, by all permutations or PERMUTATIONS random ones. NaN of fewer than
+    three cells.
+  """
+  cells = cells.dropna()
+  if len(cells) < 3:
+    return float('nan'), float('nan')
+
+  def statistic(mean: np.ndarray) -> float:
+    return float(scipy.stats.spearmanr(mean, cells.correlation).statistic)
+
+  tested = scipy.stats.permutation_test(
+    (cells['mean'].to_numpy(),),
+    statistic,
+    permutation_type='pairings',
+    n_resamples=PERMUTATIONS,
+    alternative='greater',
+    rng=np.random.default_rng(0),
+  )
+  return float(tested.statistic), float(tested.pvalue)
+
+
 def added(
   table: pd.DataFrame,
   metrics: Sequence[str],

@@ -31,6 +31,11 @@ A measure is
     ceiling      what is 1: a row such as 'bayes', or a number
     variants     label -> another metric, for the curve of specifications
 
+FOLDER/prediction.json, where there is one, names two metrics of the design
+("metrics", the second one last) and models that nobody had measured when it was
+committed ("not_seen", each with worlds, size, levels and seeds). It predicts
+that the metrics agree more in cells whose models have more of the second.
+
 Results count if they are of committed code, and record the hash of this
 registration and its flags (`wm.reporting.findings`); others are refused, and so
 is a unit of another version of a metric than most units are of. Here they are
@@ -389,6 +394,89 @@ def _kept(frame: pd.DataFrame, design: Design) -> pd.DataFrame:
     inside = pd.MultiIndex.from_frame(frame[keys]).isin(gone)
     frame.loc[inside, ['value', 'reason']] = None, 'excluded by the rule'
   return frame
+
+
+class Prediction(NamedTuple):
+  """When two metrics should agree; see the module.
+
+  Attributes:
+    date: on which it was committed.
+    first, second: metrics.
+    not_seen: models that test it, each record a world, size, level and seed.
+  """
+
+  date: str
+  first: str
+  second: str
+  not_seen: pd.DataFrame
+
+
+_PREDICTION = {
+  **dict.fromkeys(('date', 'question', 'seen', 'prediction', 'rule'), str),
+  **{'metrics': dict, 'not_seen': list},
+}
+_CELLS = {'worlds': list, 'size': str, 'levels': list, 'seeds': list}
+CELL = 'world', 'size', 'level'
+
+
+def load_prediction(
+  folder: str | pathlib.Path, design: Design
+) -> Prediction | None:
+  """The prediction of a folder; None without one.
+
+  Raises:
+    InputError: it is malformed; names the field.
+  """
+  path = pathlib.Path(folder, 'prediction.json')
+  if not path.exists():
+    return None
+  body = files.read_record(path, {})
+  findings.check(body, str(path), _PREDICTION, {})
+  for name in body['metrics']:
+    inputs.check_known(name, design.metrics, f'{path}: no metric {name!r:.40}')
+  rows: list[tuple] = []
+  for each in body['not_seen']:
+    findings.check(each, f'{path}: not_seen', _CELLS, {})
+    sizes = [each['size']]
+    rows += itertools.product(
+      each['worlds'], sizes, each['levels'], each['seeds']
+    )
+  not_seen = pd.DataFrame(rows, columns=[*CELL, 'seed'])
+  first, second = body['metrics']
+  return Prediction(body['date'], first, second, not_seen)
+
+
+def predicted_cells(
+  models: pd.DataFrame, design: Design, prediction: Prediction
+) -> pd.DataFrame:
+  """Agreement of the two metrics in each cell, see `agreement.by_cell`.
+
+  The second metric is 0 where it could not be measured. Columns besides: new,
+  whether its models test the prediction; planned, the number of models that the
+  design has in it.
+  """
+  sizes = {
+    f'{f}_{s}_{d}': s
+    for f, s, d in itertools.product(design.families, design.sizes, design.data)
+  }
+  raw = models.pivot_table(
+    index=['world', 'recipe', 'level', 'seed'],
+    columns='metric',
+    values='raw',
+    sort=False,
+  ).reindex(columns=[prediction.first, prediction.second])
+  raw.columns = ['first', 'second']
+  raw = raw.fillna({'second': 0.0}).reset_index()
+  raw['size'] = raw.recipe.map(sizes)
+  planned = len(design.families) * len(design.data)
+  seeds = prediction.not_seen.groupby([*CELL]).seed.nunique() * planned
+  raw = raw.merge(prediction.not_seen.assign(new=True), 'left')
+  raw['new'] = raw.new.eq(True)
+  cells = agreement.by_cell(raw, [*CELL, 'new'])
+  # Cells without a model yet are planned as well.
+  due = seeds.rename('planned').reset_index().assign(new=True)
+  cells = cells.merge(due, 'outer').fillna({'models': 0, 'planned': 0})
+  return cells.sort_values('mean', kind='stable')
 
 
 class Analysis(NamedTuple):

@@ -25,6 +25,7 @@ from wm.reporting.cross import (
   Analysis,
   CrossCells,
   Design,
+  Prediction,
   Specifications,
 )
 from wm.reporting.findings import Quantity
@@ -363,8 +364,65 @@ class PagePart(NamedTuple):
   folded: bool = False
 
 
+_WHEN = {True: 'measured after the prediction', False: 'seen before it'}
+
+
+def prediction_part(
+  models: pd.DataFrame, design: Design, prediction: Prediction
+) -> PagePart:
+  """When two metrics agree, and whether that was as predicted."""
+  cells = cross.predicted_cells(models, design, prediction)
+  first, second = prediction.first, prediction.second
+  rows = [
+    {
+      **{'world': of['world'], 'size': of['size'], 'level': str(of['level'])},
+      'models': f'{of["models"]:.0f}',
+      f'mean {second}': tables.number(of['mean'], 2),
+      'correlation': tables.number(of['correlation'], 2),
+      'when': _WHEN[of['new']],
+    }
+    for of in cells.to_dict('records')
+  ]
+  new = cells[cells.new]
+  tested, seen = new.dropna(), cells[~cells.new].dropna()
+  note = tables.note(
+    'prediction',
+    prediction=prediction,
+    done=int(new.models.fillna(0).sum()),
+    of=int(new.planned.sum()),
+    tested=agreement.trend(new),
+    cells=len(tested),
+    right=int(((tested['mean'] > 0.5) == (tested.correlation > 0)).sum()),
+    seen=agreement.trend(seen)[0],
+    before=len(seen),
+  )
+  x = f'mean {second}'
+  drawn = cells.dropna(subset=['correlation']).rename(columns={'mean': x})
+  drawn = drawn.assign(
+    when=drawn.new.map(_WHEN),
+    about=drawn.world
+    + ', '
+    + drawn['size']
+    + ', level '
+    + drawn.level.map(str),
+  )
+  y = 'correlation'
+  panels = _panels(drawn, (x, y, 'world'), 'when', joined=False, about='about')
+  looks = charts.palette(design.worlds)
+  caption = tables.note('prediction_picture', first=first, second=second)
+  return PagePart(
+    f'When do {first} and {second} agree?',
+    [tables.of_rows('', rows, note)],
+    _pictures('prediction', caption, charts.lines, panels, looks),
+  )
+
+
 def page_parts(
-  cells: CrossCells, analysis: Analysis, design: Design, curve: Specifications
+  cells: CrossCells,
+  analysis: Analysis,
+  design: Design,
+  curve: Specifications,
+  prediction: Prediction | None = None,
 ) -> list[PagePart]:
   """Parts of the page between the matrix and the pairs."""
   last = cells.models[cells.models.level == design.levels[-1]]
@@ -393,6 +451,9 @@ def page_parts(
         *course_pictures(cells.models, design),
       ],
     ),
+    *(
+      [prediction_part(cells.models, design, prediction)] if prediction else []
+    ),
     PagePart('Known answers', [reference_table(cells)], folded=True),
     PagePart(
       'Cells that do not apply', [missing_table(cells.models)], folded=True
@@ -419,7 +480,8 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
     design = dataclasses.replace(design, status=INTERIM)
   pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
   curve = cross.specifications(every, design)
-  parts = page_parts(cells, analysis, design, curve)
+  prediction = cross.load_prediction(folder, design)
+  parts = page_parts(cells, analysis, design, curve, prediction)
   parts = [part for part in parts if part.tables or part.pictures]
   with files.stage_lock(place, 'report'):
     drawn = [picture for part in parts for picture in part.pictures]
