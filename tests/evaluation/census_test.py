@@ -30,7 +30,7 @@ def test_of_states_that_were_not_drawn_nothing_is_taken_for_granted():
   for settings in ({'trials': 3}, {'trials': 200, 'support': 'sampler'}):
     drawn = trials(compression.Metric(**settings))
     assert not drawn.census
-    states = drawn.world.state_id(drawn.pairs.first)
+    states = drawn.world.state_id(drawn.prefixes.first)
     np.testing.assert_array_equal(drawn.groups, states)
 
 

@@ -24,7 +24,7 @@ class StateOracle(oracles.WorldPredictor):
   def __init__(self, world: core.World, metric: core.Metric, apart: bool):
     super().__init__(world)
     blind = oracles.Oracle(world)
-    pairs = prefix_pairs.draw(metric, blind, world, SEED, apart=apart).pairs
+    pairs = prefix_pairs.draw(metric, blind, world, SEED, apart=apart).prefixes
     self.state = {}
     for side, states in enumerate((pairs.first, pairs.second)):
       rows = core.predictor.histories(

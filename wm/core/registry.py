@@ -6,8 +6,8 @@ set. Nothing is registered by hand; a new file is a new plug-in. It may be a
 user's own, anywhere: 'my_world.py:Stones(size=6)' is the class `Stones` of a
 file, whose path is one from the current folder and has no bracket in it.
 
-`made` takes a user's own specs, and runs the files that they name. `make` and
-`find` take specs that may stand in data: they run a file only where it is
+`resolve` takes a user's own specs, and runs the files that they name. `make`
+and `find` take specs that may stand in data: they run a file only where it is
 trusted, see `wm.core.plugins`.
 """
 

@@ -110,7 +110,7 @@ class _Continuations:
   def __init__(self, trials: context.Trials, trial: int, depth: int) -> None:
     self._trials, self._depth = trials, depth
     self.tokens, self.mass = np.zeros((1, 0), np.int32), np.ones(1)
-    self.states = trials.pairs.first[trials.rows[trial]][None]
+    self.states = trials.prefixes.first[trials.rows[trial]][None]
     self.vacuous = self.capped = self.refused = False
     self.lost = 0.0
     self.boundary: list[np.ndarray] = []

@@ -68,7 +68,7 @@ class Settings(core.Metric):
 
   @property
   def trials_per_draw(self) -> int:
-    """See core.Metric: the pairs of one state."""
+    """See core.Metric: the trials of one state."""
     return self.pairs
 
 
@@ -86,7 +86,7 @@ def draw(
   """
   accept = registry.make('accept', metric.accept)
   sampler = registry.make('accept', metric.sampler or metric.accept)
-  run = metric.batch, metric.loop, metric.pairs
+  run = metric.batch, metric.loop, metric.trials_per_draw
   # On the sampler's support prefixes come from sampled sequences: states that
   # are drawn uniformly may have none there.
   if metric.support == 'sampler':
@@ -106,7 +106,7 @@ def draw(
   second, reason = first, np.full(len(first), '')
   if apart:
     second, reason, counts = other_states(world, first, seed, metric.attempts)
-  # Each state gets `pairs` trials in a row, as `Trials.each` has it.
+  # Each state gets `pairs` trials in a row, see `Trials.trials_per_draw`.
   first, second, reason = (
     np.repeat(array, metric.pairs, axis=0) for array in (first, second, reason)
   )

@@ -22,8 +22,8 @@ from wm.core.measure import lacking_row, lacks
 from wm.evaluation import query_plans, results, shared_prompts
 from wm.runtime import compute, files, progress, provenance
 
-# Follow from what a folder is claimed for; older folders do not say them.
 T = TypeVar('T')
+# Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
 
 

@@ -185,7 +185,7 @@ def unbounded(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """(low [R], high [R], whether by the bootstrap-t [R]); else it is Hall's.
 
-  Raises nothing; where all clusters agree, ends are NaN.
+  Ends are NaN where all clusters agree.
   """
   low, high = bootstrap_t(totals, weights, seed, level)
   drawn = np.isfinite(low) & np.isfinite(high)
@@ -383,7 +383,7 @@ def interval(
     totals, weights: [G] float64.
     limits: least and greatest value possible, infinite where there is none; an
       interval does not go beyond them. Without both, (None, None, TOO_FEW) of
-      fewer than `bootstrap.LEAST` clusters, and (None, None, ALIKE) where all
+      fewer than FEWEST_CLUSTERS clusters, and (None, None, ALIKE) where all
       agree.
     seed: of resamples.
     strata: [G] see `effective`; of values with both limits.

@@ -304,7 +304,7 @@ def _two_states(
 
 
 def of_pairs(
-  metric: core.Metric, trials: context.Trials, drawn: engine.Pairs
+  metric: core.Metric, trials: context.Trials, drawn: engine.Continuations
 ) -> np.ndarray:
   """[R, M] leading tokens of continuations judged after both prefixes."""
   num, samples, width = drawn.tokens.shape
@@ -327,7 +327,7 @@ def of_elements(
   """
   parts = [
     _judge(
-      metric, trials, side, elements.pairs, elements.tokens, elements.lengths
+      metric, trials, side, elements.pair_ids, elements.tokens, elements.lengths
     )
     for side in sides
   ]

@@ -42,7 +42,8 @@ class Metric(prefix_pairs.Settings):
 
   Attributes:
     trials: pairs of prefixes drawn.
-    pairs: of these, how many of one state; each state counts once.
+    pairs: trials that share a drawn state; `trials` is a multiple of it. Each
+      state counts once.
     samples: continuations sampled in each trial, M.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: only the first k tokens of continuations (figure 6); 0 is all.
@@ -153,8 +154,8 @@ class Metric(prefix_pairs.Settings):
     self, trials: Trials, outcome: Outcome
   ) -> tuple[core.Scores, ...]:
     # From the R trials that were run to all T, whose reasons say why not.
-    filled, total = trials.filled, len(trials.pairs.reason)
-    reason = filled(trials.pairs.reason, outcome.reason)
+    filled, total = trials.filled, len(trials.prefixes.reason)
+    reason = filled(trials.prefixes.reason, outcome.reason)
     vacuous = reason == 'vacuous'
     same = filled(np.full(total, np.nan), outcome.refused == 0)
     columns = trials.columns
@@ -162,7 +163,7 @@ class Metric(prefix_pairs.Settings):
       core.scores,
       group=trials.groups,
       columns=columns,
-      counts=trials.pairs.counts,
+      counts=trials.prefixes.counts,
     )
     # By the definition and the published program vacuous trials count.
     reasons = np.where(vacuous, '', reason)
@@ -216,7 +217,7 @@ class Outcome:
 def _sampled(metric: Metric, trials: Trials) -> Outcome:
   """Continuations drawn by the model."""
   on_support = metric.support == 'sampler'
-  samples = engine.pairs(
+  samples = engine.sample_and_check(
     trials,
     metric.samples,
     limit=metric.k,
@@ -255,7 +256,7 @@ def _searched(metric: Metric, trials: Trials) -> Outcome:
   reason[unknown] = 'capped'
   reason[trials.room == 0] = 'no_room'
   refused, sizes = comparison.boundary, comparison.boundary.sizes
-  total = np.bincount(refused.pairs, refused.lengths, len(sizes))
+  total = np.bincount(refused.pair_ids, refused.lengths, len(sizes))
   share, first = 1 - comparison.mass, refused.firsts()
   return Outcome(reason, share, total, sizes, first)
 

@@ -48,12 +48,13 @@ class Metric(prefix_pairs.Settings):
   no_two_states, no_common_moves, no_two_prefixes_... (as of compression),
   off_support and no_two_supported_prefixes (see `support`),
   no_prefix, no_room (for a token, or for any suffix of the world's boundary),
-  no_answer (recall of a predictor that only accepts, where it gave none to any
-  suffix).
+  no_answer (recall of a predictor that only answers, where it answered about
+  no suffix).
 
   Attributes:
     trials: pairs of prefixes drawn.
-    pairs: of these, how many of one pair of states, which counts once.
+    pairs: trials that share a drawn pair of states; `trials` is a multiple of
+      it. Each pair of states counts once.
     samples: continuations sampled in each trial, M; 0 leaves precision out.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: longest suffix of the world's boundary; -1 is what the world affords (its
@@ -211,7 +212,9 @@ class Listed:
 
 def _sampled(metric: Metric, trials: Trials) -> Listed:
   """The model's boundary as far as samples show it."""
-  samples = engine.pairs(trials, metric.samples, limit=metric.sample_k)
+  samples = engine.sample_and_check(
+    trials, metric.samples, limit=metric.sample_k
+  )
   reason = np.where(samples.vacuous, 'vacuous', '')
   reason = np.where(trials.room == 0, 'no_room', reason)
   return Listed(*boundaries.refused(samples), reason)
@@ -263,7 +266,7 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   """Quantities of the world's boundary."""
   # Only elements that fit behind the longer prefix can be asked about.
   listed = _LISTINGS[metric.boundary](metric, trials)
-  elements = listed.take(listed.lengths <= trials.room[listed.pairs])
+  elements = listed.take(listed.lengths <= trials.room[listed.pair_ids])
   none = np.where(listed.sizes > 0, 'no_room', 'empty')
   if metric.support == 'sampler':
     ahead = supports.of_elements(metric, trials, elements, (0,))
@@ -357,7 +360,7 @@ def _scored(
   reason: np.ndarray,
 ) -> core.Scores:
   """Scores of all trials; sizes, value and reason are [R] of those run."""
-  pairs, filled = trials.pairs, trials.filled
+  pairs, filled = trials.prefixes, trials.filled
   total = len(pairs.reason)
   elements = filled(np.zeros(total, np.int64), sizes)
   return core.scores(
@@ -372,12 +375,12 @@ def _scored(
 
 def _parting(trials: Trials) -> dict[str, np.ndarray]:
   """A column of how soon pairs part, of worlds that know what follows."""
-  world, first = trials.world, trials.pairs.first
+  world, first = trials.world, trials.prefixes.first
   if not core.can(world, core.Latent.forecast):
     return {}
   tokens, frame = world.forecast(first, world.max_len)
   sizes = np.full(len(tokens), tokens.shape[1], np.int32)
-  steps, _ = world.walk(trials.pairs.second, tokens, sizes)
+  steps, _ = world.walk(trials.prefixes.second, tokens, sizes)
   at = np.minimum(steps, tokens.shape[1] - 1)
   band = np.searchsorted(BANDS, frame[np.arange(len(at)), at], side='right')
   ends = [*(BANDS[1:] - 1).tolist(), None]

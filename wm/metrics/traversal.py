@@ -151,7 +151,7 @@ def _costs(
 ) -> list[core.Scores]:
   if not core.can(world, core.Described.costs):
     return []
-  # Prompts state the task, so all driven sequences have its least cost.
+  # Prompts state the task, so all decoded sequences have its least cost.
   costs = world.costs(core.Sequences(decoded.tokens, decoded.lengths))
   best = costs.least[0]
   if np.isnan(best).all():

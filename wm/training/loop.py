@@ -51,7 +51,10 @@ MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
 def _updating(
   optimizer: optax.GradientTransformation, schedule: optax.Schedule
 ) -> Callable[..., tuple[state_lib.State, jax.Array]]:
-  """update(state, gradients, sums) -> (state, sums, norm and rate [6])."""
+  """update(state, grads, sums [4]) -> (next state, report [6]).
+
+  The report is SUMS, the norm of the gradient and the learning rate.
+  """
 
   def update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
@@ -606,7 +609,7 @@ class Trainer(Steps):
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
         if evaluate or save:
-          # The loss of this step must be known before it is saved or losses.
+          # This step's loss is checked before its state is evaluated or saved.
           log.settle()
           # A best step is saved at once, also between two regular saves:
           # training goes on from its parameters, and it could not be had again.

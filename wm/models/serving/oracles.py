@@ -329,7 +329,7 @@ class StateReader(Uniform, core.StatePredictor):
     self._read = read
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See core.Predictor."""
+    """See core.StatePredictor."""
     return self._read(tokens, lengths)
 
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:

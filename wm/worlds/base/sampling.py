@@ -135,7 +135,7 @@ class UniformPlay(core.Generative):
   """
 
   def law(self, replan: bool) -> core.SequenceProcess:
-    """How its sequences are distributed; see core.Generative.process."""
+    """Its distribution; see core.Generative.data_distribution."""
     del replan  # Random play goes on from any state alike.
     return Play(self)
 
