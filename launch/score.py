@@ -18,7 +18,7 @@ trials that depend on each other), `value`, `low`, `high` (95 %), `interval`
 exponents and r2 also `median`, `median_low`, `median_high` and `outliers`.
 rows.csv has a row per trial. When the command is run again, a metric keeps its
 results if all code, files and weights behind its trials are the same; otherwise
-it is measured anew, and the reason is printed.
+it is recomputed, and the reason is printed.
 
 --trials=asked.csv instead of --model and --out writes what the metrics ask, to
 be answered by any other program. --judge=answered.csv instead of --model scores

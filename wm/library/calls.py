@@ -264,7 +264,7 @@ def score(
       own entries follow, as 'NAME, untrained' (files in OUT/untrained).
     scoring: fields of metrics; and which predictor, `model` being the spec that
       a run must be of and `name` what tables call it, see `load_predictor`.
-    log: gets what is kept from before, the table and the files.
+    log: gets lines on cached results, the table and the files.
 
   Returns:
     An entry for each quantity of `metrics`, a flat dict:
@@ -276,7 +276,7 @@ def score(
 
   Of several processes (`jax.distributed` is initialized) each makes the same
   call. Rows of networks are divided over them; results have the same bits.
-  Process 0 writes them, and alone returns those that were kept from before.
+  Process 0 writes them, and alone returns cached ones.
   """
   asked = metrics_of(
     metrics, scoring.accept, scoring.loop, scoring.metric_overrides

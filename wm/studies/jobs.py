@@ -181,12 +181,12 @@ class JobPool:
       failed = job.folder / 'failed.json'
       with _lock(job.folder) as lock:
         skipped = lock is None and not wait
-        stands = lock is not None and wait and (job.done() or failed.exists())
-        if lock is not None and not stands:
+        settled = lock is not None and wait and (job.done() or failed.exists())
+        if lock is not None and not settled:
           job.begin()
           failed.unlink(missing_ok=True)
-      if skipped or stands:
-        yield job, stands
+      if skipped or settled:
+        yield job, settled
         continue
       log = str(job.folder / f'{job.stage}.log')
       by_path[log] = job
@@ -211,7 +211,7 @@ class JobPool:
     with _lock(job.folder, wait, self._stop.is_set) as lock:
       if lock is None:
         return False
-      # What the holder of the lock did, or how it failed, stands.
+      # A result or a failure of the lock's last holder settles the job.
       failed = job.folder / 'failed.json'
       if self._stop.is_set() or job.done() or (wait and failed.exists()):
         return True

@@ -164,8 +164,8 @@ class UnitSpec:
     named = row.model, row.trained_on, row.scored_in, *self.metrics
     return list(dict.fromkeys(registry.files(named)))
 
-  def stands(self) -> bool:
-    """Is there a result of this key, and one that is of use?"""
+  def is_cached(self) -> bool:
+    """Is there a result of this key that is not refused?"""
     return self._has_result() and not self.is_refused()
 
   def is_refused(self) -> bool:
@@ -178,7 +178,7 @@ class UnitSpec:
 
   def _has_result(self) -> bool:
     path = self.path
-    return path.exists() and stands(units.read(path).key, self.key)
+    return path.exists() and same_inputs(units.read(path).key, self.key)
 
   def _needs_committed(self) -> bool:
     """Must it be made by committed code?"""
@@ -206,7 +206,7 @@ class UnitSpec:
         path.unlink(missing_ok=True)
 
   def renew(self) -> None:
-    """Writes the present key into a result that stands.
+    """Writes the present key into a cached result.
 
     A field that was added to the code since is missing in the old key. Seeds of
     a row count as one recipe only if their keys are equal.
@@ -222,7 +222,7 @@ class UnitSpec:
   def status(self) -> str:
     """One line: what it has cost, or why it has no result."""
     name = f'{pathlib.Path(self.results).name}/{self.name}'
-    if self.stands():
+    if self.is_cached():
       cost = units.read(self.path).cost
       minutes = cost['wall_seconds'] / 60
       over = f', more than {MINUTES}' if minutes > MINUTES else ''
@@ -250,8 +250,8 @@ def _described(kind: str, plug_in: Any) -> dict[str, Any]:
   return {'name': name, 'version': thing.version, **fields}
 
 
-def stands(old: units.Key, new: units.Key) -> bool:
-  """Whether a result with the key `old` is that of the key `new`.
+def same_inputs(old: units.Key, new: units.Key) -> bool:
+  """Whether a result with the key `old` is also that of the key `new`.
 
   A field that came since is that of the old as long as it is at its default.
   The hash of data that are not at hand (None) is not compared, nor are settings
@@ -557,8 +557,8 @@ def miniature(
   """Makes the units of a study that are missing: a row and a seed each.
 
   A unit is sampled for, trained, scored and mapped in a process of its own. Its
-  result is a small file, RESULTS/ROW-SEED.json (`wm.reporting.units`); while
-  it stands, the unit is not made again. What was stopped goes on.
+  result is a small file, RESULTS/ROW-SEED.json (`wm.reporting.units`), which is
+  not made again while its inputs are unchanged. What was stopped goes on.
 
   Results in FOLDER/results/NAME are judged by the rules of
   FOLDER/findings.json (`wm.reporting.findings`), if there is one: units record
@@ -574,7 +574,7 @@ def miniature(
     metrics: what to measure.
     out: folder of data and runs.
     options: seeds and rows, and jobs, how many units are made at a time. A dry
-      run says how each unit stands, and does nothing; numbers of matched rows
+      run says which units are cached, and does nothing; numbers of matched rows
       that follow from data which are not there are not compared.
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map; baselines are rows as well, see `wm.study`.
@@ -617,23 +617,23 @@ def miniature(
         unit.clear()
       unit.path.unlink(missing_ok=True)
   by_name = {unit.name: unit for unit in todo}
-  standing = [unit for unit in todo if unit.stands()]
-  log(f'{place}: {len(standing)} of {len(todo)} units stand{_refused(todo)}')
+  cached = [unit for unit in todo if unit.is_cached()]
+  log(f'{place}: {len(cached)} of {len(todo)} units cached{_refused(todo)}')
   if dry_run:
     for unit in todo:
       log(unit.status())
     return []
-  for unit in standing:
+  for unit in cached:
     unit.renew()
   jobs_of = [_job(unit) for unit in todo]
   pool.work(jobs_of, options.jobs, lambda job: by_name[job.name].status(), log)
-  return [unit.status() for unit in todo if not unit.stands()]
+  return [unit.status() for unit in todo if not unit.is_cached()]
 
 
 def _refused(units: Sequence[UnitSpec]) -> str:
   """Says how many units have results that no finding is judged by."""
   num = sum(unit.is_refused() for unit in units)
-  return f', {num} of code that was not committed do not' if num else ''
+  return f', {num} refused, made by code that was not committed' if num else ''
 
 
 def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:
@@ -662,6 +662,6 @@ def _job(unit: UnitSpec) -> pools.Job:
     STAGE,
     unit.folder,
     command=lambda: pools.command(STAGE, **order),
-    done=unit.stands,
+    done=unit.is_cached,
     begin=unit.begin,
   )
