@@ -219,7 +219,7 @@ def test_rows_are_read_back_exactly(
   scores = core.Scores(
     'share', value, reason, group, weight, side, counts, bounds
   )
-  part = results.MetricResult(
+  part = results.Result(
     'm()', {'a': 'b'}, '', {}, {'seed': 1}, [], [], (scores,)
   )
   results.write(path, part)

@@ -110,16 +110,16 @@ def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
 
 def test_pads_and_the_prompt_are_left_out_of_the_sums():
   model = mean_mlp.Model(dropout=0.0)
-  shape = network.NetworkSpec(model, 8, 12)
-  net = network.nnx.merge(shape.graph, network.init(shape, 0))
+  spec = network.NetworkSpec(model, 8, 12)
+  net = network.nnx.merge(spec.graph, network.init(spec, 0))
   rng = np.random.default_rng(0)
   tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)
   lengths = np.array([9, 4, 0], np.int32)
-  aim = loss_lib.NextTokenLoss(tiny.World())
-  aim.prompt_len = 2
-  judged = aim.per_token_loss(net, None, jnp.asarray(tokens))
+  objective = loss_lib.NextTokenLoss(tiny.World())
+  objective.prompt_len = 2
+  judged = objective.per_token_loss(net, None, jnp.asarray(tokens))
   losses = np.asarray(judged.loss)
-  sums = np.asarray(aim.sums(judged, jnp.asarray(lengths)))
+  sums = np.asarray(objective.sums(judged, jnp.asarray(lengths)))
   expected = [
     losses[0].sum() + losses[1, :3].sum(),
     8 + 3,
@@ -128,8 +128,8 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
   ]
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
   tokens[1, 4:], tokens[2] = 0, 0  # What stands at pads makes no difference.
-  again = aim.per_token_loss(net, None, jnp.asarray(tokens))
-  again = aim.sums(again, jnp.asarray(lengths))
+  again = objective.per_token_loss(net, None, jnp.asarray(tokens))
+  again = objective.sums(again, jnp.asarray(lengths))
   np.testing.assert_allclose(again, sums, rtol=1e-6)
 
 
@@ -141,10 +141,10 @@ def test_training_starts_from_the_untrained_predictor(tmp_path):
   begun, book = trainer.begin(kept)
   kept.close()
   assert book['step'] == 0
-  untrained = network.init(trainer.shape, 3)
+  untrained = network.init(trainer.spec, 3)
   for one, other in zip(
     jax.tree.leaves(untrained),
-    jax.tree.leaves(trainer.shape.tree(begun.params)),
+    jax.tree.leaves(trainer.spec.tree(begun.params)),
     strict=True,
   ):
     np.testing.assert_array_equal(one, other)
@@ -177,7 +177,7 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
         config(seed=1), tiny.World(), mean_mlp.Model(), data
       )
     begun = loop.state_lib.create(
-      trainer.shape, 0, trainer.optimizer, trainer.abstract
+      trainer.spec, 0, trainer.optimizer, trainer.abstract
     )
     batch = loop.place_batch(trainer.mesh, tokens, lengths)
     _, report = trainer.train_step(begun, np.int32(at), *batch)
@@ -266,7 +266,7 @@ def test_a_part_of_the_held_out_is_its_first_rows(trained):
     config(eval_num=7), tiny.World(), mean_mlp.Model(), data
   )
   params = loop.state_lib.create(
-    trainer.shape, 0, trainer.optimizer, trainer.abstract
+    trainer.spec, 0, trainer.optimizer, trainer.abstract
   ).params
   sums = trainer.evaluate(params)
   assert sums[1] == (data[1].lengths[:7] - 1).sum()

@@ -31,7 +31,7 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
   made = registry.make('model', model)
   trainer = loop.Trainer(config, tiny.World(), made, data)
   state = loop.state_lib.create(
-    trainer.shape, 0, trainer.optimizer, trainer.abstract
+    trainer.spec, 0, trainer.optimizer, trainer.abstract
   )
   found = []
   source = batches.Curriculum(trainer.batches, config, trainer.max_len, 0)

@@ -60,7 +60,7 @@ def compare_prefixes(
   """
   # Each trial goes as deep as there is room behind its longer prefix.
   depths = np.minimum(trials.room, depth)
-  paths = [_Continuations(trials, *each) for each in enumerate(depths.tolist())]
+  paths = [_CommonPaths(trials, *each) for each in enumerate(depths.tolist())]
   slots = engine.slots_of(trials, cap, np.flatnonzero(depths > 0))
   while slots.live.any():
     # Rows 2 r and 2 r + 1 of the session are the prefixes of slot r; its
@@ -95,7 +95,7 @@ def compare_prefixes(
   )
 
 
-class _Continuations:
+class _CommonPaths:
   """Continuations of one trial that both prefixes accept, all of one length.
 
   Attributes:

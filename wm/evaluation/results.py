@@ -69,7 +69,7 @@ JOINED = ('scores.json', 'rows.csv', 'rows.parquet', 'breakdown.json')
 
 
 @dataclasses.dataclass(frozen=True)
-class MetricResult:
+class Result:
   """The result of one metric in a folder: its rows and their summaries.
 
   Attributes:
@@ -135,7 +135,7 @@ def _array(column: np.ndarray) -> np.ndarray:
   return column.astype(str) if column.dtype == object else column
 
 
-def write(path: pathlib.Path, result: MetricResult) -> None:
+def write(path: pathlib.Path, result: Result) -> None:
   """Writes a result: rows, then what says that they are there."""
   # Arrays of Scores k are called k.value, k.reason, ...; its side columns
   # k.side0, k.side1, ..., as a column's name may be no name of a file in a zip.
@@ -168,7 +168,7 @@ def write(path: pathlib.Path, result: MetricResult) -> None:
   files.write_json(path, {'format': FORMAT, 'sha256': _hash(body), **body})
 
 
-def read(path: pathlib.Path) -> MetricResult:
+def read(path: pathlib.Path) -> Result:
   """The result that was written; raises Unusable."""
   name = f'{path.parent.name}/{path.name}'
   try:
@@ -189,7 +189,7 @@ def read(path: pathlib.Path) -> MetricResult:
     raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
   heads, _ = body.pop('scores'), body.pop('wm_version')
   with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
-    return MetricResult(scores=tuple(_scores(arrays, heads)), **body)
+    return Result(scores=tuple(_scores(arrays, heads)), **body)
 
 
 def _spec(body: Entry) -> str:
@@ -345,7 +345,7 @@ def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
 
 
 def shared_columns(
-  result: MetricResult, scores: core.Scores
+  result: Result, scores: core.Scores
 ) -> dict[str, np.ndarray]:
   """States and prefixes of the trials of one quantity.
 
@@ -360,7 +360,7 @@ def shared_columns(
   return shared
 
 
-def _rows(result: MetricResult) -> Iterator[Entry]:
+def _rows(result: Result) -> Iterator[Entry]:
   for scores, entry in zip(result.scores, result.entries, strict=True):
     fixed = {key: entry[key] for key in _FIXED}
     shared = shared_columns(result, scores)
@@ -378,13 +378,12 @@ def _rows(result: MetricResult) -> Iterator[Entry]:
       yield {**cells, 'value': ''} if cells['reason'] else cells
 
 
-def write_rows(results: Sequence[MetricResult], file: TextIO) -> None:
+def write_rows(results: Sequence[Result], file: TextIO) -> None:
   """Writes all rows of the results as CSV, with the union of their columns."""
   # Metrics have different side columns; a row is blank in those of others.
-  side = (
-    n for result in results for scores in result.scores for n in scores.columns
-  )
+  every = (scores for result in results for scores in result.scores)
   # In the order in which they come up.
+  side = (name for scores in every for name in scores.columns)
   names = list(dict.fromkeys([*COLUMNS, *side]))
   writer = csv.DictWriter(file, names, lineterminator='\n')
   writer.writeheader()
@@ -520,7 +519,7 @@ def arrow_rows(
     return table.select(names)
 
 
-def join(folder: pathlib.Path, results: Sequence[MetricResult]) -> list[Entry]:
+def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
   """Writes the joined files from results."""
   with (
     files.replacing(folder / 'rows.csv') as temporary,
@@ -583,7 +582,7 @@ class ResultCache:
 
   def load_unchanged(
     self, asked: Mapping[str, core.Metric]
-  ) -> dict[str, MetricResult]:
+  ) -> dict[str, Result]:
     """Spec -> cached result whose inputs are unchanged."""
     for metric in asked.values():
       self.origin(metric)  # Before anything is measured.
@@ -606,7 +605,7 @@ class ResultCache:
 
   def _load_if_unchanged(
     self, file: pathlib.Path, asked: Mapping[str, core.Metric]
-  ) -> MetricResult:
+  ) -> Result:
     """A cached result, its summaries up to date; raises Unusable."""
     result = read(file)
     # Its metric may be a user's file that is gone.
@@ -645,8 +644,8 @@ class ResultCache:
       self.log(f'{spec}: recomputed: {error}')
 
   def _written(
-    self, metric: core.Metric, file: pathlib.Path, result: MetricResult
-  ) -> MetricResult:
+    self, metric: core.Metric, file: pathlib.Path, result: Result
+  ) -> Result:
     """Sums up the rows of a result and writes it."""
     entries, breakdown = summed_up(
       metric, result.scores, self.world, **result.about
@@ -669,13 +668,11 @@ class ResultCache:
     mark = files.hash_of([registry.spec(metric), sorted(origin.inputs.items())])
     return files.partial_results(self.folder / UNFINISHED, mark)
 
-  def add(
-    self, metric: core.Metric, rows: tuple[core.Scores, ...]
-  ) -> MetricResult:
+  def add(self, metric: core.Metric, rows: tuple[core.Scores, ...]) -> Result:
     """Claims the folder and writes what a metric found."""
     # Claimed with the first result, so that a run that fails leaves no mark.
     files.claim(self.folder, 'score', self.claim)
     spec, origin = registry.spec(metric), self.origin(metric)
     file = path(self.folder, metric.name, spec)
-    result = MetricResult(spec, *origin, {}, self.about, [], [], rows)
+    result = Result(spec, *origin, {}, self.about, [], [], rows)
     return self._written(metric, file, result)

@@ -262,7 +262,7 @@ def _load_cached(
   cache: results.ResultCache,
   asked: Mapping[str, core.Metric],
   sequential: bool,
-) -> dict[str, results.MetricResult]:
+) -> dict[str, results.Result]:
   """Spec -> usable cached result, whose rows say how they were stopped."""
   cached = cache.load_unchanged(asked)
   for spec in asked.keys() & cached.keys():

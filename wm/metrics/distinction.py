@@ -256,8 +256,8 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
     _pictured(
       trials, scored('precision', distinct, reason), elements, wrong_at
     ),
-    scored('precision_definition', *_whole(distinct, reason)),
-    scored('precision_published', *_whole(distinct, reason, vacuous=0.0)),
+    scored('precision_definition', *_fill_empty(distinct, reason)),
+    scored('precision_published', *_fill_empty(distinct, reason, vacuous=0.0)),
     scored('precision_sampled', sampled, reason),
   ]
 
@@ -291,7 +291,7 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   scored = functools.partial(_scored, trials, sizes)
   return [
     _pictured(trials, scored('recall', even, reason), elements, wrong_at),
-    scored('recall_definition', *_whole(even, reason)),
+    scored('recall_definition', *_fill_empty(even, reason)),
     scored('recall_by_length', level, reason),
   ]
 
@@ -392,11 +392,11 @@ def _parting(trials: Trials) -> dict[str, np.ndarray]:
   return {'parts_after': np.where(steps < sizes, column, 'never')}
 
 
-def _whole(
+def _fill_empty(
   value: np.ndarray, reason: np.ndarray, vacuous: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Values and reasons [R] with 1 for empty boundaries, `vacuous` for such."""
-  for cause, stands in (('empty', 1.0), ('vacuous', vacuous)):
-    value = np.where(reason == cause, stands, value)
+  """Values and reasons [R]; 1 where a boundary is empty, `vacuous` likewise."""
+  for cause, constant in (('empty', 1.0), ('vacuous', vacuous)):
+    value = np.where(reason == cause, constant, value)
     reason = np.where(reason == cause, '', reason)
   return value, reason

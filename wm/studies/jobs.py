@@ -371,7 +371,7 @@ class CostMeter:
     self._start = time.monotonic()
     self._ended, self._alone = threading.Event(), threading.Lock()
 
-  def spent(self) -> dict[str, Any]:
+  def totals(self) -> dict[str, Any]:
     """The sums so far."""
     before = self._before
     # Linux counts kibibytes, macOS bytes.
@@ -389,7 +389,7 @@ class CostMeter:
   def note(self) -> None:
     """Writes the file."""
     with self._alone:
-      files.write_json(self.path, self.spent())
+      files.write_json(self.path, self.totals())
 
   def _run(self) -> None:
     while not self._ended.wait(_NOTE_EVERY):
@@ -398,7 +398,7 @@ class CostMeter:
   def __enter__(self) -> CostMeter:
     self.note()
     stopping.at_end(self.note)
-    threading.Thread(target=self._run, name='spent', daemon=True).start()
+    threading.Thread(target=self._run, name='cost-meter', daemon=True).start()
     return self
 
   def __exit__(self, *error: object) -> None:

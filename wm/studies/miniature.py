@@ -62,7 +62,7 @@ _TRAINED = (
   *('heldout_loss', 'best_loss_moves', 'best_step'),
 )
 # Files of its folder: what it was begun with, and what it has cost so far.
-_STARTED, _SPENT = 'started.json', 'spent.json'
+_STARTED, _COST = 'started.json', 'spent.json'
 # Parts and settings of a key that follow from another row's data.
 _MATCHED = ('sampling', 'num'), ('training', 'steps')
 # Of its exposure.json.
@@ -322,7 +322,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
   assert unit.row.scored_in is not None  # By `wm.miniature`.
   started = _started(unit)
   (row,) = rows_of([unit.row], unit.row.scored_in)
-  with pools.CostMeter(unit.folder / _SPENT) as meter:
+  with pools.CostMeter(unit.folder / _COST) as meter:
     entries, summary = study.run_row(
       row,
       calls.metrics_of(unit.metrics),
@@ -348,7 +348,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
       unit.seed,
       unit.key,
       _about(started['commit']),
-      meter.spent(),
+      meter.totals(),
       {
         **{k: training[k] for k in _TRAINED if k in training},
         **{k: exposure[k] for k in _SEEN if k in exposure},
@@ -389,7 +389,7 @@ def _record(unit: UnitSpec) -> dict[str, Any]:
   path = unit.folder / _STARTED
   if path.exists():
     return files.read_record(path, {'rules': dict}, {'commit': str | None})
-  if (unit.folder / _SPENT).exists():  # Of a version that recorded neither.
+  if (unit.folder / _COST).exists():  # Of a version that recorded neither.
     return {'commit': None, 'rules': {}}
   if unit.path.exists():
     return {'rules': _rules(unit.path)}
@@ -471,11 +471,11 @@ def _units(
   plain = {row.name: row.specs(world) for row in every}
   number = {row.name: row.settings.get('seeds', options.seeds) for row in every}
   todo: list[UnitSpec] = []
-  for place in range(max(number.values())):
+  for offset in range(max(number.values())):
     asked_for = [
-      name for name in options.row_names or names if place < number[name]
+      name for name in options.row_names or names if offset < number[name]
     ]
-    seeded = stages.seeded(options.first_seed + place)
+    seeded = stages.seeded(options.first_seed + offset)
     todo += _of_seed(
       *(checked, asked_for, seeded, plain, options.dry_run, log, same)
     )
@@ -512,10 +512,10 @@ def _of_seed(
     if not dry_run:
       where = spec.folder, spec.stages, calls.silent, spec.shared
       return study.counts(row, *where)
-    place = pathlib.Path(spec.stages.training.data or spec.shared / 'data')
-    if not (place / 'train' / 'manifest.json').is_file():
+    folder = pathlib.Path(spec.stages.training.data or spec.shared / 'data')
+    if not (folder / 'train' / 'manifest.json').is_file():
       return None
-    return exposure.counts(stores.open(place / 'train'))
+    return exposure.counts(stores.open(folder / 'train'))
 
   resolved = resolve(rows, stages, counts, log, names, draw=not dry_run)
   return [unit(row) for row in resolved]
@@ -590,7 +590,7 @@ def miniature(
       not committed.
     Stopped: a signal came; what is done is kept.
   """
-  place = pathlib.Path(options.results or pathlib.Path(out, 'results'))
+  results = pathlib.Path(options.results or pathlib.Path(out, 'results'))
   dry_run = options.dry_run
   pool = pools.JobPool(cluster=None if dry_run else options.cluster)
   specs = _texts(metrics, scoring.accept, scoring.metric_overrides)
@@ -602,12 +602,12 @@ def miniature(
       if thing is not None
     ]
     code = registry.files([*map(spec_of, [*named, world]), *specs])
-    _check_committed(place, [*code])
+    _check_committed(results, [*code])
   todo = _units(
     *(rows, world, stages, options, log),
     metrics=specs,
     out=str(out),
-    results=str(place),
+    results=str(results),
     first_seed=options.first_seed,
     allow_dirty=options.allow_dirty,
   )
@@ -618,7 +618,7 @@ def miniature(
       unit.path.unlink(missing_ok=True)
   by_name = {unit.name: unit for unit in todo}
   cached = [unit for unit in todo if unit.is_cached()]
-  log(f'{place}: {len(cached)} of {len(todo)} units cached{_refused(todo)}')
+  log(f'{results}: {len(cached)} of {len(todo)} units cached{_refused(todo)}')
   if dry_run:
     for unit in todo:
       log(unit.status())

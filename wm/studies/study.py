@@ -81,10 +81,10 @@ def study(
   Raises:
     InputError: bad specs, or a folder that holds something else.
   """
-  place, resolved = pathlib.Path(out), rows_of(rows, world, runs=True)
+  folder, resolved = pathlib.Path(out), rows_of(rows, world, runs=True)
   if _REPORT in [row.name for row in resolved]:
     raise core.InputError(
-      f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
+      f'no row can be named {_REPORT!r}: the report is in {folder / _REPORT}'
     )
   partners(resolved)  # What is bad shows before a folder is made.
   asked = calls.metrics_of(
@@ -92,15 +92,15 @@ def study(
   )
   stages = stages.seeded(scoring.seed)
   if workers.dry_run:
-    for line in _planned(resolved, asked, place, stages):
+    for line in _planned(resolved, asked, folder, stages):
       log(line)
-    return place / _REPORT / 'report.html'
+    return folder / _REPORT / 'report.html'
   pool = pools.JobPool(cluster=workers.cluster)
-  with files.stage_lock(place, 'study'):
+  with files.stage_lock(folder, 'study'):
     resolved = resolve(
       resolved,
       stages,
-      lambda row: counts(row, place / row.name, stages, log),
+      lambda row: counts(row, folder / row.name, stages, log),
       log,
     )
     more: list[Row] = []
@@ -109,17 +109,17 @@ def study(
       more, notes = baselines.added(resolved, stages, asked)
     if workers.several:
       num = len(rows) if workers.cluster else workers.jobs
-      todo = _to_do([*resolved, *more], asked, place, stages, log, num)
+      todo = _to_do([*resolved, *more], asked, folder, stages, log, num)
       where = workers.cluster or f'{workers.jobs} rows at a time'
       log(f'== {where}; each says how far it is in {_STAGE}.log')
-      pool.work(todo, workers.jobs, lambda job: f'{place}/{job.name}', log)
+      pool.work(todo, workers.jobs, lambda job: f'{folder}/{job.name}', log)
     # What no process has just done: rows of before, of which this looks whether
     # they stand, as code may have changed, and those that failed in a process.
     finished = {name for job in pool.finished for name in job.split(_AND)}
     for row in [*resolved, *more]:
       try:
         if row.name not in finished:
-          _run_here(row, asked, place / row.name, stages, log)
+          _run_here(row, asked, folder / row.name, stages, log)
       except core.InputError as error:
         if row in resolved:
           raise
@@ -127,8 +127,8 @@ def study(
         notes.append(f'No {row.name}: {error}')
         more.remove(row)
     log('== report')
-    folders = [place / row.name for row in [*resolved, *more]]
-    return report.report(folders, place, notes=notes, log=log)
+    folders = [folder / row.name for row in [*resolved, *more]]
+    return report.report(folders, folder, notes=notes, log=log)
 
 
 def _planned(
@@ -289,11 +289,11 @@ def _sampled(
   if training.data is not None:
     return training
   assert isinstance(row.trained_on, core.World)  # By `rows_of`.
-  place = pathlib.Path(shared or out)
+  folder = pathlib.Path(shared or out)
   log(f'== {row.name}: sample')
-  with files.stage_lock(place, 'share', wait=True):
-    calls.sample(row.trained_on, place, options.sampling, log=log)
-  return dataclasses.replace(training, data=str(place / 'data'))
+  with files.stage_lock(folder, 'share', wait=True):
+    calls.sample(row.trained_on, folder, options.sampling, log=log)
+  return dataclasses.replace(training, data=str(folder / 'data'))
 
 
 def is_mapped(row: Row) -> bool:

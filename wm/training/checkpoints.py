@@ -111,7 +111,7 @@ def _need_files(folder: pathlib.Path) -> None:
     )
 
 
-def _whole_array(x: jax.Array) -> np.ndarray:
+def _gathered(x: jax.Array) -> np.ndarray:
   """An array of all processes, on each of them."""
   whole: np.ndarray = multihost_utils.process_allgather(x, tiled=True)
   return whole
@@ -224,7 +224,7 @@ class Checkpoints:
     progress = copy.deepcopy(progress)
     if self._apart:
       # An array at a time: no device holds more than its share and one array.
-      state = jax.tree.map(_whole_array, state)
+      state = jax.tree.map(_gathered, state)
       if jax.process_index():
         return
     # Flat, by path: a restore does not depend on optax's classes.
@@ -256,7 +256,7 @@ class Checkpoints:
     # Hashing reads all files: once a step is enough for one process.
     if step in self._verified:
       return
-    with self._whole(step):
+    with self._reading(step):
       if not (folder / HASHES).exists():
         raise ValueError(f'it has no {HASHES}')
       hashes, actual = files.read_json(folder / HASHES), _hashes(folder)
@@ -307,7 +307,7 @@ class Checkpoints:
 
   def _fits(self, step: int, item: str, abstract: state_lib.Shapes) -> None:
     """Raises InputError where names or shapes are not the model's."""
-    with self._whole(step):
+    with self._reading(step):
       saved = self._manager.item_metadata(step)[item].tree
     for path in sorted(saved.keys() | abstract.keys()):
       have = tuple(saved[path].shape) if path in saved else 'nothing'
@@ -319,7 +319,7 @@ class Checkpoints:
         )
 
   def _restore(self, step: int, args: Any) -> Any:
-    with self._whole(step):
+    with self._reading(step):
       try:
         return self._manager.restore(step, args=args)
       except (ValueError, OSError) as error:
@@ -328,7 +328,7 @@ class Checkpoints:
           raise OSError(errno.EMFILE, _FEW, str(self.folder)) from error
         raise
 
-  def _whole(self, step: int) -> inputs.reading:
+  def _reading(self, step: int) -> inputs.reading:
     """A context where an error says that files are cut, changed or gone."""
     others = [str(other) for other in self.steps() if other != step]
     hint = f'remove it to use another: {", ".join(others) or "there is none"}'
@@ -520,18 +520,18 @@ def _predictor(
       if not isinstance(world, core.Labelled):
         raise core.InputError(f'{world.name} gives its states no labels')
       outputs = sum(world.heads.sizes)
-    shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
+    spec = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
     # At one place, whatever it was trained on: tiles copy it to others.
-    where = network.places(shape.num_bytes, jax.local_devices())[0]
-    shardings = network.weight_shardings(shape.shapes, where)
+    where = network.placements(spec.num_bytes, jax.local_devices())[0]
+    shardings = network.weight_shardings(spec.shapes, where)
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=of)
       for (path, leaf), of in zip(
-        shape.shapes.items(), shardings.values(), strict=True
+        spec.shapes.items(), shardings.values(), strict=True
       )
     }
-    params = shape.tree(store.params(step, abstract))
-    max_len = network.max_supported_length(shape, world.max_len)
+    params = spec.tree(store.params(step, abstract))
+    max_len = network.max_supported_length(spec, world.max_len)
     heldout = store.progress(step).get('heldout')
     digest = store.digest(step)
   # The record is of the latest evaluation, which may be of an earlier step.

@@ -105,7 +105,7 @@ class TrainStep:
 
 
 def make_train_step(
-  shape: network.NetworkSpec,
+  spec: network.NetworkSpec,
   optimizer: optax.GradientTransformation,
   schedule: optax.Schedule,
   objective: loss_lib.Objective,
@@ -131,7 +131,7 @@ def make_train_step(
     key = jax.random.fold_in(jax.random.key(seed), step)
 
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
-      net = state_lib.merge(shape, params)
+      net = state_lib.merge(spec, params)
       losses = objective.per_token_loss(net, key, tokens_BL, *labels_BLK)
       mean = objective.mean(losses, lengths_B)
       return mean, objective.sums(losses, lengths_B)
@@ -152,7 +152,7 @@ def make_train_step(
 
 
 def make_eval_step(
-  shape: network.NetworkSpec,
+  spec: network.NetworkSpec,
   objective: loss_lib.Objective,
   abstract: state_lib.State,
 ) -> Callable[..., jax.Array]:
@@ -169,7 +169,7 @@ def make_eval_step(
   ) -> jax.Array:
     """Sums over one batch."""
     with jax.sharding.use_abstract_mesh(everywhere.mesh.abstract_mesh):
-      net = state_lib.merge(shape, params)
+      net = state_lib.merge(spec, params)
       # No key: no dropout.
       losses = objective.per_token_loss(net, None, tokens_BL, *labels_BLK)
       return objective.evaluation(losses, lengths_B)
@@ -204,13 +204,13 @@ def place_batch(
   """
   # [B, ...] is cut into rows over 'data', and whole over 'model'.
   sharding = NamedSharding(mesh, PartitionSpec('data'))
-  parts, of = state_lib.data_parts(mesh)
-  size = len(tokens) // len(parts)  # Rows of a part.
+  part_ids, num_parts = state_lib.data_parts(mesh)
+  size = len(tokens) // len(part_ids)  # Rows of a part.
   cache: dict[int, np.ndarray] = {}
 
   def rows(index: tuple[slice, ...]) -> slice:
     """Which rows of `tokens` a device's part of the batch is."""
-    part = parts.index((index[0].start or 0) // size)
+    part = part_ids.index((index[0].start or 0) // size)
     return slice(part * size, (part + 1) * size)
 
   def labels(index: tuple[slice, ...]) -> np.ndarray:
@@ -224,7 +224,7 @@ def place_batch(
     return cache[part.start]
 
   def put(shape: tuple[int, ...], part: Callable[..., np.ndarray]) -> jax.Array:
-    shape = (size * of, *shape)
+    shape = (size * num_parts, *shape)
     return jax.make_array_from_callback(shape, sharding, part)
 
   length = tokens.shape[1]
@@ -253,7 +253,7 @@ class Prefetch:
     world: core.Labelled | None = None,
   ) -> None:
     self.source, self.world = source, world
-    self._mesh, self._steps = mesh, steps
+    self._mesh, self._num_steps = mesh, steps
     # One thread: batches are made in order, and a world's labels by one caller
     # at a time.
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
@@ -266,7 +266,7 @@ class Prefetch:
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
     # Made anew, as batches are functions of the step: nothing is kept for this.
-    whole = self.source.batches.whole()
+    whole = self.source.batches.all_rows()
     for array in dataclasses.replace(self.source, batches=whole).at(step):
       hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()[:16]
@@ -278,8 +278,8 @@ class Prefetch:
     """Yields (step, batch on the devices) for each step from `first`."""
     # ready   step | step + 1 | .. | step + AHEAD   made by the thread, in order
     ready: collections.deque = collections.deque()
-    following = iter(range(first, self._steps))
-    for step in range(first, self._steps):
+    following = iter(range(first, self._num_steps))
+    for step in range(first, self._num_steps):
       # Few in advance: more would only hold memory, as a step takes longer than
       # a batch.
       for ahead in itertools.islice(following, AHEAD + 1 - len(ready)):
@@ -298,27 +298,27 @@ def heldout_batches(
   batch: int,
   max_len: int,
   num: int = 0,
-  parts: Sequence[int] = (0,),
-  of: int = 1,
+  part_ids: Sequence[int] = (0,),
+  num_parts: int = 1,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
   """Yields every row once, in order of length: tokens [R, L], lengths [R].
 
   num: the first so many rows; 0 is all. The last batch is filled up with rows
-  of length 0, which add nothing to sums. parts, of: as in `Batches`; only their
-  rows are read.
+  of length 0, which add nothing to sums. part_ids, num_parts: as in `Batches`;
+  only their rows are read.
   """
-  places = batches_lib.places(batch, parts, of)
+  positions = batches_lib.batch_rows(batch, part_ids, num_parts)
   # By length: a batch is about equally long, so that few pads are computed.
   order = np.argsort(store.lengths[: num or None], kind='stable')
   for first in range(0, len(order), batch):
     rows = order[first : first + batch]
     # Up to a multiple: the step compiles for few widths.
     width = -(-int(store.lengths[rows[-1]]) // MULTIPLE) * MULTIPLE
-    real = places[places < len(rows)]
+    real = positions[positions < len(rows)]
     tokens, lengths = store.take(rows[real])
-    full = np.full((len(places), min(width, max_len)), core.PAD, np.int32)
+    full = np.full((len(positions), min(width, max_len)), core.PAD, np.int32)
     full[: len(real), : tokens.shape[1]] = tokens
-    padded = np.zeros(len(places), np.int32)
+    padded = np.zeros(len(positions), np.int32)
     padded[: len(real)] = lengths
     yield full, padded
 
@@ -453,15 +453,15 @@ def _told_to_stop(done: int) -> bool:
   return multihost_utils.reached_preemption_sync_point(done)
 
 
-class Steps:
+class CompiledSteps:
   """The jitted functions of a run on a mesh.
 
   Attributes:
     mesh: devices of the run.
-    parts, of: which parts of a batch this process reads, see `Batches`.
+    part_ids, num_parts: parts of a batch that this process reads; `Batches`.
     objective: what the network is trained to give.
-    shape: the network's structure.
-    abstract: shapes and places of the whole state.
+    spec: the network's structure.
+    abstract: shapes and shardings of the whole state.
     train_step, eval_step: see `make_train_step`, `make_eval_step`.
   """
 
@@ -470,36 +470,36 @@ class Steps:
   ) -> None:
     self.training, self.max_len, self.mesh = training, world.max_len, mesh
     # A curriculum doubles its first batch: what divides it divides the rest.
-    self.parts, self.of = state_lib.data_parts(mesh)
+    self.part_ids, self.num_parts = state_lib.data_parts(mesh)
     smallest = training.first_batch or training.batch
-    if smallest % self.of:
+    if smallest % self.num_parts:
       raise core.InputError(
-        f'a batch of {smallest} cannot be divided over {self.of} devices'
+        f'a batch of {smallest} cannot be divided over {self.num_parts} devices'
       )
     self.objective = loss_lib.make(training, world)
-    self.shape = network.NetworkSpec(
+    self.spec = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
-    shapes = self.shape.shapes
+    shapes = self.spec.shapes
     copies = 4 if training.average else 3  # Parameters, moments, their average.
     state_lib.check_memory(shapes, mesh.shape, copies)
-    matrices = state_lib.matrix_axes(self.shape)
+    matrices = state_lib.matrix_axes(self.spec)
     self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices
     )
     self.abstract = state_lib.abstract_state(shapes, self.optimizer, mesh)
     self.train_step = make_train_step(
-      self.shape,
+      self.spec,
       self.optimizer,
       state_lib.schedule(training),
       self.objective,
       training.seed,
       self.abstract,
     )
-    self.eval_step = make_eval_step(self.shape, self.objective, self.abstract)
+    self.eval_step = make_eval_step(self.spec, self.objective, self.abstract)
 
 
-class Trainer(Steps):
+class Trainer(CompiledSteps):
   """The loop over the steps of a run, on the devices of this process.
 
   Attributes:
@@ -524,8 +524,8 @@ class Trainer(Steps):
       training.seed,
       training.batching,
       MULTIPLE,
-      self.parts,
-      self.of,
+      self.part_ids,
+      self.num_parts,
     )
 
   def run(self, out: pathlib.Path, start: float) -> dict[str, Any]:
@@ -545,7 +545,7 @@ class Trainer(Steps):
       self.objective.world,
     )
 
-    def blame(step: int) -> str:
+    def describe_batch(step: int) -> str:
       # The newest save may still be under way in Orbax's thread.
       checkpoints.wait()
       last = checkpoints.last()
@@ -555,13 +555,13 @@ class Trainer(Steps):
     try:
       state, record = self.begin(checkpoints)
       log = run_log.RunLog(
-        *(self.training, out, record, blame, start, self.objective),
-        self.shape.num_params,
+        *(self.training, out, record, describe_batch, start, self.objective),
+        self.spec.num_params,
       )
       self.clock = log.clock
       with batches, log:
-        self._steps(state, checkpoints, batches, log)
-        return {'parameters': self.shape.num_params, **log.summary()}
+        self._run_steps(state, checkpoints, batches, log)
+        return {'parameters': self.spec.num_params, **log.summary()}
     finally:
       checkpoints.close()
 
@@ -581,11 +581,11 @@ class Trainer(Steps):
       state = state_lib.from_params(params, self.optimizer, self.abstract)
       return state, run_log.fresh()
     state = state_lib.create(
-      self.shape, self.training.seed, self.optimizer, self.abstract
+      self.spec, self.training.seed, self.optimizer, self.abstract
     )
     return state, run_log.fresh()
 
-  def _steps(
+  def _run_steps(
     self,
     state: state_lib.State,
     checkpoints: checkpoints_lib.Checkpoints,
@@ -623,12 +623,11 @@ class Trainer(Steps):
 
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
     """Held-out sums, float64, see `loss.Objective.evaluation`."""
-    aim = self.objective
     # float64 on the host: float32 sums over many batches would lose digits.
-    total = np.zeros(len(loss_lib.SUMS) + len(aim.more) + len(aim.whole) + 1)
+    total = np.zeros(len(loss_lib.SUMS) + len(self.objective.names) + 1)
     for rows in heldout_batches(
       *(self.heldout, self.training.batch, self.max_len),
-      *(self.training.eval_num, self.parts, self.of),
+      *(self.training.eval_num, self.part_ids, self.num_parts),
     ):
       with self.clock.at('evaluation'):
         batch = place_batch(self.mesh, *rows, self.objective.world)
