@@ -43,10 +43,10 @@ def main() -> None:
   import wm
 
   if FLAGS.coverage:
-    common.apart('coverage', 'world', 'classes', 'model')
+    common.refuse_together('coverage', 'world', 'classes', 'model')
     wm.coverage(FLAGS.coverage, FLAGS.out, log=print)
     return
-  common.need('world')
+  common.require('world')
   if FLAGS.classes:
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
     return

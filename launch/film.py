@@ -23,7 +23,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('out')
+  common.require('out')
   import wm
 
   source = common.source()

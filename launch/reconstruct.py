@@ -29,11 +29,11 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, counts out."""
-  common.need('out')
+  common.require('out')
   if FLAGS.routes or FLAGS.samples:
-    common.need('world')
+    common.require('world')
   if FLAGS.routes:
-    common.apart('routes', *common.PROCESSES)
+    common.refuse_together('routes', *common.PROCESSES)
   common.join_processes()
   import wm
 

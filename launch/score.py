@@ -39,10 +39,10 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('metric')
+  common.require('metric')
   if FLAGS.trials is not None or FLAGS.judge is not None:
     return ask_or_judge()
-  common.need('out')
+  common.require('out')
   import wm
 
   leads = common.join_processes()
@@ -55,7 +55,7 @@ def main() -> None:
 
 def ask_or_judge() -> None:
   """Questions for another program, or scores of its answers."""
-  common.need('world' if FLAGS.score_world is None else 'score_world')
+  common.require('world' if FLAGS.score_world is None else 'score_world')
   import wm
 
   taken = 'metrics', 'accept', 'loop', 'metric_overrides', 'seed'
@@ -64,10 +64,10 @@ def ask_or_judge() -> None:
   }
   asked |= {'world': FLAGS.score_world or FLAGS.world, 'form': FLAGS.form}
   if FLAGS.trials is not None:
-    common.need('trials')
+    common.require('trials')
     wm.trials(**asked, answers=FLAGS.judge, path=FLAGS.trials, log=print)
     return
-  common.need('judge', 'out')
+  common.require('judge', 'out')
   wm.judge(FLAGS.judge, **asked, out=FLAGS.out, name=FLAGS.name, log=print)
 
 

@@ -14,7 +14,7 @@ def trials(metric, world=LINE, seed=0):
   world = registry.make('world', world)
   predictor = registry.make('model', 'oracle').predictor(world, 0)
   apart = metric.name == 'distinction'
-  return prefix_pairs.draw(metric, predictor, world, seed, apart=apart)
+  return prefix_pairs.draw(metric, predictor, world, seed, two_states=apart)
 
 
 def test_trials_of_a_census_are_clusters_each():

@@ -287,7 +287,7 @@ def test_auto_takes_the_device_where_it_pays(calls, monkeypatch):
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')
   assert len(calls) == 1
-  assert not net.light
+  assert not net.prefers_device_loop
   monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')

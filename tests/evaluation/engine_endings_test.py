@@ -21,7 +21,7 @@ ACCEPT = rules.epsilon(0.01)
 class Babbler(oracles.WorldPredictor):
   """Perfect while a game goes on; then anything, by how it got there."""
 
-  recalls = True
+  many_states = True
 
   def support(self, states, history):
     log_probs = plain.world_log_probs(self.world, states)

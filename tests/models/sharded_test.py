@@ -87,7 +87,7 @@ def test_networks_that_do_not_fit_are_divided_by_themselves(world, monkeypatch):
   assert predictor.spec.num_bytes > 1 << 15
   assert len(predictor.devices) == len(jax.local_devices()) // 2
   # Programs that hold weights as constants are of whole networks.
-  assert not predictor.light
+  assert not predictor.prefers_device_loop
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def made(tmp_path):
       QUANTITY, np.asarray(value, float), group=group, bounds=bounds
     )
     seed = about.pop('seed', 0)
-    entries, parts = results.summed_up(
+    entries, parts = results.summarize(
       metric, [scores], world, seed=seed, model_name=name, extra=about
     )
     part = results.Result(SPEC, {}, '', {}, {}, entries, parts, (scores,))

@@ -33,7 +33,9 @@ def resolved(
   told: list[str] = []
   made = rows.rows_of(texts, WALKS)
   stages = Stages(sampling, SHORT)
-  final = rows.resolve(made, stages, counted, told.append, only, draw=draw)
+  final = rows.resolve_matches(
+    made, stages, counted, told.append, only, draw=draw
+  )
   return {row.name: dict(row.settings) for row in final} | {
     'asked': asked,
     'told': told,

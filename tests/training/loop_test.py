@@ -17,8 +17,8 @@ from wm.options.calls import Sampling
 from wm.options.training import Training
 from wm.runtime import files
 from wm.training import checkpoints, loop, run_log
-from wm.training import config as config_lib
 from wm.training import loss as loss_lib
+from wm.training import setup as setup_lib
 from wm.worlds import lattice
 
 mean_mlp.install()
@@ -135,7 +135,7 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
 
 def test_training_starts_from_the_untrained_predictor(tmp_path):
   mean_mlp.make_data(tmp_path)
-  data = config_lib.open_data(tmp_path, tiny.World())
+  data = setup_lib.open_data(tmp_path, tiny.World())
   trainer = loop.Trainer(config(seed=3), tiny.World(), mean_mlp.Model(), data)
   kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=False)
   begun, book = trainer.begin(kept)
@@ -167,7 +167,7 @@ def test_checkpoints_are_saved_at_their_steps_alone(tmp_path, monkeypatch):
 
 def test_dropout_depends_on_seed_and_step_alone(tmp_path):
   mean_mlp.make_data(tmp_path)
-  data = config_lib.open_data(tmp_path, tiny.World())
+  data = setup_lib.open_data(tmp_path, tiny.World())
   tokens, lengths = data[0].take(np.arange(16))
   losses = {}
   for seed, at in ((0, 0), (0, 1), (1, 0), (0, 0)):
@@ -261,7 +261,7 @@ def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
 
 def test_a_part_of_the_held_out_is_its_first_rows(trained):
   out, _ = trained
-  data = config_lib.open_data(out, tiny.World())
+  data = setup_lib.open_data(out, tiny.World())
   trainer = loop.Trainer(
     config(eval_num=7), tiny.World(), mean_mlp.Model(), data
   )
@@ -302,11 +302,11 @@ def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
   sampling.make_dataset(made, tmp_path, Sampling(num=20, num_heldout=5, seed=0))
   longer, shorter = lattice.World(length=12), lattice.World(length=6)
   data = str(tmp_path / 'data')
-  assert len(config_lib.open_data(tmp_path, longer, data)[0]) == 20
+  assert len(setup_lib.open_data(tmp_path, longer, data)[0]) == 20
   with pytest.raises(core.InputError, match=r'not of lattice\(length=12\)'):
-    config_lib.open_data(tmp_path, longer)
+    setup_lib.open_data(tmp_path, longer)
   with pytest.raises(core.InputError, match=r'have \d+ at most'):
-    config_lib.open_data(tmp_path, shorter, data)
+    setup_lib.open_data(tmp_path, shorter, data)
 
 
 def test_a_finished_run_is_left_as_it_is(trained):

@@ -18,8 +18,8 @@ from wm.models.serving import networks
 from wm.options.calls import Sampling
 from wm.options.training import Training
 from wm.training import checkpoints, loop, state
-from wm.training import config as config_lib
 from wm.training import loss as loss_lib
+from wm.training import setup as setup_lib
 
 mean_mlp.install()
 RNG = np.random.default_rng(0)
@@ -248,7 +248,7 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   out, summary = trained
   predictor, info = checkpoints.load(out, 'last')
   assert info['run']['objective'] == 'state'
-  assert isinstance(predictor, networks.StateNamer)
+  assert isinstance(predictor, networks.NetworkStatePredictor)
   world, held = tiny.World(), store.open(out / 'data' / 'heldout').read(0, 99)
   metric = exactness.Metric(num=99, data=str(out / 'data' / 'heldout'))
   scores = {s.quantity: s for s in metric(predictor, world, 0)}
@@ -311,7 +311,7 @@ def test_a_world_without_labels_is_named():
   spec = network.NetworkSpec(mean_mlp.Model(), 8, 12, 5)
   params = network.init(spec, 0)
   with pytest.raises(core.InputError, match='no labels'):
-    networks.StateNamer(mean_mlp.Model(), params, tiny.Plain(), 12)
+    networks.NetworkStatePredictor(mean_mlp.Model(), params, tiny.Plain(), 12)
 
 
 @pytest.mark.parametrize('scale', [1.0, 30.0])
@@ -354,7 +354,7 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   world = registry.make('world', spec)
   sampling.make_dataset(world, tmp_path, Sampling(num=4, num_heldout=2, seed=0))
   model = registry.make('model', 'transformer(layers=1, width=32, heads=2)')
-  data = config_lib.open_data(tmp_path, world)
+  data = setup_lib.open_data(tmp_path, world)
   plain = {'batch': 4, 'lr': 1e-2, 'weight_decay': 0.0}
   plain |= {'schedule': 'constant', 'optimizer': 'adamw', 'mesh_data': 1}
   trainer = loop.Trainer(config(**plain), world, model, (data[0], data[0]))
@@ -369,7 +369,9 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   assert found['exact'] == found['trajectory'] == 1, found
   assert float(report[0] / report[1]) < 0.02
   params = jax.device_get(trainer.spec.tree(now.params))
-  predictor = networks.StateNamer(model, params, world, world.max_len)
+  predictor = networks.NetworkStatePredictor(
+    model, params, world, world.max_len
+  )
   np.testing.assert_array_equal(
     predictor.states(tokens, lengths), world.sequence_labels(tokens, lengths)
   )

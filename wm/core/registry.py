@@ -304,7 +304,7 @@ def resolve(kind: str, thing: T | str) -> T:
 def _build(kind: str, text: str) -> Any:
   name, args, keywords = parse(text)
   cls = find(kind, name)
-  values = _given(kind, plugins.shortened(text), cls, args, keywords)
+  values = _field_values(kind, plugins.shortened(text), cls, args, keywords)
   if not is_file(name):
     return cls(**values)
   label = _label(kind, name)
@@ -322,10 +322,10 @@ def _code(thing: Any) -> list[str]:
   return [path for path in thing.code() if path]
 
 
-def _given(
+def _field_values(
   kind: str, text: str, cls: type, args: list[Any], keywords: dict[str, Any]
 ) -> dict[str, Any]:
-  """Values by field; raises InputError where they do not suit the class."""
+  """Field -> value of a parsed spec; InputError where one does not suit."""
   name = text.partition('(')[0].strip()
   fields = {field.name: field for field in dataclasses.fields(cls)}
   if len(args) > len(fields):

@@ -211,7 +211,7 @@ class Trials:
       **tags(self.world, self.prefixes.first),
     }
 
-  def pictured(
+  def picture_columns(
     self, suffixes: np.ndarray, lengths: np.ndarray, wrong_at: np.ndarray
   ) -> dict[str, np.ndarray]:
     """Side columns [T] that a report pictures trials from; see core.Metric.

@@ -217,7 +217,7 @@ class _Judge(NamedTuple):
       self.decoded.outcome[trials[full | over]] = VALID
 
 
-def pictured(
+def picture_columns(
   world: core.World, prompts: tuple[np.ndarray, np.ndarray], decoded: Decoded
 ) -> dict[str, np.ndarray]:
   """Side columns [T] that a report pictures trials from.

@@ -112,7 +112,7 @@ def _sample_on_device(
     return None
   # A program takes seconds to compile; networks with much work a step gain
   # nothing by it on a CPU.
-  worth = predictor.light and num * int(budget.sum()) >= WORTH
+  worth = predictor.prefers_device_loop and num * int(budget.sum()) >= WORTH
   if loop == 'auto' and not worth and not _accelerated():
     return None
   from wm.evaluation import device  # Deferred: it imports JAX.

@@ -310,7 +310,7 @@ def _pair(
     *(states[:1], states[1:], tokens, lengths, zeros, np.array([''])),
     *(zeros, zeros, {}),
   )
-  accept = membership.rule(predictor, accept)
+  accept = membership.rule_for(predictor, accept)
   return context.Trials(predictor, world, pairs, accept, accept, seed)
 
 

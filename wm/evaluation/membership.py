@@ -27,11 +27,8 @@ KIND, TOKEN = 1, 2
 SETS = 'set_precision', 'set_recall', 'exact_set'
 
 
-def rule(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
-  """The rule by which a predictor accepts a token.
-
-  One that only answers accepts what it gives any probability.
-  """
+def rule_for(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
+  """The metric's acceptance rule; of a QueryModel: probability above 0."""
   only = isinstance(predictor, core.QueryModel)
   return rules.epsilon(0.0) if only else accept
 

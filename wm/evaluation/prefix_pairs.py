@@ -34,8 +34,8 @@ DIRECTIONS, FILTERS = ('first', 'both'), ('none', 'model')
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Settings(core.Metric):
-  """A metric over pairs of prefixes: what all of these have."""
+class PrefixPairMetric(core.Metric):
+  """Base of metrics whose trials are pairs of prefixes."""
 
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
@@ -73,16 +73,17 @@ class Settings(core.Metric):
 
 
 def draw(
-  metric: Settings,
+  metric: PrefixPairMetric,
   predictor: core.Predictor,
   world: core.Prefixed,
   seed: int,
   *,
-  apart: bool,
+  two_states: bool,
 ) -> Trials:
   """The trials of a metric: states, and two prefixes that reach them.
 
-  apart: whether the prefixes of a trial reach two states, or one.
+  two_states: the prefixes of a trial reach different states (distinction), not
+    one state (compression).
   """
   accept = registry.make('accept', metric.accept)
   sampler = registry.make('accept', metric.sampler or metric.accept)
@@ -94,7 +95,7 @@ def draw(
       supports.Support.of(metric, world, accept),
       metric.trials,
       basics.stream(seed, context.STATES),
-      apart=apart,
+      two_states=two_states,
     )
     if metric.directions == 'both':
       pairs = both_directions(pairs)
@@ -104,7 +105,7 @@ def draw(
   first = world.sample_states(num, basics.stream(seed, context.STATES))
   counts: dict[str, int] = {}
   second, reason = first, np.full(len(first), '')
-  if apart:
+  if two_states:
     second, reason, counts = other_states(world, first, seed, metric.attempts)
   # Each state gets `pairs` trials in a row, see `Trials.trials_per_draw`.
   first, second, reason = (
@@ -137,7 +138,7 @@ def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
   return len(np.unique(world.state_id(pairs.first))) == world.num_states()
 
 
-def _drawing(metric: Settings, world: core.Prefixed) -> core.Prefixed:
+def _drawing(metric: PrefixPairMetric, world: core.Prefixed) -> core.Prefixed:
   """The world that draws states; raises InputError where it is unlike this."""
   if not metric.world:
     return world

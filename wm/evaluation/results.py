@@ -122,12 +122,6 @@ def remove(path: pathlib.Path) -> None:
     path.with_suffix(suffix).unlink(missing_ok=True)
 
 
-def _hash(value: Any) -> str:
-  # Keys are sorted, so that equal values have equal hashes.
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _array(column: np.ndarray) -> np.ndarray:
   """A column in a form that is read without running code."""
   column = np.asarray(column)
@@ -165,7 +159,8 @@ def write(path: pathlib.Path, result: Result) -> None:
     'scores': heads,
     'rows_sha256': files.sha256(rows),
   }
-  files.write_json(path, {'format': FORMAT, 'sha256': _hash(body), **body})
+  digest = files.json_hash(body)
+  files.write_json(path, {'format': FORMAT, 'sha256': digest, **body})
 
 
 def read(path: pathlib.Path) -> Result:
@@ -179,7 +174,7 @@ def read(path: pathlib.Path) -> Result:
     raise Unusable(f'{name} is damaged: it is not whole JSON')
   if body.pop('format', None) != FORMAT:
     raise Unusable(*_of_another_version(name, body))
-  if body.pop('sha256', None) != _hash(body):
+  if body.pop('sha256', None) != files.json_hash(body):
     raise Unusable(f'{name} is damaged: its hash is wrong', _spec(body))
   rows, spec = path.with_suffix('.npz'), body['spec']
   # Read once: what is hashed is what is used.
@@ -303,7 +298,7 @@ def breakdown(
       yield {**subset, 'counts': {}, 'where': {name: value}}
 
 
-def summed_up(
+def summarize(
   metric: core.Metric,
   quantities: Sequence[core.Scores],
   world: core.World,
@@ -331,7 +326,7 @@ def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
     shared: side columns of the trials, see `shared_columns`.
   """
   claim = [entry['quantity'], *(entry.get(name) for name in SAME)]
-  start = int(_hash(claim)[:15], 16)
+  start = int(files.json_hash(claim)[:15], 16)
   drawn: list[Any] = []
   # A prefix alone may be what the model was read up to, not what was drawn.
   if 'other_prefix' in shared:
@@ -647,7 +642,7 @@ class ResultCache:
     self, metric: core.Metric, file: pathlib.Path, result: Result
   ) -> Result:
     """Sums up the rows of a result and writes it."""
-    entries, breakdown = summed_up(
+    entries, breakdown = summarize(
       metric, result.scores, self.world, **result.about
     )
     # Written at once: results of a killed run are kept up to here.

@@ -177,13 +177,13 @@ def hall(
   return end(t), end(-t)
 
 
-def unbounded(
+def unbounded_interval(
   totals: np.ndarray,
   weights: np.ndarray,
   seed: int = 0,
   level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """(low [R], high [R], whether by the bootstrap-t [R]); else it is Hall's.
+  """(low [R], high [R], is_bootstrap_t [R]); other rows have Hall's interval.
 
   Ends are NaN where all clusters agree.
   """
@@ -400,7 +400,7 @@ def interval(
     return least + low * scale, least + high * scale, 'korn-graubard'
   if weights.shape[1] < FEWEST_CLUSTERS:
     return None, None, TOO_FEW
-  lows, highs, drawn = unbounded(totals, weights, seed, level)
+  lows, highs, drawn = unbounded_interval(totals, weights, seed, level)
   if np.isfinite(lows[0]):
     method = 'bootstrap-t' if drawn[0] else 'hall'
     low, high = float(lows[0]), float(highs[0])

@@ -22,7 +22,7 @@ from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(prefix_pairs.Settings):
+class Metric(prefix_pairs.PrefixPairMetric):
   """Asks whether two sequences that reach the same state are continued alike.
 
   Takes continuations of one prefix and checks them after another.
@@ -144,7 +144,7 @@ class Metric(prefix_pairs.Settings):
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
-    trials = prefix_pairs.draw(self, predictor, world, seed, apart=False)
+    trials = prefix_pairs.draw(self, predictor, world, seed, two_states=False)
     measure = _searched if self.exact else _sampled
     if self.suffixes == 'world':
       measure = _asked
@@ -203,7 +203,7 @@ class Outcome:
     share: [R] float64, share of continuations accepted in full.
     positions: [R] sum of the refused continuations' lengths.
     refused: [R] number of refused continuations.
-    telling: tokens [R, K] and lengths [R] of the first refused continuation; 0
+    refusal: tokens [R, K] and lengths [R] of the first refused continuation; 0
       where there is none.
   """
 
@@ -211,7 +211,7 @@ class Outcome:
   share: np.ndarray
   positions: np.ndarray
   refused: np.ndarray
-  telling: tuple[np.ndarray, np.ndarray]
+  refusal: tuple[np.ndarray, np.ndarray]
 
 
 def _sampled(metric: Metric, trials: Trials) -> Outcome:
@@ -305,7 +305,7 @@ def _pictured(trials: Trials, outcome: Outcome) -> dict[str, np.ndarray]:
   world, where the model accepts too much, or else at its last, which the model
   refuses.
   """
-  tokens, lengths = outcome.telling
+  tokens, lengths = outcome.refusal
   lengths = np.where(outcome.reason == '', lengths, 0)
   steps, _ = trials.world.walk(trials.first, tokens, lengths)
-  return trials.pictured(tokens, lengths, np.minimum(steps + 1, lengths))
+  return trials.picture_columns(tokens, lengths, np.minimum(steps + 1, lengths))

@@ -32,7 +32,7 @@ BOUNDARY = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(prefix_pairs.Settings):
+class Metric(prefix_pairs.PrefixPairMetric):
   """Asks whether two sequences that reach different states are told apart.
 
   Compares the model's boundary of two prefixes with the world's.
@@ -182,7 +182,7 @@ class Metric(prefix_pairs.Settings):
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
-    trials = prefix_pairs.draw(self, predictor, world, seed, apart=True)
+    trials = prefix_pairs.draw(self, predictor, world, seed, two_states=True)
     quantities = []
     if self.samples:
       measure = _searched if self.exact else _sampled
@@ -348,7 +348,7 @@ def _pictured(
   places = np.zeros(len(wrong.sizes), np.int64)
   nonempty = wrong.sizes > 0
   places[nonempty] = wrong_at[wrong_at > 0][wrong.offsets[:-1][nonempty]]
-  more = trials.pictured(*wrong.firsts(), places)
+  more = trials.picture_columns(*wrong.firsts(), places)
   return dataclasses.replace(scores, columns=scores.columns | more)
 
 

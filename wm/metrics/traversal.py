@@ -119,9 +119,9 @@ class Metric(core.Metric):
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
       'tokens': decoded.lengths,
     }
-    pictured = decoding.pictured(world, prompts, decoded)
+    pictures = decoding.picture_columns(world, prompts, decoded)
     return (
-      *_outcomes(decoded.outcome, group, columns | pictured),
+      *_outcomes(decoded.outcome, group, columns | pictures),
       core.scores('sampled_legal', decoding.legal(sampled), group=drawn),
       *_costs(world, sequences, decoded, group, columns),
     )

@@ -11,7 +11,7 @@ from wm.options import check, documented, option, refuse
 # Options that say where and how to run.
 _NO_EFFECT_ON_RESULT = (
   'data',
-  'start',  # Not where it lies counts, but what it is: see `config.describe`.
+  'start',  # What it is counts, not where it lies: `setup.run_identity`.
   'save_every',
   'mesh_data',
   'mesh_model',

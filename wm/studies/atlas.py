@@ -50,7 +50,7 @@ def atlas(
   limits: Sequence[tuple[int, float]] = LIMITS,
   routes: RouteSource,
   accept: Accept | str = 'top_k(50)',
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> pathlib.Path:
   """Reconstructs the maps of several models, each under several limits.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -42,7 +41,7 @@ from wm.studies.rows import (
   decided,
   open_settings,
   partners,
-  resolve,
+  resolve_matches,
   rows_of,
   spec_of,
 )
@@ -147,15 +146,17 @@ class UnitSpec:
   @property
   def folder(self) -> pathlib.Path:
     """Of its run, by how that is made; other metrics are measured in it too."""
-    apart = 'metrics', 'data', 'reconstruction'
-    identity = {k: x for k, x in self.key.items() if k not in apart}
-    return pathlib.Path(self.out, 'units', f'{self.name}-{_mark(identity)}')
+    others = 'metrics', 'data', 'reconstruction'
+    identity = {k: x for k, x in self.key.items() if k not in others}
+    mark = files.json_hash(identity)[:8]
+    return pathlib.Path(self.out, 'units', f'{self.name}-{mark}')
 
   @property
   def shared(self) -> pathlib.Path:
     """Of sampled data, which all rows have that train on the same."""
     identity = {k: self.key.get(k) for k in ('trained_on', 'sampling')}
-    return pathlib.Path(self.out, 'data', f'{self.seed}-{_mark(identity)}')
+    mark = files.json_hash(identity)[:8]
+    return pathlib.Path(self.out, 'data', f'{self.seed}-{mark}')
 
   @property
   def code(self) -> list[str]:
@@ -304,17 +305,12 @@ def _defaults(kind: str, name: str) -> dict[str, Any]:
   }
 
 
-def _mark(value: Any) -> str:
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
 def _hash_of(data: str) -> str | None:
   """Of the manifests of stored sequences; None where there are none here."""
   paths = [pathlib.Path(data, s, 'manifest.json') for s in ('train', 'heldout')]
   if not all(path.is_file() for path in paths):
     return None
-  return _mark([files.sha256(path) for path in paths])
+  return files.json_hash([files.sha256(path) for path in paths])[:8]
 
 
 def make_unit(unit: UnitSpec, log: Log) -> None:
@@ -510,14 +506,14 @@ def _of_seed(
     """Counts training data, which a dry run does not sample."""
     spec = unit(row)
     if not dry_run:
-      where = spec.folder, spec.stages, calls.silent, spec.shared
+      where = spec.folder, spec.stages, calls.no_log, spec.shared
       return study.counts(row, *where)
     folder = pathlib.Path(spec.stages.training.data or spec.shared / 'data')
     if not (folder / 'train' / 'manifest.json').is_file():
       return None
     return exposure.counts(stores.open(folder / 'train'))
 
-  resolved = resolve(rows, stages, counts, log, names, draw=not dry_run)
+  resolved = resolve_matches(rows, stages, counts, log, names, draw=not dry_run)
   return [unit(row) for row in resolved]
 
 
@@ -552,7 +548,7 @@ def miniature(
   options: Units,
   stages: Stages,
   scoring: Scoring,
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> list[str]:
   """Makes the units of a study that are missing: a row and a seed each.
 

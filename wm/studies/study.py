@@ -26,14 +26,14 @@ from wm.recon.routes import has_streets
 from wm.runtime import compute, files
 from wm.studies import baselines
 from wm.studies import jobs as pools
-from wm.studies.rows import Row, partners, resolve, rows_of, spec_of
+from wm.studies.rows import Row, partners, resolve_matches, rows_of, spec_of
 
 # Names of models that generate routes untrained; language models would be asked
 # for each token.
 _MAPPED = 'uniform', 'bayes'
 _REPORT = 'report'  # OUT/report is no row.
-_STAGE = 'row'  # Of a process that does rows.
-_AND = ', '  # Between the rows of a process.
+_STAGE = 'row'  # Of a process that runs rows.
+_SEPARATOR = ', '  # Between the names of a process's rows.
 
 
 @takes(
@@ -50,7 +50,7 @@ def study(
   scoring: Scoring,
   stages: Stages,
   workers: Jobs,
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
 
@@ -97,26 +97,26 @@ def study(
     return folder / _REPORT / 'report.html'
   pool = pools.JobPool(cluster=workers.cluster)
   with files.stage_lock(folder, 'study'):
-    resolved = resolve(
+    resolved = resolve_matches(
       resolved,
       stages,
       lambda row: counts(row, folder / row.name, stages, log),
       log,
     )
-    more: list[Row] = []
+    added: list[Row] = []
     notes: list[str] = []
     if stages.baselines:
-      more, notes = baselines.added(resolved, stages, asked)
+      added, notes = baselines.added(resolved, stages, asked)
     if workers.several:
       num = len(rows) if workers.cluster else workers.jobs
-      todo = _to_do([*resolved, *more], asked, folder, stages, log, num)
+      todo = _jobs_for([*resolved, *added], asked, folder, stages, log, num)
       where = workers.cluster or f'{workers.jobs} rows at a time'
       log(f'== {where}; each says how far it is in {_STAGE}.log')
       pool.work(todo, workers.jobs, lambda job: f'{folder}/{job.name}', log)
-    # What no process has just done: rows of before, of which this looks whether
-    # they stand, as code may have changed, and those that failed in a process.
-    finished = {name for job in pool.finished for name in job.split(_AND)}
-    for row in [*resolved, *more]:
+    # Rows that no process has finished: those that failed there are run again,
+    # and cached ones are checked, as code may have changed.
+    finished = {name for job in pool.finished for name in job.split(_SEPARATOR)}
+    for row in [*resolved, *added]:
       try:
         if row.name not in finished:
           _run_here(row, asked, folder / row.name, stages, log)
@@ -125,9 +125,9 @@ def study(
           raise
         # The rows are reported without a baseline that cannot be had.
         notes.append(f'No {row.name}: {error}')
-        more.remove(row)
+        added.remove(row)
     log('== report')
-    folders = [folder / row.name for row in [*resolved, *more]]
+    folders = [folder / row.name for row in [*resolved, *added]]
     return report.report(folders, folder, notes=notes, log=log)
 
 
@@ -138,8 +138,8 @@ def _planned(
   stages: Stages,
 ) -> Iterator[str]:
   """A line for each row: whether it is done, and its stages if it is not."""
-  more = baselines.added(rows, stages, metrics)[0] if stages.baselines else []
-  for row in [*rows, *more]:
+  added = baselines.added(rows, stages, metrics)[0] if stages.baselines else []
+  for row in [*rows, *added]:
     if _job([row], metrics, out, stages).done():
       yield f'{row.name}: done'
       continue
@@ -156,7 +156,7 @@ def _planned(
     yield f'{row.name}: {"; ".join(steps)}'
 
 
-def _to_do(
+def _jobs_for(
   rows: Sequence[Row],
   metrics: Sequence[core.Metric],
   out: pathlib.Path,
@@ -207,7 +207,7 @@ def _job(
     )
   folder = out / rows[0].name
   return pools.Job(
-    _AND.join(row.name for row in rows),
+    _SEPARATOR.join(row.name for row in rows),
     _STAGE,
     folder,
     command=lambda: pools.command('rows', out=str(folder), orders=orders),

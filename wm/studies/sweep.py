@@ -234,7 +234,7 @@ def sweep(
   *,
   options: Sweeping,
   scoring: Scoring | None = None,
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> list[grids.Standing]:
   """Trains every run of a grid, each in a process of its own, and tables them.
 

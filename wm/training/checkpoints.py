@@ -35,7 +35,7 @@ from wm.models.nn import network
 from wm.models.serving import networks
 from wm.options.training import Training
 from wm.runtime import compute, files
-from wm.training import config
+from wm.training import setup
 from wm.training import state as state_lib
 
 HASHES = 'sha256.json'
@@ -139,23 +139,24 @@ class Checkpoints:
   """
 
   def __init__(
-    self, out: str | pathlib.Path, *, read_only: bool, apart: bool = False
+    self, out: str | pathlib.Path, *, read_only: bool, separate: bool = False
   ) -> None:
     """Opens them.
 
     Args:
       out: folder of the run.
       read_only: nothing is saved.
-      apart: of several processes each has an `out` of its own, with the same
+      separate: of several processes each has an `out` of its own, with the same
         checkpoints when it is opened; the first one saves for all.
     """
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
     _need_files(self.folder)
     if not read_only:
       _hush()
-    self._policy, self._apart = _BestAndLast(), apart
+    self._policy, self._separate = _BestAndLast(), separate
     ours = ocp.options.MultiprocessingOptions()
-    if apart:  # Each process waits for nobody, and Orbax makes no folder then.
+    if separate:
+      # Each process waits for nobody, and Orbax makes no folder then.
       process = jax.process_index()
       ours = ocp.options.MultiprocessingOptions(
         process, {process}, f'process{process}'
@@ -168,8 +169,8 @@ class Checkpoints:
     # neither makes its folder nor cleans it, and is not told to save, reads.
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._policy,
-      create=not (read_only or apart),
-      cleanup_tmp_directories=not (read_only or apart),
+      create=not (read_only or separate),
+      cleanup_tmp_directories=not (read_only or separate),
       multiprocessing_options=ours,
       async_options=ocp.AsyncOptions(
         post_finalization_callback=self._write_hashes,
@@ -222,7 +223,7 @@ class Checkpoints:
     """
     # Orbax turns it into text in a thread of its own, while training goes on.
     progress = copy.deepcopy(progress)
-    if self._apart:
+    if self._separate:
       # An array at a time: no device holds more than its share and one array.
       state = jax.tree.map(_gathered, state)
       if jax.process_index():
@@ -449,7 +450,7 @@ def _checkpoints(run: pathlib.Path) -> set[str]:
 
 
 def _about(run: pathlib.Path) -> dict[str, Any]:
-  path = run / f'{config.STAGE}.run.json'
+  path = run / f'{setup.STAGE}.run.json'
   if not path.exists():
     raise core.InputError(
       f'{run} holds no training run (no {path.name}); train one with '
@@ -502,7 +503,7 @@ def _predictor(
   about: dict[str, Any],
 ) -> tuple[core.TokenReader, dict[str, Any]]:
   if isinstance(model, core.Fittable):
-    path = config.fitted(run)
+    path = setup.fitted_model_path(run)
     # Hashed before it is read: what changes in between is then noticed.
     digest = files.sha256(path) if path.is_file() else ''
     info = {'step': 0, 'heldout': None, 'sha256': digest}
@@ -539,7 +540,7 @@ def _predictor(
     heldout = None
   predictor: core.TokenReader
   if by_state:
-    predictor = networks.StateNamer(model, params, world, max_len)
+    predictor = networks.NetworkStatePredictor(model, params, world, max_len)
   else:
     predictor = networks.NetworkPredictor(
       model, params, len(world.vocab), world.end, max_len

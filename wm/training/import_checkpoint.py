@@ -38,7 +38,7 @@ from wm.core import inputs, registry
 from wm.models import transformer
 from wm.models.nn import network
 from wm.runtime import files
-from wm.training import checkpoints, config, run_log, state
+from wm.training import checkpoints, run_log, setup, state
 from wm.worlds.chess import notation
 
 Settings = Mapping[str, Any]
@@ -694,7 +694,7 @@ def params(
   return nnx.from_flat_state(flat)
 
 
-@files.locked_stage(config.STAGE)
+@files.locked_stage(setup.STAGE)
 def import_gpt2(
   path: str | pathlib.Path,
   world: str,
@@ -752,7 +752,7 @@ def import_gpt2(
   spec = network.NetworkSpec(network_model, *sizes)
   with inputs.reading(path, f'weights of {registry.spec(network_model)}'):
     arrays = params(checkpoint, spec, ids)
-  files.claim(out, config.STAGE, _describe(path, place, network_model, outputs))
+  files.claim(out, setup.STAGE, _describe(path, place, network_model, outputs))
   return {
     'model': registry.spec(network_model),
     'world': registry.spec(place),

@@ -36,13 +36,13 @@ from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models.nn import network
+from wm.options.training import Training
 from wm.runtime import compute, files, progress, stopping
 from wm.training import checkpoints as checkpoints_lib
-from wm.training import config, run_log
 from wm.training import loss as loss_lib
+from wm.training import run_log, setup
 from wm.training import state as state_lib
 
-Training = config.Training
 LossError = run_log.LossError
 AHEAD = 2  # Batches under way beyond the one that is asked for.
 MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
@@ -346,16 +346,16 @@ def train(
     Stopped: a signal came (see `stopping`); what is done is saved.
   """
   start = time.perf_counter()
-  training = config.joined(training)
-  config.check_processes(training)
+  training = setup.resolve_cluster(training)
+  setup.check_processes(training)
   world = registry.resolve('world', world)
   model = registry.resolve('model', model)
   with contextlib.ExitStack() as stack:
     if training.process_id == 0:  # It writes for all.
-      stack.enter_context(files.stage_lock(out, config.STAGE))
+      stack.enter_context(files.stage_lock(out, setup.STAGE))
     # The lease comes first: the mirror of its holder is the one that counts.
-    if config.is_apart(out, training):
-      config.share_mirrors(pathlib.Path(out), training)
+    if setup.has_own_mirrors(out, training):
+      setup.share_mirrors(pathlib.Path(out), training)
     return _train(world, model, pathlib.Path(out), training, start)
 
 
@@ -366,8 +366,8 @@ def _train(
   training: Training,
   start: float,
 ) -> dict[str, Any]:
-  data = config.opened(out, world, training)
-  run = config.describe(training, world, model, data)
+  data = setup.open_data_together(out, world, training)
+  run = setup.run_identity(training, world, model, data)
   # Before JAX starts: the size of XLA's pool changes the order of sums, and so
   # the bits of a run.
   run['threads'] = compute.fix_threads(training.threads)
@@ -388,12 +388,12 @@ def _train(
         f'{training.objective!r}'
       )
     # Counting has no checkpoints: where it is refused, nothing is left.
-    with files.given_back(out, config.STAGE):
-      files.claim(out, config.STAGE, run, Training.usual())
+    with files.unclaim_on_bad_input(out, setup.STAGE):
+      files.claim(out, setup.STAGE, run, Training.usual())
       summary = _fit(model, world, data, out)
   elif isinstance(model, core.Trainable):
     model.check_world(world)
-    config.check_batch(training, world, data[0])
+    setup.check_batch(training, world, data[0])
     if training.start is not None:
       # By content: a start that was trained on since begins another run.
       run['start_sha256'] = checkpoints_lib.digest(
@@ -401,7 +401,7 @@ def _train(
       )
     # All that can be refused without JAX was refused above: its start takes
     # seconds.
-    config.start_jax(training)
+    setup.start_jax(training)
     trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)
   else:
@@ -418,11 +418,11 @@ def _claimed(
 ) -> dict[str, Any]:
   """Claims the folder and trains there; refuses a batch that has no memory.
 
-  A first start that is refused before a checkpoint gives the folder back.
+  A first start that is refused before a checkpoint removes its claim.
   """
-  # Asked before claiming: a folder claimed earlier is never given back.
-  before = files.claimed(out, config.STAGE, run, Training.usual())
-  files.claim(out, config.STAGE, run, Training.usual())
+  # Asked before claiming: an earlier claim is never removed.
+  before = files.claimed(out, setup.STAGE, run, Training.usual())
+  files.claim(out, setup.STAGE, run, Training.usual())
   try:
     return trainer.run(out, start)
   except (RuntimeError, MemoryError) as error:  # The former is XLA's.
@@ -430,7 +430,7 @@ def _claimed(
     if 'out of memory' not in first.lower():
       raise
     if not before and not list((out / 'checkpoints').glob('[0-9]*')):
-      (out / f'{config.STAGE}.run.json').unlink(missing_ok=True)
+      (out / f'{setup.STAGE}.run.json').unlink(missing_ok=True)
     raise core.InputError(
       f'batch={trainer.training.batch} sequences of up to {trainer.max_len} '
       f'tokens have no room; expected fewer ({first})'
@@ -534,7 +534,7 @@ class Trainer(CompiledSteps):
     start: reading of the clock from which the first step is timed.
     """
     checkpoints = checkpoints_lib.Checkpoints(
-      out, read_only=False, apart=config.is_apart(out, self.training)
+      out, read_only=False, separate=setup.has_own_mirrors(out, self.training)
     )
     batches = Prefetch(
       batches_lib.Curriculum(
@@ -654,7 +654,7 @@ def _fit(
   out: pathlib.Path,
 ) -> dict[str, Any]:
   """Fits a model by counting the training sequences, and keeps it."""
-  start, path = time.perf_counter(), config.fitted(out)
+  start, path = time.perf_counter(), setup.fitted_model_path(out)
   # A run that was killed after counting goes on here.
   if path.exists():
     predictor = model.load(path, world)

@@ -46,7 +46,7 @@ class NetworkModel(core.Trainable):
 
   gives: ClassVar[tuple[type, ...]] = (
     networks.NetworkPredictor,
-    networks.StateNamer,
+    networks.NetworkStatePredictor,
   )
 
   def predictor(

@@ -61,7 +61,7 @@ class Network(nnx.Module):
   """
 
   num_layers: int
-  recalls = False  # Has it the states that `recall` reads?
+  has_recurrent_state = False  # `recall` reads it.
 
   @abc.abstractmethod
   def __call__(

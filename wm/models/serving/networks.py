@@ -1,7 +1,7 @@
 """Predictors of trained networks: next tokens or states of whole sequences.
 
-A model and its weights come in; `NetworkPredictor` or `StateNamer` goes out.
-Continuations are decoded by `sessions`, and small tasks learned by
+A model and its weights come in; `NetworkPredictor` or `NetworkStatePredictor`
+goes out. Continuations are decoded by `sessions`, and small tasks learned by
 `adaptation`.
 
 Rows are computed in tiles of one padded length P, of the ascending `buckets`:
@@ -234,7 +234,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
   def memory(self) -> core.HiddenStates | None:
     """See core.HiddenStates.memory."""
-    if not self.spec.network.recalls:
+    if not self.spec.network.has_recurrent_state:
       return None
     twin = copy.copy(self)
     twin._site = MEMORY
@@ -304,7 +304,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     )
 
   @property
-  def light(self) -> bool:
+  def prefers_device_loop(self) -> bool:
     """Below a million parameters, by `tests/bench` on a CPU."""
     whole = isinstance(self.devices[0], jax.Device)
     return whole and self.spec.num_params < LIGHT
@@ -323,8 +323,11 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     return machine, max(rows // 2, 1)
 
 
-class StateNamer(NetworkReader, core.StatePredictor):
-  """A network trained on states: it predicts them, and no next tokens."""
+class NetworkStatePredictor(NetworkReader, core.StatePredictor):
+  """A network whose outputs [B, L, C] are logits of states, not of tokens.
+
+  C is the sum of the classes of all labels, side by side.
+  """
 
   def __init__(
     self,

@@ -609,8 +609,8 @@ def bucketed(
   return flat.reshape(*lengths.shape, length), lengths.astype(np.int32)
 
 
-def devices() -> tuple[jax.Device, ...]:
-  """The first one: a table is little work."""
+def table_devices() -> tuple[jax.Device, ...]:
+  """The first local device: look-ups in a table need no more."""
   return (jax.local_devices()[0],)
 
 

@@ -131,10 +131,11 @@ def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
 class UniformPlay(core.Generative):
   """A world whose samples are random play, to `max_len` or until it is over.
 
-  One of other players, whose law is known, has it as `law`.
+  One of other players, whose distribution is known, overrides
+  `sequence_process`.
   """
 
-  def law(self, replan: bool) -> core.SequenceProcess:
+  def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """Its distribution; see core.Generative.data_distribution."""
     del replan  # Random play goes on from any state alike.
     return Play(self)
@@ -151,13 +152,13 @@ class UniformPlay(core.Generative):
     why = self.played_otherwise()
     if split != 'all' or distinct:
       why = (
-        f'process(split={split!r}, distinct={distinct}): a hash of a whole '
-        "sequence is its split, and sequences may repeat; available: 'all', "
-        'distinct=False'
+        f'data_distribution(split={split!r}, distinct={distinct}): a hash of a '
+        'whole sequence is its split, and sequences may repeat; available: '
+        "'all', distinct=False"
       )
     if why:
       raise core.InputError(f'{registry.spec(self)}: {why}')
-    return self.law(replan)
+    return self.sequence_process(replan)
 
 
 class Play(core.SequenceProcess):
