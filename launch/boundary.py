@@ -51,7 +51,7 @@ def main() -> None:
     common.refuse_together('model', 'interior')
     accept = {'accept': FLAGS.accept} if FLAGS.accept else {}
     both = wm.model_boundary(
-      **common.source(), **pair, **accept, seed=FLAGS.seed
+      **common.model_source(), **pair, **accept, seed=FLAGS.seed
     )
     print(*both.lines(FLAGS.show), sep='\n')
     return

@@ -340,8 +340,8 @@ def axis(text: str, names: Sequence[str]) -> Any:
   )
 
 
-def rows() -> dict[str, Any]:
-  """What calls that make rows of models take alike."""
+def row_options() -> dict[str, Any]:
+  """The keywords that calls of studies share."""
   return {
     'accept': FLAGS.accept,
     'metric_overrides': FLAGS.metric_overrides,
@@ -354,7 +354,7 @@ def rows() -> dict[str, Any]:
   }
 
 
-def source() -> dict[str, Any]:
+def model_source() -> dict[str, Any]:
   """What --model, --checkpoint and --out name, for `wm.load_predictor`."""
   from wm.library import loading
 

@@ -53,7 +53,7 @@ def main() -> None:
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
     more = {'accept': FLAGS.accept} if FLAGS.accept else {}
     given = {'world': FLAGS.world, 'depth': FLAGS.depth, 'seed': FLAGS.seed}
-    found = wm.recovery(**common.source(), **given, **more)
+    found = wm.recovery(**common.model_source(), **given, **more)
     print(*found.lines(), sep='\n')
     return
   counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)

@@ -26,7 +26,7 @@ def main() -> None:
   common.require('out')
   import wm
 
-  source = common.source()
+  source = common.model_source()
   path = wm.film(
     **source,
     out=FLAGS.out,

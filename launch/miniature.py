@@ -51,7 +51,7 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     **common.keywords(common.Units),
-    **common.rows(),
+    **common.row_options(),
   )
   if failed:
     exit_codes.fail('; '.join(failed))

@@ -51,7 +51,7 @@ def main() -> None:
     **common.keywords(common.RouteSource),
     name=FLAGS.name,
     accept=FLAGS.accept or 'epsilon(0.01)',
-    **({'source': None} if FLAGS.samples else common.source()),
+    **({'source': None} if FLAGS.samples else common.model_source()),
   )
 
 

@@ -46,7 +46,7 @@ def main() -> None:
   import wm
 
   leads = common.join_processes()
-  options = {**common.keywords(common.Scoring), **common.source()}
+  options = {**common.keywords(common.Scoring), **common.model_source()}
   world = FLAGS.score_world or FLAGS.world
   wm.score(**{**options, 'world': world, 'out': FLAGS.out}, log=print)
   if FLAGS.power and leads:

@@ -36,7 +36,7 @@ def main() -> None:
     FLAGS.out,
     seed=FLAGS.seed,
     **common.keywords(common.Jobs),
-    **common.rows(),
+    **common.row_options(),
   )
 
 

@@ -51,7 +51,8 @@ class PrefixPairs(NamedTuple):
     tokens: [T, 2, L] int32.
     lengths: [T, 2] int32.
     moves: [T] int32.
-    reason: [T] str, '' where there are two prefixes, else why not.
+    reason: [T] str, '' where there are two prefixes and the trial is run, else
+      why not.
     trial: [T] number of the trial.
     direction: [T] 0, or 1 where first and second are swapped.
     counts: resamples by cause.
@@ -202,7 +203,11 @@ class Trials:
 
   @functools.cached_property
   def columns(self) -> dict[str, np.ndarray]:
-    """Side columns [T]: state as written, moves, direction, world's tags."""
+    """Side columns [T] of every quantity.
+
+    Number of the trial, first state as written, moves, direction, and the
+    world's tags of the first state.
+    """
     return {
       'trial': self.prefixes.trial,
       'state': capabilities.written(self.world, self.prefixes.first),

@@ -234,7 +234,7 @@ def _turn(
   over, positions = tokens == fixed.end, carry.positions
   if queue.followed is not None:
     positions, over = _follow(queue.followed, positions, tokens)
-  # Check. The first case that holds is the fate of a continuation.
+  # Check. The first case that holds is the new status of a continuation.
   last = carry.age + 1 >= queue.budget[at]
   cases = {
     core.STUCK: active & ~moved,
@@ -242,8 +242,8 @@ def _turn(
     core.ENDED: moved & over,
     core.CAPPED: moved & last[:, None],
   }
-  fate = jnp.select([*cases.values()], [*cases], 0).astype(jnp.int8)
-  status = jnp.where(before == 0, fate, before)
+  new_status = jnp.select([*cases.values()], [*cases], 0).astype(jnp.int8)
+  status = jnp.where(before == 0, new_status, before)
   # Decide. A trial that is done leaves its slot before the next turn.
   done = (status != 0).all(1)
   done |= queue.decide & (status == core.REFUSED).any(1)
@@ -325,7 +325,7 @@ def sample_and_check(
     decide: drop a trial at its first refused token.
 
   Returns:
-    Tokens, lengths, status and vacuous, as `engine.Continuations` has them.
+    Tokens, lengths, status and vacuous, those of `engine.Continuations`.
 
   Raises:
     Untraceable: the predictor has no program for these trials.

@@ -312,14 +312,14 @@ def sample_and_check(
     last = (age[at] + 1 >= budget[at])[:, None]
     # What becomes of a continuation is the first of these that holds; rows
     # 1, 3, ... of `agreed` are the second prefixes.
-    fates = {
+    cases = {
       core.STUCK: tokens == core.DEAD,
       core.REFUSED: ~agreed[1::2],
       core.ENDED: over,
       core.CAPPED: np.broadcast_to(last, tokens.shape),
     }
-    fate = np.select([*fates.values()], [*fates], 0).astype(np.int8)
-    status = np.where(going, fate, results.status[at])
+    new_status = np.select([*cases.values()], [*cases], 0).astype(np.int8)
+    status = np.where(going, new_status, results.status[at])
     # Idle slots hold trials that are decided: nothing of theirs is noted.
     running, moved = at[live], tokens[live] != core.DEAD
     noted = np.where(moved, tokens[live], core.PAD)

@@ -291,8 +291,8 @@ def score(
   control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
   loaded = dataclasses.replace(loaded, predictor=control)
   entries = _score_predictor(loaded, asked, scoring, out, log)
-  place = None if out is None else pathlib.Path(out) / 'untrained'
-  return entries + _score_predictor(fresh, asked, scoring, place, log)
+  folder = None if out is None else pathlib.Path(out) / 'untrained'
+  return entries + _score_predictor(fresh, asked, scoring, folder, log)
 
 
 def _score_predictor(
@@ -554,8 +554,8 @@ def power(
   Raises:
     InputError: a folder has no scores, or a number is out of range.
   """
-  several = [pilot] if isinstance(pilot, str | pathlib.Path) else list(pilot)
-  seeds = [_headline(pathlib.Path(folder)) for folder in several]
+  folders = [pilot] if isinstance(pilot, str | pathlib.Path) else pilot
+  seeds = [_headline(pathlib.Path(folder)) for folder in folders]
   entries = []
   for (spec, quantity), scores in seeds[0].items():
     alike = [seed[spec, quantity] for seed in seeds if (spec, quantity) in seed]

@@ -196,13 +196,14 @@ class Metric(prefix_pairs.PrefixPairMetric):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """Results of the R trials that were run.
+  """Results of the R trials that were run, of `samples` continuations each.
 
   Attributes:
     reason: [R] str, '' where measured.
     share: [R] float64, share of continuations accepted in full.
-    positions: [R] sum of the refused continuations' lengths.
-    refused: [R] number of refused continuations.
+    positions: [R] int64 sum of the refused continuations' lengths, each up to
+      and with the refused token.
+    refused: [R] int64 number of refused continuations.
     refusal: tokens [R, K] and lengths [R] of the first refused continuation; 0
       where there is none.
   """

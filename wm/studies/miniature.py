@@ -333,7 +333,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
     trained = unit.folder / 'train.json'
     training = files.read_record(trained, {}) if trained.exists() else {}
     seen = trained.with_name(EXPOSURE_FILE)
-    exposure = files.read_record(seen, {}) if seen.exists() else {}
+    shown = files.read_record(seen, {}) if seen.exists() else {}
   if unit.seed == unit.first_seed:
     _pictured(unit.folder / 'map_far.png', unit.path.with_suffix('.png'))
   units.write(
@@ -347,7 +347,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
       meter.totals(),
       {
         **{k: training[k] for k in _TRAINED if k in training},
-        **{k: exposure[k] for k in _SEEN if k in exposure},
+        **{k: shown[k] for k in _SEEN if k in shown},
       },
       units.compact(asked),
       {k: summary[k] for k in _MAP if k in summary},

@@ -728,34 +728,34 @@ def import_gpt2(
     InputError: the file is unusable or does not fit model or world, or OUT
       holds another run.
   """
-  place: core.World = registry.resolve('world', world)
+  truth: core.World = registry.resolve('world', world)
   with inputs.reading(path, 'a published state dict'):
     checkpoint = read(path)
-    network_model = checkpoint.model(place.max_len)
+    network_model = checkpoint.model(truth.max_len)
   if model is not None:
     chosen: core.Trainable = registry.resolve('model', model)
     if not isinstance(chosen, type(network_model)):
       raise core.InputError(f'{model!r} is no {network_model.name}(...)')
-    chosen.check_world(place)
+    chosen.check_world(truth)
     _check_positions(chosen, network_model)
     network_model = chosen
   outputs = 0
   if checkpoint.layout.by_state:
-    if not isinstance(place, core.Labelled):
-      raise core.InputError(f'{place.name} gives its states no labels')
-    outputs = sum(place.heads.sizes)
-  words = checkpoint.layout.words(place)
+    if not isinstance(truth, core.Labelled):
+      raise core.InputError(f'{truth.name} gives its states no labels')
+    outputs = sum(truth.heads.sizes)
+  words = checkpoint.layout.words(truth)
   if vocab is not None:
     words = inputs.read_text(vocab, 'a file of words').split('\n')
-  ids = order(place.vocab, words)
-  sizes = len(place.vocab), place.max_len, outputs
+  ids = order(truth.vocab, words)
+  sizes = len(truth.vocab), truth.max_len, outputs
   spec = network.NetworkSpec(network_model, *sizes)
   with inputs.reading(path, f'weights of {registry.spec(network_model)}'):
     arrays = params(checkpoint, spec, ids)
-  files.claim(out, setup.STAGE, _describe(path, place, network_model, outputs))
+  files.claim(out, setup.STAGE, _describe(path, truth, network_model, outputs))
   return {
     'model': registry.spec(network_model),
-    'world': registry.spec(place),
+    'world': registry.spec(truth),
     'parameters': spec.num_params,
     'checkpoint': _store(out, arrays),
   }

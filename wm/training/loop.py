@@ -51,10 +51,7 @@ MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
 def _updating(
   optimizer: optax.GradientTransformation, schedule: optax.Schedule
 ) -> Callable[..., tuple[state_lib.State, jax.Array]]:
-  """update(state, grads, sums [4]) -> (next state, report [6]).
-
-  The report is SUMS, the norm of the gradient and the learning rate.
-  """
+  """update(state, grads, sums [4]) -> (next state, report), as `TrainStep`."""
 
   def update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
@@ -76,7 +73,9 @@ def _updating(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainStep:
-  """step(state, step [], tokens [B, L], lengths [B]) -> (state, [6] float32).
+  """step(state, step [], tokens [B, L], lengths [B]) -> (state, report).
+
+  The report [6] float32 is loss.STEP: 4 sums, gradient norm, learning rate.
 
   Labels [B, L, K] follow the lengths where the objective has them. The loss
   is the objective's mean over the global batch. The input state is donated.
