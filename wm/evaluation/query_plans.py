@@ -35,7 +35,7 @@ from wm.evaluation import shared_prompts, statistics
 MOST_CALLS = 1000
 NO_LIMIT = 1 << 40  # Of what was asked already.
 FIRST = 16  # Trials that are listed before all are.
-# Quantities of the answers themselves, beside those of a metric.
+# Quantities of the answers themselves, besides those of a metric.
 GLOSSARY = {
   'right_answers': 'Share of the questions that are answered rightly, of those '
   'answered at all. Why others have no answer is counted by cause.',

@@ -27,7 +27,7 @@ from wm.evaluation.context import BATCH, Trials
 
 # Frames until two states part, told apart by the first number of a range.
 BANDS = np.array([1, 2, 6, 21])
-# Stream of randomness of the world's sampled boundary, beside those of trials.
+# Stream of randomness of the world's sampled boundary, not one of the trials'.
 BOUNDARY = 16
 
 
