@@ -172,7 +172,7 @@ class Batches:
     size = self.window * self.batch
     place = number * size + np.arange(size)
     rows = np.sort(shuffled(place, len(self.store), self.seed))
-    whole = len(self._places) == self.batch
+    whole = len(self._rows) == self.batch
     if whole:
       tokens, lengths = self.store.ragged(rows)
     else:
@@ -186,7 +186,7 @@ class Batches:
     order = order.reshape(-1, self.batch)
     read = np.arange(size)
     if not whole:
-      read = np.unique(order[:, self._places])
+      read = np.unique(order[:, self._rows])
       tokens, _ = self.store.ragged(rows[read])
     starts = np.full(size, core.DEAD, np.int64)
     starts[read] = np.cumsum(lengths[read], dtype=np.int64) - lengths[read]

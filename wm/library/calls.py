@@ -285,17 +285,17 @@ def score(
   if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
   if untrained is None:
-    return _score_predictor(loaded, asked, scoring, out, log)
+    return score_predictor(loaded, asked, scoring, out, log)
   fresh = loading_lib.load_predictor(untrained, loaded.world)
   fresh = dataclasses.replace(fresh, name=f'{loaded.name}, untrained')
   control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
   loaded = dataclasses.replace(loaded, predictor=control)
-  entries = _score_predictor(loaded, asked, scoring, out, log)
+  entries = score_predictor(loaded, asked, scoring, out, log)
   folder = None if out is None else pathlib.Path(out) / 'untrained'
-  return entries + _score_predictor(fresh, asked, scoring, folder, log)
+  return entries + score_predictor(fresh, asked, scoring, folder, log)
 
 
-def _score_predictor(
+def score_predictor(
   loaded: scoring_lib.Loaded,
   asked: Sequence[core.Metric],
   scoring: Scoring,
@@ -404,7 +404,7 @@ def ask(
   return entries
 
 
-def _refuse_sampling_options(source: str, routes: RouteSource) -> None:
+def refuse_sampling_options(source: str, routes: RouteSource) -> None:
   """Raises InputError for `num` or `pairs` where no routes are sampled."""
   num, pairs = routes.num, routes.pairs
   if (num, pairs) != (RouteSource.num, RouteSource.pairs):
@@ -451,7 +451,7 @@ def reconstruct(
   options = options or Reconstruction()
   check(routes)
   if routes.samples is not None:
-    _refuse_sampling_options(f'samples={routes.samples}', routes)
+    refuse_sampling_options(f'samples={routes.samples}', routes)
     if world is None:
       raise core.InputError('world is needed to read samples of')
     world = registry.resolve('world', world)

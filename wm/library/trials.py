@@ -493,4 +493,4 @@ def judge(
   about = {'model_spec': name, 'checkpoint': 'none'}
   reader = request.reader(_Ledger(request.world, replies))
   loaded = scoring_lib.Loaded(reader, request.world, name, about)
-  return calls.scored(loaded, request.metrics, scoring, out, log)
+  return calls.score_predictor(loaded, request.metrics, scoring, out, log)

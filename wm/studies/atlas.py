@@ -84,7 +84,7 @@ def atlas(
   for row in parsed:  # What is bad of a row shows before the first is done.
     registry.resolve('world', row.trained_on or world)
   if all(['samples' in _source(row) for row in parsed]):
-    calls.unsampled('rows of files alone', routes)
+    calls.refuse_sampling_options('rows of files alone', routes)
   sampled = {'routes': routes, 'accept': accept, 'log': log}
   with files.stage_lock(folder, 'atlas'):
     runs: list[collect.Run] = []

@@ -252,7 +252,7 @@ class World(
     Above MOST_DROPPED there is no law.
     """
     if self.policy == 'uniform':
-      return super().law(replan)
+      return super().sequence_process(replan)
     return ChessPlay(self, self.policy)
 
   def played_otherwise(self) -> str:

@@ -263,7 +263,7 @@ class World(
   def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay."""
     if self.policy == 'uniform':
-      return super().law(replan)
+      return super().sequence_process(replan)
     player = self.size, self.policy, self.noise, self.depth
     return OthelloPlay(
       *(self, self._squares),
