@@ -144,7 +144,7 @@ def _outcomes(
 
 def _costs(
   world: core.World,
-  tasks: core.Sequences,
+  sequences: core.Sequences,
   decoded: decoding.Decoded,
   group: np.ndarray,
   columns: dict[str, np.ndarray],

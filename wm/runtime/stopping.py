@@ -81,7 +81,12 @@ def farewell(code: Exit, again: bool) -> None:
   again: whether the same command resumes the work.
   """
   for act in _AT_END:
-    act()
+    try:
+      act()
+    # Such as a full disk: the others come all the same.
+    except OSError as error:
+      with contextlib.suppress(OSError):
+        os.write(2, f'error: {error}\n'.encode())
   line = code.name.lower()
   if again:
     line += '; run the same command again to go on'
