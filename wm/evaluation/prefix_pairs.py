@@ -34,7 +34,7 @@ DIRECTIONS, FILTERS = ('first', 'both'), ('none', 'model')
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class PrefixPairMetric(core.Metric):
+class PairMetric(core.Metric):
   """Base of metrics whose trials are pairs of prefixes."""
 
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
@@ -73,7 +73,7 @@ class PrefixPairMetric(core.Metric):
 
 
 def draw(
-  metric: PrefixPairMetric,
+  metric: PairMetric,
   predictor: core.Predictor,
   world: core.Prefixed,
   seed: int,
@@ -138,9 +138,7 @@ def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
   return len(np.unique(world.state_id(pairs.first))) == world.num_states()
 
 
-def _state_source(
-  metric: PrefixPairMetric, world: core.Prefixed
-) -> core.Prefixed:
+def _state_source(metric: PairMetric, world: core.Prefixed) -> core.Prefixed:
   """The world that draws states; raises InputError where its rules differ."""
   if not metric.world:
     return world

@@ -22,7 +22,7 @@ from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(prefix_pairs.PrefixPairMetric):
+class Metric(prefix_pairs.PairMetric):
   """Asks whether two sequences that reach the same state are continued alike.
 
   Takes continuations of one prefix and checks them after another.

@@ -32,7 +32,7 @@ BOUNDARY = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(prefix_pairs.PrefixPairMetric):
+class Metric(prefix_pairs.PairMetric):
   """Asks whether two sequences that reach different states are told apart.
 
   Compares the model's boundary of two prefixes with the world's.
