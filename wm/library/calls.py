@@ -581,13 +581,13 @@ def _headline(folder: pathlib.Path) -> dict[tuple[str, str], core.Scores]:
   rows = {}
   for path in results.paths(folder):
     try:
-      part = results.read(path)
+      result = results.read(path)
     except results.Unusable as error:
       raise core.InputError(f'{folder}: {error}') from error
-    metric = registry.make('metric', part.spec)
-    for scores in part.scores:
+    metric = registry.make('metric', result.spec)
+    for scores in result.scores:
       if scores.quantity in metric.headline:
-        rows[part.spec, scores.quantity] = scores
+        rows[result.spec, scores.quantity] = scores
   if not rows:
     raise core.InputError(
       f'{folder} has no rows of a headline quantity; expected a folder that '

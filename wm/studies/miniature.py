@@ -145,7 +145,7 @@ class UnitSpec:
 
   @property
   def folder(self) -> pathlib.Path:
-    """Of its run, by how that is made; other metrics are measured in it too."""
+    """Of its run; its name hashes worlds, model, sampling and training alone."""
     others = 'metrics', 'data', 'reconstruction'
     identity = {k: x for k, x in self.key.items() if k not in others}
     mark = files.json_hash(identity)[:8]
