@@ -145,7 +145,7 @@ class UnitSpec:
 
   @property
   def folder(self) -> pathlib.Path:
-    """Of its run; its name hashes worlds, model, sampling and training alone."""
+    """Of its run; its name hashes model, worlds, sampling and training."""
     others = 'metrics', 'data', 'reconstruction'
     identity = {k: x for k, x in self.key.items() if k not in others}
     mark = files.json_hash(identity)[:8]
