@@ -31,7 +31,10 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 os.environ.setdefault('PJRT_NPROC', '2')
 
 # What one process has compiled, the others of this run read: many of the tests
-# start processes, and each compiles the same few programs.
+# start processes, and each compiles the same few programs, and of Python the
+# same sources, where the environment keeps them from writing bytecode.
+sys.dont_write_bytecode = False
+os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   compiled = tempfile.TemporaryDirectory(prefix='wm-tests-')
   os.environ['JAX_COMPILATION_CACHE_DIR'] = compiled.name
