@@ -1,5 +1,6 @@
 """Shared fixtures: real data by WM_TESTDATA, strict JAX."""
 
+import gc
 import importlib.metadata
 import os
 import pathlib
@@ -79,6 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
   order[len(order) * 3 // 4 : len(order) * 3 // 4] = later
   place = {name: k for k, name in enumerate(order)}
   items.sort(key=lambda item: place[str(item.path.relative_to(tests))])
+  # A full collection of garbage would look through all tests and modules.
+  gc.freeze()
 
 
 def pytest_report_header() -> str:
