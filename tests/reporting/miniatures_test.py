@@ -19,7 +19,7 @@ from tests.reporting.units_made_up import (
 )
 from wm import core
 from wm.core import registry
-from wm.reporting import findings, miniatures, papers, units, tables, verdicts
+from wm.reporting import findings, miniatures, papers, tables, units, verdicts
 from wm.reporting.verdicts import SHOWN, UNTESTED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
