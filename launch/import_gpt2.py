@@ -10,10 +10,11 @@
     --world="chess(vocabulary='packed', length=704)" --out=runs/theirs
 
 --weights is a PyTorch state dict, loaded with weights only. Names and shapes
-tell what it is: GPT-2; minGPT, as Othello-GPT is published; or one of the
-families of Walker and Lyons 2026, as their program saves it with its settings
-(transformer, SLiCE, gated DeltaNet, Mamba-2, Mamba-3). --model says what they
-do not tell, such as GPT-2's heads. Needs the extra `torch`.
+tell what it is: GPT-2; minGPT, as Othello-GPT is published; one of the families
+of Walker and Lyons 2026, as their program saves it with its settings
+(transformer, SLiCE, gated DeltaNet, Mamba-2, Mamba-3); or a transformer, RNN or
+LSTM of Vafa et al. 2025 (inductive bias probes). --model says what they do not
+tell, such as GPT-2's heads. Needs the extra `torch`.
 """
 
 import json

@@ -1,10 +1,13 @@
 """The published text format, on odd lines and on the real files."""
 
+import json
+
 import numpy as np
 import pytest
 
 from tests import tiny
 from wm import core
+from wm.core import registry
 from wm.data import text
 
 WORLD = tiny.World()
@@ -147,3 +150,14 @@ def test_a_line_may_be_json(tmp_path, line):
 def test_bad_json_is_refused_with_its_line(tmp_path, line, message):
   with pytest.raises(core.InputError, match=message):
     text.read(put(tmp_path, f'at0 x x end\n{line}\n'), WORLD)
+
+
+def test_a_token_may_begin_with_a_bracket(tmp_path):
+  loop = {'start': 'a', 'transitions': {'a': {'[x': 'a', 'y': 'a'}}}
+  (tmp_path / 'loop.json').write_text(json.dumps(loop))
+  world = registry.make(
+    'world', f"automaton(file='{tmp_path}/loop.json', length=4)"
+  )
+  lines = '[x y [x [x\n["[x", "y", "[x", "[x"]\n'
+  plain, quoted = text.read(put(tmp_path, lines), world).tokens
+  np.testing.assert_array_equal(plain, quoted)

@@ -251,6 +251,13 @@ def test_another_world_may_draw_the_states():
     metric = compression.Metric(trials=20, world=spec)
     with pytest.raises(core.InputError, match='other tokens or rules'):
       metric(oracles.Oracle(worlds[0]), worlds[0], 0)
+  # The same words in another city.
+  city = registry.make('world', 'maps(rows=4, columns=4, city_seed=1)')
+  metric = compression.Metric(
+    trials=6, world='maps(rows=4, columns=4, city_seed=2)'
+  )
+  with pytest.raises(core.InputError, match='other tokens or rules'):
+    metric(oracles.Oracle(city), city, 0)
 
 
 def test_states_of_several_pairs_are_the_first_of_one_each():
@@ -348,6 +355,11 @@ def test_no_room_to_sample_is_a_reason():
     full = found.columns['moves'] >= 3
     assert (found.reason[full] == 'no_room').all()
     assert (found.reason[~full] == '').all()
+
+
+def test_a_sampler_that_accepts_nothing_is_a_reason():
+  found = _score(hand.Ruled(hand.split), sampler='epsilon(0.999)')['precision']
+  assert 'nothing_sampled' in {*found.reason} <= {'', 'nothing_sampled'}
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+import wm
 from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.metrics import next_token
+from wm.metrics import acceptance, next_token
 from wm.models.serving import oracles
 from wm.worlds import connect4
 
@@ -173,3 +174,25 @@ def test_a_world_that_draws_no_states():
     _run(oracles.Oracle(world), world, states='drawn')
   with pytest.raises(core.InputError, match='states'):
     next_token.Metric(states='all')
+
+
+def test_sequences_that_are_longer_than_the_model_takes_are_not_asked():
+  world = registry.make('world', 'connect4(rows=3, columns=3)')
+  asked = []
+
+  def logits(tokens):
+    asked.append(tokens.shape[1])
+    return np.zeros((*tokens.shape, len(world.vocab)))
+
+  spec = 'connect4(rows=3, columns=3)'
+  model = wm.wrap(logits, spec, max_len=6).predictor
+  for found in (
+    _run(model, world, 40),
+    _run(model, world, 40, states='drawn'),
+    table.by_name(acceptance.Metric(num=40)(model, world, 0)),
+  ):
+    reasons = {*next(iter(found.values())).reason}
+    assert 'longer_than_model' in reasons <= {'', 'longer_than_model'}
+  assert max(asked) <= 6
+  with pytest.raises(core.InputError, match='7 tokens'):
+    model.log_probs(np.ones((1, 7), np.int32), np.array([7]))

@@ -73,9 +73,9 @@ def test_other_rules_have_baselines_of_their_own():
   first, second, third = (
     registry.make('world', one) for one in (WALKS, PATHS, other)
   )
-  assert baselines.same_rules(first, second)
-  assert not baselines.same_rules(first, third)
-  assert not baselines.same_rules(first, registry.make('world', 'lattice()'))
+  assert core.world.same_rules(first, second)
+  assert not core.world.same_rules(first, third)
+  assert not core.world.same_rules(first, registry.make('world', 'lattice()'))
 
 
 def test_baselines_alone_ask_for_none_and_states_for_no_untrained_model():

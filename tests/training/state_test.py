@@ -167,3 +167,10 @@ def test_axes_are_prime_factors():
     **{'data0': 3, 'data1': 2, 'data2': 2},
     'model0': 1,
   }
+
+
+def test_a_state_that_no_mesh_divides_is_refused():
+  shapes = {'w': jax.ShapeDtypeStruct((50257, 8191), 'float32')}
+  with pytest.raises(core.InputError, match='do not divide the sizes') as error:
+    state.check_memory(shapes, {'data': 2, 'model': 1}, 3)
+  assert 'hold less' not in str(error.value)

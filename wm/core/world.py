@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import hashlib
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -167,3 +167,34 @@ class World(Bounded, abc.ABC):
 def vocab_sha256(world: World) -> str:
   """Hex hash of the token strings in order; worlds of equal hash share data."""
   return hashlib.sha256('\n'.join(world.vocab).encode()).hexdigest()
+
+
+_WALKS, _STEPS = 32, 64  # By which rules are compared.
+
+
+def same_rules(first: Any, second: Any, seed: int = 0) -> bool:
+  """Whether two worlds have one vocabulary, one length and the same rules.
+
+  The rules are compared on random walks, whoever samples the sequences.
+  """
+  sizes = [(w.vocab, w.end, w.max_len, w.prompt_len) for w in (first, second)]
+  if type(first) is not type(second) or sizes[0] != sizes[1]:
+    return False
+  if first == second:
+    return True
+  draw = np.random.default_rng(seed)
+  states, others = first.init(_WALKS), second.init(_WALKS)
+  for _ in range(min(_STEPS, first.max_len)):
+    legal = first.legal(states)
+    if not np.array_equal(legal, second.legal(others)):
+      return False
+    alive = legal.any(-1)
+    if not alive.any():
+      break
+    states, others, legal = states[alive], others[alive], legal[alive]
+    tokens = (draw.random(legal.shape) * legal).argmax(-1).astype(np.int32)
+    states, others = (
+      first.advance(states, tokens),
+      second.advance(others, tokens),
+    )
+  return True

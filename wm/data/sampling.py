@@ -352,15 +352,24 @@ class _Seen:
   """Hashes of the sequences so far, 8 bytes each."""
 
   def __init__(self, writer: stores.Writer) -> None:
-    self._hashes = np.zeros(0, np.uint64)
+    # Sorted runs, each at least twice as long as the next: a hash is merged as
+    # often as the number of all hashes doubles, not with every chunk.
+    self._runs: list[np.ndarray] = []
     for chunk in writer.written():
       self.new(chunk)
 
   def new(self, chunk: core.Sequences) -> core.Sequences:
     """The rows that are new; the others are counted."""
     hashes = chunk.hashes()
-    fresh = ~np.isin(hashes, self._hashes)
-    self._hashes = np.union1d(self._hashes, hashes)
+    fresh = np.ones(len(hashes), bool)
+    for run in self._runs:
+      place = np.searchsorted(run, hashes)
+      fresh &= run[np.minimum(place, len(run) - 1)] != hashes
+    latest = np.unique(hashes[fresh])
+    while self._runs and len(self._runs[-1]) < 2 * len(latest):
+      latest = np.union1d(self._runs.pop(), latest)
+    if len(latest):
+      self._runs.append(latest)
     if fresh.all():
       return chunk
     again = {'duplicate of another chunk': int((~fresh).sum())}

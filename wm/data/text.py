@@ -46,8 +46,10 @@ FIELDS = 'tokens', 'moves'  # Of a line of JSON; the first that it has counts.
 
 def _words(line: str, where: str, world: core.World) -> list[str]:
   """Tokens of a line, plain or JSON; raises InputError."""
-  if not line.lstrip().startswith(('{', '[')):
-    return line.split()
+  words = line.split()
+  # A token of the world may begin with a bracket.
+  if not line.lstrip().startswith(('{', '[')) or words[0] in world.vocab:
+    return words
   with inputs.reading(where, 'JSON'):
     value = json.loads(line)
   if isinstance(value, dict):

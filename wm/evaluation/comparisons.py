@@ -181,9 +181,7 @@ def of_means(first: Mean, second: Mean) -> Difference:
   return _tested(difference, math.sqrt(total), degrees)
 
 
-def paired(
-  first: core.Scores, second: core.Scores, seed: int = 0
-) -> Difference:
+def paired(first: core.Scores, second: core.Scores) -> Difference:
   """The difference of two models' scores on the same trials.
 
   Of trials that are measured in both, clustered by group, by weight. Student's
@@ -193,12 +191,10 @@ def paired(
 
   Args:
     first, second: one quantity of two models, rows in the same order.
-    seed: not used by an interval that draws nothing.
 
   Raises:
     InputError: rows are not of the same trials.
   """
-  del seed
   if not np.array_equal(first.group, second.group):
     raise core.InputError(
       f'{first.quantity} and {second.quantity} have {len(first.group)} and '

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -124,13 +124,23 @@ class Separators:
     return tuple(tokens)
 
 
+def by_length(words: Iterable[Tokens]) -> dict[int, list[Tokens]]:
+  """Words of each length."""
+  groups: dict[int, list[Tokens]] = {}
+  for word in words:
+    groups.setdefault(len(word), []).append(word)
+  return groups
+
+
 def boundary_words(
-  automaton: MooreMachine, separators: Separators
+  automaton: MooreMachine, separators: Separators, most: int
 ) -> list[Tokens]:
   """Words that lead to each state and over each edge, and what tells it apart.
 
   A model with no more states than the automaton, and the same answers to all of
   these, implies the same language (Chow 1978).
+
+  most: words; the shortest come first, and those of one length in order.
   """
   num = len(automaton.access)
   # The last token of a suffix is seen among the accepted ones before it.
@@ -143,8 +153,20 @@ def boundary_words(
     for access, edges in zip(automaton.access, automaton.heads, strict=True)
     for word in (access, *((*access, token) for token in edges))
   }
-  words = {a + b for a, b in itertools.product(reached, suffixes)}
-  return sorted(words, key=lambda word: (len(word), word))
+  first, last = by_length(reached), by_length(suffixes)
+  words: list[Tokens] = []
+  # A length at a time: of all words there may be many more than are asked for.
+  for length in range(max(first) + max(last) + 1):
+    if len(words) >= most:
+      break
+    words += sorted(
+      {
+        a + b
+        for size, starts in first.items()
+        for a, b in itertools.product(starts, last.get(length - size, ()))
+      }
+    )
+  return words[:most]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -459,8 +481,8 @@ def _learn(
     # A model of no more states that passes all boundaries is the world's.
     learner.complete()
     separators = Separators(truth.automaton, len(walker.world.vocab))
-    tests = boundary_words(truth.automaton, separators)
-    learner.learn(tests[: teacher.budget // 4])
+    most = teacher.budget // 4
+    learner.learn(boundary_words(truth.automaton, separators, most))
     until_right(
       lambda number: [
         *walker.legal(number),

@@ -331,7 +331,8 @@ def positions(
 ) -> Iterator[JudgedPositions]:
   """Runs the model once; all sequences of a part go on in step.
 
-  Positions where nothing is legal are left out: the world is over.
+  Positions where nothing is legal are left out: the world is over. So are
+  sequences that are longer than the predictor takes, see `fits`.
 
   Args:
     predictor: what is judged.
@@ -341,10 +342,15 @@ def positions(
     last_only: the position after the last token is the only one that counts.
   """
   read = last_by_rows if last_only else core.predictor.log_probs_by_rows
+  fitting = np.flatnonzero(fits(predictor, sequences.lengths))
+  sequences = sequences.take(fitting)
   for part, chunk in read(predictor, sequences.tokens, sequences.lengths):
     # states follows all sequences of the part in step, [B, W].
-    batch = sequences.take(np.arange(part.start, part.stop))
-    start, log_probs = first[part], np.asarray(chunk)
+    batch, number = (
+      sequences.take(np.arange(part.start, part.stop)),
+      fitting[part],
+    )
+    start, log_probs = first[number], np.asarray(chunk)
     states = world.init(len(batch))
     for t in range(log_probs.shape[1]):
       rows = np.flatnonzero(t < batch.lengths)
@@ -356,11 +362,11 @@ def positions(
       # Nothing is legal where the world is over: nothing is judged there.
       going = legal.any(-1)
       quiet = going & silent(predictor, log_probs[rows, t])
-      unanswered = rows[quiet] + part.start
+      unanswered = number[rows[quiet]]
       going &= ~quiet
       rows, legal = rows[going], legal[going]
       yield JudgedPositions(
-        rows + part.start,
+        number[rows],
         t + 1,
         states[rows],
         legal,

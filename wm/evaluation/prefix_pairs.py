@@ -99,13 +99,13 @@ def draw(
     if metric.directions == 'both':
       pairs = both_directions(pairs)
     return Trials(predictor, world, pairs, accept, sampler, seed, *run)
-  world = _drawing(metric, world)
+  source = _state_source(metric, world)
   num = metric.trials // metric.pairs
-  first = world.sample_states(num, basics.stream(seed, context.STATES))
+  first = source.sample_states(num, basics.stream(seed, context.STATES))
   counts: dict[str, int] = {}
   second, reason = first, np.full(len(first), '')
   if apart:
-    second, reason, counts = other_states(world, first, seed, metric.attempts)
+    second, reason, counts = other_states(source, first, seed, metric.attempts)
   # Each state gets `pairs` trials in a row, as `Trials.each` has it.
   first, second, reason = (
     np.repeat(array, metric.pairs, axis=0) for array in (first, second, reason)
@@ -115,7 +115,7 @@ def draw(
   if metric.prefix_filter == 'model':
     keep = model_filter(predictor, world, accept, metric.batch)
   pairs = prefix_pairs(
-    world,
+    source,
     first,
     second,
     seed=seed,
@@ -137,13 +137,13 @@ def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
   return len(np.unique(world.state_id(pairs.first))) == world.num_states()
 
 
-def _drawing(metric: Settings, world: core.Prefixed) -> core.Prefixed:
-  """The world that draws states; raises InputError where it is unlike this."""
+def _state_source(metric: Settings, world: core.Prefixed) -> core.Prefixed:
+  """The world that draws states; raises InputError where its rules differ."""
   if not metric.world:
     return world
-  # States of a smaller world of the same tokens, such as another part of a map.
+  # Such as the same game, which draws states that many games reach.
   other = registry.make('world', metric.world)
-  if type(other) is not type(world) or other.vocab != world.vocab:
+  if not core.world.same_rules(world, other):
     raise core.InputError(
       f'{metric.name}: world={metric.world!r} has other tokens or rules than '
       f'{registry.spec(world)}'

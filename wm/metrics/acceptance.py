@@ -41,8 +41,9 @@ class Metric(core.Metric):
   A predictor that only answers has one set of tokens, whatever the rule.
 
   Reasons of unmeasured rows: nothing_accepted (precision), no_position,
-  no_answer; one_epsilon (`exact_least`, `exact_greatest`, `exact_range`), as a
-  decade with one epsilon in it cannot show how much depends on it.
+  no_answer, longer_than_model; one_epsilon (`exact_least`, `exact_greatest`,
+  `exact_range`), as a decade with one epsilon in it cannot show how much
+  depends on it.
 
   Attributes:
     num: held-out sequences.
@@ -175,6 +176,8 @@ class Metric(core.Metric):
         counts[rows, k] += counted
     group = context.clusters(world, sequences)
     empty = np.where(silent > 0, 'no_answer', 'no_position')
+    fits = membership.fits(predictor, sequences.lengths)
+    empty = np.where(fits, empty, 'longer_than_model')
     return (
       *self._chosen(sums, counts, empty, group),
       *self._curves(sums, counts, empty, group),

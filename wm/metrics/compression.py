@@ -34,7 +34,8 @@ class Metric(prefix_pairs.Settings):
   first prefix), capped (`exact`: more continuations than `cap`), no_answer
   (after both prefixes, to any continuation), no_two_prefixes_... (a second one
   is missing, equal to the first, or refused by the model), no_prefix, no_room
-  (no token left to sample), no_violation. By suffixes='world' no trial is
+  (no token left to sample), nothing_sampled (`sampler` accepts none of what the
+  model accepts), no_violation. By suffixes='world' no trial is
   vacuous.
 
   Side columns of `precision`: `suffix`, the first continuation refused, and
@@ -227,9 +228,13 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   if on_support:
     judged = supports.of_pairs(metric, trials, samples)
     refused &= judged >= samples.lengths
-    reason[(judged == 0).all(1) & ~samples.vacuous] = 'off_support'
-  # Something is accepted and yet nothing was drawn: there was no room for it.
-  reason[(samples.lengths == 0).all(1) & ~samples.vacuous] = 'no_room'
+    off = (judged == 0).all(1) & ~samples.vacuous
+    reason = np.where(off, 'off_support', reason)
+  # Something is accepted and yet nothing was drawn: there was no room for it,
+  # or the sampler accepts none of it.
+  nothing = (samples.lengths == 0).all(1) & ~samples.vacuous
+  why = np.where(trials.room == 0, 'no_room', 'nothing_sampled')
+  reason = np.where(nothing, why, reason)
   num = refused.sum(1)
   return Outcome(
     reason,

@@ -111,6 +111,7 @@ class Metric(core.Metric):
       named=np.zeros(num, np.int32),
       states=world.init(num),
       silent=np.zeros(num, np.int64),
+      fits=membership.fits(predictor, sequences.lengths),
     )
     supported: Callable[[np.ndarray, int], np.ndarray] | None = None
     if self.support != 'all':
@@ -164,6 +165,7 @@ class _JudgedSequences(NamedTuple):
     named: [N] int32 that token.
     states: [N, W] state that it is illegal in.
     silent: [N] int64 positions where the predictor gives no answer.
+    fits: [N] bool: no longer than the predictor takes.
   """
 
   sums: np.ndarray
@@ -171,6 +173,7 @@ class _JudgedSequences(NamedTuple):
   named: np.ndarray
   states: np.ndarray
   silent: np.ndarray
+  fits: np.ndarray
 
 
 def _add(
@@ -249,6 +252,7 @@ def _scores(
 ) -> tuple[core.Scores, ...]:
   sums, quantities = judged.sums, []
   unasked = np.where(judged.silent > 0, 'no_answer', 'no_position')
+  unasked = np.where(judged.fits, unasked, 'longer_than_model')
   silent = int(judged.silent.sum())
   for q, quantity in enumerate(_QUANTITIES):
     total, weight = sums[:, q, 0], sums[:, q, 1]

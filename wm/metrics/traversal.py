@@ -144,14 +144,14 @@ def _outcomes(
 
 def _costs(
   world: core.World,
-  tasks: core.Sequences,
+  sequences: core.Sequences,
   decoded: decoding.Decoded,
   group: np.ndarray,
   columns: dict[str, np.ndarray],
 ) -> list[core.Scores]:
   if not core.can(world, core.Described.costs):
     return []
-  # Prompts state the task, so all driven sequences have its least cost.
+  # Prompts state the task, so all decoded sequences have its least cost.
   costs = world.costs(core.Sequences(decoded.tokens, decoded.lengths))
   best = costs.least[0]
   if np.isnan(best).all():

@@ -50,8 +50,8 @@ class Loading:
 
   checkpoint: str = option(
     'best',
-    "'best' or 'last' of the training run in --out, 'none' for untrained, or "
-    'a training run folder.',
+    "'best' or 'last' checkpoint of the training run; 'none': untrained "
+    'weights. As a flag also the folder of a run.',
   )
   # Of untrained weights, and of all that is drawn for them.
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)

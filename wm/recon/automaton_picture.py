@@ -21,7 +21,6 @@ EXTRA = diagram.Stroke(svg.HERE, '', svg.HERE)
 LOOKS = {'right': RIGHT, 'missing': MISSING, 'extra': EXTRA}
 # Of states that are one for the model: yellow, blue, green, violet, orange.
 FILLS = '#f6dc85', '#a9cdf0', '#b5dfb9', '#d9bfe8', '#f3c19d'
-UNMET = svg.LINE  # Of a state that the model never gets to.
 APART = 24  # Pixels between arrows of different kinds.
 STUB = 46  # Pixels of an arrow that leads to none of the world's states.
 LISTED = 20  # Lines of a table of differences.

@@ -172,5 +172,7 @@ def write(drawing: Drawing, path: str | Path) -> None:
       if lines is not None:
         files.write_text(parts[first], lines)
       shown.update(min(CHUNK, num - first))
-  files.write_text(path, ''.join(part.read_text() for part in parts.values()))
+  files.write_text(
+    path, ''.join(part.read_text('utf-8') for part in parts.values())
+  )
   shutil.rmtree(_parts(path))

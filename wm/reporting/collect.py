@@ -507,7 +507,10 @@ def _mean(entries: Sequence[Entry]) -> Entry:
   return {
     **entries[0],
     'n': sum(entry['n'] for entry in entries),
-    'clusters': sum(entry.get('clusters', entry['n']) for entry in entries),
+    'clusters': sum(
+      entry['n'] if entry.get('clusters') is None else entry['clusters']
+      for entry in entries
+    ),
     'value': sum(values) / len(values) if values else None,
     'low': min(values, default=None),
     'high': max(values, default=None),

@@ -169,7 +169,7 @@ def _entry(line: Any, where: str) -> Entry:
   names = (*_LINE, 'more')[:size]
   entry = dict(zip(names, line, strict=True))
   files.record(entry, where, dict(zip(names, _TYPES, strict=False)))
-  return {**entry, **entry.pop('more', {})}
+  return entry | entry.pop('more', {})
 
 
 _STAGES = 'sampling', 'training'  # Parts of a key with settings of a row.

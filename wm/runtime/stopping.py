@@ -81,7 +81,13 @@ def farewell(code: Exit, again: bool) -> None:
   again: whether the same command resumes the work.
   """
   for act in _LAST:
-    act()
+    try:
+      act()
+    except (
+      OSError
+    ) as error:  # Such as a full disk: the others come all the same.
+      with contextlib.suppress(OSError):
+        os.write(2, f'error: {error}\n'.encode())
   line = code.name.lower()
   if again:
     line += '; run the same command again to go on'

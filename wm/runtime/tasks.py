@@ -175,8 +175,12 @@ def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
   """See run: each process does one of as many tasks at a time."""
   num = compute.num_processes()
   _check_shared(tasks, f'{num} processes')
-  left = [task for task in tasks if not task.done()]
-  yield from ((task, None) for task in tasks if task not in left)
+  left = []
+  for task in tasks:
+    if task.done():
+      yield task, None
+    else:
+      left.append(task)
   for first in range(0, len(left), num):
     several = left[first : first + num]
     arguments = [dict(task.arguments) for task in several]

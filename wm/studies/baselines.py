@@ -14,8 +14,6 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
@@ -26,35 +24,6 @@ from wm.studies.rows import Row
 REPLANNING = "bayes(off='replan')"
 CEILINGS = {'bayes': 'bayes()', 'bayes_replanning': REPLANNING}
 _BOUNDS = {'uniform': 'uniform()', 'oracle': 'oracle()'}
-_WALKS, _STEPS = 32, 64  # By which rules are compared.
-
-
-def same_rules(first: Any, second: Any, seed: int = 0) -> bool:
-  """Whether two worlds have one vocabulary, one length and the same rules.
-
-  The rules are compared on random walks, whoever samples the sequences.
-  """
-  sizes = [(w.vocab, w.end, w.max_len, w.prompt_len) for w in (first, second)]
-  if type(first) is not type(second) or sizes[0] != sizes[1]:
-    return False
-  if registry.spec(first) == registry.spec(second):
-    return True
-  draw = np.random.default_rng(seed)
-  states, others = first.init(_WALKS), second.init(_WALKS)
-  for _ in range(min(_STEPS, first.max_len)):
-    legal = first.legal(states)
-    if not np.array_equal(legal, second.legal(others)):
-      return False
-    alive = legal.any(-1)
-    if not alive.any():
-      break
-    states, others, legal = states[alive], others[alive], legal[alive]
-    tokens = (draw.random(legal.shape) * legal).argmax(-1).astype(np.int32)
-    states, others = (
-      first.advance(states, tokens),
-      second.advance(others, tokens),
-    )
-  return True
 
 
 def added(
@@ -144,7 +113,9 @@ def _without_copies(
       registry.spec(row.model) == spec
       and (
         registry.spec(row.scored_in) == world
-        or (not exact and same_rules(row.scored_in, baseline.scored_in))
+        or (
+          not exact and core.world.same_rules(row.scored_in, baseline.scored_in)
+        )
       )
       for row in taken
     ):

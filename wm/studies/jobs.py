@@ -179,7 +179,7 @@ class JobPool:
     todo, by_path = [], {}
     for job in jobs:
       failed = job.folder / 'failed.json'
-      with _lock(job.folder) as lock:
+      with hold_lock(job.folder) as lock:
         skipped = lock is None and not wait
         stands = lock is not None and wait and (job.done() or failed.exists())
         if lock is not None and not stands:
@@ -208,7 +208,7 @@ class JobPool:
     Returns:
       Whether the job has ended; False where another process holds its lock.
     """
-    with _lock(job.folder, wait, self._stop.is_set) as lock:
+    with hold_lock(job.folder, wait, self._stop.is_set) as lock:
       if lock is None:
         return False
       # What the holder of the lock did, or how it failed, stands.
@@ -272,7 +272,7 @@ def run_locked(
     Exit code, and why it failed; None where another process holds the lock.
   """
   path = pathlib.Path(log)
-  with _lock(path.parent, wait, tasks.cancelled) as lock:
+  with hold_lock(path.parent, wait, tasks.cancelled) as lock:
     if lock is None:
       return None
     command = [sys.executable, *command[1:]]
@@ -286,7 +286,7 @@ def run_locked(
 
 
 @contextlib.contextmanager
-def _lock(
+def hold_lock(
   folder: pathlib.Path,
   wait: bool = False,
   stopped: Callable[[], bool] = lambda: False,

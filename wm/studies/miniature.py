@@ -613,7 +613,11 @@ def miniature(
   )
   if options.overwrite and not dry_run:
     for unit in todo:
-      if unit.folder.exists() or unit.path.exists():
+      with pools.hold_lock(unit.folder) as lock:
+        if lock is None:
+          raise core.InputError(
+            f'{unit.folder} is used by another process; --overwrite removes it'
+          )
         unit.clear()
       unit.path.unlink(missing_ok=True)
   by_name = {unit.name: unit for unit in todo}

@@ -123,16 +123,19 @@ def check_memory(
     for num in range(devices - 1, 0, -1)
     if num % mesh['model'] == 0
   )
+  # There is none where no mesh divides the sizes.
   good = next(
-    f'{best["data"]} x {best["model"]}'
-    for best in fewer
-    if memory(abstract, best, copies)[0] < local
+    (
+      f'; {best["data"]} x {best["model"]} hold less'
+      for best in fewer
+      if memory(abstract, best, copies)[0] < local
+    ),
+    '',
   )
   raise core.InputError(
     f'a mesh of {mesh["data"]} x {mesh["model"]} devices would hold '
     f'{local / 1e9:.2f} GB of state each, an equal share being '
-    f'{equal / 1e9:.2f}: they do not divide the sizes of the model; '
-    f'{good} hold less'
+    f'{equal / 1e9:.2f}: they do not divide the sizes of the model{good}'
   )
 
 

@@ -353,7 +353,7 @@ def _each(call: Callable[..., Any], *trees: Any) -> Any:
   return jax.tree.map(lambda leaf: leaf[None], results)
 
 
-def _optimizer(task: TunedTask) -> optax.GradientTransformation:
+def _optimizer() -> optax.GradientTransformation:
   """Updates before the learning rate.
 
   All but biases and norms decays, embeddings too, as in the published program;
@@ -394,7 +394,7 @@ def begin(
   # moving [C, ...]: weights of each data set; still [...]: shared by all.
   moving = jax.vmap(fresh)(seeds_C)
   still = {path: leaf for path, leaf in body.items() if not task.tuned(path)}
-  return moving, still, jax.vmap(_optimizer(task).init)(moving)
+  return moving, still, jax.vmap(_optimizer().init)(moving)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
@@ -408,7 +408,7 @@ def take_steps(
   rate: jax.Array,
 ) -> tuple[Arrays, Any]:
   """Weights and optimizer states after `num` steps."""
-  optimizer = _optimizer(task)
+  optimizer = _optimizer()
 
   def one_step(
     moving: Arrays, state: Any, groups: list[LabelRows]

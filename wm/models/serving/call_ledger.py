@@ -146,13 +146,15 @@ class CallLedger:
     """Reads what earlier runs have spent."""
     if self._path is None or not self._path.exists():
       return
-    calls: dict[int, ModelUsage] = {}
+    lines, calls = [], dict[int, ModelUsage]()
     with inputs.reading_file(self._path, 'a ledger of calls'):
       for line in self._path.read_bytes().split(b'\n'):
-        with contextlib.suppress(ValueError):  # The end of a killed process.
-          entry = json.loads(line)
-          # The usage of a call replaces what was reserved for it.
-          calls[entry['call']] = self._models.ModelUsage(**entry['usage'])
+        # A line that a killed process did not finish is no JSON.
+        with contextlib.suppress(ValueError):
+          lines.append(json.loads(line))
+      # The usage of a call replaces what was reserved for it.
+      for entry in lines:
+        calls[entry['call']] = self._models.ModelUsage(**entry['usage'])
       self._next = max(calls, default=-1) + 1
     self.usage = sum(calls.values(), self.nothing)
 

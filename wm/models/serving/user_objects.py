@@ -123,7 +123,11 @@ class FromCallable(stateless.Stateless):
     # Few lengths: a callable that compiles does so for each shape.
     # -(-n // m) * m: n rounded up to a multiple of m.
     up = -(-longest // MULTIPLE) * MULTIPLE
-    return max(longest, min(up, self.max_len))
+    if longest > self.max_len:
+      raise core.InputError(
+        f'{longest} tokens: {self.label} takes up to {self.max_len}'
+      )
+    return min(up, self.max_len)
 
   def _blocks(
     self, tokens: np.ndarray, lengths: np.ndarray

@@ -151,9 +151,9 @@ class UniformPlay(core.Generative):
     why = self.played_otherwise()
     if split != 'all' or distinct:
       why = (
-        f'process(split={split!r}, distinct={distinct}): a hash of a whole '
-        "sequence is its split, and sequences may repeat; available: 'all', "
-        'distinct=False'
+        f'data_distribution(split={split!r}, distinct={distinct}): a hash of a '
+        'whole sequence is its split, and sequences may repeat; available: '
+        "'all', distinct=False"
       )
     if why:
       raise core.InputError(f'{registry.spec(self)}: {why}')
