@@ -19,7 +19,7 @@ from tests.reporting.units_made_up import (
 )
 from wm import core
 from wm.core import registry
-from wm.reporting import findings, miniatures, papers, units, verdicts
+from wm.reporting import findings, miniatures, papers, tables, units, verdicts
 from wm.reporting.verdicts import SHOWN, UNTESTED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -93,7 +93,7 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
     family = f'are the findings of A 2024 (5): {"; ".join(["walks win"] * 5)}.'
     assert family in text
     assert 'corrected for the 5 findings of the paper, which the table' in text
-    assert verdicts.NOTE in text
+    assert verdicts.verdict_note([]) in text
     assert '6 units, 0.1 processor hours; P, 2 cores; jax 1' in text
   assert (
     '| walks: 0.900 [0.875, 0.925] (0.900, 0.910, 0.890), n=900 in 300 '
@@ -234,7 +234,12 @@ def test_committed_results_are_small_and_whole():
 
 def test_both_readmes_say_what_the_results_say():
   judged, _ = miniatures.judged(FOLDER)
-  counts = miniatures.verdict_counts(judged).markdown()
+  pairs = [(each.finding.paper, each.verdict) for each in judged]
+  rows = [
+    {'paper': x} | {v: f'{pairs.count((x, v))}' for v in verdicts.VERDICTS}
+    for x in dict.fromkeys(paper for paper, _ in pairs)
+  ]
+  counts = tables.of_rows('', rows).markdown()
   assert counts in (ROOT / 'README.md').read_text(encoding='utf-8')
   whole = miniatures.verdict_table(judged).markdown()
   assert whole in (FOLDER / 'README.md').read_text(encoding='utf-8')

@@ -287,6 +287,23 @@ POWER = 0.8
 MOST_SEEDS = 10_000
 
 
+def p_value(difference: Difference | str) -> float | None:
+  """The p value of a difference; None of a text, why there is no difference."""
+  return None if isinstance(difference, str) else difference.p
+
+
+def adjusted(
+  differences: Sequence[Difference | str],
+) -> list[Difference | str]:
+  """Differences with p values adjusted for all of them by `holm`."""
+  p_values = [p for x in differences if (p := p_value(x)) is not None]
+  left = iter(holm(p_values))
+  return [
+    x if isinstance(x, str) or x.p is None else x._replace(p=next(left))
+    for x in differences
+  ]
+
+
 class SampleSize(NamedTuple):
   """The size of a study that shows a difference.
 

@@ -104,11 +104,8 @@ def table(
   title: str, rows: Sequence[Row], note: str = '', *, folded: bool = False
 ) -> Table:
   """A table of rows: text stays, numbers are formatted, None is a dash."""
-  frame = pd.DataFrame(
-    [{head: _cell(value) for head, value in row.items()} for row in rows],
-    dtype=object,
-  )
-  return Table(title, frame.fillna(''), note, folded)
+  cells = ({k: _cell(value) for k, value in row.items()} for row in rows)
+  return tables.of_rows(title, cells, note, folded)
 
 
 def _cell(value: Any) -> str:

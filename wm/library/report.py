@@ -352,17 +352,16 @@ def compare(
   changed: list[dict[str, Any]] = []
   for key, first in by_quantity[0].items():
     second = by_quantity[1].get(key)
-    if second is None or not (all_quantities or _is_headline(*key)):
+    headline, _ = tables.headline(first[0]['metric'], key[1])
+    if second is None or not (all_quantities or headline):
       continue
     line, pairs = _paired(first, second)
     lines.append(line)
     changed += _changed(first, second, pairs, trials)
-  tested = [line for line in lines if line['p'] is not None]
-  adjusted = comparisons.holm([line['p'] for line in tested])
-  for line, p in zip(tested, adjusted, strict=True):
-    line['p_holm'] = p
   table = pd.DataFrame(lines, columns=list(DIFFERENCES))
   table[list(_NUMBERS)] = table[list(_NUMBERS)].astype(float)
+  tested = table.p.notna()
+  table.loc[tested, 'p_holm'] = comparisons.holm(table.p[tested].tolist())
   most = pd.DataFrame(changed, columns=list(TRIALS))
   comparison = RunComparison(pair[0].name, pair[1].name, table, most)
   log(str(comparison))
@@ -382,10 +381,6 @@ def _quantities(folder: pathlib.Path) -> Iterator[Any]:
     for entry, scores in zip(part.entries, part.scores, strict=True):
       shared = results.shared_columns(part, scores)
       yield entry, scores, shared, results.trial_keys(entry, scores, shared)
-
-
-def _is_headline(spec: str, quantity: str) -> bool:
-  return bool(tables.headline(registry.parse(spec)[0], quantity)[0])
 
 
 def _paired(

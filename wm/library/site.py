@@ -29,7 +29,7 @@ from wm.core import fields, registry, resources
 from wm.evaluation import needs
 from wm.library import film
 from wm.options.calls import Path
-from wm.reporting import catalog, miniatures, papers
+from wm.reporting import catalog, miniatures, papers, tables
 from wm.runtime import files, pages
 
 TOOLS = ('material', 'mkdocstrings', 'nbconvert')  # Modules of the extra.
@@ -305,11 +305,8 @@ def _plug_in(
   docs: folder of pages; pictures are written there.
   whole: whether the site has all pages, which links then name.
   """
-  name, _, arguments = registry.parse(spec)
-  cls = registry.find(kind, name)
-  whole_spec = arguments or all(x for _, x in catalog.defaults(cls))
-  instance = registry.resolve(kind, spec) if whole_spec else None
-  title = name if instance is None else registry.spec(instance)
+  name = registry.parse(spec)[0]
+  title, cls, instance = catalog.resolved(kind, spec)
   slug = re.sub(r'\W+', '_', name if whole else title).strip('_')
   texts, partners = catalog.attributes(cls), needs.partners(kind, cls)
   text = inspect.cleandoc(cls.__doc__ or '')
@@ -412,11 +409,7 @@ def _costs(kind: str, instance: Any) -> list[str]:
     return [f'It takes at least {max(instance.cost(), batch)}.']
   if (count := catalog.parameters(instance, *catalog.SIZES)) is None:
     return []
-  tokens, length = catalog.SIZES
-  return [
-    f'It has {count:,} parameters for {tokens:,} tokens and sequences of '
-    f'{length}.'
-  ]
+  return [f'It has {catalog.counted(count, *catalog.SIZES)}.']
 
 
 def _commands(
@@ -507,27 +500,20 @@ def _formats() -> list[MarkdownPage]:
 
 
 def _format(key: str, each: Format) -> MarkdownPage:
-  parts = [f'# {each.title}']
   module = importlib.import_module(each.module)
-  parts.append(prose(module.__doc__ or ''))
-  if each.kind:
-    cls = registry.find(each.kind, each.plug_in)
-    texts = catalog.attributes(cls)
-    page = f'[{each.plug_in}](../{each.kind}s/{each.plug_in}.md)'
-    parts.append(f'## Fields\n\nIt is read by fields of {page}.')
-    head = '| field | meaning |\n| --- | --- |'
-    rows = [
-      f'| `{field}` | {pages.markdown(texts.get(field, ""))} |'
-      for field in each.fields
-    ]
-    parts.append('\n'.join([head, *rows]))
-    for reader, names in fields.formats(cls).items():
-      if reader != each.module and {*names} & {*each.fields}:
-        parts.append(f'### `{"`, `".join(names)}`')
-        parts.append(prose(catalog.format_text(reader)))
-  if each.command:
-    parts.append(f'## Example\n\n```sh\n{each.command}\n```')
-  text, about = '\n\n'.join(parts), _escaped(catalog.summary(module))
+  cls = registry.find(each.kind, each.plug_in) if each.kind else None
+  text = _text(
+    'format.md',
+    format=each,
+    about=prose(module.__doc__ or ''),
+    texts=catalog.attributes(cls) if cls else {},
+    readers=[
+      (names, prose(catalog.format_text(reader)))
+      for reader, names in (fields.formats(cls) if cls else {}).items()
+      if reader != each.module and {*names} & {*each.fields}
+    ],
+  )
+  about = _escaped(catalog.summary(module))
   return MarkdownPage(f'formats/{key}.md', each.title, text, about)
 
 
@@ -656,12 +642,11 @@ def _table(table: Mapping[str, Any]) -> str:
   for model, numbers in table['values'].items():
     if 'by' in table:
       numbers = [number for group in numbers for number in group]
-    rows.append([model.replace('_', ' '), *map(_number, numbers)])
+    cells = dict(zip(heads, map(_number, numbers), strict=True))
+    rows.append({'model': model.replace('_', ' '), **cells})
   where = f'{table["in"]}, ' if 'in' in table else ''
-  lines = [f'{where}`{table["metric"]}`:', '']
-  for cells in (['model', *heads], ['---'] * (len(heads) + 1), *rows):
-    lines.append(f'| {" | ".join(cells)} |')
-  return '\n'.join(lines)
+  shown = tables.of_rows('', rows).markdown().rstrip()
+  return f'{where}`{table["metric"]}`:\n\n{shown}'
 
 
 def _number(value: Any) -> str:
@@ -678,16 +663,13 @@ def _number(value: Any) -> str:
 
 
 def _films(docs: pathlib.Path) -> Iterator[MarkdownPage]:
-  parts = ['# Film', _text('film.md')]
+  films = []
   for name in FILMED:
     path = film.film(f'{name}()', docs / 'film' / name, 'orbits()', systems=4)
     about = catalog.summary(registry.find('model', name))
     page = path.relative_to(docs / 'film')
-    parts.append(
-      f'## {name}\n\n{about}\n\n'
-      f'<iframe title="{name}" loading="lazy" src="{page}"></iframe>'
-    )
-  yield MarkdownPage('film/index.md', 'Film', '\n\n'.join(parts) + '\n')
+    films.append((name, about, page))
+  yield MarkdownPage('film/index.md', 'Film', _text('film.md', films=films))
 
 
 def _reference(
@@ -707,11 +689,11 @@ def _reference(
     name = f'reference/{title.lower()}.md'
     yield MarkdownPage(name, title, '\n\n'.join(lines))
   yield MarkdownPage('reference/commands.md', 'Commands', _commands_page(root))
-  rules = [
-    f'## {name}\n\n{prose(inspect.getdoc(registry.find("accept", name)) or "")}'
+  rules = {
+    name: inspect.getdoc(registry.find('accept', name)) or ''
     for name in registry.names('accept')
-  ]
-  text = '\n\n'.join(['# Acceptance rules', *rules])
+  }
+  text = _docstrings('Acceptance rules', '', rules)
   yield MarkdownPage('reference/accept.md', 'Acceptance rules', text)
   text = f'# Words\n\n{prose(wm.__doc__ or "")}'
   yield MarkdownPage('reference/words.md', 'Words', text)
@@ -719,13 +701,23 @@ def _reference(
 
 def _commands_page(root: pathlib.Path) -> str:
   """What --help of each program says of it."""
-  parts = ['# Commands', 'Every program has `--help` with all of its flags.']
-  for path in sorted((root / 'launch').glob('*.py')):
-    text = path.read_text(encoding='utf-8')
-    about = ast.get_docstring(ast.parse(text)) or ''
-    if "__name__ == '__main__'" in text:
-      parts.append(f'## {path.name}\n\n{prose(about)}')
-  return '\n\n'.join(parts) + '\n'
+  texts = {
+    path.name: path.read_text(encoding='utf-8')
+    for path in sorted((root / 'launch').glob('*.py'))
+  }
+  programs = {
+    name: ast.get_docstring(ast.parse(text)) or ''
+    for name, text in texts.items()
+    if "__name__ == '__main__'" in text
+  }
+  lead = 'Every program has `--help` with all of its flags.'
+  return _docstrings('Commands', lead, programs)
+
+
+def _docstrings(title: str, lead: str, texts: Mapping[str, str]) -> str:
+  """A page of docstrings, each below its name."""
+  parts = [f'## {name}\n\n{prose(text)}' for name, text in texts.items()]
+  return '\n\n'.join(filter(None, [f'# {title}', lead, *parts])) + '\n'
 
 
 def _stub(name: str, member: Any) -> str:

@@ -107,7 +107,8 @@ def summary(thing: Any) -> str:
   return ' '.join((inspect.getdoc(thing) or '').partition('\n\n')[0].split())
 
 
-def _counted(count: int, vocab_size: int, max_len: int) -> str:
+def counted(count: int, vocab_size: int, max_len: int) -> str:
+  """Returns how many parameters a network has, in words."""
   return (
     f'{count:,} parameters for {vocab_size:,} tokens and sequences of '
     f'{max_len:,}'
@@ -131,7 +132,7 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
     version = f' [version {plug_in.version}]' if plug_in.version else ''
     lines.append(f'      {plug_in.line}{version}')
     if plug_in.parameters is not None:
-      lines.append(f'      {_counted(plug_in.parameters, vocab_size, max_len)}')
+      lines.append(f'      {counted(plug_in.parameters, vocab_size, max_len)}')
   lines += ['', 'Fields in full: --world=NAME, --model=NAME, --metric=NAME or']
   lines += [
     '--accept=NAME; --world shows tokens, sequences and states besides.'
@@ -182,6 +183,21 @@ def _explained(name: str, text: str) -> list[str]:
   return [f'    {name}', *_wrapped(text, 8, 8)]
 
 
+def resolved(kind: str, spec: str) -> tuple[str, type[Any], Any]:
+  """Returns the canonical spec of a plug-in, its class, and an instance; its
+  name, and no instance, where it cannot be made from its name alone.
+
+  Raises:
+    InputError: there is no such plug-in, or the spec is bad.
+  """
+  if spec in registry.names(kind):
+    cls = registry.find(kind, spec)
+    if not all(default for _, default in defaults(cls)):
+      return spec, cls, None
+  thing: Any = registry.resolve(kind, spec)
+  return registry.spec(thing), type(thing), thing
+
+
 def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   """Describes a plug-in in full: its docstring's first part, and its fields.
 
@@ -191,15 +207,7 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   Raises:
     InputError: there is no such plug-in, or the spec is bad.
   """
-  title = spec
-  thing: Any = None
-  if spec in registry.names(kind) and not all(
-    default for _, default in defaults(registry.find(kind, spec))
-  ):
-    cls = registry.find(kind, spec)  # It cannot be made from its name alone.
-  else:
-    thing = registry.resolve(kind, spec)
-    title, cls = registry.spec(thing), type(thing)
+  title, cls, thing = resolved(kind, spec)
   texts = attributes(cls)
   text = inspect.cleandoc(cls.__doc__ or '').partition('Attributes:')[0]
   lines = [title, '', *text.strip().splitlines(), '', '  Fields']
@@ -217,7 +225,7 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
     lines += ['', f'  What {" and ".join(names)} may name', '']
     lines += textwrap.indent(format_text(format), '    ').splitlines()
   if (count := parameters(thing, *sizes)) is not None:
-    lines += ['', f'  {_counted(count, *sizes)}']
+    lines += ['', f'  {counted(count, *sizes)}']
   return '\n'.join(lines)
 
 

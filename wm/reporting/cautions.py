@@ -58,7 +58,9 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
       for rule in catalog.metric_class(metric).cautions
       if (text := _clause(rule, seeds, against, place))
     ]
-    if stopped := sorted({e['metric'] for e in run.entries if _stopped(e)}):
+    # Measuring stopped by the width of the interval, see core.Scores.
+    sequential = {e['metric'] for e in run.entries if e.get('sequential')}
+    if stopped := sorted(sequential):
       clauses.append(
         f'was measured until the intervals of {", ".join(stopped)} were narrow '
         f'enough; these are {100 * statistics.SEQUENTIAL:g} % intervals'
@@ -73,11 +75,6 @@ def cautions_of_runs(runs: Sequence[Run]) -> tuple[list[Warned], list[Warned]]:
   for line in every:
     parts[line.role in _BASELINES].append(line)
   return parts
-
-
-def _stopped(entry: Entry) -> bool:
-  """Did measuring stop by the width of the interval? See core.Scores."""
-  return bool(entry.get('sequential'))
 
 
 def caution_rules(runs: Sequence[Run]) -> list[str]:

@@ -31,6 +31,8 @@ NAMES = {
   REPLANNING: 'Bayes, replanning',
   PARTICLES: 'Bayes, by particles',
 }
+# The first of these that is measured is the ceiling.
+BEST = REPLANNING, BAYES, PARTICLES
 _MANY = 0.2  # Share of unmeasured trials that is said in words.
 
 
@@ -220,7 +222,7 @@ class Against:
     None if none is measured.
     """
     beside = self._by_key.get(_key(entry), {})
-    for name in (REPLANNING, BAYES, PARTICLES):
+    for name in BEST:
       entry_above = beside.get((name, '', self._runs[place].world))
       if entry_above and entry_above['value'] is not None:
         return name, entry_above
@@ -254,30 +256,6 @@ def _advice(world: str) -> str:
   )
 
 
-def note(positions: Iterable[Position | None]) -> str:
-  """What positions mean, as a sentence behind a table; '' without any."""
-  shown = [position for position in positions if position]
-  if not shown:
-    return ''
-  names = [
-    NAMES[name]
-    for name in (REPLANNING, BAYES, PARTICLES)
-    if any(position.ceiling == name for position in shown)
-  ]
-  text = (
-    ' Position: 0 is the untrained model, 1 is '
-    f'{" or, where that is not measured, ".join(names)}, of the sampler that '
-    'the model was trained on; none where the second is not clear of the '
-    'first.'
-  )
-  if any(position.beyond for position in shown):
-    text += (
-      ' Beyond: the interval is clear of the ceiling, above what the sampler '
-      'and the rules give; the metric rewards something else there.'
-    )
-  return text
-
-
 def measured(entry: Mapping[str, Any]) -> str:
   """Says how many trials were not measured, in words if many; else ''."""
   missing = sum((entry.get('unmeasured') or {}).values())
@@ -288,24 +266,3 @@ def measured(entry: Mapping[str, Any]) -> str:
   if share > _MANY:
     return f'{entry["n"]} of {every} measured'
   return f'{max(100 * share, 1):.0f} % unmeasured'
-
-
-def too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
-  """Names quantities whose n does not tell trained models apart.
-
-  Args:
-    entries: head of a column -> the entries of all trained runs in it.
-  """
-  from wm.evaluation import comparisons  # Few reports need it.
-
-  names = []
-  for head, several in entries.items():
-    values = [e['value'] for e in several if e['value'] is not None]
-    shown = max(filter(None, map(comparisons.detectable, several)), default=0)
-    if len(values) > 1 and (apart := max(values) - min(values)) < shown:
-      names.append(f'{head} ({apart:.2g} apart, {shown:.2g} would show)')
-  if not names:
-    return ''
-  return (
-    f' n was too small to tell the trained models apart: {"; ".join(names)}.'
-  )

@@ -362,6 +362,14 @@ def heat(panels: Sequence[Panel], *, columns: int = 2) -> Spec:
   return _chart(drawn, {}, columns)
 
 
+def mark(
+  model: str, x: Any, entry: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+  """Returns a row of a panel: the value and the interval of an entry."""
+  ends = {key: entry[key] for key in ('value', 'low', 'high')}
+  return {'model': model, 'x': x, **ends, **more}
+
+
 def log_scale(values: Iterable[float], factor: float) -> dict[str, Any]:
   """Returns arguments of `altair.Scale` for an axis in logs; {} of a plain one.
 
@@ -501,7 +509,7 @@ class Picture(NamedTuple):
     return int.from_bytes(self.image[16:20], 'big') > 1000
 
 
-def picture(name: str, caption: str, spec: Spec) -> Picture:
+def picture(name: str, caption: str, spec: Spec, part: str = '') -> Picture:
   """Returns a chart as a picture of the file NAME.svg.
 
   The caption goes on with the number of trials of a mark, and with what is
@@ -520,7 +528,7 @@ def picture(name: str, caption: str, spec: Spec) -> Picture:
   if spec['usermeta']['grey']:
     words.append('baselines are grey')
   full = '; '.join(words)
-  return Picture(f'{name}.svg', full, render(spec), chart=spec)
+  return Picture(f'{name}.svg', full, render(spec), spec, part)
 
 
 _GREY = '#88888855'

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from wm.evaluation import agreement
 from wm.evaluation.agreement import Added, MetricAgreement
-from wm.evaluation.comparisons import Difference
 from wm.reporting import charts, cross, tables
 from wm.reporting.charts import Picture
 from wm.reporting.cross import (
@@ -31,15 +32,6 @@ from wm.runtime import files, pages
 
 _TITLE = 'Which metrics of world models agree?'
 _CEILING = 'ceiling'
-
-
-def _entry(mean: Difference) -> tables.Cell:
-  """A mean over worlds, and its interval if there are enough of them."""
-  if mean.value is None:
-    return tables.Cell('–')
-  ends = mean.low, mean.high
-  more = [] if None in ends else [' [{:.2f}, {:.2f}]'.format(*ends)]
-  return tables.Cell(f'{mean.value:.2f}', *more)
 
 
 def _verdict(design: Design, each: MetricAgreement) -> str:
@@ -72,13 +64,7 @@ def measures_table(design: Design) -> tables.Table:
     }
     for name, of in design.metrics.items()
   ]
-  note = (
-    'Values are scaled between these ends, so that more is better in all of '
-    'them. Of two quantities the harmonic mean counts. A metric agrees with '
-    'another where both rank the recipes of a world alike; a criterion says '
-    'what a model does off its data.'
-  )
-  return tables.Table('', pd.DataFrame(rows, dtype=object), note)
+  return tables.of_rows('', rows, tables.note('measures'))
 
 
 def agreement_table(
@@ -88,7 +74,7 @@ def agreement_table(
   rows = [
     {
       'metrics': ', '.join(each.metrics),
-      'mean correlation': _entry(each.mean),
+      'mean correlation': tables.rounded(each.mean),
       'bootstrap of recipes': '–'
       if each.bootstrap is None
       else '[{:.2f}, {:.2f}]'.format(*each.bootstrap),
@@ -99,47 +85,20 @@ def agreement_table(
     }
     for each in several
   ]
-  note = (
-    f'Spearman, given {design.control}, corrected for the noise of seeds; mean '
-    'over worlds [95 % interval, t over worlds]. p values are adjusted by Holm '
-    f'for {len(several)} pairs; the margin is {design.rules.margin:g}.'
-  )
-  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+  note = tables.note('agreement', design=design, pairs=len(several))
+  return tables.of_rows(title, rows, note)
 
 
-class Matrix(NamedTuple):
-  """Mean correlations of all pairs of some measures.
-
-  Attributes:
-    names: of the measures.
-    cells: row by row, their `text` (a table's cell), `link` and `shade`, the
-      percentages of blue and of orange.
-  """
-
-  names: Sequence[str]
-  cells: Sequence[Sequence[Mapping[str, Any]]]
+Pairs = dict[tuple[str, str], MetricAgreement]
 
 
-def matrix(
-  names: Sequence[str], several: Sequence[MetricAgreement], *, linked: bool
-) -> Matrix:
-  """Tables pairs of measures; `linked` cells lead to the models of the pair."""
-  by_pair = {frozenset(each.metrics): each for each in several}
-
-  def cell(a: str, b: str) -> dict[str, Any]:
-    """Of two measures; '1' of one."""
-    each = by_pair.get(frozenset((a, b)))
-    if each is None:  # One metric, or two criteria.
-      text = tables.Cell('1' if a == b else '–')
-      return {'text': text, 'link': '', 'shade': (0, 0)}
-    value = round(50 * (each.mean.value or 0))
-    return {
-      'text': _entry(each.mean),
-      'link': _anchor(each) if linked else '',
-      'shade': (max(value, 0), max(-value, 0)),
-    }
-
-  return Matrix(names, [[cell(a, b) for b in names] for a in names])
+def _either_way(several: Sequence[MetricAgreement]) -> Pairs:
+  """Agreements by their measures, in both orders."""
+  return {
+    metrics: each
+    for each in several
+    for metrics in (each.metrics, each.metrics[::-1])
+  }
 
 
 def _anchor(each: MetricAgreement) -> str:
@@ -168,6 +127,22 @@ def _panels(
   return panels
 
 
+_DOTS = functools.partial(charts.dots, apart=False)
+
+
+def _pictures(
+  name: str,
+  caption: str,
+  draw: Callable[..., charts.Spec],
+  panels: Sequence[charts.Panel],
+  looks: Mapping[str, charts.Look],
+) -> list[Picture]:
+  """The picture of these panels; [] where there are none."""
+  if not panels:
+    return []
+  return [charts.picture(name, caption, draw(panels, looks))]
+
+
 def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
   """The trials behind a cell of the matrix: values of both metrics, world by
   world, as the `picture` and the `table` of an `anchor`.
@@ -183,10 +158,7 @@ def _pair(each: MetricAgreement, models: pd.DataFrame) -> dict[str, Any] | None:
   columns = first, second, 'recipe'
   panels = _panels(wide, columns, 'world', joined=False, about='about')
   looks = charts.palette(wide.recipe)
-  caption = (
-    f'{second} over {first}. A mark is a trained model; untrained weights are '
-    '0 and the ceiling is 1'
-  )
+  caption = tables.note('pair_picture', first=first, second=second)
   anchor = _anchor(each)
   rows = [(world, f'{r:.2f}', '') for world, r in each.by_world.items()]
   rows += [(world, '–', why) for world, why in each.missing.items()]
@@ -206,18 +178,15 @@ def added_table(
   rows = [
     {
       'metric': each.metric,
-      'added R2': _entry(each.mean),
+      'added R2': tables.rounded(each.mean),
       'worlds': str(len(each.by_world)),
       'p': f'{each.p:.2g}',
     }
     for each in several
   ]
-  note = (
-    f'R2 for {criterion} in a world that was left out, of '
-    f'{design.control} and the metric less that of {design.control} alone.'
-  )
+  note = tables.note('added', criterion=criterion, control=design.control)
   title = f'What metrics add to {design.control} for {criterion}'
-  return tables.Table(title, pd.DataFrame(rows, dtype=object), note)
+  return tables.of_rows(title, rows, note)
 
 
 def reliability_table(models: pd.DataFrame, design: Design) -> tables.Table:
@@ -230,20 +199,14 @@ def reliability_table(models: pd.DataFrame, design: Design) -> tables.Table:
       {'world': str(world)}
       | {m: '–' if r != r else f'{r:.2f}, n={n}' for m, (r, n) in cells.items()}
     )
-  note = (
-    'Rank correlation between seeds over n recipes. Where it is '
-    f'{design.rules.least_reliability:g} or less, or recipes are fewer than '
-    f'{design.rules.fewest_recipes}, a world does not count.'
+  return tables.of_rows(
+    '', rows, tables.note('reliability', rules=design.rules)
   )
-  frame = pd.DataFrame(rows, dtype=object)
-  return tables.Table('', frame, note)
 
 
 def reference_table(cells: CrossCells) -> tables.Table:
   """Oracles, ceilings, adversaries and n-grams, which agree by construction."""
-  note = (
-    'Oracles, Bayes predictors and adversaries: no correlation counts them.'
-  )
+  note = tables.note('references')
   if cells.references.empty:
     return tables.Table('', pd.DataFrame({'row': []}), note)
   wide = cells.references.pivot_table(
@@ -281,19 +244,15 @@ def criterion_picture(
       about='recipe',
     )
   ]
-  if not panels:
-    return []
-  caption = (
-    f'The criterion {criterion} over each metric. A mark is a trained model, '
-    'its colour the world; untrained weights are 0 and the ceiling is 1'
-  )
-  spec = charts.lines(panels, charts.palette(design.worlds))
-  return [charts.picture(f'criterion-{criterion}', caption, spec)]
+  caption = tables.note('criterion_picture', criterion=criterion)
+  name, looks = f'criterion-{criterion}', charts.palette(design.worlds)
+  return _pictures(name, caption, charts.lines, panels, looks)
 
 
 def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
   """Values as measured, world by world, beside the ceiling of each."""
-  family = models.recipe.map({r: _family(r, design) for r in design.recipes})
+  kinds = itertools.product(design.families, design.recipes)
+  family = models.recipe.map({r: f for f, r in kinds if r.startswith(f'{f}_')})
   of_models = models.assign(model=family, shown=models.raw, about=models.recipe)
   ends = models.drop_duplicates(['world', 'metric'])
   ends = ends.assign(model=_CEILING, shown=ends.ceiling, about=_CEILING)
@@ -307,20 +266,9 @@ def ceiling_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
     )
     for name, of in rows.groupby('metric', sort=False)
   ]
-  if not panels:
-    return []
-  caption = (
-    'Each measure as it was measured, by world. A mark is a trained model, its '
-    "colour the family; the ceiling is that of the world's Bayes predictor, or "
-    'a number where no data limit the measure'
-  )
   looks = charts.palette([*design.families, _CEILING], [_CEILING])
-  spec = charts.dots(panels, looks, apart=False)
-  return [charts.picture('ceilings', caption, spec)]
-
-
-def _family(recipe: str, design: Design) -> str:
-  return next(f for f in design.families if recipe.startswith(f'{f}_'))
+  caption = tables.note('ceilings_picture')
+  return _pictures('ceilings', caption, _DOTS, panels, looks)
 
 
 def course_pictures(models: pd.DataFrame, design: Design) -> list[Picture]:
@@ -341,13 +289,9 @@ def course_pictures(models: pd.DataFrame, design: Design) -> list[Picture]:
       panel._replace(x_scale=charts.log_scale([r['x'] for r in panel.rows], 10))
       for panel in _panels(both, columns, 'world', about='about')
     ]
-    if panels:
-      caption = (
-        f'{name} over the held-out loss, from the first level of training to '
-        'the last. A line is a recipe; most is learned at the left'
-      )
-      spec = charts.lines(panels, charts.palette(design.recipes))
-      drawn.append(charts.picture(f'course-{name}', caption, spec))
+    caption = tables.note('course_picture', metric=name)
+    looks = charts.palette(design.recipes)
+    drawn += _pictures(f'course-{name}', caption, charts.lines, panels, looks)
   return drawn
 
 
@@ -363,18 +307,13 @@ def levels_table(models: pd.DataFrame, design: Design) -> tables.Table:
     falls = of.max(axis=1) - of[of.columns[-1]] > _FALL
     by_world = of.groupby('world').mean()
     means = {
-      f'level {level}': _entry(agreement.over_worlds(dict(column), 2))
+      f'level {level}': tables.rounded(agreement.over_worlds(dict(column), 2))
       for level, column in by_world.items()
     }
     counts = {'models': str(len(of)), 'worlds': str(len(by_world))}
     share = {'falls': tables.number(float(falls.mean()))}
     rows.append({'measure': str(name)} | means | share | counts)
-  note = (
-    'Means over worlds [95 % interval, t over worlds] of the scaled values of '
-    'models that were measured at all levels. Of a share of them (falls) the '
-    f'last value is more than {_FALL:g} below the best.'
-  )
-  return tables.Table('', pd.DataFrame(rows, dtype=object), note)
+  return tables.of_rows('', rows, tables.note('levels', fall=_FALL))
 
 
 def levels_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
@@ -383,16 +322,9 @@ def levels_picture(models: pd.DataFrame, design: Design) -> list[Picture]:
   means = values.groupby(['world', 'metric'], sort=False).mean()
   rows = means.stack().rename('scaled value').reset_index()
   panels = _panels(rows, ('level', 'scaled value', 'metric'), 'world')
-  if not panels:
-    return []
-  caption = (
-    'Means over all models of a world at each level of training, scaled so '
-    'that more is better ("What is measured" has the ends): what rises first '
-    'is learned first'
-  )
   looks = charts.palette(map(str, rows.metric.unique()))
-  spec = charts.lines(panels, looks)
-  return [charts.picture('levels', caption, spec)]
+  caption = tables.note('levels_picture')
+  return _pictures('levels', caption, charts.lines, panels, looks)
 
 
 def curve_picture(several: Specifications) -> list[Picture]:
@@ -405,17 +337,14 @@ def curve_picture(several: Specifications) -> list[Picture]:
     for name, label, each in several
     if each.mean.value is not None
   ]
-  if not rows:
-    return []
   rows.sort(key=lambda row: float(row['value']))
   panel = charts.Panel('correlation with the criterion', '', rows)
   looks = charts.palette([str(row['model']) for row in rows])
-  spec = charts.dots([panel], looks, apart=False)
-  caption = (
-    'Mean correlation of each metric with the deciding criterion, under the '
-    'registered settings and under others of the metric or of the criterion'
+  caption, panels = (
+    tables.note('specifications_picture'),
+    [panel] if rows else [],
   )
-  return [charts.picture('specifications', caption, spec)]
+  return _pictures('specifications', caption, _DOTS, panels, looks)
 
 
 class PagePart(NamedTuple):
@@ -504,10 +433,9 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
       lead=_lead(cells, design),
       design=design,
       answer=answer(analysis, design),
-      matrix=matrix(
-        [*design.compared, *design.criteria], analysis.every, linked=True
-      ),
-      plain=matrix([*design.metrics], analysis.plain, linked=False),
+      registered=_either_way(analysis.every),
+      plain=_either_way(analysis.plain),
+      rounded=tables.rounded,
       sections=parts,
       pairs=pairs,
       refused=cells.refused,
@@ -520,61 +448,26 @@ def answer(analysis: Analysis, design: Design) -> list[str]:
   """What came out, in sentences by fixed rules; [] of a draft."""
   if design.status == DRAFT:
     return []
-  lines = []
-  worlds = f'fewer than {design.rules.fewest_worlds} worlds'
-  few = f', as {worlds} measure both reliably'
-  if design.status == INTERIM:
-    lines.append('Not all models are made: what follows is interim.')
-
-  def names(several: Sequence[MetricAgreement], verdict: str) -> str:
-    """The pairs with a verdict, the strongest first."""
-    of = [each for each in several if each.verdict == verdict]
-    of.sort(key=lambda each: -abs(each.mean.value or 0))
-    texts = [f'{" and ".join(e.metrics)} {_entry(e.mean)}' for e in of]
-    return f'{len(of)}' + (f' ({"; ".join(texts)})' if of else '')
-
-  for title, several in (
-    ('pairs of metrics', analysis.pairs),
-    *((f'metrics with {of}', x) for of, x in analysis.criteria.items()),
-  ):
-    judged = agreement.RELATED, agreement.UNRELATED
-    untested = [each for each in several if each.mean.p is None]
-    undecided = [
-      each
-      for each in several
-      if each.verdict not in judged and each.mean.p is not None
-    ]
-    lines.append(
-      f'{len(several)} {title}, given {design.control}: '
-      f'{names(several, agreement.RELATED)} related, '
-      f'{names(several, agreement.UNRELATED)} unrelated within '
-      f'{design.rules.margin:g}, {len(undecided)} undecided, '
-      f'{len(untested)} not tested{few if untested else ""}.'
-    )
+  shared: dict[str, Any] = {'design': design, 'rounded': tables.rounded}
+  lines = [tables.note('interim')] if design.status == INTERIM else []
+  named = {f'metrics with {of}': x for of, x in analysis.criteria.items()}
+  for title, several in ({'pairs of metrics': analysis.pairs} | named).items():
+    strongest = sorted(several, key=lambda each: -abs(each.mean.value or 0))
+    lines.append(tables.note('answer', title=title, pairs=strongest, **shared))
   for of, gains in analysis.added.items():
-    better = [x for x in gains if x.p <= 2 * agreement.ALPHA]
-    tells = [f'{x.metric} {_entry(x.mean)}' for x in better]
-    nothing_tested = all(x.mean.p is None for x in gains)
-    what = f'R2 for {of} in a world that was left out'
-    lines.append(
-      f'What adds to {what} is not tested yet.'
-      if nothing_tested
-      else f'Beyond {design.control}, {", ".join(tells) or "no metric"} is '
-      f'shown to add to {what}.'
-    )
+    better = [each for each in gains if each.p <= 2 * agreement.ALPHA]
+    tested = any(each.mean.p is not None for each in gains)
+    values = {'criterion': of, 'better': better, 'tested': tested, **shared}
+    lines.append(tables.note('answer_added', **values))
   return lines
 
 
 def _lead(cells: CrossCells, design: Design) -> str:
-  of = len(design.worlds) * len(design.rows()) * design.seeds
-  models = cells.models
-  done = len(models[['world', 'recipe', 'level', 'seed']].drop_duplicates())
-  state = {
-    DRAFT: 'a draft, which has no verdicts',
-    REGISTERED: 'fixed',
-    INTERIM: 'fixed, and interim until all models of the last level are made',
-  }[design.status]
-  return (
-    f'{done} of {of} trained models at their levels; {len(cells.refused)} '
-    f'units refused. Registration {design.hash} of {design.date}: {state}.'
+  models = cells.models[['world', 'recipe', 'level', 'seed']]
+  return tables.note(
+    'cross',
+    done=len(models.drop_duplicates()),
+    of=len(design.worlds) * len(design.rows()) * design.seeds,
+    refused=len(cells.refused),
+    design=design,
   )

@@ -145,9 +145,7 @@ def curve_tables(curves: Sequence[Curve]) -> list[tables.Table]:
       if len(places) > _COLUMNS:
         wide = wide.set_index('model').T.reset_index(names=curve.column)
       elif any(correlations):
-        cells = [
-          tables.correlation(correlation) for correlation in correlations
-        ]
+        cells = [tables.rounded(correlation) for correlation in correlations]
         wide['correlation'] = pd.Series(cells, wide.index, dtype=object)
       title = f'{text}: {curve.quantity} by {curve.axis}'
       note = f'Correlation: {CORRELATION}.' if any(correlations) else ''
@@ -188,13 +186,8 @@ _SHARE: Mapping[str, Any] = {'domain': [0, 1]}
 
 def _point(model: str, x: Any, entry: Entry, **more: Any) -> dict[str, Any]:
   """Returns a row of a chart; see `charts`."""
-  return {
-    **{'model': model, 'x': x, 'value': entry['value']},
-    **{'low': entry['low'], 'high': entry['high']},
-    **{'text': str(tables.interval(entry)), 'about': tables.trials(entry)},
-    'n': entry['n'],
-    **more,
-  }
+  texts = {'text': str(tables.interval(entry)), 'about': tables.trials(entry)}
+  return charts.mark(model, x, entry, **texts, n=entry['n'], **more)
 
 
 def _points(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -232,7 +225,7 @@ def draw_curves(curve: Curve, looks: Mapping[str, Look]) -> charts.Spec:
     for run, name in zip(names.run, names.model, strict=True):
       correlation = curve.correlations.get((text, run))
       if correlation and banded(curve):
-        title.append(f'{name}: {tables.correlation(correlation)}')
+        title.append(f'{name}: {tables.rounded(correlation)}')
     panels.append(
       charts.Panel(
         *(curve.axis, curve.quantity, shown[text], title),

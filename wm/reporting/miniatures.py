@@ -28,8 +28,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from wm import core
 from wm.core import inputs, registry
 from wm.reporting import (
@@ -138,27 +136,14 @@ def verdict_table(judged: Sequence[Judged]) -> tables.Table:
     }
     for each in ordered
   ]
-  return tables.Table('', pd.DataFrame(rows), '')
-
-
-def verdict_counts(judged: Sequence[Judged]) -> tables.Table:
-  """A row for each paper: how many of its findings have which verdict."""
-  pairs = [(each.finding.paper, each.verdict) for each in judged]
-  rows = [
-    {
-      'paper': paper,
-      **{v: f'{pairs.count((paper, v))}' for v in verdicts.VERDICTS},
-    }
-    for paper in dict.fromkeys(paper for paper, _ in pairs)
-  ]
-  return tables.Table('', pd.DataFrame(rows), '')
+  return tables.of_rows('', rows)
 
 
 def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
   """Writes report.html, report.md and the pictures into `out`."""
   place, out = pathlib.Path(folder), pathlib.Path(out)
   judgements, read = judged(place)
-  note = f'{verdicts.NOTE} {verdicts.families(judgements)}'.strip()
+  note = verdicts.verdict_note(judgements)
   with files.stage_lock(out, 'report'):
     sections = [section(each, read, place, out) for each in judgements]
     drawn = [picture for section in sections for picture in section.pictures]
@@ -233,9 +218,10 @@ def _all(name: str, rows: Rows) -> tables.Table:
   runs = ceilings.ordered([_run(row, of, plain) for row, of in rows.items()])
   frame = tables.results(runs)
   frame['head'] = frame.metric + ': ' + frame.quantity
-  specs = ', '.join(dict.fromkeys(plain.values()))
-  note = f'Mean over seeds [95 % interval over seeds]: {specs}.'
-  note += ceilings.note(frame.position)
+  note = tables.paragraph(
+    tables.note('all_rows', specs=dict.fromkeys(plain.values())),
+    tables.position_note(frame.position),
+  )
   wide = tables.by_run(frame, 'head', 'interval')
   wide = wide.rename(columns={'model': 'row'})
   return tables.Table(f'All rows: {name}', wide, note, True)
@@ -275,13 +261,13 @@ def _lead(read: Mapping[str, Rows]) -> str:
     return ', '.join(sorted({str(unit.about.get(key)) for unit in every}))
 
   commits = {str(unit.about.get('commit'))[:10] for unit in every}
-  hours = sum(unit.cost['cpu_seconds'] for unit in every) / 3600
-  changed = sum(not units.is_committed(unit) for unit in every)
-  late = f', {changed} of code that was not committed' if changed else ''
-  return (
-    f'{len(every)} units{late}, {hours:.1f} processor hours; '
-    f'{known("processor")}, {known("cores")} cores; jax {known("jax")}; commit '
-    f'{", ".join(sorted(commits))}'
+  return tables.note(
+    'units',
+    num=len(every),
+    changed=sum(not units.is_committed(unit) for unit in every),
+    hours=sum(unit.cost['cpu_seconds'] for unit in every) / 3600,
+    commits=sorted(commits),
+    **{key: known(key) for key in ('processor', 'cores', 'jax')},
   )
 
 
@@ -305,8 +291,7 @@ def _costs(read: Mapping[str, Rows]) -> tables.Table:
         'peak MiB': str(max(peak)),
       }
     )
-  note = 'Data that several rows share are counted with the first of them.'
-  return tables.Table('Time and memory', pd.DataFrame(table), note)
+  return tables.of_rows('Time and memory', table, tables.note('costs'))
 
 
 KINDS = 'bars', 'series', 'curve', 'grid', 'map'
@@ -351,12 +336,6 @@ def draw_finding(
   return [draw(lines, picture)]
 
 
-def _row(name: str, x: Any, amount: Amount) -> dict[str, Any]:
-  """Returns a row of a chart; see `charts`."""
-  ends = {'low': amount.low, 'high': amount.high}
-  return {'model': name, 'x': x, 'value': amount.value, **ends}
-
-
 def _printed(name: str, x: Any, value: float) -> dict[str, Any]:
   """Returns a row of a chart with what a paper prints."""
   looks = {'pale': True, 'joined': False}
@@ -368,7 +347,9 @@ def _draw_bars(judged: Judged) -> list[charts.Spec]:
   for claim in judged.finding.claims:  # Those of one quantity share a panel.
     if measured := judged.amounts_of(claim):
       ours, theirs = panels.setdefault(str(claim.of), ({}, {}))
-      ours |= {name: _row(name, name, x) for name, x in measured.items()}
+      ours |= {
+        name: charts.mark(name, name, x.entry()) for name, x in measured.items()
+      }
       theirs |= {
         name: _printed(name, name, claim.published[name])
         for name in measured
@@ -406,7 +387,7 @@ def _draw_lines(
   lines: Mapping[str, Points], picture: Mapping[str, Any]
 ) -> charts.Spec:
   rows = [
-    _row(name, at, amount)
+    charts.mark(name, at, amount.entry())
     for name, points in lines.items()
     for at, amount in points
   ]
@@ -426,7 +407,7 @@ def _draw_grid(
   panels = []
   for task in dict.fromkeys(name.partition('_')[0] for name in lines):
     rows = [
-      _row(name.partition('_')[2], at, amount)
+      charts.mark(name.partition('_')[2], at, amount.entry())
       for name, points in lines.items()
       for at, amount in points
       if name.partition('_')[0] == task

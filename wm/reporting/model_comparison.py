@@ -15,7 +15,7 @@ import itertools
 import math
 import operator
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,47 +57,39 @@ def paired_table(
   pairs = [*itertools.combinations(trained, 2)]
   if len(trained) > MOST_PAIRED:
     pairs = [(trained[0], other) for other in trained[1:]]
-  compared: dict[str, list[comparisons.Difference | str]] = {}
+  heads = [f'{labels[a]} − {labels[b]}' for a, b in pairs]
+  places: list[tuple[str, str]] = []
+  differences: list[comparisons.Difference | str] = []
   shown = frame[(frame.headline != '') & frame.run.isin(trained)]
   for (metric, spec), of_spec in shown.groupby(['metric', 'spec'], sort=False):
     # Trials of one spec are held at a time.
     scores = {place: _scores(runs[place], metric, spec) for place in trained}
     for quantity, rows in of_spec.groupby('quantity', sort=False):
-      rows = rows.drop_duplicates('run').set_index('run').entry
-      cells = [
-        _difference(rows[a], rows[b], scores[a], scores[b])
-        if a in rows and b in rows
-        else ''
-        for a, b in pairs
-      ]
-      if any(cells):
-        compared[f'{spec}: {quantity}'] = cells
-  if not compared:
+      of = rows.drop_duplicates('run').set_index('run').entry
+      for head, (a, b) in zip(heads, pairs, strict=True):
+        if a in of and b in of:
+          places.append((f'{spec}: {quantity}', head))
+          differences.append(_difference(of[a], of[b], scores[a], scores[b]))
+  if not places:
     return None
-  num = _adjust(compared.values())
-  table = pd.DataFrame(
-    [[head, *map(_difference_cell, row)] for head, row in compared.items()],
-    columns=['quantity', *(f'{labels[a]} − {labels[b]}' for a, b in pairs)],
-    dtype=object,
-  )
-  note = _paired_note(num, table, len(trained))
-  return tables.Table(PAIRED_TITLE, table, note, folded=len(pairs) > 6)
-
-
-def _paired_note(num: int, frame: pd.DataFrame, models: int) -> str:
-  def has(text: str) -> bool:
-    return bool(frame.map(lambda cell: text in cell).any(axis=None))
-
-  return tables.note(
+  table: dict[str, dict[str, str]] = {}
+  adjusted = comparisons.adjusted(differences)
+  for (quantity, head), difference in zip(places, adjusted, strict=True):
+    blank = {'quantity': quantity, **dict.fromkeys(heads, '')}
+    row = table.setdefault(quantity, blank)
+    row[head] = _difference_cell(difference)
+  cells = ' '.join(cell for row in table.values() for cell in row.values())
+  note = tables.note(
     'paired',
-    num=num,
-    few=has(f'({_FEW})'),
-    alike=has(f'({_ALIKE} '),
-    other=has(_OTHER),
-    missing=has(_MISSING),
+    num=sum(comparisons.p_value(x) is not None for x in differences),
+    few=f'({_FEW})' in cells,
+    alike=f'({_ALIKE} ' in cells,
+    other=_OTHER in cells,
+    missing=_MISSING in cells,
     least=comparisons.FEWEST_PAIRED,
-    many=models > MOST_PAIRED,
+    many=len(trained) > MOST_PAIRED,
   )
+  return tables.of_rows(PAIRED_TITLE, table.values(), note, len(pairs) > 6)
 
 
 def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
@@ -127,20 +119,6 @@ def _difference(
   if not np.array_equal(measured.group, other.group):
     return _OTHER
   return comparisons.paired(measured, other)
-
-
-def _adjust(rows: Iterable[list[comparisons.Difference | str]]) -> int:
-  """Adjusts all p values together, in place; returns how many there are."""
-  tested = [
-    (row, column, difference, difference.p)
-    for row in rows
-    for column, difference in enumerate(row)
-    if not isinstance(difference, str) and difference.p is not None
-  ]
-  p_values = comparisons.holm([p for *_, p in tested])
-  for (row, column, difference, _), p in zip(tested, p_values, strict=True):
-    row[column] = difference._replace(p=p)
-  return len(tested)
 
 
 def _difference_cell(difference: comparisons.Difference | str) -> str:
@@ -242,10 +220,8 @@ def _better(row: Any, labels: Sequence[str]) -> str:
 def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
   compared = differences[differences.difference.notna()]
   if compared.empty:
-    notes = ', '.join(dict.fromkeys(filter(None, differences.note)))
-    return (
-      f'Cannot tell: the two runs share no trial ({notes or "no measure"}).'
-    )
+    why = ', '.join(dict.fromkeys(filter(None, differences.note)))
+    return tables.note('not_compared', why=why or 'no measure')
   counts = {label: sum(compared.better == label) for label in labels}
   parts = [
     f'{label} is better in {num} of {len(compared)} measures'
@@ -256,10 +232,7 @@ def _answer(labels: Sequence[str], differences: pd.DataFrame) -> str:
     parts.append(
       f'{rest} of {len(compared)} measures do not tell the two models apart'
     )
-  return (
-    f'On the trials that both were given, {sentences.joined(parts)}. A measure '
-    f'counts where p < {_SURE}, adjusted for the number of measures.'
-  )
+  return tables.note('compared', parts=sentences.joined(parts), least=_SURE)
 
 
 def _interval(row: Any) -> tables.Cell:
@@ -390,7 +363,7 @@ def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
       if between:
         row = cells.setdefault((world, f'{other_spec}: {name}'), {})
         row[f'{spec}: {quantity}'] = tables.joined(
-          tables.correlation(between), f'n={between.clusters}'
+          tables.rounded(between), f'n={between.clusters}'
         )
   if not cells:
     return None
@@ -400,11 +373,7 @@ def correlation_table(frame: pd.DataFrame) -> tables.Table | None:
   ).fillna('')
   if table['world'].nunique() == 1:
     table = table.drop(columns='world')
-  note = (
-    "Pearson's correlation over models, each trained and, where measured, "
-    "untrained; in brackets Fisher's 95 % interval, n models."
-  )
-  return tables.Table('Across models', table, note)
+  return tables.Table('Across models', table, tables.note('across'))
 
 
 def _points(
@@ -457,12 +426,8 @@ def wording_table(frame: pd.DataFrame) -> tables.Table | None:
       rows.append(row | {'tellings': str(len(pairs)), **numbers})
   if not rows:
     return None
-  note = (
-    'Standard deviation over tellings of one world, and of the means over '
-    'those that share a wording, or names and order. By chance: what trials '
-    'alone would give, by the width of the intervals.'
-  )
-  return tables.Table('In other words', pd.DataFrame(rows).fillna('–'), note)
+  frame = pd.DataFrame(rows).fillna('–')
+  return tables.Table('In other words', frame, tables.note('wordings'))
 
 
 def spread(entries: pd.DataFrame, fields: pd.DataFrame) -> dict[str, str]:
@@ -545,10 +510,8 @@ def automaton_table(runs: Sequence[Run]) -> tables.Table | None:
         'extra': str(kinds.count('extra')),
       }
     rows.append(row)
-  if not rows:
-    return None
-  frame = pd.DataFrame(rows, dtype=object).fillna('')
-  return tables.Table('Implied automata', frame, tables.note('automata'))
+  note = tables.note('automata')
+  return tables.of_rows('Implied automata', rows, note) if rows else None
 
 
 def _bound(walks: Mapping[str, Any]) -> str:

@@ -120,14 +120,9 @@ def _paper_table(
   if page and len(frame) <= _FEW:
     frame = frame.T
   frame.insert(0, '', list(frame.index))
-  more = f' [least, greatest of {same or "the seeds"}]' if any(seeds) else ''
-  return tables.Table(
-    title,
-    frame,
-    f'Here{more}, and (paper ± standard error) where the run has its settings; '
-    'else the paper has a column or row of its own, headed by what it has and '
-    f'the run has not. Paper: {source.table}, {source.setting}.',
-  )
+  seeds_of = any(seeds) and (same or 'the seeds')
+  note = tables.note('beside', seeds=seeds_of, source=source)
+  return tables.Table(title, frame, note)
 
 
 def _unmeasured(
@@ -222,12 +217,6 @@ def _row_label(row: Row) -> str:
   return f'{metric}: {row.quantity}'
 
 
-_SEARCH_NOTE = (
-  'Held-out values at the best evaluation of each run, as training found them; '
-  'a dash where neither it nor the paper has one.'
-)
-
-
 def search_tables(runs: Sequence[Run]) -> list[tables.Table]:
   """Returns a table per printed search that has a model of these runs: a row
   per run, ours and the paper's values.
@@ -282,7 +271,7 @@ def _search_table(
       }
     )
   title = f'Beside the paper: {search["table"]}'
-  return tables.Table(title, pd.DataFrame(frame), _SEARCH_NOTE, folded=True)
+  return tables.of_rows(title, frame, tables.note('searches'), folded=True)
 
 
 def _formatted(value: float | None, form: str | None) -> str:
@@ -325,10 +314,8 @@ def coverage_table(folders: Sequence[pathlib.Path]) -> tables.Table | None:
           'paper': ', '.join(text for text, _ in printed),
         }
       )
-  if not frame:
-    return None
-  note = 'Tokens after the prompt. ' + '; '.join(notes)
-  return tables.Table('Token coverage', pd.DataFrame(frame), note.strip())
+  note = tables.paragraph('Tokens after the prompt.', '; '.join(notes))
+  return tables.of_rows('Token coverage', frame, note) if frame else None
 
 
 def _printed_coverage(world: str, data: str) -> list[tuple[str, str]]:
@@ -342,18 +329,12 @@ def _printed_coverage(world: str, data: str) -> list[tuple[str, str]]:
   return result
 
 
-# Columns of reconstructed maps, by the summary's key.
+# Columns of reconstructed maps, by the summary's key; limits where they differ.
+_MAP_LIMITS = 'max_degree', 'max_miles'
 _MAP_COUNTS = (
-  'sequences',
-  'directions',
-  'ill_formed',
-  'failed',
-  'true_edges',
-  'new_edges',
-  'unused_edges',
+  *('sequences', 'directions', 'ill_formed', 'failed', 'true_edges'),
+  *('new_edges', 'unused_edges'),
 )
-
-
 _MAP_RATES = {
   'illegal_directions': 'illegal directions [95 %]',
   'failed_routes': 'failed share [95 %]',
@@ -369,7 +350,10 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   if not mapped:
     return None
   printed = [_mapped(run, summary) for run, summary in mapped]
-  keys = (*_varied([summary for _, summary in mapped]), *_MAP_COUNTS)
+  varied = [
+    key for key in _MAP_LIMITS if len({s.get(key) for _, s in mapped}) > 1
+  ]
+  keys = (*varied, *_MAP_COUNTS)
   apart = [differs for _, differs in printed if differs] or [[]]
   shared = [x for x in apart[0] if all(x in differs for differs in apart)]
   head, frame = 'failed in the paper', []
@@ -421,12 +405,6 @@ def _directions(name: str, summary: Mapping[str, Any]) -> dict[str, str]:
     if record['samples_sha256'] == summary.get('samples_sha256'):
       counts = [f'{record["directions"]}', f'{summary.get("characters", "")}']
   return dict(zip((_PRINTED_DIRECTIONS, 'characters'), counts, strict=True))
-
-
-def _varied(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-  """Returns the limits in which reconstructions differ."""
-  limits = 'max_degree', 'max_miles'
-  return [key for key in limits if len({s.get(key) for s in summaries}) > 1]
 
 
 def _over(summary: Mapping[str, Any]) -> str:

@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from wm.core import registry
 from wm.reporting import catalog, charts, papers, tables
 from wm.reporting.collect import Entry, Run
@@ -282,12 +280,7 @@ def pareto_table(panels: Sequence[ScalingPanel]) -> tables.Table:
       head = names[panel.spec] if len(names) > 1 else panel.quantity
       row[head] = tables.Cell(*tables.pieces(point.text), mark)
   title = f'{panels[0].metric}: {panels[0].quantity} against parameters'
-  note = (
-    '*: on the Pareto front; every other model of at most as many parameters '
-    'scores less.'
-  )
-  cells = pd.DataFrame(frame.values(), dtype=object).fillna('')
-  return tables.Table(title, cells, note)
+  return tables.of_rows(title, frame.values(), tables.note('pareto'))
 
 
 def ablation_table(panels: Sequence[ScalingPanel]) -> tables.Table | None:
@@ -305,15 +298,9 @@ def ablation_table(panels: Sequence[ScalingPanel]) -> tables.Table | None:
       row = frame.setdefault(what, {'': what})
       row[head] = f'{main.text} → {other.text}'
       row[head] += f' ({printed})' if printed else ''
-  if not frame:
-    return None
-  note = 'From a model to its less expressive variant (paper, whose training '
-  note += 'is its own).'
-  cells = pd.DataFrame(frame.values(), dtype=object).fillna('')
-  title = (
-    f'{panels[0].metric}: {panels[0].quantity} of less expressive variants'
-  )
-  return tables.Table(title, cells, note)
+  metric, quantity, note = *panels[0][:2], tables.note('variants')
+  title = f'{metric}: {quantity} of less expressive variants'
+  return tables.of_rows(title, frame.values(), note) if frame else None
 
 
 def draw_pareto(panels: Sequence[ScalingPanel]) -> charts.Spec:
@@ -361,11 +348,8 @@ def draw_pareto(panels: Sequence[ScalingPanel]) -> charts.Spec:
 
 def _row(point: Point, x: Any, **more: Any) -> dict[str, Any]:
   """Returns a row of a chart, in the look of the point's family."""
-  return {
-    **{'model': point.family, 'x': x, 'value': point.value},
-    **{'low': point.low, 'high': point.high},
-    **{'text': str(point.text), 'about': point.name, **more},
-  }
+  texts = {'text': str(point.text), 'about': point.name}
+  return charts.mark(point.family, x, point._asdict(), **texts, **more)
 
 
 def _looks(panels: Sequence[ScalingPanel]) -> dict[str, charts.Look]:

@@ -20,7 +20,7 @@ import pandas as pd
 from wm import core
 from wm.core import registry
 from wm.core.measure import lacks
-from wm.reporting import catalog, ceilings
+from wm.reporting import catalog, ceilings, tables
 from wm.reporting.collect import Entry, Run
 
 # The part of the way to the ideal that an interval must reach.
@@ -284,54 +284,37 @@ def _sentence(
   by_verdict: dict[str, list[Measure]] = {}
   for each in judged:
     by_verdict.setdefault(each.verdict, []).append(each)
-  holds, fails = by_verdict.get(HOLDS, []), by_verdict.get(FAILS, [])
+  holds, fails, doubtful = (
+    by_verdict.get(verdict, []) for verdict in (HOLDS, FAILS, OPEN)
+  )
   if word == YES:
     worst = min(judged, key=lambda each: ceilings.ends(each.entry)[0])
-    return (
-      f'It behaves like a model that knows {of}: all {len(judged)} measures '
-      f'are near their ideals. By the least certain of them, {_clause(worst)}.'
+    words = {'num': len(judged), 'worst': _clause(worst)}
+    return tables.note('yes', of=of, **words)
+  if word == UNSHOWN:
+    measured = {each.side for each in judged}
+    missing = [SIDES[side].question for side in asked if side not in measured]
+    return tables.note(
+      'unshown',
+      num=len(judged),
+      below=len(by_verdict.get(CEILING, [])),
+      clauses=_clauses(judged),
+      missing=joined(missing),
+      comparable='apart' in asked,
+      of=of,
     )
   if word == UNKNOWN and not fails:
-    several = by_verdict[OPEN]
-    return (
-      f'With {_trials(several)}, {_clauses(several)}. These intervals allow '
-      f'both a full world model of {of} and one with errors.'
-    )
+    words = {'trials': _trials(doubtful), 'clauses': _clauses(doubtful)}
+    return tables.note('unknown', of=of, **words)
   if word == UNKNOWN:
     apart = next(each for each in judged if each.side == 'apart')
-    return (
-      f'{_capital(_clauses(fails))}. With {_trials([apart])}, '
-      f'{_clause(apart)}, which may be few or many.'
-    )
-  if word == UNSHOWN:
-    return _unshown(judged, asked, of)
-  start = '' if word == PART else f'Nothing shows that it knows {of}: '
-  text = f'{start}{_clauses(fails, "only ")}'
-  but = [each for each in holds if each.side == 'choice'] or holds
-  if but:
-    text += f'; yet {_clause(but[0])}'
-  return f'{_capital(text)}.'
-
-
-def _unshown(judged: Sequence[Measure], asked: Sequence[str], of: str) -> str:
-  if not judged:
-    return 'No measure of this report has an ideal value to compare it with.'
-  sentences = [f'No measure fails: {_clauses(judged)}']
-  below = sum(each.verdict == CEILING for each in judged)
-  if below:
-    sentences.append(
-      f'{below} of {len(judged)} measures fall short of the ideal, but so does '
-      'the best possible predictor of its data (Bayes)'
-    )
-  measured = {each.side for each in judged}
-  missing = [SIDES[side].question for side in asked if side not in measured]
-  if missing:
-    sentences.append(f'A yes takes more than was measured: {joined(missing)}')
-  if 'apart' not in asked:
-    sentences.append(
-      f'A yes takes a comparison of known states, which no metric makes of {of}'
-    )
-  return f'{". ".join(sentences)}.'
+    words = {'trials': _trials([apart]), 'apart': _clause(apart)}
+    text = tables.note('errors', fails=_clauses(fails), **words)
+  else:
+    but = [each for each in holds if each.side == 'choice'] or holds
+    words = {'fails': _clauses(fails, 'only '), 'but': [*map(_clause, but[:1])]}
+    text = tables.note('no', of='' if word == PART else of, **words)
+  return text[:1].upper() + text[1:]
 
 
 def _trials(several: Sequence[Measure]) -> str:
@@ -347,6 +330,8 @@ def _trials(several: Sequence[Measure]) -> str:
 
 
 def _clauses(several: Sequence[Measure], only: str = '') -> str:
+  if not several:
+    return ''
   shown = [_clause(each, only) for each in several[:_CLAUSES]]
   more = len(several) - len(shown)
   beside = f' (and {more} more measure{"s" * (more > 1)})' if more else ''
@@ -372,17 +357,11 @@ def _percent(entry: Mapping[str, Any]) -> str:
 
 def value(entry: Mapping[str, Any]) -> str:
   """'0.45 [0.41, 0.50]', as pictures and sentences show a result."""
-  text = f'{entry["value"]:.3g}'
-  if abs(entry['value']) < 10:
-    text = f'{entry["value"]:.2f}'
+  digits = '.2f' if abs(entry['value']) < 10 else '.3g'
+  text = f'{entry["value"]:{digits}}'
   if entry['low'] is None:
     return text
-  digits = '.2f' if abs(entry['value']) < 10 else '.3g'
   return f'{text} [{entry["low"]:{digits}}, {entry["high"]:{digits}}]'
-
-
-def _capital(text: str) -> str:
-  return text[:1].upper() + text[1:]
 
 
 def noun(world: str) -> str:
@@ -462,8 +441,8 @@ def disagreements(
 
 
 def joined(names: Sequence[str]) -> str:
-  """'a, b and c'."""
-  return ', '.join(names[:-1]) + (' and ' if names[1:] else '') + names[-1]
+  """'a, b and c'; '' of none."""
+  return ' and '.join(filter(None, [', '.join(names[:-1]), *names[-1:]]))
 
 
 def _opposed(first: ModelAnswer, other: ModelAnswer) -> str:

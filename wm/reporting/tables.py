@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pandas as pd
@@ -120,9 +120,25 @@ class Table:
     return '\n'.join([*lines, *note, ''])
 
 
+def of_rows(
+  title: str,
+  rows: Iterable[Mapping[str, str]],
+  note: str = '',
+  folded: bool = False,
+) -> Table:
+  """The table of rows, head -> cell; a cell that a row lacks is blank."""
+  frame = pd.DataFrame([*rows], dtype=object).fillna('')
+  return Table(title, frame, note, folded)
+
+
 def note(name: str, **values: Any) -> str:
-  """A note below a table, by a macro of templates/notes.txt."""
+  """A note, a caption or a sentence, by a macro of templates/notes.txt."""
   return pages.sentences('wm.reporting', 'templates/notes.txt', name, **values)
+
+
+def paragraph(*texts: str) -> str:
+  """Puts sentences one after another; '' is left out."""
+  return ' '.join(filter(None, texts))
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -211,11 +227,14 @@ def _bimodal(entry: Entry) -> bool:
   return statistics.bimodal(values, lows, highs, bounds)
 
 
-def correlation(value: Sequence[float] | None) -> Cell:
-  """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]'; '–' of None."""
-  if value is None:
-    return Cell('–')
-  return between(*(f'{x:.2f}' for x in value[:3]))
+def rounded(mean: Sequence[float | None] | None) -> Cell:
+  """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]', or '-0.12' where
+  there is no interval; '–' where there is no value.
+  """
+  shown = [f'{x:.2f}' for x in (mean or ())[:3] if x is not None]
+  if len(shown) < 3:
+    return Cell(*shown[:1] or '–')
+  return between(*shown)
 
 
 def trials(entry: Entry) -> str:
@@ -330,9 +349,6 @@ def _fields(values: dict[str, Any], keys: Sequence[str]) -> str:
   return ', '.join(f'{key}={values.get(key)}' for key in keys)
 
 
-# Said where a table has models of one seed and of several.
-OF_TRIALS = "95 % interval of this model's trials, not of other seeds"
-
 # The frame of all results.
 
 
@@ -439,26 +455,46 @@ def in_brackets(entries: Sequence[Entry]) -> str:
 
 
 def modes(entries: Sequence[Entry]) -> str:
-  """Returns a sentence on seeds in two modes; '' where there are none."""
-  if not any(map(_bimodal, entries)):
-    return ''
-  return (
-    ' In two modes: the seeds fall into two groups, so that the mean is like '
-    'none of them; the brackets hold each seed, however many there are.'
-  )
+  """Returns sentences on seeds in two modes; '' where there are none."""
+  return note('modes') if any(map(_bimodal, entries)) else ''
+
+
+def position_note(positions: Iterable[ceilings.Position | None]) -> str:
+  """Returns what positions mean; '' without any."""
+  shown = [position for position in positions if position]
+  ceilings_of = {position.ceiling for position in shown}
+  names = [ceilings.NAMES[x] for x in ceilings.BEST if x in ceilings_of]
+  beyond = any(position.beyond for position in shown)
+  return note('positions', names=names, beyond=beyond) if shown else ''
+
+
+def _too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
+  """Names quantities whose n does not tell trained models apart.
+
+  Args:
+    entries: head of a column -> the entries of all trained runs in it.
+  """
+  from wm.evaluation import comparisons  # Few reports need it.
+
+  names = []
+  for head, several in entries.items():
+    values = [e['value'] for e in several if e['value'] is not None]
+    shown = max(filter(None, map(comparisons.detectable, several)), default=0)
+    if len(values) > 1 and (apart := max(values) - min(values)) < shown:
+      names.append(f'{head} ({apart:.2g} apart, {shown:.2g} would show)')
+  return note('too_few', names=names) if names else ''
 
 
 def _note(frame: pd.DataFrame) -> str:
   """Returns what values and brackets mean in a table of intervals."""
   entries = list(frame['entry'])
-  brackets = in_brackets(entries)
-  if same := same_seeds(list(frame.seeds)):
-    text = f'Mean [{brackets}] of {same}.'
-  elif any(frame.seeds):
-    text = f'Value [{OF_TRIALS}], or mean [{brackets}] of several seeds.'
-  else:
-    text = 'Value [95 % interval].'
-  return text + modes(entries) + ceilings.note(frame['position'])
+  text = note(
+    'values',
+    brackets=in_brackets(entries),
+    same=same_seeds(list(frame.seeds)),
+    several=any(frame.seeds),
+  )
+  return paragraph(text, modes(entries), position_note(frame['position']))
 
 
 def settings_tables(frame: pd.DataFrame) -> list[Table]:
@@ -483,7 +519,7 @@ def series_tables(frame: pd.DataFrame) -> list[Table]:
     wide = by_run(part, 'at', 'cell')[['model', *sorted(set(part['at']))]]
     heads = ['model', *(f'{name} at {n:g}' for n in wide.columns[1:])]
     whole = wide[(wide != '').all(axis=1)]
-    note = ceilings.note(part['position']).strip()
+    note = position_note(part['position'])
     result.append(Table(text, whole.set_axis(heads, axis=1), note))
   return result
 
@@ -533,7 +569,7 @@ def full_table(frame: pd.DataFrame) -> Table:
     }
     for entry, position in zip(frame.entry, frame.position, strict=True)
   ]
-  return Table('All results', pd.DataFrame(rows, dtype=object), folded=True)
+  return of_rows('All results', rows, folded=True)
 
 
 def _versions(entry: Entry) -> str:
@@ -574,12 +610,14 @@ def main_table(runs: Sequence[Run], frame: pd.DataFrame) -> Table:
     several=[plain_specs[name] for name, n in specs.items() if n > 1],
     seeds=several_seeds,
     brackets=in_brackets(entries),
-    of_trials=OF_TRIALS,
   )
-  text += modes(entries) if several_seeds else ''
   trained = plain[plain.role == ceilings.TRAINED].groupby('head', sort=False)
-  text += ceilings.note(plain['position'])
-  text += ceilings.too_few({head: list(of.entry) for head, of in trained})
+  text = paragraph(
+    text,
+    modes(entries) if several_seeds else '',
+    position_note(plain['position']),
+    _too_few({head: list(of.entry) for head, of in trained}),
+  )
   return Table('The table', wide, text)
 
 
@@ -597,10 +635,9 @@ def training_table(runs: Sequence[Run]) -> Table | None:
     for run, label in pairs
     if run.trained
   ]
-  if not rows:
-    return None
   cut = any(_is_cut(run) for run in runs if run.trained)
-  return Table(TRAINING_TITLE, pd.DataFrame(rows), note('training', cut=cut))
+  text = note('training', cut=cut)
+  return of_rows(TRAINING_TITLE, rows, text) if rows else None
 
 
 def _is_cut(run: Run) -> bool:

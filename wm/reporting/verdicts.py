@@ -35,8 +35,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from wm.evaluation import comparisons, statistics
 from wm.evaluation.comparisons import Difference
 from wm.reporting import ceilings, tables, units
@@ -49,14 +47,6 @@ SHOWN, ABSENT, UNDECIDED, ONE_SEED, UNTESTED = VERDICTS = (
 )
 AFTER = 'after the data'
 ALPHA = 0.025  # One-sided.
-NOTE = (
-  'A finding is shown if every comparison is, and shown absent if one is shown '
-  f'to fail, each by one-sided tests over seeds at {ALPHA:g}, so that both '
-  'together err in 5 % of cases at most. The p values of a finding are '
-  'corrected (Holm) for the number of findings of the same paper. After the '
-  'data: the first data of a row and seed were made under no rule, or another '
-  'one, of this finding.'
-)
 _NONE = Difference(None, None, None, None, 0, 0)
 
 
@@ -164,19 +154,10 @@ def judge(
   return judged
 
 
-def families(several: Sequence[Judged]) -> str:
-  """Says which findings p values are corrected for together; '' of none."""
-  if not several:
-    return ''
-  by_paper = {finding.finding.paper: finding.family for finding in several}
-  listed = [
-    f'{paper} ({len(titles)}): {"; ".join(titles)}'
-    for paper, titles in by_paper.items()
-  ]
-  return (
-    'Corrected together, whether they could be tested or not, are the findings '
-    f'of {". Those of ".join(listed)}.'
-  )
+def verdict_note(several: Sequence[Judged]) -> str:
+  """What verdicts mean, and which findings are corrected together."""
+  papers = {each.finding.paper: each.family for each in several}
+  return tables.note('verdicts', alpha=ALPHA, papers=papers)
 
 
 def _compare(finding: Finding, results: Results) -> Judged:
@@ -354,14 +335,13 @@ def deciding_effect(judged: Judged) -> str:
 
 def rule_text(judged: Judged) -> str:
   """The rule's hash and date, and the p values that decide."""
-  finding = judged.finding
-  text = f'Rule {finding.rule_hash} of {finding.date}'
-  if judged.verdict in (UNTESTED, ONE_SEED):
-    return f'{text}.'
-  num = len(judged.family)
-  return (
-    f'{text}; p {_p(judged.shown)} for shown, {_p(judged.absent)} for shown '
-    f'absent, both adjusted for the {num} findings of {judged.finding.paper}.'
+  return tables.note(
+    'rule',
+    finding=judged.finding,
+    tested=judged.verdict not in (UNTESTED, ONE_SEED),
+    shown=_p(judged.shown),
+    absent=_p(judged.absent),
+    num=len(judged.family),
   )
 
 
@@ -372,21 +352,10 @@ def comparison_table(judged: Judged, rows: Rows) -> tables.Table:
     judged: the finding.
     rows: units of its miniature, among which are ceilings.
   """
-  paper = f'{judged.finding.paper}, {judged.finding.printed}'
-  note = (
-    'Values are means over seeds [95 % interval], (each seed, or of more than '
-    'five the least to the greatest), trials in clusters. D is the first value '
-    'less the second, times its factor, with '
-    'its 95 % interval and what the finding states of it. The p values are '
-    'one-sided: that D is as stated, and that it is not (corrected by Holm for '
-    'the comparisons of the finding). They are not yet corrected for the '
-    f'{len(judged.family)} findings of the paper, which the table of verdicts '
-    'names. Ceilings are of the world that the first row is scored in. '
-    f'Paper: {paper}.'
-  )
   listed = [_comparison_row(each, rows) for each in judged.comparisons]
-  frame = pd.DataFrame(listed, dtype=object)
-  return tables.Table('', frame, note)
+  num = len(judged.family)
+  note = tables.note('comparisons', finding=judged.finding, num=num)
+  return tables.of_rows('', listed, note)
 
 
 def _comparison_row(each: Comparison, rows: Rows) -> dict[str, str]:

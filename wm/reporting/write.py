@@ -234,7 +234,6 @@ class PageSection(NamedTuple):
     about: (term, sentences on it), a term is a quantity or ''.
     tables, pictures: in order.
     metric: that it is about, or ''.
-    folded: whether it is long, and shown on demand.
   """
 
   key: str
@@ -243,7 +242,6 @@ class PageSection(NamedTuple):
   tables: Sequence[tables.Table] = ()
   pictures: Sequence[Picture] = ()
   metric: str = ''
-  folded: bool = False
 
 
 def _metric_section(
@@ -344,13 +342,10 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
 def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
   of_metrics = [*_of_metrics(measured.together)]  # First: may be refused.
-  pictures = [
-    charts.picture(name, caption, spec)._replace(part=part)
-    for part, name, caption, spec in _charts(measured)
-  ]
+  drawn = *_charts(measured), *of_metrics, *_automata(measured.runs)
   taken: set[str] = set()
   written = []
-  for picture in [*pictures, *of_metrics, *_automata(measured.runs)]:
+  for picture in drawn:
     stem, dot, ending = picture.name.rpartition('.')
     name = _file_name(stem, dot + ending, taken)
     (out / name).write_bytes(picture.image)
@@ -358,16 +353,14 @@ def _pictures(measured: _Measured, out: pathlib.Path) -> list[Picture]:
   return written
 
 
-def _charts(
-  measured: _Measured,
-) -> Iterator[tuple[str, str, str, charts.Spec]]:
-  """Yields part of the page, name, caption and chart."""
+def _charts(measured: _Measured) -> Iterator[Picture]:
+  """Yields the charts of training, metrics, sizes and settings."""
   frame = measured.frame
   looks = overview.looks(frame)
   if curve := curves.draw_training(measured.runs, looks):
     lines = ', a line for each seed' if measured.seeds else ''
     caption = f'Loss by step of training{lines}; lower is better'
-    yield 'training', 'training', caption, curve
+    yield charts.picture('training', caption, curve, 'training')
   bands = 'bands are 95 % intervals'
   if measured.seeds:
     bands += ', or from the least to the greatest of several seeds'
@@ -378,22 +371,23 @@ def _charts(
     if line.correlations and curves.banded(line):
       caption += f'; above is the correlation, {curves.CORRELATION}'
     spec = curves.draw_curves(line, looks)
-    yield f'metric-{line.metric}', name, caption, spec
+    yield charts.picture(name, caption, spec, f'metric-{line.metric}')
   for several in curves.panel_curves(measured.parts):
     metric = several[0].metric
     caption = f'{metric}: {", ".join(line.quantity for line in several)}'
-    spec = curves.draw_panels(several, looks)
-    yield f'metric-{metric}', f'{metric}_rules', caption, spec
+    spec, part = curves.draw_panels(several, looks), f'metric-{metric}'
+    yield charts.picture(f'{metric}_rules', caption, spec, part)
   for calibrated in curves.calibrations(frame):
     metric = calibrated[0].metric
     caption = f'{metric}: model over oracle, by bins of pairs; {bands}'
-    spec = curves.draw_calibrations(calibrated, looks)
-    yield f'metric-{metric}', f'{metric}_calibration', caption, spec
+    spec, part = curves.draw_calibrations(calibrated, looks), f'metric-{metric}'
+    yield charts.picture(f'{metric}_calibration', caption, spec, part)
   for panels in measured.sized:
     yield from _scaled(panels)
   for field, points in curves.ablations(frame).items():
     spec = curves.draw_ablation(field, points, looks)
-    yield 'sizes', f'ablation_{field}', f'Ablation over {field}; {bands}', spec
+    caption = f'Ablation over {field}; {bands}'
+    yield charts.picture(f'ablation_{field}', caption, spec, 'sizes')
 
 
 _MOST = 8  # Models in a figure that a metric draws.
@@ -433,27 +427,18 @@ def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       yield Picture(name, caption, path.read_bytes(), part='automata')
 
 
-def _scaled(
-  panels: Sequence[scaling.ScalingPanel],
-) -> list[tuple[str, str, str, charts.Spec]]:
-  """Returns parts, names, captions and charts of a quantity over parameters,
-  and of what variants lose.
-  """
+def _scaled(panels: Sequence[scaling.ScalingPanel]) -> Iterator[Picture]:
+  """Yields charts of a quantity over parameters, and of what variants lose."""
   metric, quantity = panels[0][:2]
   what, words = f'{metric}_{quantity}', f'{metric}: {quantity}'
   theirs = any(panel.printed for panel in panels)
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
-  drawn = {
-    ('by_parameters', 'against parameters'): scaling.draw_pareto(panels),
-    ('of_variants', 'of less expressive variants'): (
-      scaling.draw_variants(panels)
-    ),
-  }
-  return [
-    ('sizes', f'{what}_{name}', f'{words} {about}{hollow}', spec)
-    for (name, about), spec in drawn.items()
-    if spec
-  ]
+  caption = f'{words} against parameters{hollow}'
+  spec = scaling.draw_pareto(panels)
+  yield charts.picture(f'{what}_by_parameters', caption, spec, 'sizes')
+  if variants := scaling.draw_variants(panels):
+    caption = f'{words} of less expressive variants{hollow}'
+    yield charts.picture(f'{what}_of_variants', caption, variants, 'sizes')
 
 
 def _maps(measured: _Measured, out: pathlib.Path) -> list[dict[str, str]]:
