@@ -47,9 +47,9 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('world', 'model', 'metric', 'budget')
+  common.require('world', 'model', 'metric', 'budget')
   if not FLAGS.dry_run:
-    common.need('out')
+    common.require('out')
   import wm
 
   wm.ask(

@@ -38,7 +38,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('world', 'first_state', 'second_state')
+  common.require('world', 'first_state', 'second_state')
   import wm
 
   pair: dict[str, Any] = {
@@ -48,10 +48,10 @@ def main() -> None:
     'depth': FLAGS.depth,
   }
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
-    common.apart('model', 'interior')
+    common.refuse_together('model', 'interior')
     accept = {'accept': FLAGS.accept} if FLAGS.accept else {}
     both = wm.model_boundary(
-      **common.source(), **pair, **accept, seed=FLAGS.seed
+      **common.model_source(), **pair, **accept, seed=FLAGS.seed
     )
     print(*both.lines(FLAGS.show), sep='\n')
     return

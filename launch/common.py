@@ -95,9 +95,9 @@ def join_processes() -> bool:
   if all(FLAGS[name].value == FLAGS[name].default for name in PROCESSES):
     return True
   from wm.runtime import compute
-  from wm.training import config
+  from wm.training import setup
 
-  config.join(values(Training))
+  setup.join(values(Training))
   return compute.process_index() == 0
 
 
@@ -233,7 +233,7 @@ flags.DEFINE_string('second_state', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('state', None, 'State; default: the initial one.')
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
-flags.DEFINE_bool('interior', False, 'Count suffixes of each length apart.')
+flags.DEFINE_bool('interior', False, 'Report each suffix length separately.')
 flags.DEFINE_bool('classes', False, 'Myhill-Nerode classes instead.')
 flags.DEFINE_multi_string(
   'coverage', [], 'Folder of stored sequences; repeat, those of training first.'
@@ -264,7 +264,7 @@ flags.DEFINE_integer('games', 0, 'Most good games; 0 is all.', lower_bound=0)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
-def need(*names: str) -> None:
+def require(*names: str) -> None:
   """Raises InputError for flags that were not given, or are empty."""
   from wm import core
 
@@ -273,7 +273,7 @@ def need(*names: str) -> None:
       raise core.InputError(f'--{name} is required')
 
 
-def apart(other: str, *names: str) -> None:
+def refuse_together(other: str, *names: str) -> None:
   """Raises InputError for flags that are not read where `other` is given."""
   from wm import core
 
@@ -288,7 +288,9 @@ def names(cls: type) -> list[str]:
   return [*flags_of(cls).values()]
 
 
-def given(flags: flags.FlagValues, names: Sequence[str]) -> dict[str, Any]:
+def given_flags(
+  flags: flags.FlagValues, names: Sequence[str]
+) -> dict[str, Any]:
   """Those of some flags that were given, and their values."""
   return {name: flags[name].value for name in names if flags[name].present}
 
@@ -303,7 +305,7 @@ def flags_in(path: str, names: Sequence[str]) -> dict[str, Any]:
     read[name].present = 0
   with inputs.reading_file(path, 'a flagfile'):
     parse_words(read, ['', f'--flagfile={path}'])
-  return given(read, names)
+  return given_flags(read, names)
 
 
 def parsed(name: str, text: str, names: Sequence[str]) -> Any:
@@ -338,8 +340,8 @@ def axis(text: str, names: Sequence[str]) -> Any:
   )
 
 
-def rows() -> dict[str, Any]:
-  """What calls that make rows of models take alike."""
+def row_options() -> dict[str, Any]:
+  """The keywords that calls of studies share."""
   return {
     'accept': FLAGS.accept,
     'metric_overrides': FLAGS.metric_overrides,
@@ -352,21 +354,21 @@ def rows() -> dict[str, Any]:
   }
 
 
-def source() -> dict[str, Any]:
+def model_source() -> dict[str, Any]:
   """What --model, --checkpoint and --out name, for `wm.load_predictor`."""
   from wm.library import loading
 
   which = FLAGS.checkpoint
   if which == 'none':
-    need('model')
+    require('model')
   untrained = FLAGS.model and not loading.is_trained(FLAGS.model)
   if untrained and which not in (*WHICH, 'none'):
-    apart('model', 'checkpoint')
+    refuse_together('model', 'checkpoint')
   if which == 'none' or untrained:
-    need('world' if FLAGS.score_world is None else 'score_world')
+    require('world' if FLAGS.score_world is None else 'score_world')
     return {'source': FLAGS.model}
   if which in WHICH:
-    need('out')
+    require('out')
   folder, which = (FLAGS.out, which) if which in WHICH else (which, 'best')
   return {
     'source': pathlib.Path(folder),
@@ -391,7 +393,7 @@ def run(main: Callable[[], None], *names: str) -> None:
     # Of the binary: `flags.declare_key_flag` would make them this module's.
     FLAGS.register_key_flag_for_module(sys.argv[0], FLAGS[name])
 
-  def listed() -> None:
+  def checked_main() -> None:
     # A flagfile may have flags of any stage; one that promises to do nothing
     # must not be passed over.
     if FLAGS.dry_run and 'dry_run' not in names:
@@ -404,7 +406,7 @@ def run(main: Callable[[], None], *names: str) -> None:
       )
     main()
 
-  app.run(lambda argv: guarded(listed, argv), flags_parser=parse)
+  app.run(lambda argv: guarded(checked_main, argv), flags_parser=parse)
 
 
 def _goes_on() -> bool:

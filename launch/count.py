@@ -43,17 +43,17 @@ def main() -> None:
   import wm
 
   if FLAGS.coverage:
-    common.apart('coverage', 'world', 'classes', 'model')
+    common.refuse_together('coverage', 'world', 'classes', 'model')
     wm.coverage(FLAGS.coverage, FLAGS.out, log=print)
     return
-  common.need('world')
+  common.require('world')
   if FLAGS.classes:
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
     return
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
     more = {'accept': FLAGS.accept} if FLAGS.accept else {}
     given = {'world': FLAGS.world, 'depth': FLAGS.depth, 'seed': FLAGS.seed}
-    found = wm.recovery(**common.source(), **given, **more)
+    found = wm.recovery(**common.model_source(), **given, **more)
     print(*found.lines(), sep='\n')
     return
   counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)

@@ -47,7 +47,7 @@ def main() -> None:
 
   accept = {'accept': FLAGS.accept} if FLAGS.accept else {}
   wm.extract(
-    **common.source(),
+    **common.model_source(),
     world=FLAGS.world,
     out=FLAGS.out,
     **common.keywords(common.Extraction),

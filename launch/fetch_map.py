@@ -19,12 +19,12 @@ import common
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('out')
+  common.require('out')
   import wm
 
   flags = common.FLAGS
   if not flags.map_file:
-    common.need('osm_place')
+    common.require('osm_place')
   place, file = flags.osm_place or '', flags.map_file or ''
   print(wm.fetch_map(flags.out, place, file, date=flags.date))
 

@@ -23,10 +23,10 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('out')
+  common.require('out')
   import wm
 
-  source = common.source()
+  source = common.model_source()
   path = wm.film(
     **source,
     out=FLAGS.out,

@@ -26,7 +26,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, the summary out."""
-  common.need('world', 'weights', 'out')
+  common.require('world', 'weights', 'out')
   import wm
 
   summary = wm.import_gpt2(

@@ -40,11 +40,11 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call, the report out."""
   if FLAGS.text_file:
-    common.need('world', 'out')
-    common.apart('text_file', 'pgn', 'games', 'shard')
+    common.require('world', 'out')
+    common.refuse_together('text_file', 'pgn', 'games', 'shard')
   else:
-    common.need('pgn', 'out')
-    common.apart('pgn', 'heldout_file')
+    common.require('pgn', 'out')
+    common.refuse_together('pgn', 'heldout_file')
   common.join_processes()
   import wm
 

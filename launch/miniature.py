@@ -41,7 +41,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('world', 'row', 'metric', 'out')
+  common.require('world', 'row', 'metric', 'out')
   import wm
   from wm.runtime import exit_codes
 
@@ -51,7 +51,7 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     **common.keywords(common.Units),
-    **common.rows(),
+    **common.row_options(),
   )
   if failed:
     exit_codes.fail('; '.join(failed))

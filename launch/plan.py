@@ -27,7 +27,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('world', 'model', 'topology')
+  common.require('world', 'model', 'topology')
   import wm
 
   training = common.values(common.Training)

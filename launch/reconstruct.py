@@ -29,11 +29,11 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, counts out."""
-  common.need('out')
+  common.require('out')
   if FLAGS.routes or FLAGS.samples:
-    common.need('world')
+    common.require('world')
   if FLAGS.routes:
-    common.apart('routes', *common.PROCESSES)
+    common.refuse_together('routes', *common.PROCESSES)
   common.join_processes()
   import wm
 
@@ -51,7 +51,7 @@ def main() -> None:
     **common.keywords(common.RouteSource),
     name=FLAGS.name,
     accept=FLAGS.accept or 'epsilon(0.01)',
-    **({'source': None} if FLAGS.samples else common.source()),
+    **({'source': None} if FLAGS.samples else common.model_source()),
   )
 
 

@@ -18,13 +18,13 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('paper', 'data')
+  common.require('paper', 'data')
   import wm
 
   if FLAGS.errors:
     wm.wrong_keys(FLAGS.paper, FLAGS.data, log=print)
     return
-  common.need('out')
+  common.require('out')
   given = {'logs': FLAGS.logs, 'log': print}
   wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, **given)
 

@@ -30,7 +30,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('out')
+  common.require('out')
   import wm
   from wm import core
 
@@ -38,7 +38,7 @@ def main() -> None:
     wm.findings(FLAGS.miniatures, FLAGS.out, log=print)
     return
   if FLAGS.compare:
-    common.apart('compare', 'runs')
+    common.refuse_together('compare', 'runs')
     if len(FLAGS.compare) != 2:
       raise core.InputError(
         f'--compare={",".join(FLAGS.compare)}: expected two folders, as in A,B'

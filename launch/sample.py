@@ -16,7 +16,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('world', 'out')
+  common.require('world', 'out')
   import wm
 
   common.join_processes()

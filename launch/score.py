@@ -18,7 +18,7 @@ trials that depend on each other), `value`, `low`, `high` (95 %), `interval`
 exponents and r2 also `median`, `median_low`, `median_high` and `outliers`.
 rows.csv has a row per trial. When the command is run again, a metric keeps its
 results if all code, files and weights behind its trials are the same; otherwise
-it is measured anew, and the reason is printed.
+it is recomputed, and the reason is printed.
 
 --trials=asked.csv instead of --model and --out writes what the metrics ask, to
 be answered by any other program. --judge=answered.csv instead of --model scores
@@ -39,14 +39,14 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('metric')
+  common.require('metric')
   if FLAGS.trials is not None or FLAGS.judge is not None:
     return ask_or_judge()
-  common.need('out')
+  common.require('out')
   import wm
 
   leads = common.join_processes()
-  options = {**common.keywords(common.Scoring), **common.source()}
+  options = {**common.keywords(common.Scoring), **common.model_source()}
   world = FLAGS.score_world or FLAGS.world
   wm.score(**{**options, 'world': world, 'out': FLAGS.out}, log=print)
   if FLAGS.power and leads:
@@ -55,7 +55,7 @@ def main() -> None:
 
 def ask_or_judge() -> None:
   """Questions for another program, or scores of its answers."""
-  common.need('world' if FLAGS.score_world is None else 'score_world')
+  common.require('world' if FLAGS.score_world is None else 'score_world')
   import wm
 
   taken = 'metrics', 'accept', 'loop', 'metric_overrides', 'seed'
@@ -64,10 +64,10 @@ def ask_or_judge() -> None:
   }
   asked |= {'world': FLAGS.score_world or FLAGS.world, 'form': FLAGS.form}
   if FLAGS.trials is not None:
-    common.need('trials')
+    common.require('trials')
     wm.trials(**asked, answers=FLAGS.judge, path=FLAGS.trials, log=print)
     return
-  common.need('judge', 'out')
+  common.require('judge', 'out')
   wm.judge(FLAGS.judge, **asked, out=FLAGS.out, name=FLAGS.name, log=print)
 
 

@@ -20,7 +20,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('out')
+  common.require('out')
   import wm
 
   wm.site(

@@ -10,10 +10,10 @@ the first other trained row, or as a row named by to="ROW": match is sequences
 (distinct ones) or tokens of the data, steps or compute (FLOPs) of training, or
 one of each joined by '+'.
 A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
-'NAME: MODEL in WORLD' is scored in WORLD as it is. Baselines and ceilings that
-no row names are added as rows (--nobaselines leaves them out). The stages
-`sample`, `train`, `score` and `reconstruct` make each row in its folder
-OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
+'NAME: MODEL in WORLD' scores MODEL in WORLD without training it. Baselines and
+ceilings that no row names are added as rows (--nobaselines leaves them out).
+The stages `sample`, `train`, `score` and `reconstruct` make each row in its
+folder OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
 processes, and --cluster=tls://HOST:8786 as many as a Dask cluster has workers
 (launch/cluster/README.md). The report is in OUT/report. Rerunning the command
 resumes. --dry_run lists rows and stages, and does nothing.
@@ -26,7 +26,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('world', 'row', 'metric', 'out')
+  common.require('world', 'row', 'metric', 'out')
   import wm
 
   wm.study(
@@ -36,7 +36,7 @@ def main() -> None:
     FLAGS.out,
     seed=FLAGS.seed,
     **common.keywords(common.Jobs),
-    **common.rows(),
+    **common.row_options(),
   )
 
 

@@ -24,14 +24,14 @@ OWN = ('grid', *common.names(common.Sweeping), *common.names(common.Scoring))
 
 def main() -> None:
   """Flags in, one library call: runs listed, or done and tabled."""
-  common.need('grid', 'out')
+  common.require('grid', 'out')
   import wm
   from wm.runtime import exit_codes
 
   runs = wm.sweep(
     [common.axis(text, READ) for text in FLAGS.grid],
     FLAGS.out,
-    common.given(FLAGS, READ),
+    common.given_flags(FLAGS, READ),
     scoring=common.values(common.Scoring) if FLAGS.metric else None,
     **common.keywords(common.Sweeping),
     log=print,

@@ -3,17 +3,19 @@
   python launch/train.py --world='maps()' --model='transformer()' --out=runs/a
 
 The model learns the next token or, with --objective=state, the whole state of
-the world after each token (for the metric `exactness`). `tensorboard --logdir`
-OUT draws the curves, which are in OUT/metrics.jsonl too, and beside them tokens
-a second, milliseconds of a step on the host and of waiting for the device,
-memory and model FLOPs utilisation. A line at the end says where the time went:
-compiling, waiting for data, steps, evaluation, checkpoints.
+the world after each token (for the metric `exactness`). The command
+`tensorboard --logdir OUT` draws the curves, which are in OUT/metrics.jsonl too,
+and beside them tokens a second, milliseconds of a step on the host and of
+waiting for the device, memory and model FLOPs utilisation. A line at the end
+says where the time went: compiling, waiting for data, steps, evaluation,
+checkpoints.
 
 On several hosts, start the same command on each, with --distributed=auto where
 SLURM, Open MPI, Kubernetes or a TPU pod starts it, else with --coordinator,
 --num_processes and --process_id. Rows of a batch and parameters are divided
 over all devices; each process reads the rows of its own devices. OUT is a
-folder that all hosts share, or a URL: each has a copy, the first one writes.
+folder that all hosts share, or a URL, of which each host keeps a local copy and
+process 0 uploads its own.
 
 The last bits of a loss depend on the number of threads, so a CPU computes with
 --threads threads on any number of cores. A run then gives the same bits on one
@@ -28,7 +30,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, the summary out."""
-  common.need('world', 'model', 'out')
+  common.require('world', 'model', 'out')
   import wm
 
   options = common.values(common.Training)

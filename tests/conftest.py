@@ -1,5 +1,6 @@
 """Shared fixtures: real data by WM_TESTDATA, strict JAX."""
 
+import gc
 import importlib.metadata
 import os
 import pathlib
@@ -31,7 +32,10 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 os.environ.setdefault('PJRT_NPROC', '2')
 
 # What one process has compiled, the others of this run read: many of the tests
-# start processes, and each compiles the same few programs.
+# start processes, and each compiles the same few programs, and of Python the
+# same sources, where the environment keeps them from writing bytecode.
+sys.dont_write_bytecode = False
+os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   compiled = tempfile.TemporaryDirectory(prefix='wm-tests-')
   os.environ['JAX_COMPILATION_CACHE_DIR'] = compiled.name
@@ -76,6 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
   order[len(order) * 3 // 4 : len(order) * 3 // 4] = later
   place = {name: k for k, name in enumerate(order)}
   items.sort(key=lambda item: place[str(item.path.relative_to(tests))])
+  # A full collection of garbage would look through all tests and modules.
+  gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -12,7 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 def make(folder: pathlib.Path, *parts: str) -> pathlib.Path:
   """Copies files and folders of the checkout, and what is compiled of them."""
-  unread = shutil.ignore_patterns('__pycache__')
+  # Bytecode of tests, as pytest makes it, would name the files it is of.
+  unread = shutil.ignore_patterns('*-pytest-*')
   folder.mkdir(exist_ok=True)
   for part in parts:
     if (ROOT / part).is_dir():

@@ -45,20 +45,20 @@ def _trials(
 
 def _some(trials: context.Trials, num: int) -> context.Trials:
   """The first trials of some."""
-  parts = [array[:num] for array in trials.pairs[:-1]]
+  parts = [array[:num] for array in trials.prefixes[:-1]]
   pairs = context.PrefixPairs(*parts, {})
-  return dataclasses.replace(trials, pairs=pairs)
+  return dataclasses.replace(trials, prefixes=pairs)
 
 
 def _timed(
   name: str, trials: context.Trials
-) -> tuple[harness.Line, engine.Pairs]:
+) -> tuple[harness.Line, engine.Continuations]:
   start = time.perf_counter()
   # A whole trial: longer continuations are a program of their own.
-  engine.pairs(_some(trials, 1), SAMPLES, decide=True)
+  engine.sample_and_check(_some(trials, 1), SAMPLES, decide=True)
   first = time.perf_counter() - start
   start, wall = time.process_time(), time.perf_counter()
-  found = engine.pairs(trials, SAMPLES, decide=True)
+  found = engine.sample_and_check(trials, SAMPLES, decide=True)
   cost = (time.process_time() - start) / len(trials.rows)
   later = time.perf_counter() - wall
   line = harness.Line(

@@ -46,13 +46,13 @@ def _sampling(
   rule = rules.epsilon(0.01)
   trials = context.Trials(predictor, world, pairs, rule, rule, loop='host')
   traced = dataclasses.replace(trials, loop='device')
-  tokens = int(engine.pairs(trials, 30).lengths.sum())
+  tokens = int(engine.sample_and_check(trials, 30).lengths.sum())
   return _turns(
     f'suffixes sampled on the device, {name}',
     'tokens',
     tokens,
-    lambda: engine.pairs(trials, 30),
-    lambda: engine.pairs(traced, 30),
+    lambda: engine.sample_and_check(trials, 30),
+    lambda: engine.sample_and_check(traced, 30),
   )
 
 

@@ -119,7 +119,7 @@ def _our_step(
     config.open_data(pathlib.Path(out), world),
   )
   held = [
-    state.create(trainer.shape, 0, trainer.optimizer, trainer.abstract),
+    state.create(trainer.spec, 0, trainer.optimizer, trainer.abstract),
     run_log.fresh()['step'],
   ]
 

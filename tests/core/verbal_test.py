@@ -10,7 +10,7 @@ TOLD = every_world.having(core.Verbal)
 SEEDS = 0, 5
 
 
-def tellings(world, told='rules'):
+def styles(world, told='rules'):
   return [
     core.PromptStyle(told, wording, seed)
     for wording in world.wordings
@@ -30,29 +30,27 @@ def test_there_are_at_least_two_wordings_and_no_others(world):
 
 @TOLD
 def test_tokens_have_names_of_their_own(world):
-  for telling in tellings(world):
-    spoken = world.token_names(telling)
+  for style in styles(world):
+    spoken = world.token_names(style)
     assert len(spoken) == len(world.vocab)
     assert len({name.lower() for name in spoken}) == len(spoken)
     assert not any(set(name) & set(';\n') for name in spoken)
-    assert world.render_tokens((), telling) == ''
+    assert world.render_tokens((), style) == ''
 
 
 @TOLD
 def test_the_length_is_known_before_anything_is_written(world):
-  for telling in tellings(world) + tellings(world, 'walks(20)'):
-    guess = verbal.description_extent(world, telling).tokens
-    tokens = verbal.text_tokens(verbal.render_description(world, telling))
+  for style in styles(world) + styles(world, 'walks(20)'):
+    guess = verbal.description_extent(world, style).tokens
+    tokens = verbal.text_tokens(verbal.render_description(world, style))
     assert 0.6 < guess / tokens < 1.6
 
 
 @TOLD
 def test_texts_depend_on_wording_seed_and_walks(world):
-  asked = tellings(world)
-  texts = [verbal.render_description(world, telling) for telling in asked]
-  assert texts == [
-    verbal.render_description(world, telling) for telling in asked
-  ]
+  asked = styles(world)
+  texts = [verbal.render_description(world, style) for style in asked]
+  assert texts == [verbal.render_description(world, style) for style in asked]
   assert len(set(texts)) == len(texts)
   assert all(text == text.strip() for text in texts)
   first, other = (

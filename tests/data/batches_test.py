@@ -171,7 +171,7 @@ def test_parts_of_processes_make_up_the_global_batch(walks):
   stream = batches.Batches(walks, 12, 2)
   whole = stream.at(9)
   parts = [
-    batches.Batches(walks, 12, 2, parts=own, of=3).at(9)
+    batches.Batches(walks, 12, 2, part_ids=own, num_parts=3).at(9)
     for own in ([0], [1, 2])
   ]
   for k in range(2):
@@ -179,7 +179,7 @@ def test_parts_of_processes_make_up_the_global_batch(walks):
       np.concatenate([part[k] for part in parts]), whole[k]
     )
   with pytest.raises(core.InputError, match='5 equal parts'):
-    batches.Batches(walks, 12, 2, of=5)
+    batches.Batches(walks, 12, 2, num_parts=5)
 
 
 def test_a_process_reads_no_tokens_of_other_parts(walks, monkeypatch):
@@ -191,7 +191,7 @@ def test_a_process_reads_no_tokens_of_other_parts(walks, monkeypatch):
     return ragged(self, asked)
 
   monkeypatch.setattr(type(walks), 'ragged', counted)
-  stream = batches.Batches(walks, 12, 2, parts=[1], of=3)
+  stream = batches.Batches(walks, 12, 2, part_ids=[1], num_parts=3)
   own = {row for n in range(stream.window) for row in stream.rows(n)[4:8]}
   for step in range(stream.window):
     stream.at(step)

@@ -14,7 +14,7 @@ def trials(metric, world=LINE, seed=0):
   world = registry.make('world', world)
   predictor = registry.make('model', 'oracle').predictor(world, 0)
   apart = metric.name == 'distinction'
-  return prefix_pairs.draw(metric, predictor, world, seed, apart=apart)
+  return prefix_pairs.draw(metric, predictor, world, seed, two_states=apart)
 
 
 def test_trials_of_a_census_are_clusters_each():
@@ -30,7 +30,7 @@ def test_of_states_that_were_not_drawn_nothing_is_taken_for_granted():
   for settings in ({'trials': 3}, {'trials': 200, 'support': 'sampler'}):
     drawn = trials(compression.Metric(**settings))
     assert not drawn.census
-    states = drawn.world.state_id(drawn.pairs.first)
+    states = drawn.world.state_id(drawn.prefixes.first)
     np.testing.assert_array_equal(drawn.groups, states)
 
 

@@ -278,7 +278,7 @@ def free(design: str, num: int, repeats: int) -> Row:
   for start in range(0, repeats, _DRAWN):
     shape = min(_DRAWN, repeats - start), num
     totals, weights = draw(rng, shape)
-    low, high, _ = statistics.unbounded(totals, weights)
+    low, high, _ = statistics.unbounded_interval(totals, weights)
     value = totals.sum(1) / weights.sum(1)
     found.append((high < mean, low > mean, high - low, value))
   at = np.concatenate(found, 1)

@@ -50,11 +50,11 @@ def _trials(predictor, world, loop, second=None, num=40, **fields):
 def _sampled(predictor, world, loop, samples=6, decide=False, **fields):
   trials = _trials(predictor, world, loop, **fields)
   assert len(trials.rows) > 20
-  return engine.pairs(trials, samples, decide=decide)
+  return engine.sample_and_check(trials, samples, decide=decide)
 
 
 def _assert_same(one, other):
-  for name in engine.Pairs._fields:
+  for name in engine.Continuations._fields:
     np.testing.assert_array_equal(
       getattr(one, name), getattr(other, name), err_msg=name
     )
@@ -287,7 +287,7 @@ def test_auto_takes_the_device_where_it_pays(calls, monkeypatch):
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')
   assert len(calls) == 1
-  assert not net.light
+  assert not net.prefers_device_loop
   monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')

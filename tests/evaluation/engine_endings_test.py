@@ -21,7 +21,7 @@ ACCEPT = rules.epsilon(0.01)
 class Babbler(oracles.WorldPredictor):
   """Perfect while a game goes on; then anything, by how it got there."""
 
-  recalls = True
+  many_states = True
 
   def support(self, states, history):
     log_probs = plain.world_log_probs(self.world, states)
@@ -70,13 +70,13 @@ def _trials(predictor, judged=True, batch=16, num=40):
 
 def _rollouts(predictor, judged=True, batch=16, **fields):
   trials = _trials(predictor, judged, batch)
-  return trials.first, engine.pairs(trials, 6, **fields)
+  return trials.first, engine.sample_and_check(trials, 6, **fields)
 
 
 def test_games_are_over_where_their_records_end():
   games = WORLD.sample(30, 1)
   trials = _trials(ORACLE, num=30)
-  trials.pairs.first[:] = WORLD.init(30)
+  trials.prefixes.first[:] = WORLD.init(30)
   found = engine._Endings(trials, (30, 1))
   found.start(np.ones(30, bool), np.arange(30))
   over = np.zeros(games.tokens.shape, bool)
@@ -123,7 +123,7 @@ def test_batch_does_not_matter(decide):
     one = _rollouts(predictor, batch=1, decide=decide)[1]
     for batch in (3, 7, 100):
       other = _rollouts(predictor, batch=batch, decide=decide)[1]
-      for name in engine.Pairs._fields:
+      for name in engine.Continuations._fields:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 

@@ -31,7 +31,7 @@ def _trials(predictor=NOISY, pairs=None, accept=ACCEPT, sampler=None, batch=5):
 
 def _sampled(predictor=NOISY, num=8, limit=0, decide=False, **fields):
   trials = _trials(predictor, **fields)
-  return engine.pairs(trials, num, limit=limit, decide=decide)
+  return engine.sample_and_check(trials, num, limit=limit, decide=decide)
 
 
 @pytest.mark.parametrize('batch', [1, 2, 7, 100])
@@ -39,7 +39,7 @@ def _sampled(predictor=NOISY, num=8, limit=0, decide=False, **fields):
 def test_batch_size_does_not_matter(batch, decide):
   one = _sampled(batch=5, decide=decide)
   other = _sampled(batch=batch, decide=decide)
-  for name in engine.Pairs._fields:
+  for name in engine.Continuations._fields:
     np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -50,7 +50,7 @@ def test_agrees_with_plain_sampling_where_nothing_is_refused():
     lengths=np.repeat(pairs.lengths[:, :1], 2, axis=1),
   )
   trials = _trials(pairs=twice)
-  found = engine.pairs(trials, 6)
+  found = engine.sample_and_check(trials, 6)
   whole = core.sample(
     NOISY,
     twice.tokens[:, 0],
@@ -210,7 +210,7 @@ def test_only_trials_with_two_prefixes_are_run():
   whole, pairs = _sampled(), _pairs()
   pairs.reason[::3] = 'no_prefix'
   some = _sampled(pairs=pairs)
-  for name in engine.Pairs._fields:
+  for name in engine.Continuations._fields:
     kept = getattr(whole, name)[pairs.reason == '']
     width = getattr(some, name).shape[1:]
     np.testing.assert_array_equal(
@@ -253,7 +253,7 @@ def _brute(pairs, depth, predictor):
 def test_search_finds_the_boundary_that_brute_force_finds(batch):
   trials = _trials(pairs=_pairs(9), batch=batch)
   found = exhaustive.compare_prefixes(trials, depth=3, cap=64)
-  expected = _brute(trials.pairs, 3, NOISY)
+  expected = _brute(trials.prefixes, 3, NOISY)
   assert found.boundary.listed() == expected
   assert any(expected)
   np.testing.assert_array_equal(found.refused, [bool(b) for b in expected])
@@ -269,10 +269,10 @@ def test_search_deciding_early_decides_the_same():
 def test_search_mass_is_the_chance_that_a_sample_is_refused():
   trials = _trials(pairs=_pairs(6))
   found = exhaustive.compare_prefixes(trials, depth=3, cap=64)
-  sampled = engine.pairs(trials, 3000, limit=3)
+  sampled = engine.sample_and_check(trials, 3000, limit=3)
   share = (sampled.status == core.REFUSED).mean(1)
   np.testing.assert_allclose(found.mass, share, atol=0.04)
-  sums = np.bincount(found.boundary.pairs, found.shares, minlength=6)
+  sums = np.bincount(found.boundary.pair_ids, found.shares, minlength=6)
   np.testing.assert_allclose(found.mass, sums, atol=1e-12)
 
 

@@ -143,7 +143,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
   trials = _given(solver, prefixes, sizes)
   kept, wrong_at = membership.divergence(trials, elements)
   assert kept.listed() == elements.listed()
-  assert not trials.pairs.counts
+  assert not trials.prefixes.counts
   first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
   apart = (first == core.YES) & (second == core.NO)
   np.testing.assert_array_equal(
@@ -176,7 +176,7 @@ def test_suffixes_without_an_answer_are_left_out():
   kept, wrong_at = membership.divergence(trials, elements)
   assert kept.listed() == [[(1,), (3, 1)], [], []]
   assert wrong_at.tolist() == [0, 2]
-  assert trials.pairs.counts == {'no_answer': 2}
+  assert trials.prefixes.counts == {'no_answer': 2}
 
 
 def test_recall_of_a_silent_solver_is_over_what_it_answered():

@@ -103,7 +103,10 @@ def _models():
       yield name
 
 
-@pytest.mark.parametrize('name', list(_models()))
+MODELS = tuple(_models())
+
+
+@pytest.mark.parametrize('name', MODELS)
 def test_models_give_what_they_declare(name):
   model = _model(name)
   if lacks(model, type(WORLD)):
@@ -126,7 +129,7 @@ def _some():
   seen, found = set(), []
   for cell in CELLS:
     model = registry.find('model', cell.model)
-    if cell.model not in _models() or cell.predictor is not model.gives[0]:
+    if cell.model not in MODELS or cell.predictor is not model.gives[0]:
       continue  # Not what the model gives before training.
     if cell.model == 'rnn' and cell.world != 'lattice':
       continue  # Compiled: one world is enough.

@@ -86,7 +86,7 @@ def test_a_model_of_states_has_activations_and_no_next_token():
   shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, sum(world.heads.sizes)
   )
-  predictor = networks.StateNamer(
+  predictor = networks.NetworkStatePredictor(
     model, network.init(shape, 0), world, world.max_len
   )
   accuracy = probe.Metric(num=20)(predictor, world, 0)[0]

@@ -39,7 +39,7 @@ def test_what_is_kept_is_said_and_not_measured(tmp_path):
   before = (tmp_path / 'rows.csv').read_bytes()
   said = []
   assert _run(tmp_path, log=said.append) == first
-  assert said == ['counted(): kept from before']
+  assert said == ['counted(): cached']
   assert Counted.calls == ['a']
   assert (tmp_path / 'rows.csv').read_bytes() == before
 
@@ -48,7 +48,7 @@ def test_what_the_model_is_made_from_has_changed(tmp_path):
   _run(tmp_path)
   said = []
   _run(tmp_path, origin=OTHER, log=said.append)
-  assert said == ['counted(): measured anew: model changed']
+  assert said == ['counted(): recomputed: model changed']
   assert Counted.calls == ['a', 'a']
 
 
@@ -56,7 +56,7 @@ def test_without_an_origin_nothing_is_kept(tmp_path):
   for _ in range(2):
     said = []
     _run(tmp_path, origin=provenance.Origin({}, 'unknown'), log=said.append)
-  assert said == ['unknown: all is measured anew each time']
+  assert said == ['unknown: all is recomputed each time']
   assert Counted.calls == ['a', 'a']
   # Nor is it used by a run that knows its own.
   _run(tmp_path)
@@ -96,7 +96,7 @@ def test_a_damaged_part_is_measured_anew(tmp_path, which, harm):
   if which or harm != 'gone':
     (line,) = said
     assert path.name in line
-    assert line.startswith('counted(): measured anew: scores/counted-')
+    assert line.startswith('counted(): recomputed: scores/counted-')
     assert 'is damaged' in line
   assert len(pd.read_csv(tmp_path / 'rows.csv')) == 5
 
@@ -147,7 +147,7 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   )
   (second, _) = _run(out, log=said.append)
   assert said == [
-    'counted(): kept from before, summed up anew: statistics_of_mine.py changed'
+    'counted(): cached, summaries recomputed: statistics_of_mine.py changed'
   ]
   assert Counted.calls == ['a']
   assert second == {**first, 'low': -1.0}
@@ -156,7 +156,7 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   assert {e['low'] for e in broken} == {-1.0}
   said.clear()
   assert _run(out, log=said.append)[0] == second
-  assert said == ['counted(): kept from before']
+  assert said == ['counted(): cached']
 
 
 def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
@@ -170,7 +170,7 @@ def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
   said = []
   _run(tmp_path, log=said.append)
   assert said == [
-    f'counted(): measured anew: scores/{old.name} was written by wm '
+    f'counted(): recomputed: scores/{old.name} was written by wm '
     f'{wm.__version__} in a format that does not say what it was measured from'
   ]
   assert sorted((tmp_path / results.FOLDER).iterdir()) == sorted(
@@ -219,7 +219,9 @@ def test_rows_are_read_back_exactly(
   scores = core.Scores(
     'share', value, reason, group, weight, side, counts, bounds
   )
-  part = results.Part('m()', {'a': 'b'}, '', {}, {'seed': 1}, [], [], (scores,))
+  part = results.Result(
+    'm()', {'a': 'b'}, '', {}, {'seed': 1}, [], [], (scores,)
+  )
   results.write(path, part)
   read = results.read(path)
   (found,) = read.scores

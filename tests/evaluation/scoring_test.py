@@ -172,11 +172,11 @@ def test_what_is_not_asked_for_and_stands_no_more_is_left_out(
   entries = _run(tmp_path, Counted('b'), origin=OTHER, log=said.append)
   assert [e['spec'] for e in entries] == ["counted(label='b')"] * 2
   assert said == [
-    'counted(): left out, name the metric to measure it: model changed'
+    'counted(): left out, name the metric to recompute it: model changed'
   ]
   # Its rows stay: once the model is again what it was, they stand again.
   _run(tmp_path, Counted('a'), log=said.append)
-  assert said[1] == 'counted(): kept from before'
+  assert said[1] == 'counted(): cached'
 
 
 def test_batch_is_no_other_run(tmp_path):

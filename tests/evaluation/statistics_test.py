@@ -308,7 +308,7 @@ def test_rows_are_each_as_alone():
   rng = np.random.default_rng(6)
   weights = rng.integers(1, 9, (5, 20)).astype(float)
   totals = rng.binomial(weights.astype(int), 0.8).astype(float)
-  for method in (statistics.korn_graubard, statistics.unbounded):
+  for method in (statistics.korn_graubard, statistics.unbounded_interval):
     whole = method(totals, weights)
     for row in range(5):
       alone = method(totals[row, None], weights[row, None])

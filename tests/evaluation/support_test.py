@@ -84,7 +84,7 @@ def test_continuations_are_judged_as_all_routes_say(spec):
 def test_pairs_are_prefixes_that_the_sampler_draws(spec, apart):
   given = supported(spec, 0.01)
   world, true = given.world, law(given.world)
-  pairs = support.prefix_pairs(given, 40, 1, apart=apart)
+  pairs = support.prefix_pairs(given, 40, 1, two_states=apart)
   measured = np.flatnonzero(pairs.reason == '')
   assert len(measured) > 20
   for row in measured:

@@ -206,7 +206,7 @@ def test_minimising(delta, seed):
 def test_rows_share_a_block_exactly_when_they_share_a_language(delta):
   blocks = dfa.minimize(delta, np.zeros(len(delta), int))
   # Unequal languages of S rows differ in a suffix of fewer than S + 1 labels.
-  words = [language(delta, row, dfa.NONE, 4) for row in range(len(delta))]
+  words = [language(delta, row, dfa.NO_GOAL, 4) for row in range(len(delta))]
   for a, b in itertools.combinations(range(len(delta)), 2):
     assert (blocks[a] == blocks[b]) == (words[a] == words[b])
 
@@ -222,7 +222,7 @@ def test_counts_are_those_of_enumeration(case):
 
 def test_counts_exceed_any_machine_word():
   delta = np.zeros((1, 7), np.int32)
-  assert dfa.count(delta, 0, dfa.NONE, 29)[-1] == 7**29
+  assert dfa.count(delta, 0, dfa.NO_GOAL, 29)[-1] == 7**29
 
 
 @pytest.mark.parametrize('seed', range(2))

@@ -86,16 +86,16 @@ def test_an_edited_function_or_what_it_imports_is_measured_anew(score):
   flags = user(files=())
   first, said = score(*flags)
   assert said == []
-  assert score(*flags) == (first, ['next_token(num=20): kept from before'])
+  assert score(*flags) == (first, ['next_token(num=20): cached'])
   write('helper.py', SKEWED, size=4)
   second, said = score(*flags)
-  assert said == ['next_token(num=20): measured anew: helper.py changed']
+  assert said == ['next_token(num=20): recomputed: helper.py changed']
   assert second != first
   write('m.py', MODEL.replace('(tokens)\n', '(tokens) * 0\n', 2))
   third, said = score(*flags)
-  assert said == ['next_token(num=20): measured anew: m.py changed']
+  assert said == ['next_token(num=20): recomputed: m.py changed']
   assert third == first
-  assert score(*flags)[1] == ['next_token(num=20): kept from before']
+  assert score(*flags)[1] == ['next_token(num=20): cached']
 
 
 def test_a_declared_file_is_part_of_the_model(score):
@@ -108,10 +108,10 @@ def test_a_declared_file_is_part_of_the_model(score):
   np.save('w.npy', np.zeros(4))
   flags = user(files=('w.npy',))
   first, _ = score(*flags)
-  assert score(*flags)[1] == ['next_token(num=20): kept from before']
+  assert score(*flags)[1] == ['next_token(num=20): cached']
   np.save('w.npy', np.log([0.001, 0.9, 0.001, 0.001]))
   second, said = score(*flags)
-  assert said == ['next_token(num=20): measured anew: w.npy changed']
+  assert said == ['next_token(num=20): recomputed: w.npy changed']
   assert second != first
 
 
@@ -136,7 +136,7 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(
   assert pathlib.Path('out/rows.csv').stat().st_mtime_ns != before
   # Verbal what it reads, it is the same model, and no other run.
   assert score(*user(files=()))[0] == first
-  assert score(*user(files=()))[1] == ['next_token(num=20): kept from before']
+  assert score(*user(files=()))[1] == ['next_token(num=20): cached']
 
 
 PLUG_INS = {
@@ -189,12 +189,12 @@ def test_edited_plug_ins_of_a_user_are_measured_anew(score):
   write('stones.py', PLUG_INS['stones.py'].replace('[-1, 1]', '[-1, 2]'))
   sys.modules.pop('stones')
   _, said = score(*flags)
-  assert said == [f'{asked}: measured anew: stones.py changed']
+  assert said == [f'{asked}: recomputed: stones.py changed']
   _, said = score(*flags, own)
-  assert said == [f'{asked}: kept from before']
+  assert said == [f'{asked}: cached']
   write('my_metric.py', PLUG_INS['my_metric.py'].replace('0.25', '0.75'))
   second, said = score(*flags, own)
-  assert said == [f'{asked}: kept from before']
+  assert said == [f'{asked}: cached']
   assert (first['share'], second['share']) == (0.375, 0.625)
 
 
@@ -221,10 +221,10 @@ def test_an_edited_map_is_measured_anew(score):
   grid({})
   flags = MAP, '--model=uniform()'
   first, _ = score(*flags)
-  assert score(*flags)[1] == ['next_token(num=20): kept from before']
+  assert score(*flags)[1] == ['next_token(num=20): cached']
   grid({0: 100.0, 2: 100.0})
   second, said = score(*flags)
-  assert said == ['next_token(num=20): measured anew: e.csv changed']
+  assert said == ['next_token(num=20): recomputed: e.csv changed']
   assert second != first
   assert score(*flags, out='fresh') == (second, [])
 
@@ -234,15 +234,15 @@ def test_another_checkpoint_of_the_same_run_is_measured_anew(score, binaries):
   binaries('sample', world, '--num=60', '--num_heldout=10', '--out=out')
   binaries('train', world, '--model=ngram(order=2)', '--out=out')
   first, _ = score(world)
-  assert score(world)[1] == ['next_token(num=20): kept from before']
+  assert score(world)[1] == ['next_token(num=20): cached']
   path = pathlib.Path('out/checkpoints/fitted.npz')
   with np.load(path) as kept:
     arrays = dict(kept)
   arrays['counts'] = arrays['counts'][::-1].copy()
   np.savez(path, **arrays)
   second, said = score(world)
-  assert said == ['next_token(num=20): measured anew: checkpoint changed']
-  assert score(world) == (second, ['next_token(num=20): kept from before'])
+  assert said == ['next_token(num=20): recomputed: checkpoint changed']
+  assert score(world) == (second, ['next_token(num=20): cached'])
   assert second != first
 
 

@@ -47,8 +47,8 @@ def test_edits_reach_what_they_can_change(tmp_path):
   edit(copy / 'launch' / 'common.py')
   said, again, same_rows = score(copy)
   assert said == [
-    f'{ASKED[0]}: measured anew: wm/evaluation/exhaustive.py changed',
-    f'{ASKED[1]}: kept from before',
+    f'{ASKED[0]}: recomputed: wm/evaluation/exhaustive.py changed',
+    f'{ASKED[1]}: cached',
   ]
   assert (again, same_rows) == (first, rows)
 
@@ -56,9 +56,9 @@ def test_edits_reach_what_they_can_change(tmp_path):
   edit(metrics / 'next_token.py')
   said, third, same_rows = score(copy)
   assert said == [
-    f'{ASKED[0]}: kept from before, summed up anew: '
+    f'{ASKED[0]}: cached, summaries recomputed: '
     'wm/evaluation/statistics.py changed',
-    f'{ASKED[1]}: measured anew: wm/metrics/next_token.py changed',
+    f'{ASKED[1]}: recomputed: wm/metrics/next_token.py changed',
   ]
   assert same_rows == rows
   assert third.keys() == first.keys()

@@ -90,7 +90,7 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
 def test_again_gives_the_same_without_scoring(root, tmp_path):
   flags = (CITY, '--model=uniform', QUICK, f'--out={tmp_path}')
   (code, first, err), again = run(root, *flags), run(root, *flags)
-  kept = 'compression(trials=12, samples=4): kept from before\n'
+  kept = 'compression(trials=12, samples=4): cached\n'
   assert again == (code, kept + first, err)
   (part,) = (tmp_path / 'scores').glob('*.json')
   assert json.loads(part.read_text())['entries'][0]['model'] == 'uniform'

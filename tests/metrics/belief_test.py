@@ -215,7 +215,7 @@ def test_worlds_and_models_without_are_a_reason():
 
 def test_a_world_whose_process_has_no_belief_is_a_reason():
   class Silent(type(MESS3)):
-    def law(self, replan):
+    def sequence_process(self, replan):
       return registry.make('world', 'lattice()').data_distribution()
 
   reader = Reader(MESS3, lambda b: b)

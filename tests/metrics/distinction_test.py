@@ -33,7 +33,9 @@ def _summary(scores):
 def _pairs(num=40, seed=0):
   """The prefixes that the metric draws."""
   metric = distinction.Metric(trials=num)
-  return prefix_pairs.draw(metric, ORACLE, WORLD, seed, apart=True).pairs
+  return prefix_pairs.draw(
+    metric, ORACLE, WORLD, seed, two_states=True
+  ).prefixes
 
 
 def _languages(predictor, pairs, t, depth):

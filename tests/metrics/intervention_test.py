@@ -133,7 +133,7 @@ def test_a_report_draws_it_by_layer(tmp_path):
   metric = intervention.Metric(**{**QUICK, 'epochs': 2}, layers=(0, 1, 2))
   found = metric(Holding(world), world, 0)
   about = {'seed': 0, 'model_name': 'm', 'extra': {}}
-  parts = results.summed_up(metric, found, world, **about)
+  parts = results.summarize(metric, found, world, **about)
   drawn = curves.curves(
     [collect.Run(tmp_path, *parts, [], None)],
     tables.results([collect.Run(tmp_path, *parts, [], None)], breakdown=True),

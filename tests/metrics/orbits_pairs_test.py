@@ -21,10 +21,12 @@ DISTINCTION = (
 class StateOracle(oracles.WorldPredictor):
   """Knows the hidden state of each prefix of a metric's trials."""
 
-  def __init__(self, world: core.World, metric: core.Metric, apart: bool):
+  def __init__(self, world: core.World, metric: core.Metric, two_states: bool):
     super().__init__(world)
     blind = oracles.Oracle(world)
-    pairs = prefix_pairs.draw(metric, blind, world, SEED, apart=apart).pairs
+    pairs = prefix_pairs.draw(
+      metric, blind, world, SEED, two_states=two_states
+    ).prefixes
     self.state = {}
     for side, states in enumerate((pairs.first, pairs.second)):
       rows = core.predictor.histories(

@@ -185,14 +185,13 @@ def test_every_adapter_answers_each_data_set_alone(name):
   assert isinstance(reader, core.Adaptable)
   truth = tasks(KINDS[0], 5, M)
   used = truth.places != core.DEAD
-  for kind in KINDS:
-    outputs = adapt(reader, kind)
+  answers = [adapt(reader, kind) for kind in KINDS]
+  for kind, outputs in zip(KINDS, answers, strict=True):
     assert outputs.shape == (1, D, M, 2, *kind.shape)
     assert np.isfinite(outputs[0][used]).all()
     np.testing.assert_array_equal(adapt(reader, kind), outputs)
   # The other data set says nothing of this one.
-  alone = adapt(reader, KINDS[0], d=slice(1))
-  whole = adapt(reader, KINDS[0])
+  alone, whole = adapt(reader, KINDS[0], d=slice(1)), answers[0]
   np.testing.assert_allclose(alone[:, 0], whole[:, 0], atol=1e-4)
   if name in KNOWING:
     right = whole[0].argmax(-1)[used] == truth.labels[used]

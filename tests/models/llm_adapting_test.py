@@ -33,8 +33,8 @@ class Answerer:
     return []
 
 
-def _model(write, world=LATTICE, telling=None):
-  given = telling or verbal.PromptStyle()
+def _model(write, world=LATTICE, style=None):
+  given = style or verbal.PromptStyle()
   return llm_predictor.LanguageModel(world, given, Answerer(write), 100_000)
 
 
@@ -54,9 +54,7 @@ def test_one_who_looks_labels_up_by_state_is_the_learned_oracle():
   assert found == pytest.approx(wanted)
   assert found['r_ib'] == found['accuracy'] == 1
   # In any order of the rules.
-  assert (
-    _values(_model(_solver, telling=verbal.PromptStyle(seed=3)))['r_ib'] == 1
-  )
+  assert _values(_model(_solver, style=verbal.PromptStyle(seed=3)))['r_ib'] == 1
 
 
 def test_boards_are_read_too():

@@ -87,7 +87,7 @@ def test_networks_that_do_not_fit_are_divided_by_themselves(world, monkeypatch):
   assert predictor.spec.num_bytes > 1 << 15
   assert len(predictor.devices) == len(jax.local_devices()) // 2
   # Programs that hold weights as constants are of whole networks.
-  assert not predictor.light
+  assert not predictor.prefers_device_loop
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_groups_are_as_small_as_hold_the_weights(
 ):
   chips = [Chip(n) for n in range(8)]
   monkeypatch.setattr(network, '_group', lambda chips: jax.make_mesh((1,), 'x'))
-  places = network.places(gigabytes << 30, chips, shards)
-  assert len(places) == groups
+  placements = network.placements(gigabytes << 30, chips, shards)
+  assert len(placements) == groups
 
 
 @pytest.mark.parametrize('shards', [3, 16])
 def test_groups_that_do_not_divide_the_devices_are_refused(shards):
   with pytest.raises(core.InputError, match='expected 1 or 2 or 4 or 8'):
-    network.places(1, [Chip(n) for n in range(8)], shards)
+    network.placements(1, [Chip(n) for n in range(8)], shards)
 
 
 def test_scores_of_divided_networks_agree():

@@ -277,7 +277,7 @@ def test_page_works_in_a_browser(city, chromium, tmp_path):
   assert seen['ready'] == str(len(table.source))
   counts = [int(text.replace(',', '')) for text in seen['counts']]
   assert sum(counts) == len(table.source)
-  assert counts[0] == (table.kind == reconstruct.USED).sum()
+  assert counts[0] == (table.kind == reconstruct.TRUE).sum()
   assert counts[-1] == (table.kind == reconstruct.UNUSED).sum()
   first = table.source[np.flatnonzero(table.kind == reconstruct.FALSE)[0]]
   assert seen['chosen'] == f'Node {graph.ids[first]}'

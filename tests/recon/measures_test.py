@@ -13,7 +13,7 @@ from tests.recon.cities import E, N, S, W, make_routes
 from wm.kernels.maps import reconstruction
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct
-from wm.recon.reconstruct import FALSE, UNUSED, USED
+from wm.recon.reconstruct import FALSE, TRUE, UNUSED
 
 
 def _table(graph, *given_routes, **options):
@@ -75,7 +75,7 @@ def test_summary_counts_with_intervals():
 
 def test_a_map_without_new_edges_has_empty_measures():
   _, table = _table(cities.row(4), (0, 3, [E, E, E]))
-  assert (table.kind == USED).all()
+  assert (table.kind == TRUE).all()
   summary = reconstruct.edge_summary(table)
   assert summary['new']['length_m'] == {'n': 0, 'mean': None, 'percentiles': {}}
   assert summary['new']['crossings_per_edge'] is None
@@ -92,7 +92,7 @@ def test_crossings_of_streets_counted_once():
     lon=np.array([0, 1, 0, 1]) * cities.STEP,
   )
   source, target = np.array([0, 1, 2, 0, 3]), np.array([3, 2, 1, 1, 0])
-  kind = np.array([FALSE, USED, USED, FALSE, UNUSED])
+  kind = np.array([FALSE, TRUE, TRUE, FALSE, UNUSED])
   found = reconstruct.crossings(graph, source, target, kind)
   assert found.tolist() == [1, -1, -1, 0, -1]
 

@@ -34,10 +34,10 @@ def made(tmp_path):
       QUANTITY, np.asarray(value, float), group=group, bounds=bounds
     )
     seed = about.pop('seed', 0)
-    entries, parts = results.summed_up(
+    entries, parts = results.summarize(
       metric, [scores], world, seed=seed, model_name=name, extra=about
     )
-    part = results.Part(SPEC, {}, '', {}, {}, entries, parts, (scores,))
+    part = results.Result(SPEC, {}, '', {}, {}, entries, parts, (scores,))
     folder = tmp_path / name
     (folder / results.FOLDER).mkdir(parents=True)
     results.write(results.path(folder, 'compression', SPEC), part)

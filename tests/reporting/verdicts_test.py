@@ -382,8 +382,9 @@ def test_findings_of_a_paper_are_corrected_together():
   assert third.shown == pytest.approx(p)
   assert first.family == second.family == ('walks win',) * 2
   assert verdicts.verdict_note([first, second, third]).endswith(
-    ' Corrected together, whether they could be tested or not, are the findings '
-    'of A 2024 (2): walks win; walks win. Those of B 2025 (1): walks win.'
+    ' Corrected together, whether they could be tested or not, are the '
+    'findings of A 2024 (2): walks win; walks win. Those of B 2025 (1): '
+    'walks win.'
   )
 
 

@@ -89,7 +89,7 @@ def test_parts_are_found_by_all_that_they_depend_on(tmp_path):
 
     def stopped():
       with files.partial_results(tmp_path / 'parts', mark):
-        found.extend(files.part(name, lambda: make(value)))
+        found.extend(files.cached_arrays(name, lambda: make(value)))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -105,10 +105,10 @@ def test_parts_are_found_by_all_that_they_depend_on(tmp_path):
     path.write_bytes(path.read_bytes()[:40])
   assert asked('a', value=5) == 5
   with files.partial_results(tmp_path / 'parts', 'v1'):
-    assert files.stores_parts()
+    assert files.caches_arrays()
   assert not (tmp_path / 'parts').exists()
-  assert not files.stores_parts()
-  assert files.part('a', lambda: make(6))[0][0] == 6
+  assert not files.caches_arrays()
+  assert files.cached_arrays('a', lambda: make(6))[0][0] == 6
 
 
 def test_hashes_tell_types_shapes_and_values_apart():
@@ -134,4 +134,4 @@ def test_what_is_not_known_whole_keeps_nothing(tmp_path):
     *(tmp_path, {}, world, provenance.UNKNOWN, {}, lambda line: None)
   )
   with parts.unfinished(METRIC):
-    assert not files.stores_parts()
+    assert not files.caches_arrays()

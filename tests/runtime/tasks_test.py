@@ -111,9 +111,11 @@ def test_a_process_that_could_do_harm_runs_nothing(
   monkeypatch, tmp_path, worker, changes, words
 ):
   monkeypatch.setattr(tasks, '_worker', lambda: worker and Worker(*worker))
-  place = tasks.Place(str(tmp_path), {}, tasks.code())._replace(**changes)
+  context = tasks.WorkerContext(str(tmp_path), {}, tasks.code())._replace(
+    **changes
+  )
   arguments = {'path': str(tmp_path / 'x'), 'text': 'x'}
-  error, result = tasks._call(task_calls.write, arguments, place)
+  error, result = tasks._call(task_calls.write, arguments, context)
   assert isinstance(error, exit_codes.ClusterError)
   assert result is None
   assert words in str(error)

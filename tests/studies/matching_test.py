@@ -33,7 +33,9 @@ def resolved(
   told: list[str] = []
   made = rows.rows_of(texts, WALKS)
   stages = Stages(sampling, SHORT)
-  final = rows.resolve(made, stages, counted, told.append, only, draw=draw)
+  final = rows.resolve_matches(
+    made, stages, counted, told.append, only, draw=draw
+  )
   return {row.name: dict(row.settings) for row in final} | {
     'asked': asked,
     'told': told,
@@ -241,9 +243,9 @@ def test_a_unit_is_known_by_the_numbers_of_its_match(tmp_path):
   assert f'walks: matched to paths: num={num}' in lines
   written = f'walks: {GRAMS} on {WALKS} with num={num}'
   assert made(written, TEXTS[1], row_names=['walks'], seeds=1) == []
-  assert lines == [f'{tmp_path}/results: 1 of 1 units stand']
+  assert lines == [f'{tmp_path}/results: 1 of 1 units cached']
   made(*TEXTS, dry_run=True)
-  assert f'{tmp_path}/results: 1 of 4 units stand' in lines
+  assert f'{tmp_path}/results: 1 of 4 units cached' in lines
 
 
 def test_a_dry_run_samples_nothing(tmp_path, monkeypatch):
@@ -270,7 +272,7 @@ def test_a_dry_run_samples_nothing(tmp_path, monkeypatch):
   made(*TEXTS, dry_run=True)
   open_ = 'walks: matched to paths, whose data are not sampled yet: num not '
   assert lines[0] == f'{open_}known'
-  assert lines[1].endswith('1 of 2 units stand')
+  assert lines[1].endswith('1 of 2 units cached')
   assert 'of a processor' in lines[2]
   assert lines[3] == 'results/paths-0: not made'
   assert not (tmp_path / 'out').exists()

@@ -44,7 +44,7 @@ def done(tmp_path_factory):
 
 def test_a_unit_is_kept_and_a_failure_is_named(done):
   out, failed, told = done
-  assert told[0].endswith('tiny: 0 of 2 units stand')
+  assert told[0].endswith('tiny: 0 of 2 units cached')
   assert [line[:5] for line in told[1:]] == ['[1/2]', '[2/2]']
   assert len(failed) == 1
   assert failed[0].startswith('tiny/none-0: failed: no sequences at nowhere')
@@ -65,7 +65,7 @@ def test_what_stands_is_not_made_again(done):
   before = (out / 'tiny' / 'guess-0.json').stat().st_mtime_ns
   failed, told = made(out, GOOD)
   assert failed == []
-  assert told == [f'{out}/tiny: 1 of 1 units stand']
+  assert told == [f'{out}/tiny: 1 of 1 units cached']
   assert (out / 'tiny' / 'guess-0.json').stat().st_mtime_ns == before
   _, told = made(out, GOOD, dry_run=True, seeds=2, overwrite=True)
   assert told[1].startswith('tiny/guess-0: 0.')
@@ -81,7 +81,7 @@ def test_a_result_that_stands_gets_the_fields_that_came_since(done):
   made(out, GOOD, dry_run=True)
   assert lost not in units.read(path).key['scored_in']
   _, told = made(out, GOOD)
-  assert told == [f'{out}/tiny: 1 of 1 units stand']
+  assert told == [f'{out}/tiny: 1 of 1 units cached']
   assert path.read_text() == before
 
 
@@ -124,26 +124,26 @@ def changed(unit: miniature_lib.UnitSpec, **change) -> miniature_lib.UnitSpec:
 )
 def test_a_unit_stands_for_its_own_key_alone(trained, change):
   other = changed(trained, **change)
-  assert miniature_lib.stands(trained.key, trained.key)
-  assert not miniature_lib.stands(trained.key, other.key)
-  assert not miniature_lib.stands(other.key, trained.key)
+  assert miniature_lib.same_inputs(trained.key, trained.key)
+  assert not miniature_lib.same_inputs(trained.key, other.key)
+  assert not miniature_lib.same_inputs(other.key, trained.key)
   same_run = {'metrics', 'reconstruction', 'num_samples'} & {*change}
   assert (other.folder == trained.folder) == bool(same_run)
 
 
 def test_speed_and_later_fields_leave_a_result_as_it_is(trained):
   faster = changed(trained, training=wm.Training(save_every=7))
-  assert miniature_lib.stands(trained.key, faster.key)
+  assert miniature_lib.same_inputs(trained.key, faster.key)
   for place in ('training', 'model', 'scored_in', 'sampling'):
     old = copy.deepcopy(trained.key)
     name = list(old[place])[-1]
     del old[place][name]  # As written by a version that had no such field.
-    assert miniature_lib.stands(old, trained.key)
+    assert miniature_lib.same_inputs(old, trained.key)
     old[place]['gone'] = 1  # One that it had, and nothing has now.
-    assert not miniature_lib.stands(old, trained.key)
+    assert not miniature_lib.same_inputs(old, trained.key)
   old = copy.deepcopy(trained.key)
   old['model']['version'] = '0'
-  assert not miniature_lib.stands(old, trained.key)
+  assert not miniature_lib.same_inputs(old, trained.key)
 
 
 def test_data_that_are_not_at_hand_are_not_compared(trained, tmp_path):
@@ -157,9 +157,9 @@ def test_data_that_are_not_at_hand_are_not_compared(trained, tmp_path):
       (tmp_path / split / 'manifest.json').write_text(text)
     here.append(dataclasses.replace(one))
     assert here[-1].key['data']
-    assert miniature_lib.stands(one.key, here[-1].key)
-    assert miniature_lib.stands(here[-1].key, one.key)
-  assert not miniature_lib.stands(here[0].key, here[1].key)
+    assert miniature_lib.same_inputs(one.key, here[-1].key)
+    assert miniature_lib.same_inputs(here[-1].key, one.key)
+  assert not miniature_lib.same_inputs(here[0].key, here[1].key)
 
 
 def test_rows_that_train_on_the_same_share_their_data(trained):
@@ -210,7 +210,7 @@ def test_a_unit_records_the_rules_of_its_start(tmp_path):
   before = path.read_text()
   failed, told = made(tmp_path, GOOD, **more)
   assert failed == []
-  assert told == [f'{results}: 1 of 1 units stand']
+  assert told == [f'{results}: 1 of 1 units cached']
   assert path.read_text() == before
   # It is no part of the key, and an older file has none.
   body = json.loads(before)
@@ -293,14 +293,14 @@ def test_a_result_of_changed_code_is_refused_and_made_again(
   begun, tmp_path, monkeypatch, code
 ):
   result_of(begun, 'abc')
-  assert (begun.stands(), begun.is_refused()) == (True, False)
+  assert (begun.is_cached(), begun.is_refused()) == (True, False)
   result_of(begun, code)
-  assert (begun.stands(), begun.is_refused()) == (False, True)
+  assert (begun.is_cached(), begun.is_refused()) == (False, True)
   line = 'tiny/a-0: refused: made by code that was not committed'
   assert begun.status() == line
   # Whoever asks for such results has them, and where no finding is judged.
   free = dataclasses.replace(begun, allow_dirty=True)
-  assert (free.stands(), free.is_refused()) == (True, False)
+  assert (free.is_cached(), free.is_refused()) == (True, False)
   # Its run is not gone on with, and what it recorded of rules stays.
   record = {'commit': code, 'rules': {'f': 'old'}}
   files.write_json(begun.folder / 'started.json', record)
@@ -315,7 +315,7 @@ def test_a_result_of_changed_code_is_refused_and_made_again(
   again = {'commit': 'abc', 'rules': {'f': 'old'}}
   assert miniature_lib._started(begun) == again
   (tmp_path / 'findings.json').unlink()
-  assert begun.stands()
+  assert begun.is_cached()
 
 
 def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
@@ -327,7 +327,7 @@ def test_refused_units_are_counted_and_named(tmp_path, monkeypatch):
   body = json.loads(path.read_text())
   body['about']['commit'] = 'abc-dirty'
   path.write_text(json.dumps(body))
-  count = '0 of 1 units stand, 1 of code that was not committed do not'
+  count = '0 of 1 units cached, 1 refused, made by code that was not committed'
   line = 'tiny/guess-0: refused: made by code that was not committed'
   _, told = made(tmp_path, GOOD, results=results, dry_run=True)
   assert told == [f'{results}: {count}', line]
@@ -389,7 +389,7 @@ def test_results_of_changed_files_are_refused_for_findings(
   assert 'tiny/guess-0: not made' in out
   for free in ([*flags, '--allow_dirty'], flags):
     code, out, err = binaries.run('miniature', *free)
-    assert (code, '0 of 1 units stand' in out) == (1, True)
+    assert (code, '0 of 1 units cached' in out) == (1, True)
     assert 'tiny/guess-0: not made' in err
     (tmp_path / 'findings.json').unlink(missing_ok=True)  # None judges them.
 
@@ -453,6 +453,6 @@ def test_costs_add_up_over_processes_that_were_killed(tmp_path):
   )
   with jobs.CostMeter(path) as meter:
     assert files.read_json(path)['processes'] == 3
-  assert meter.spent()['wall_seconds'] in (90, 91)
-  assert meter.spent()['cpu_seconds'] > 50
+  assert meter.totals()['wall_seconds'] in (90, 91)
+  assert meter.totals()['cpu_seconds'] > 50
   assert files.read_json(path)['peak_mb'] == 10**6

@@ -17,8 +17,8 @@ from wm.options.calls import Sampling
 from wm.options.training import Training
 from wm.runtime import files
 from wm.training import checkpoints, loop, run_log
-from wm.training import config as config_lib
 from wm.training import loss as loss_lib
+from wm.training import setup as setup_lib
 from wm.worlds import lattice
 
 mean_mlp.install()
@@ -110,16 +110,16 @@ def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
 
 def test_pads_and_the_prompt_are_left_out_of_the_sums():
   model = mean_mlp.Model(dropout=0.0)
-  shape = network.NetworkSpec(model, 8, 12)
-  net = network.nnx.merge(shape.graph, network.init(shape, 0))
+  spec = network.NetworkSpec(model, 8, 12)
+  net = network.nnx.merge(spec.graph, network.init(spec, 0))
   rng = np.random.default_rng(0)
   tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)
   lengths = np.array([9, 4, 0], np.int32)
-  aim = loss_lib.NextTokenLoss(tiny.World())
-  aim.prompt_len = 2
-  judged = aim.per_token_loss(net, None, jnp.asarray(tokens))
+  objective = loss_lib.NextTokenLoss(tiny.World())
+  objective.prompt_len = 2
+  judged = objective.per_token_loss(net, None, jnp.asarray(tokens))
   losses = np.asarray(judged.loss)
-  sums = np.asarray(aim.sums(judged, jnp.asarray(lengths)))
+  sums = np.asarray(objective.sums(judged, jnp.asarray(lengths)))
   expected = [
     losses[0].sum() + losses[1, :3].sum(),
     8 + 3,
@@ -128,23 +128,23 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
   ]
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
   tokens[1, 4:], tokens[2] = 0, 0  # What stands at pads makes no difference.
-  again = aim.per_token_loss(net, None, jnp.asarray(tokens))
-  again = aim.sums(again, jnp.asarray(lengths))
+  again = objective.per_token_loss(net, None, jnp.asarray(tokens))
+  again = objective.sums(again, jnp.asarray(lengths))
   np.testing.assert_allclose(again, sums, rtol=1e-6)
 
 
 def test_training_starts_from_the_untrained_predictor(tmp_path):
   mean_mlp.make_data(tmp_path)
-  data = config_lib.open_data(tmp_path, tiny.World())
+  data = setup_lib.open_data(tmp_path, tiny.World())
   trainer = loop.Trainer(config(seed=3), tiny.World(), mean_mlp.Model(), data)
   kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=False)
   begun, book = trainer.begin(kept)
   kept.close()
   assert book['step'] == 0
-  untrained = network.init(trainer.shape, 3)
+  untrained = network.init(trainer.spec, 3)
   for one, other in zip(
     jax.tree.leaves(untrained),
-    jax.tree.leaves(trainer.shape.tree(begun.params)),
+    jax.tree.leaves(trainer.spec.tree(begun.params)),
     strict=True,
   ):
     np.testing.assert_array_equal(one, other)
@@ -167,7 +167,7 @@ def test_checkpoints_are_saved_at_their_steps_alone(tmp_path, monkeypatch):
 
 def test_dropout_depends_on_seed_and_step_alone(tmp_path):
   mean_mlp.make_data(tmp_path)
-  data = config_lib.open_data(tmp_path, tiny.World())
+  data = setup_lib.open_data(tmp_path, tiny.World())
   tokens, lengths = data[0].take(np.arange(16))
   losses = {}
   for seed, at in ((0, 0), (0, 1), (1, 0), (0, 0)):
@@ -177,7 +177,7 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
         config(seed=1), tiny.World(), mean_mlp.Model(), data
       )
     begun = loop.state_lib.create(
-      trainer.shape, 0, trainer.optimizer, trainer.abstract
+      trainer.spec, 0, trainer.optimizer, trainer.abstract
     )
     batch = loop.place_batch(trainer.mesh, tokens, lengths)
     _, report = trainer.train_step(begun, np.int32(at), *batch)
@@ -261,12 +261,12 @@ def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
 
 def test_a_part_of_the_held_out_is_its_first_rows(trained):
   out, _ = trained
-  data = config_lib.open_data(out, tiny.World())
+  data = setup_lib.open_data(out, tiny.World())
   trainer = loop.Trainer(
     config(eval_num=7), tiny.World(), mean_mlp.Model(), data
   )
   params = loop.state_lib.create(
-    trainer.shape, 0, trainer.optimizer, trainer.abstract
+    trainer.spec, 0, trainer.optimizer, trainer.abstract
   ).params
   sums = trainer.evaluate(params)
   assert sums[1] == (data[1].lengths[:7] - 1).sum()
@@ -302,11 +302,11 @@ def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
   sampling.make_dataset(made, tmp_path, Sampling(num=20, num_heldout=5, seed=0))
   longer, shorter = lattice.World(length=12), lattice.World(length=6)
   data = str(tmp_path / 'data')
-  assert len(config_lib.open_data(tmp_path, longer, data)[0]) == 20
+  assert len(setup_lib.open_data(tmp_path, longer, data)[0]) == 20
   with pytest.raises(core.InputError, match=r'not of lattice\(length=12\)'):
-    config_lib.open_data(tmp_path, longer)
+    setup_lib.open_data(tmp_path, longer)
   with pytest.raises(core.InputError, match=r'have \d+ at most'):
-    config_lib.open_data(tmp_path, shorter, data)
+    setup_lib.open_data(tmp_path, shorter, data)
 
 
 def test_a_finished_run_is_left_as_it_is(trained):

@@ -18,8 +18,8 @@ from wm.models.serving import networks
 from wm.options.calls import Sampling
 from wm.options.training import Training
 from wm.training import checkpoints, loop, state
-from wm.training import config as config_lib
 from wm.training import loss as loss_lib
+from wm.training import setup as setup_lib
 
 mean_mlp.install()
 RNG = np.random.default_rng(0)
@@ -55,8 +55,10 @@ def batch(world, num=6):
   return found.tokens, lengths, labels
 
 
-def judged(aim, logits, tokens, labels=()):
-  act = jax.jit(lambda x, *batch: aim.per_token_loss(Fixed(x), None, *batch))
+def judged(objective, logits, tokens, labels=()):
+  act = jax.jit(
+    lambda x, *batch: objective.per_token_loss(Fixed(x), None, *batch)
+  )
   return act(logits, jnp.asarray(tokens), *labels)
 
 
@@ -64,16 +66,16 @@ def test_zero_logits_cost_what_the_paper_says():
   world = chess()
   tokens, lengths, labels = batch(world)
   for loss in ('token', 'sequence'):
-    aim = loss_lib.StateLoss(world, loss)
-    assert aim.outputs == 1878
-    zeros = np.zeros((*tokens.shape, aim.outputs))
-    found = judged(aim, zeros, tokens, (jnp.asarray(labels),))
+    objective = loss_lib.StateLoss(world, loss)
+    assert objective.outputs == 1878
+    zeros = np.zeros((*tokens.shape, objective.outputs))
+    found = judged(objective, zeros, tokens, (jnp.asarray(labels),))
     want = (64 * np.log(13) + 5 * np.log(2) + np.log(27) + 4 * np.log(256)) / 75
     assert want == pytest.approx(2.574654, abs=1e-6)
-    mean = float(aim.mean(found, jnp.asarray(lengths)))
+    mean = float(objective.mean(found, jnp.asarray(lengths)))
     assert mean == pytest.approx(want, rel=3e-6)
-    sums = np.asarray(aim.evaluation(found, jnp.asarray(lengths)))
-    assert aim.means(sums)['trajectory'] == 0
+    sums = np.asarray(objective.evaluation(found, jnp.asarray(lengths)))
+    assert objective.means(sums)['trajectory'] == 0
     assert sums[1] == lengths.sum()
     assert sums[3] == np.maximum(lengths - 1, 0).sum()
     np.testing.assert_allclose(sums[0] / sums[1], want, rtol=1e-5)
@@ -83,8 +85,10 @@ def test_losses_by_hand():
   """Against one softmax after the other, in double precision."""
   world = chess(8)
   tokens, lengths, labels = batch(world, 3)
-  aim = loss_lib.StateLoss(world)
-  logits = RNG.normal(0, 2, (*tokens.shape, aim.outputs)).astype(np.float32)
+  objective = loss_lib.StateLoss(world)
+  logits = RNG.normal(0, 2, (*tokens.shape, objective.outputs)).astype(
+    np.float32
+  )
   want = np.zeros(labels.shape)
   named = np.zeros(labels.shape, np.int64)
   first = 0
@@ -101,10 +105,10 @@ def test_losses_by_hand():
   np.testing.assert_allclose(found, want, rtol=1e-5)
   np.testing.assert_array_equal(layers.state_classes(logits, heads), named)
   real = np.arange(tokens.shape[1]) < lengths[:, None]
-  given = judged(aim, logits, tokens, (jnp.asarray(labels),))
-  sums = np.asarray(aim.evaluation(given, jnp.asarray(lengths)))
+  given = judged(objective, logits, tokens, (jnp.asarray(labels),))
+  sums = np.asarray(objective.evaluation(given, jnp.asarray(lengths)))
   parts = ('loss_board', 'loss_rules', 'loss_counters')
-  assert aim.names == (*parts, 'exact', 'labelwise', 'trajectory')
+  assert objective.names == (*parts, 'exact', 'labelwise', 'trajectory')
   exact = (named == labels).all(-1)
   np.testing.assert_allclose(
     sums,
@@ -134,9 +138,9 @@ def test_by_token_and_by_sequence(kind):
   logits = RNG.normal(size=(*tokens.shape, size))
   found = {}
   for loss in ('token', 'sequence'):
-    aim = kind(world, loss)
-    given = judged(aim, logits, tokens, extra)
-    found[loss] = float(aim.mean(given, jnp.asarray(lengths)))
+    objective = kind(world, loss)
+    given = judged(objective, logits, tokens, extra)
+    found[loss] = float(objective.mean(given, jnp.asarray(lengths)))
   table = log_softmax(logits)
   if extra:
     picked = -np.take_along_axis(table, labels.astype(int), -1)[..., 0]
@@ -160,13 +164,13 @@ def test_pads_make_no_difference():
   logits = RNG.normal(size=(*tokens.shape, 5))
   pads = np.arange(tokens.shape[1]) >= lengths[:, None]
   for loss in ('token', 'sequence'):
-    aim = loss_lib.StateLoss(world, loss)
+    objective = loss_lib.StateLoss(world, loss)
     found = []
     for wild in (0, 1e4):
       some = np.where(pads[..., None], wild, logits)
-      given = judged(aim, some, tokens, (jnp.asarray(labels),))
-      found.append(aim.mean(given, jnp.asarray(lengths)))
-      found.append(aim.evaluation(given, jnp.asarray(lengths)).sum())
+      given = judged(objective, some, tokens, (jnp.asarray(labels),))
+      found.append(objective.mean(given, jnp.asarray(lengths)))
+      found.append(objective.evaluation(given, jnp.asarray(lengths)).sum())
     assert found[:2] == found[2:]
 
 
@@ -244,7 +248,7 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   out, summary = trained
   predictor, info = checkpoints.load(out, 'last')
   assert info['run']['objective'] == 'state'
-  assert isinstance(predictor, networks.StateNamer)
+  assert isinstance(predictor, networks.NetworkStatePredictor)
   world, held = tiny.World(), store.open(out / 'data' / 'heldout').read(0, 99)
   metric = exactness.Metric(num=99, data=str(out / 'data' / 'heldout'))
   scores = {s.quantity: s for s in metric(predictor, world, 0)}
@@ -304,10 +308,10 @@ def test_bad_objectives_are_named(trained, fields, message):
 def test_a_world_without_labels_is_named():
   with pytest.raises(core.InputError, match='no labels'):
     loss_lib.StateLoss(tiny.Plain())
-  shape = network.NetworkSpec(mean_mlp.Model(), 8, 12, 5)
-  params = network.init(shape, 0)
+  spec = network.NetworkSpec(mean_mlp.Model(), 8, 12, 5)
+  params = network.init(spec, 0)
   with pytest.raises(core.InputError, match='no labels'):
-    networks.StateNamer(mean_mlp.Model(), params, tiny.Plain(), 12)
+    networks.NetworkStatePredictor(mean_mlp.Model(), params, tiny.Plain(), 12)
 
 
 @pytest.mark.parametrize('scale', [1.0, 30.0])
@@ -350,11 +354,11 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   world = registry.make('world', spec)
   sampling.make_dataset(world, tmp_path, Sampling(num=4, num_heldout=2, seed=0))
   model = registry.make('model', 'transformer(layers=1, width=32, heads=2)')
-  data = config_lib.open_data(tmp_path, world)
+  data = setup_lib.open_data(tmp_path, world)
   plain = {'batch': 4, 'lr': 1e-2, 'weight_decay': 0.0}
   plain |= {'schedule': 'constant', 'optimizer': 'adamw', 'mesh_data': 1}
   trainer = loop.Trainer(config(**plain), world, model, (data[0], data[0]))
-  now = state.create(trainer.shape, 0, trainer.optimizer, trainer.abstract)
+  now = state.create(trainer.spec, 0, trainer.optimizer, trainer.abstract)
   tokens, lengths = data[0].take(np.arange(4))
   placed = loop.place_batch(trainer.mesh, tokens, lengths, world)
   for step in range(300):
@@ -364,8 +368,10 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   found = trainer.objective.means(sums)
   assert found['exact'] == found['trajectory'] == 1, found
   assert float(report[0] / report[1]) < 0.02
-  params = jax.device_get(trainer.shape.tree(now.params))
-  predictor = networks.StateNamer(model, params, world, world.max_len)
+  params = jax.device_get(trainer.spec.tree(now.params))
+  predictor = networks.NetworkStatePredictor(
+    model, params, world, world.max_len
+  )
   np.testing.assert_array_equal(
     predictor.states(tokens, lengths), world.sequence_labels(tokens, lengths)
   )

@@ -10,8 +10,8 @@ from tests.training import mean_mlp
 from wm.core import registry
 from wm.data import batches
 from wm.options.training import Training
-from wm.training import config as config_lib
 from wm.training import loop
+from wm.training import setup as setup_lib
 
 mean_mlp.install()
 STEPS = 30
@@ -22,7 +22,7 @@ def data(tmp_path_factory):
   """Stores of the tiny world."""
   out = tmp_path_factory.mktemp('precision')
   mean_mlp.make_data(out)
-  return config_lib.open_data(out, tiny.World())
+  return setup_lib.open_data(out, tiny.World())
 
 
 def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
@@ -31,7 +31,7 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
   made = registry.make('model', model)
   trainer = loop.Trainer(config, tiny.World(), made, data)
   state = loop.state_lib.create(
-    trainer.shape, 0, trainer.optimizer, trainer.abstract
+    trainer.spec, 0, trainer.optimizer, trainer.abstract
   )
   found = []
   source = batches.Curriculum(trainer.batches, config, trainer.max_len, 0)

@@ -70,13 +70,13 @@ def copy(folder, name) -> pathlib.Path:
 
 def arrays(run) -> dict[str, np.ndarray]:
   """Everything in the last checkpoint of a run."""
-  shape = network.NetworkSpec(
+  spec = network.NetworkSpec(
     mean_mlp.Model(), len(tiny.VOCAB), tiny.World().max_len
   )
-  shapes = shape.shapes
+  shapes = spec.shapes
   config = Training(**CONFIG)
   mesh = state.mesh(1, 1)
-  matrices = state.matrix_axes(shape)
+  matrices = state.matrix_axes(spec)
   rule = state.make_optimizer(config, shapes, (), matrices)
   abstract = state.abstract_state(shapes, rule, mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)

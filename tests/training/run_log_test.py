@@ -77,9 +77,9 @@ def test_the_writer_is_imported_without_pytorch(monkeypatch):
 def test_the_best_is_by_the_loss_after_the_prompt(tmp_path):
   """What a held-out prompt costs says nothing of what follows it."""
   training, world = Training(), tiny.World()
-  aim = loss.make(training, world)
+  objective = loss.make(training, world)
   with run_log.RunLog(
-    training, tmp_path, run_log.fresh(), str, 0.0, aim
+    training, tmp_path, run_log.fresh(), str, 0.0, objective
   ) as log:
     #           loss, tokens, after the prompt.
     assert log.evaluated(np.array([9.0, 6, 3.0, 4]))
@@ -119,7 +119,7 @@ def test_the_line_at_the_end_is_what_was_counted(tmp_path, monkeypatch):
     log.clock.seconds |= {'compiling': 2.0, 'data': 0.5, 'host': 1.5}
     log.clock.seconds['device'] = 6.0
     log.record |= {'step': 100, 'tokens': 6400}
-    line = log.spent()
+    line = log.time_summary()
   assert '20 % compiling, 5 % waiting for data, 15 % steps, on the host' in line
   assert '60 % steps, waiting for the device' in line
   assert 'a step took 20.0 ms of the host and 60.0 ms of waiting' in line

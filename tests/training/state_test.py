@@ -24,14 +24,14 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   """Reports [steps, 6] and the state after a few steps on random tokens."""
   config = Training(steps=steps, warmup=0)
   model = registry.make('model', MODEL.format(spec))
-  shape = network.NetworkSpec(model, len(tiny.VOCAB), 16)
-  shapes, mesh = shape.shapes, state.mesh(*mesh_size)
+  spec = network.NetworkSpec(model, len(tiny.VOCAB), 16)
+  shapes, mesh = spec.shapes, state.mesh(*mesh_size)
   transform = state.make_optimizer(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
   schedule = state.schedule(config)
-  aim = loss_lib.NextTokenLoss(tiny.World())
-  act = loop.make_train_step(shape, transform, schedule, aim, 0, abstract)
-  now = state.create(shape, 0, transform, abstract)
+  objective = loss_lib.NextTokenLoss(tiny.World())
+  act = loop.make_train_step(spec, transform, schedule, objective, 0, abstract)
+  now = state.create(spec, 0, transform, abstract)
   rng, reports = np.random.default_rng(0), []
   for number in range(steps):
     tokens = rng.integers(1, len(tiny.VOCAB), (8, 16)).astype(np.int32)
@@ -101,12 +101,12 @@ def test_a_mesh_takes_all_devices_unless_told():
 
 def test_flattened_parameters_come_back():
   model = registry.make('model', MODEL.format('scan=True'))
-  shape = network.NetworkSpec(model, 8, 12)
-  params = network.init(shape, 0)
+  spec = network.NetworkSpec(model, 8, 12)
+  params = network.init(spec, 0)
   flat = network.flatten(params)
   assert 'embedding.table' in flat
   assert len(flat) == len(jax.tree.leaves(params))
-  again = shape.tree(flat)
+  again = spec.tree(flat)
   assert jax.tree.structure(again) == jax.tree.structure(params)
   for one, other in zip(
     jax.tree.leaves(params), jax.tree.leaves(again), strict=True

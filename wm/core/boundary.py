@@ -36,8 +36,8 @@ class Boundary(NamedTuple):
     return np.diff(self.offsets)
 
   @property
-  def pairs(self) -> np.ndarray:
-    """[S] int64 pair that each suffix is of."""
+  def pair_ids(self) -> np.ndarray:
+    """[S] int64: the pair that each suffix belongs to."""
     return np.repeat(np.arange(len(self.offsets) - 1), self.sizes)
 
   def take(self, rows: np.ndarray) -> Boundary:

@@ -226,7 +226,8 @@ class Heads(NamedTuple):
 class Labelled(World):
   """Writes a state as K class labels, for models trained to name the state.
 
-  Together the labels tell states apart (Walker and Lyons 2026, section 2).
+  Two states with equal labels are the same state (Walker and Lyons 2026,
+  section 2).
   """
 
   @property
@@ -236,7 +237,10 @@ class Labelled(World):
 
   @abc.abstractmethod
   def labels(self, states: np.ndarray) -> np.ndarray:
-    """[B, K] labels of states, of type `heads.dtype`; 0 in a dead state."""
+    """[B, K] labels of states [B, W], of type `heads.dtype`.
+
+    Label k is below heads.sizes[k]; all labels of a dead state are 0.
+    """
 
   def sequence_labels(
     self, tokens: np.ndarray, lengths: np.ndarray
@@ -450,9 +454,9 @@ class Generative(World):
 
     distinct: of a sample of all sequences that there are, where sampling
       repeats none: each then counts once, however likely it is to be drawn.
-    replan: the limit of the sampler mixed with a vanishing share of random
-      legal moves: what the rules and the goal imply after any legal prefix.
-      Wherever the sampler has an opinion, it is the same.
+    replan: also gives next-token probabilities after legal prefixes that the
+      sampler never draws: the limit, as e -> 0, of the sampler with a share e
+      of random legal moves. After prefixes that it draws nothing changes.
 
     Raises:
       InputError: no such split, or no law of it is known.

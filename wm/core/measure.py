@@ -100,8 +100,8 @@ def scores(
   )
 
 
-def _times(value: int | tuple) -> int:
-  """How often a field has something done; see Metric."""
+def _multiplier(value: int | tuple) -> int:
+  """The number that a field counts as; see Metric.repeats."""
   if not isinstance(value, tuple):
     return value
   whole = value and all(isinstance(number, int) for number in value)
@@ -178,12 +178,10 @@ class Metric(Bounded, abc.ABC):
     less_is_better: quantities of which less is better, such as losses; of other
       headline quantities more is.
     derived: name -> function of the values of its quantities.
-    sized_by: the field that counts its trials, all of which are held in memory,
-      and fields that count more sequences that are; 'A B' is the product of
-      two fields.
-    repeats: fields that count steps which follow each other, likewise. Of a
-      tuple the last number counts, which is the greatest, or how many there are
-      where they are no integers.
+    sized_by: the field that counts its trials, then other fields that count
+      sequences held in memory; 'A B' is the product of two fields.
+    repeats: fields that multiply its run time, not its memory. A tuple of
+      integers counts as its last and greatest, another tuple as its length.
   """
 
   # Counts up when it gives other results.
@@ -245,7 +243,7 @@ class Metric(Bounded, abc.ABC):
   def _sum(self, products: tuple[str, ...]) -> int:
     """Of products of fields, as `sized_by` has them."""
     return sum(
-      math.prod(_times(getattr(self, name)) for name in product.split())
+      math.prod(_multiplier(getattr(self, name)) for name in product.split())
       for product in products
     )
 
@@ -327,8 +325,8 @@ class Model(Bounded, abc.ABC):
   needs: ClassVar[tuple[Need, ...]] = ()
   # Classes of predictor that it may give, the usual one first.
   gives: ClassVar[tuple[type[TokenReader], ...]] = (Predictor,)
-  # Fields that say the same in other words; a report has the spread over them.
-  retold: ClassVar[tuple[str, ...]] = ()
+  # Fields whose values ask the same in other words; reports show the range.
+  paraphrases: ClassVar[tuple[str, ...]] = ()
 
   @property
   def name(self) -> str:

@@ -168,8 +168,8 @@ class Predictor(TokenReader):
     return ()
 
   @property
-  def light(self) -> bool:
-    """Is a step of the `machine` less work than the host's loop around it?"""
+  def prefers_device_loop(self) -> bool:
+    """Does a step of the `machine` cost less than the host's loop around it?"""
     return False
 
 
@@ -219,13 +219,13 @@ class HiddenStates(TokenReader):
 
   @basics.optional
   def memory(self) -> HiddenStates | None:
-    """The network with its recurrent state in place of activations.
+    """A reader of the network's recurrent states instead of its activations.
 
     `hidden` is then [B, L, D] the state after each token: of block `layer`, or
-    of all blocks where it is -1. `patched` adds to the state after a token by
-    how much it is told another one, and goes on from there: what was added
-    stays. The next token is predicted before, so that an edit shows from the
-    token after it on. None where nothing recurs.
+    of all blocks where it is -1. `patched` adds to the state after each token
+    what the state that it is given differs by, and goes on from there: what was
+    added stays. The next token is predicted before, so that an edit shows from
+    the token after it on. None where nothing recurs.
     """
     raise NotImplementedError
 

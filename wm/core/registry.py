@@ -6,8 +6,8 @@ set. Nothing is registered by hand; a new file is a new plug-in. It may be a
 user's own, anywhere: 'my_world.py:Stones(size=6)' is the class `Stones` of a
 file, whose path is one from the current folder and has no bracket in it.
 
-`made` takes a user's own specs, and runs the files that they name. `make` and
-`find` take specs that may stand in data: they run a file only where it is
+`resolve` takes a user's own specs, and runs the files that they name. `make`
+and `find` take specs that may stand in data: they run a file only where it is
 trusted, see `wm.core.plugins`.
 """
 
@@ -304,7 +304,7 @@ def resolve(kind: str, thing: T | str) -> T:
 def _build(kind: str, text: str) -> Any:
   name, args, keywords = parse(text)
   cls = find(kind, name)
-  values = _given(kind, plugins.shortened(text), cls, args, keywords)
+  values = _field_values(kind, plugins.shortened(text), cls, args, keywords)
   if not is_file(name):
     return cls(**values)
   label = _label(kind, name)
@@ -322,10 +322,10 @@ def _code(thing: Any) -> list[str]:
   return [path for path in thing.code() if path]
 
 
-def _given(
+def _field_values(
   kind: str, text: str, cls: type, args: list[Any], keywords: dict[str, Any]
 ) -> dict[str, Any]:
-  """Values by field; raises InputError where they do not suit the class."""
+  """Field -> value of a parsed spec; InputError where one does not suit."""
   name = text.partition('(')[0].strip()
   fields = {field.name: field for field in dataclasses.fields(cls)}
   if len(args) > len(fields):

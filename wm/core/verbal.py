@@ -1,6 +1,6 @@
 """Worlds told in words, and the questions that are asked about them.
 
-    rules or sample sequences      render_description(world, telling)
+    rules or sample sequences      render_description(world, style)
 
     So far: Mira, Kulo, north.     the prefix, by `render_tokens`
     Can it go on with: east?       yes_or_no, all_next, one_next, or several
@@ -99,26 +99,26 @@ class Verbal(World):
   wordings: ClassVar[tuple[str, ...]]
 
   @abc.abstractmethod
-  def rules(self, telling: PromptStyle) -> str:
+  def rules(self, style: PromptStyle) -> str:
     """The rules in plain sentences: what may follow what, and nothing else.
 
     They name every token by its `spoken` name, and say how a sequence is
     written: `words` of it.
     """
 
-  def token_names(self, telling: PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: PromptStyle) -> tuple[str, ...]:
     """What tokens are called, [V] by id, all unlike; default: `vocab`."""
-    del telling
+    del style
     return self.vocab
 
-  def render_tokens(self, tokens: Tokens, telling: PromptStyle) -> str:
+  def render_tokens(self, tokens: Tokens, style: PromptStyle) -> str:
     """A sequence, or a piece of one, as a list of names; '' of none."""
-    spoken = self.token_names(telling)
+    spoken = self.token_names(style)
     return ', '.join(spoken[token] for token in tokens)
 
-  def render_trajectory(self, tokens: Tokens, telling: PromptStyle) -> str:
+  def render_trajectory(self, tokens: Tokens, style: PromptStyle) -> str:
     """A sampled sequence, with the places on its way if they have names."""
-    return self.render_tokens(tokens, telling)
+    return self.render_tokens(tokens, style)
 
   @optional
   def questions(self, num: int, seed: int) -> Sequences:
@@ -128,32 +128,32 @@ class Verbal(World):
     """
     raise NotImplementedError
 
-  def extent(self, telling: PromptStyle) -> Extent:
+  def extent(self, style: PromptStyle) -> Extent:
     """How long `rules` are; cheap where there is much to say."""
-    text = self.rules(telling)
+    text = self.rules(style)
     return Extent(1, 'pieces', text_tokens(text))
 
 
-def wording_of(world: Verbal, telling: PromptStyle) -> str:
+def wording_of(world: Verbal, style: PromptStyle) -> str:
   """The wording that is asked for; raises InputError where there is none."""
-  name = telling.wording or world.wordings[0]
+  name = style.wording or world.wordings[0]
   text = f'{world.name}: unknown wording {name!r}'
   check_known(name, world.wordings, text)
   return name
 
 
-def number_of_walks(telling: PromptStyle) -> int:
+def number_of_walks(style: PromptStyle) -> int:
   """n of told='walks(n)', 0 where the rules are told.
 
   Raises:
     InputError: `told` is neither.
   """
-  if telling.source == RULES:
+  if style.source == RULES:
     return 0
-  match = _WALKS.fullmatch(telling.source.replace(' ', ''))
+  match = _WALKS.fullmatch(style.source.replace(' ', ''))
   if not match or not int(match[1]):
     raise InputError(
-      f"told={telling.source!r}; expected 'rules', or 'walks(n)' with n from 1 "
+      f"told={style.source!r}; expected 'rules', or 'walks(n)' with n from 1 "
       'to 999999'
     )
   return int(match[1])
@@ -161,7 +161,7 @@ def number_of_walks(telling: PromptStyle) -> int:
 
 def render_description(
   world: Verbal,
-  telling: PromptStyle,
+  style: PromptStyle,
   most: int = MAX_TOKENS,
   before: Verbal | None = None,
 ) -> str:
@@ -182,12 +182,12 @@ def render_description(
         f'same {len(world.vocab)} tokens'
       )
     return changed(
-      render_description(before, telling, most // 2),
-      render_description(world, telling, most // 2),
+      render_description(before, style, most // 2),
+      render_description(world, style, most // 2),
     )
-  wording_of(world, telling)
-  num = number_of_walks(telling)
-  extent = description_extent(world, telling)
+  wording_of(world, style)
+  num = number_of_walks(style)
+  extent = description_extent(world, style)
   if extent.tokens > most:
     fits = int(extent.parts * most / extent.tokens)
     raise InputError(
@@ -196,8 +196,8 @@ def render_description(
       f'{fits:,} {extent.name}'
     )
   if not num:
-    return world.rules(telling)
-  walks = _walks(world, telling, num)
+    return world.rules(style)
+  walks = _walks(world, style, num)
   lines = [f'{k}. {walk}' for k, walk in enumerate(walks, 1)]
   return '\n'.join(
     [
@@ -208,20 +208,20 @@ def render_description(
   )
 
 
-def description_extent(world: Verbal, telling: PromptStyle) -> Extent:
+def description_extent(world: Verbal, style: PromptStyle) -> Extent:
   """How long `render_description` is, without writing it."""
-  num = number_of_walks(telling)
+  num = number_of_walks(style)
   if not num:
-    return world.extent(telling)
-  few = _walks(world, telling, min(num, SAMPLED))
+    return world.extent(style)
+  few = _walks(world, style, min(num, SAMPLED))
   mean = sum(map(text_tokens, few)) / max(len(few), 1)
   return Extent(num, 'sequences', int(num * (mean + 3)) + 1)
 
 
-def _walks(world: Verbal, telling: PromptStyle, num: int) -> list[str]:
-  walks = world.sample(num, telling.seed, 'train')
+def _walks(world: Verbal, style: PromptStyle, num: int) -> list[str]:
+  walks = world.sample(num, style.seed, 'train')
   rows = histories(walks.tokens, walks.lengths)
-  return [world.render_trajectory(row, telling) for row in rows]
+  return [world.render_trajectory(row, style) for row in rows]
 
 
 # Questions.
@@ -283,16 +283,16 @@ def one_next(description: str, prefix: str, choices: Sequence[str]) -> str:
 # Names and order.
 
 
-def shuffled(num: int, telling: PromptStyle, stream: int = ORDER) -> np.ndarray:
+def shuffled(num: int, style: PromptStyle, stream: int = ORDER) -> np.ndarray:
   """[num] int64, the order in which things are said; by number for seed 0."""
-  if not telling.seed:
+  if not style.seed:
     return np.arange(num)
-  return np.argsort(hash64(telling.seed, stream, np.arange(num)), kind='stable')
+  return np.argsort(hash64(style.seed, stream, np.arange(num)), kind='stable')
 
 
-def new_names(num: int, telling: PromptStyle) -> tuple[str, ...]:
+def new_names(num: int, style: PromptStyle) -> tuple[str, ...]:
   """`num` names such as 'Mira', all unlike; they depend on the seed."""
-  return _new_names(num, telling.seed)
+  return _new_names(num, style.seed)
 
 
 @functools.lru_cache(maxsize=64)

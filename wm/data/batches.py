@@ -116,7 +116,7 @@ class Batches:
   Each process of a run reads its own rows only:
 
     batch   0 .. B/4 | B/4 .. B/2 | B/2 .. 3B/4 | 3B/4 .. B
-                                    read          read       parts=(2, 3), of=4
+                                    read          read       part_ids 2, 3 of 4
 
   Attributes:
     store: where rows come from.
@@ -127,7 +127,7 @@ class Batches:
       that are compiled: 4 wastes 4 % of Manhattan's tokens on 25 shapes, 16
       wastes 14 % on 7.
     window: batches that are shuffled, and sorted, together.
-    parts, of: which of so many equal parts of a batch are read.
+    part_ids: of the num_parts equal parts of a batch, those that are read.
   """
 
   def __init__(
@@ -137,8 +137,8 @@ class Batches:
     seed: int,
     mode: str = 'buckets',
     multiple: int = 4,
-    parts: Sequence[int] = (0,),
-    of: int = 1,
+    part_ids: Sequence[int] = (0,),
+    num_parts: int = 1,
   ) -> None:
     if not len(store):
       raise core.InputError(f'{store.folder} holds no sequences to train on')
@@ -148,9 +148,9 @@ class Batches:
         f'expected at least 1, one of {MODES}, at least 1'
       )
     self.store, self.batch, self.seed = store, batch, seed
-    self.mode, self.multiple, self.of = mode, multiple, of
-    self.parts = tuple(parts)
-    self._places = places(batch, self.parts, of)
+    self.mode, self.multiple, self.num_parts = mode, multiple, num_parts
+    self.part_ids = tuple(part_ids)
+    self._rows = batch_rows(batch, self.part_ids, num_parts)
     longest = max(WINDOW, WINDOW_ROWS // batch)
     # In a window longer than an epoch a batch could hold a row twice.
     self.window = max(1, min(longest, len(store) // batch))
@@ -172,7 +172,7 @@ class Batches:
     size = self.window * self.batch
     place = number * size + np.arange(size)
     rows = np.sort(shuffled(place, len(self.store), self.seed))
-    whole = len(self._places) == self.batch
+    whole = len(self._rows) == self.batch
     if whole:
       tokens, lengths = self.store.ragged(rows)
     else:
@@ -186,7 +186,7 @@ class Batches:
     order = order.reshape(-1, self.batch)
     read = np.arange(size)
     if not whole:
-      read = np.unique(order[:, self._places])
+      read = np.unique(order[:, self._rows])
       tokens, _ = self.store.ragged(rows[read])
     starts = np.full(size, core.DEAD, np.int64)
     starts[read] = np.cumsum(lengths[read], dtype=np.int64) - lengths[read]
@@ -223,7 +223,7 @@ class Batches:
       InputError: a shard is damaged.
     """
     window, picked = self._batch(step)
-    picked = picked[self._places]
+    picked = picked[self._rows]
     lengths = window.lengths[picked]
     tokens = np.full((len(picked), self.length(step)), core.PAD, np.int32)
     used = np.arange(tokens.shape[1]) < lengths[:, None]
@@ -232,18 +232,20 @@ class Batches:
     tokens[used] = window.tokens[place]
     return tokens, lengths
 
-  def whole(self) -> Batches:
+  def all_rows(self) -> Batches:
     """The same batches with all of their rows."""
     return Batches(self.store, self.batch, self.seed, self.mode, self.multiple)
 
 
-def places(batch: int, parts: Sequence[int], of: int) -> np.ndarray:
+def batch_rows(
+  batch: int, part_ids: Sequence[int], num_parts: int
+) -> np.ndarray:
   """Rows of a batch in some of its equal parts; InputError if it has none."""
-  if batch % of:
+  if batch % num_parts:
     raise core.InputError(
-      f'a batch of {batch} cannot be cut into {of} equal parts'
+      f'a batch of {batch} cannot be cut into {num_parts} equal parts'
     )
-  return np.arange(batch).reshape(of, -1)[list(parts)].reshape(-1)
+  return np.arange(batch).reshape(num_parts, -1)[list(part_ids)].reshape(-1)
 
 
 SHORTEST = 3  # Doublings from the shortest cut to the longest sequence.

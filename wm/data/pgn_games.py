@@ -250,7 +250,7 @@ _NULL = (b'--', b'Z0', b'0000', b'@@@@', b'null', b'pass')
 _START = chess_notation.START_FEN.encode().split()
 
 
-class Block(NamedTuple):
+class GameBlock(NamedTuple):
   """Part of a file.
 
   Attributes:
@@ -300,7 +300,7 @@ class Read(NamedTuple):
   damage: str
 
 
-def blocks(source: Source, file: int = 0) -> Iterator[Block]:
+def blocks(source: Source, file: int = 0) -> Iterator[GameBlock]:
   """Blocks of a file, in order; memory does not depend on its size."""
   rest, first, long = b'', 1, False
   parts = source.parts()
@@ -312,7 +312,7 @@ def blocks(source: Source, file: int = 0) -> Iterator[Block]:
     games, start = pgn.split(text, final)
     whole = not final or text.endswith(b'\n') or _is_over(games)
     cut = final and bool(len(games)) and (bool(source.damage) or not whole)
-    yield Block(
+    yield GameBlock(
       file,
       first,
       text,
@@ -356,7 +356,7 @@ def check(source: Source) -> None:
   )
 
 
-def read(block: Block, least: int, most: int) -> Read:
+def read(block: GameBlock, least: int, most: int) -> Read:
   """Reads a block's games and leaves out what is no standard game.
 
   Args:
@@ -385,7 +385,7 @@ def read(block: Block, least: int, most: int) -> Read:
   )
 
 
-def _by_tags(block: Block) -> np.ndarray:
+def _by_tags(block: GameBlock) -> np.ndarray:
   """[N] int8 causes that show before the moves are read."""
   games, text = block.games, block.text
   flags = games[:, pgn.FLAGS]
@@ -418,7 +418,7 @@ def _position(game: list[int], text: bytes) -> int:
 
 
 def _kept(
-  block: Block,
+  block: GameBlock,
   rows: np.ndarray,
   moves: np.ndarray,
   plies: np.ndarray,
@@ -458,7 +458,7 @@ def _kept(
 
 
 def _examples(
-  block: Block,
+  block: GameBlock,
   causes: np.ndarray,
   plies: np.ndarray,
   words: dict[int, bytes],

@@ -84,7 +84,7 @@ def ingest_text(
         raise core.InputError(
           f'{out} holds other data, in data/{split}; choose another --out'
         )
-  with sampling.whole(out, STAGE):
+  with sampling.removed_on_failure(out, STAGE):
     files.claim(out, STAGE, run)
     heldout_manifest, train_manifest = (
       _make(world, out, split, paths, run, (num, workers))

@@ -112,7 +112,7 @@ def make_dataset(
   run.update(num=num, num_heldout=num_heldout)
   _check_room(world, out, num + num_heldout, seed)
   tasks.num_workers(workers.jobs, workers.cluster)  # Raises if none answers.
-  with whole(out, 'sample'):
+  with removed_on_failure(out, 'sample'):
     files.claim(out, 'sample', run)
     manifests = {
       split: _make_split(
@@ -126,7 +126,7 @@ def make_dataset(
 
 
 @contextlib.contextmanager
-def whole(out: Path, stage: str) -> Iterator[None]:
+def removed_on_failure(out: Path, stage: str) -> Iterator[None]:
   """Removes what a stage's first run made of data in `out`, if it fails.
 
   All stays after Ctrl-C or the loss of a cluster, for the next run.

@@ -169,7 +169,7 @@ class Teacher:
     for row, word in enumerate(words):
       tokens[row, : len(word)] = word
     self.queries += len(words)
-    (packed,) = files.part(
+    (packed,) = files.cached_arrays(
       files.hash_of([tokens, lengths]), lambda: (self._masks(tokens, lengths),)
     )
     # Few sets differ: each is listed once.

@@ -84,7 +84,7 @@ def futures(
   else:
     fits = np.minimum(room, depth)
     elements = sampled(world, *states, num=MOST, room=fits, seeds=seeds)
-  elements = elements.take(elements.lengths <= room[elements.pairs])
+  elements = elements.take(elements.lengths <= room[elements.pair_ids])
   return subsample(elements, seeds, MOST)
 
 
@@ -154,7 +154,7 @@ def choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   return chosen
 
 
-def refused(samples: engine.Pairs) -> tuple[core.Boundary, np.ndarray]:
+def refused(samples: engine.Continuations) -> tuple[core.Boundary, np.ndarray]:
   """Distinct refused samples of each pair, and how often each came [S]."""
   trial, sample = np.nonzero(samples.status == core.REFUSED)
   # Samples repeat likely suffixes; how often is their weight in
@@ -185,7 +185,7 @@ def model_divergence(
   first, second: [T, W] states; elements: of these T pairs; loop: see
   `context.Trials`.
   """
-  trial, (_, tokens, lengths) = elements.pairs, elements
+  trial, (_, tokens, lengths) = elements.pair_ids, elements
   first_legal, second_legal = (
     engine.legal_steps(loop, world, states[trial], tokens, lengths)
     for states in (first, second)
@@ -213,7 +213,7 @@ def mean_by_trial(
 def length_weights(elements: core.Boundary) -> np.ndarray:
   """[S] float64: every length of suffix of a pair has the same weight."""
   # One number for each pair and length.
-  key = elements.pairs * (elements.tokens.shape[1] + 1) + elements.lengths
+  key = elements.pair_ids * (elements.tokens.shape[1] + 1) + elements.lengths
   return 1 / np.bincount(key)[key]
 
 
@@ -221,7 +221,7 @@ def subsample(
   elements: core.Boundary, keys: np.ndarray, most: int
 ) -> core.Boundary:
   """At most `most` elements of each pair, uniformly by keys [T], in order."""
-  pair = elements.pairs
+  pair = elements.pair_ids
   place = np.arange(len(pair)) - elements.offsets[pair]
   # In the order of hashes within each pair, the first are a uniform subset.
   order = np.lexsort((place, basics.hash64(keys[pair], place), pair))
@@ -249,8 +249,8 @@ def world_divergence(trials: Trials, elements: core.Boundary) -> np.ndarray:
   sizes, (_, tokens, lengths) = elements.sizes, elements
   blocks = -(-sizes // WIDTH)  # [R] of each pair.
   start = WIDTH * (np.cumsum(blocks) - blocks)  # [R] first place of each pair.
-  within = np.arange(len(tokens)) - elements.offsets[elements.pairs]
-  place = start[elements.pairs] + within  # [S].
+  within = np.arange(len(tokens)) - elements.offsets[elements.pair_ids]
+  place = start[elements.pair_ids] + within  # [S].
   num = int(blocks.sum())
   suffixes = np.zeros((num * WIDTH, tokens.shape[1]), np.int32)
   suffix_lengths = np.zeros(num * WIDTH, np.int32)

@@ -432,7 +432,7 @@ def seeds_needed(
 
   Args:
     values: of each seed of a pilot.
-    difference, power: see `trials`.
+    difference, power: see `trials_needed`.
 
   Returns:
     None where the pilot has one seed, its seeds agree exactly, or more than
@@ -460,7 +460,7 @@ def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:
   """The smallest difference between two models that this n would show.
 
   Both have trials of their own, as many and as uncertain as the entry's:
-  two-sided 5 %, power 0.8.
+  two-sided 5 %, the given power.
 
   Args:
     entry: of scores.json, with `low` and `high`.
@@ -535,7 +535,7 @@ def pearson(
 
   Returns:
     None where x or y is constant or all points are on a line, in all trials or
-    without one cluster, and where clusters are fewer than FEWEST.
+    without one cluster, and where clusters are fewer than FEWEST_CORRELATED.
   """
   heavy = weight > 0
   x, y, weight, group = x[heavy], y[heavy], weight[heavy], group[heavy]

@@ -51,7 +51,8 @@ class PrefixPairs(NamedTuple):
     tokens: [T, 2, L] int32.
     lengths: [T, 2] int32.
     moves: [T] int32.
-    reason: [T] str, '' where there are two prefixes, else why not.
+    reason: [T] str, '' where there are two prefixes and the trial is run, else
+      why not.
     trial: [T] number of the trial.
     direction: [T] 0, or 1 where first and second are swapped.
     counts: resamples by cause.
@@ -90,26 +91,26 @@ class Trials:
   Attributes:
     predictor: what is scored.
     world: the truth.
-    pairs: the prefixes of all T trials.
+    prefixes: of all T trials.
     accept: the rule by which the model accepts a token.
     sampler: the rule by which continuations are drawn.
     seed: of all randomness.
     batch: most trials in flight; no effect on results.
-    loop: 'host', 'device' or 'auto', see the module: same results, except that
-      ties between tokens may resolve differently.
-    each: pairs of prefixes of each state that was drawn, one after another.
+    loop: 'host', 'device' or 'auto', see `wm.evaluation.engine`: same results,
+      except that ties between tokens may resolve differently.
+    trials_per_draw: consecutive trials that share a drawn state.
     census: whether the first states are all that there are, see `groups`.
   """
 
   predictor: core.Predictor
   world: core.World
-  pairs: PrefixPairs
+  prefixes: PrefixPairs
   accept: rules.Accept
   sampler: rules.Accept
   seed: int = 0
   batch: int = BATCH
   loop: str = 'auto'
-  each: int = 1
+  trials_per_draw: int = 1
   census: bool = False
 
   @functools.cached_property
@@ -121,42 +122,42 @@ class Trials:
     and continuations are a sample, and each draw is independent. Both
     directions of a pair are in one cluster.
     """
-    pairs = self.pairs
+    prefixes = self.prefixes
     if self.census:
-      return pairs.trial // self.each
-    swapped = pairs.direction[:, None] == 1
-    origin = np.where(swapped, pairs.second, pairs.first)
+      return prefixes.trial // self.trials_per_draw
+    swapped = prefixes.direction[:, None] == 1
+    origin = np.where(swapped, prefixes.second, prefixes.first)
     return self.world.state_id(origin)
 
   @functools.cached_property
   def rows(self) -> np.ndarray:
     """[R] which of the T trials are run."""
-    return np.flatnonzero(self.pairs.reason == '')
+    return np.flatnonzero(self.prefixes.reason == '')
 
   @property
   def first(self) -> np.ndarray:
     """[R, W] states that the first prefixes reach."""
-    return self.pairs.first[self.rows]
+    return self.prefixes.first[self.rows]
 
   @property
   def second(self) -> np.ndarray:
     """[R, W] states that the second prefixes reach."""
-    return self.pairs.second[self.rows]
+    return self.prefixes.second[self.rows]
 
   @property
   def numbers(self) -> np.ndarray:
     """[R] numbers of the trials that are run; both directions have one."""
-    return self.pairs.trial[self.rows]
+    return self.prefixes.trial[self.rows]
 
   @functools.cached_property
   def tokens(self) -> np.ndarray:
     """[R, 2, L] int32 prefixes."""
-    return self.pairs.tokens[self.rows]
+    return self.prefixes.tokens[self.rows]
 
   @functools.cached_property
   def lengths(self) -> np.ndarray:
     """[R, 2] int32 lengths of prefixes."""
-    return self.pairs.lengths[self.rows]
+    return self.prefixes.lengths[self.rows]
 
   @functools.cached_property
   def room(self) -> np.ndarray:
@@ -171,7 +172,7 @@ class Trials:
   def keys(self, *words: int) -> np.ndarray:
     """[R] uint64 hashes for one use of randomness, by trial and direction."""
     # Both directions of a pair have one number, and randomness of their own.
-    direction = self.pairs.direction[self.rows]
+    direction = self.prefixes.direction[self.rows]
     return basics.hash64(self.seed, *words, self.numbers, direction)
 
   def filled(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -191,7 +192,8 @@ class Trials:
     direction, however many of its pairs are measured.
     """
     # A number for each state and direction.
-    state = self.pairs.trial // self.each * 2 + self.pairs.direction
+    prefixes = self.prefixes
+    state = prefixes.trial // self.trials_per_draw * 2 + prefixes.direction
     weighted = []
     for scores in quantities:
       measured = np.bincount(state, scores.measured)[state]
@@ -201,16 +203,20 @@ class Trials:
 
   @functools.cached_property
   def columns(self) -> dict[str, np.ndarray]:
-    """Side columns [T]: state as written, moves, direction, world's tags."""
+    """Side columns [T] of every quantity.
+
+    Number of the trial, first state as written, moves, direction, and the
+    world's tags of the first state.
+    """
     return {
-      'trial': self.pairs.trial,
-      'state': capabilities.written(self.world, self.pairs.first),
-      'moves': self.pairs.moves,
-      'direction': self.pairs.direction,
-      **tags(self.world, self.pairs.first),
+      'trial': self.prefixes.trial,
+      'state': capabilities.written(self.world, self.prefixes.first),
+      'moves': self.prefixes.moves,
+      'direction': self.prefixes.direction,
+      **tags(self.world, self.prefixes.first),
     }
 
-  def pictured(
+  def picture_columns(
     self, suffixes: np.ndarray, lengths: np.ndarray, wrong_at: np.ndarray
   ) -> dict[str, np.ndarray]:
     """Side columns [T] that a report pictures trials from; see core.Metric.
@@ -222,7 +228,7 @@ class Trials:
         part; 0 where unknown.
     """
     # Texts are of all T trials; suffixes exist for the R that were run.
-    pairs, none = self.pairs, np.zeros(len(self.pairs.reason), np.int64)
+    pairs, none = self.prefixes, np.zeros(len(self.prefixes.reason), np.int64)
     suffix_texts = token_texts(self.world, suffixes, lengths)
     first, second = (
       token_texts(self.world, pairs.tokens[:, side], pairs.lengths[:, side])

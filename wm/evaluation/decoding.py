@@ -217,12 +217,12 @@ class _Judge(NamedTuple):
       self.decoded.outcome[trials[full | over]] = VALID
 
 
-def pictured(
+def picture_columns(
   world: core.World, prompts: tuple[np.ndarray, np.ndarray], decoded: Decoded
 ) -> dict[str, np.ndarray]:
   """Side columns [T] that a report pictures trials from.
 
-  `prefix`: the prompt; `state`: what it reaches; `suffix`: what was driven;
+  `prefix`: the prompt; `state`: what it reaches; `suffix`: what was decoded;
   `wrong_at`: place in it, from 1, of the token that the world refused, 0 where
   it refused none.
   """
@@ -231,10 +231,10 @@ def pictured(
   refused = ~legal(decoded)
   wrong_at = np.where(refused, decoded.lengths - lengths, 0)
   cuts = zip(decoded.tokens, lengths, decoded.lengths, strict=True)
-  driven = [row[begin:whole] for row, begin, whole in cuts]
+  suffixes = [row[begin:whole] for row, begin, whole in cuts]
   return {
     'prefix': context.token_texts(world, decoded.tokens, lengths),
     'state': capabilities.written(world, start),
-    'suffix': context.token_texts(world, driven),
+    'suffix': context.token_texts(world, suffixes),
     'wrong_at': wrong_at.astype(np.int64),
   }

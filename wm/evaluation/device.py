@@ -3,9 +3,9 @@
 `steps` follows whole token sequences, and `boundary` lists the suffixes that
 tell two states apart, as the compiled kernels on the host do.
 
-`pairs` does in one `lax.while_loop` what `engine.pairs` does on the host token
-by token: the host hands over all trials, and reads the results at the end. No
-token crosses to the host and back.
+`sample_and_check` does in one `lax.while_loop` what that of `engine` does on
+the host token by token: the host hands over all trials, and reads the results
+at the end. No token crosses to the host and back.
 
 A trial has M continuations, and K' is room for their tokens. B trials are in
 flight, one in each slot; a trial that is decided gives its slot to the next one
@@ -234,7 +234,7 @@ def _turn(
   over, positions = tokens == fixed.end, carry.positions
   if queue.followed is not None:
     positions, over = _follow(queue.followed, positions, tokens)
-  # Check. The first case that holds is the fate of a continuation.
+  # Check. The first case that holds is the new status of a continuation.
   last = carry.age + 1 >= queue.budget[at]
   cases = {
     core.STUCK: active & ~moved,
@@ -242,8 +242,8 @@ def _turn(
     core.ENDED: moved & over,
     core.CAPPED: moved & last[:, None],
   }
-  fate = jnp.select([*cases.values()], [*cases], 0).astype(jnp.int8)
-  status = jnp.where(before == 0, fate, before)
+  new_status = jnp.select([*cases.values()], [*cases], 0).astype(jnp.int8)
+  status = jnp.where(before == 0, new_status, before)
   # Decide. A trial that is done leaves its slot before the next turn.
   done = (status != 0).all(1)
   done |= queue.decide & (status == core.REFUSED).any(1)
@@ -306,7 +306,7 @@ def move_of(rules: traced.Rules, vocab_size: int) -> np.ndarray:
   return moves
 
 
-def pairs(
+def sample_and_check(
   trials: Trials,
   predictor: core.Predictor,
   rows: np.ndarray,
@@ -325,23 +325,23 @@ def pairs(
     decide: drop a trial at its first refused token.
 
   Returns:
-    Tokens, lengths, status and vacuous, as `engine.Pairs` has them.
+    Tokens, lengths, status and vacuous, those of `engine.Continuations`.
 
   Raises:
     Untraceable: the predictor has no program for these trials.
   """
   inputs = trials, predictor, num, decide, next_power(int(budget.max()))
   if not predictor.shared:
-    return _own_pairs(*inputs, rows, budget)
+    return _sample_own_rows(*inputs, rows, budget)
   share, total = compute.own_rows(len(rows)), len(rows)
-  parts = _own_pairs(*inputs, rows[share], budget[share])
+  parts = _sample_own_rows(*inputs, rows[share], budget[share])
   longest = int(budget.max())
   width = [(0, 0), (0, 0), (0, longest - parts[0].shape[-1])]
   tokens = np.pad(parts[0], width)
   return tuple(compute.gathered(x, total) for x in (tokens, *parts[1:]))
 
 
-def _own_pairs(
+def _sample_own_rows(
   trials: Trials,
   predictor: core.Predictor,
   num: int,
@@ -350,7 +350,7 @@ def _own_pairs(
   rows: np.ndarray,
   budget: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
-  """See pairs; of the trials that this process computes; room: K'."""
+  """`sample_and_check` of this process's trials; room: K'."""
   parts = []
   # Each device gets consecutive trials, so that results join in order.
   dealt = np.array_split(np.arange(len(rows)), len(predictor.devices))

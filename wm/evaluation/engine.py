@@ -91,10 +91,10 @@ def world_boundary(
   return world.boundary(first, second, depth)
 
 
-def _device_pairs(
+def _sample_on_device(
   trials: Trials, rows: np.ndarray, num: int, budget: np.ndarray, decide: bool
 ) -> tuple[np.ndarray, ...] | None:
-  """Results of `device.pairs`; None where the host is to sample.
+  """Results of `device.sample_and_check`; None where the host is to sample.
 
   Raises:
     InputError: loop='device', and JAX cannot trace what takes part.
@@ -112,13 +112,13 @@ def _device_pairs(
     return None
   # A program takes seconds to compile; networks with much work a step gain
   # nothing by it on a CPU.
-  worth = predictor.light and num * int(budget.sum()) >= WORTH
+  worth = predictor.prefers_device_loop and num * int(budget.sum()) >= WORTH
   if loop == 'auto' and not worth and not _accelerated():
     return None
   from wm.evaluation import device  # Deferred: it imports JAX.
 
   try:
-    return device.pairs(trials, predictor, rows, num, budget, decide)
+    return device.sample_and_check(trials, predictor, rows, num, budget, decide)
   except traced.Untraceable:
     if loop == 'device':
       raise
@@ -232,7 +232,7 @@ def slots_of(trials: Trials, num: int, rows: np.ndarray) -> Slots:
   return Slots(trials.predictor, *prefixes, num, batch=batch, rows=rows)
 
 
-class Pairs(NamedTuple):
+class Continuations(NamedTuple):
   """Continuations of a first prefix, checked after a second one.
 
   Attributes:
@@ -250,7 +250,7 @@ class Pairs(NamedTuple):
   vacuous: np.ndarray
 
   @classmethod
-  def blank(cls, budget: np.ndarray, num: int) -> Pairs:
+  def blank(cls, budget: np.ndarray, num: int) -> Continuations:
     """Before the first token; budget [R] is the most tokens of each."""
     capped = np.where(budget > 0, 0, core.CAPPED).astype(np.int8)
     return cls(
@@ -261,9 +261,9 @@ class Pairs(NamedTuple):
     )
 
 
-def pairs(
+def sample_and_check(
   trials: Trials, num: int, *, limit: int = 0, decide: bool = False
-) -> Pairs:
+) -> Continuations:
   """Samples continuations of first prefixes and checks them after second ones.
 
   A continuation stops at its end token, at the first token that is not
@@ -278,9 +278,9 @@ def pairs(
   """
   # No sequence may outgrow the model or the world.
   budget = np.minimum(trials.room, limit) if limit else trials.room
-  results, seeds = Pairs.blank(budget, num), trials.keys(SAMPLES)
+  results, seeds = Continuations.blank(budget, num), trials.keys(SAMPLES)
   age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
-  sampled = _device_pairs(trials, rows, num, budget[rows], decide)
+  sampled = _sample_on_device(trials, rows, num, budget[rows], decide)
   # The device has run them all.
   if sampled is not None:
     for into, array in zip(results, sampled, strict=True):
@@ -312,14 +312,14 @@ def pairs(
     last = (age[at] + 1 >= budget[at])[:, None]
     # What becomes of a continuation is the first of these that holds; rows
     # 1, 3, ... of `agreed` are the second prefixes.
-    fates = {
+    cases = {
       core.STUCK: tokens == core.DEAD,
       core.REFUSED: ~agreed[1::2],
       core.ENDED: over,
       core.CAPPED: np.broadcast_to(last, tokens.shape),
     }
-    fate = np.select([*fates.values()], [*fates], 0).astype(np.int8)
-    status = np.where(going, fate, results.status[at])
+    new_status = np.select([*cases.values()], [*cases], 0).astype(np.int8)
+    status = np.where(going, new_status, results.status[at])
     # Idle slots hold trials that are decided: nothing of theirs is noted.
     running, moved = at[live], tokens[live] != core.DEAD
     noted = np.where(moved, tokens[live], core.PAD)

@@ -60,7 +60,7 @@ def compare_prefixes(
   """
   # Each trial goes as deep as there is room behind its longer prefix.
   depths = np.minimum(trials.room, depth)
-  paths = [_Continuations(trials, *each) for each in enumerate(depths.tolist())]
+  paths = [_CommonPaths(trials, *each) for each in enumerate(depths.tolist())]
   slots = engine.slots_of(trials, cap, np.flatnonzero(depths > 0))
   while slots.live.any():
     # Rows 2 r and 2 r + 1 of the session are the prefixes of slot r; its
@@ -95,7 +95,7 @@ def compare_prefixes(
   )
 
 
-class _Continuations:
+class _CommonPaths:
   """Continuations of one trial that both prefixes accept, all of one length.
 
   Attributes:
@@ -110,7 +110,7 @@ class _Continuations:
   def __init__(self, trials: context.Trials, trial: int, depth: int) -> None:
     self._trials, self._depth = trials, depth
     self.tokens, self.mass = np.zeros((1, 0), np.int32), np.ones(1)
-    self.states = trials.pairs.first[trials.rows[trial]][None]
+    self.states = trials.prefixes.first[trials.rows[trial]][None]
     self.vacuous = self.capped = self.refused = False
     self.lost = 0.0
     self.boundary: list[np.ndarray] = []
@@ -310,7 +310,7 @@ def _pair(
     *(states[:1], states[1:], tokens, lengths, zeros, np.array([''])),
     *(zeros, zeros, {}),
   )
-  accept = membership.rule(predictor, accept)
+  accept = membership.rule_for(predictor, accept)
   return context.Trials(predictor, world, pairs, accept, accept, seed)
 
 

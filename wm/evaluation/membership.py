@@ -27,11 +27,8 @@ KIND, TOKEN = 1, 2
 SETS = 'set_precision', 'set_recall', 'exact_set'
 
 
-def rule(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
-  """The rule by which a predictor accepts a token.
-
-  One that only answers accepts what it gives any probability.
-  """
+def rule_for(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
+  """The metric's acceptance rule; of a QueryModel: probability above 0."""
   only = isinstance(predictor, core.QueryModel)
   return rules.epsilon(0.0) if only else accept
 
@@ -229,7 +226,7 @@ def ask_pairs(
       trials.batch,
       trials.numbers[left],
     )
-    count_unanswered(trials.pairs.counts, got, suffix_lengths[left, columns])
+    count_unanswered(trials.prefixes.counts, got, suffix_lengths[left, columns])
     if single:
       left = left[~disagree(replies[left]).any(1)]
   return replies
@@ -272,7 +269,7 @@ def divergence(
   """
   if not isinstance(trials.predictor, core.QueryModel):
     return elements, boundaries.world_divergence(trials, elements)
-  pair, length = elements.pairs, elements.lengths
+  pair, length = elements.pair_ids, elements.lengths
   # A question for each element, as of a trial with one suffix: [S, 2, 1].
   replies = answers(
     trials.predictor,
@@ -283,7 +280,7 @@ def divergence(
     trials.accept,
     trials=trials.numbers[pair],
   )
-  count_unanswered(trials.pairs.counts, replies, length[:, None])
+  count_unanswered(trials.prefixes.counts, replies, length[:, None])
   # [S]: an element without both answers counts neither for nor against.
   heard = answered(replies)[:, 0]
   # An element of the boundary is legal after the first prefix only.

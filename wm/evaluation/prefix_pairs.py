@@ -34,8 +34,8 @@ DIRECTIONS, FILTERS = ('first', 'both'), ('none', 'model')
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Settings(core.Metric):
-  """A metric over pairs of prefixes: what all of these have."""
+class PairMetric(core.Metric):
+  """Base of metrics whose trials are pairs of prefixes."""
 
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
@@ -68,25 +68,26 @@ class Settings(core.Metric):
 
   @property
   def trials_per_draw(self) -> int:
-    """See core.Metric: the pairs of one state."""
+    """See core.Metric: the trials of one state."""
     return self.pairs
 
 
 def draw(
-  metric: Settings,
+  metric: PairMetric,
   predictor: core.Predictor,
   world: core.Prefixed,
   seed: int,
   *,
-  apart: bool,
+  two_states: bool,
 ) -> Trials:
   """The trials of a metric: states, and two prefixes that reach them.
 
-  apart: whether the prefixes of a trial reach two states, or one.
+  two_states: the prefixes of a trial reach different states (distinction), not
+    one state (compression).
   """
   accept = registry.make('accept', metric.accept)
   sampler = registry.make('accept', metric.sampler or metric.accept)
-  run = metric.batch, metric.loop, metric.pairs
+  run = metric.batch, metric.loop, metric.trials_per_draw
   # On the sampler's support prefixes come from sampled sequences: states that
   # are drawn uniformly may have none there.
   if metric.support == 'sampler':
@@ -94,7 +95,7 @@ def draw(
       supports.Support.of(metric, world, accept),
       metric.trials,
       basics.stream(seed, context.STATES),
-      apart=apart,
+      two_states=two_states,
     )
     if metric.directions == 'both':
       pairs = both_directions(pairs)
@@ -104,9 +105,9 @@ def draw(
   first = source.sample_states(num, basics.stream(seed, context.STATES))
   counts: dict[str, int] = {}
   second, reason = first, np.full(len(first), '')
-  if apart:
+  if two_states:
     second, reason, counts = other_states(source, first, seed, metric.attempts)
-  # Each state gets `pairs` trials in a row, as `Trials.each` has it.
+  # Each state gets `pairs` trials in a row, see `Trials.trials_per_draw`.
   first, second, reason = (
     np.repeat(array, metric.pairs, axis=0) for array in (first, second, reason)
   )
@@ -137,7 +138,7 @@ def _census(world: core.Prefixed, pairs: PrefixPairs) -> bool:
   return len(np.unique(world.state_id(pairs.first))) == world.num_states()
 
 
-def _state_source(metric: Settings, world: core.Prefixed) -> core.Prefixed:
+def _state_source(metric: PairMetric, world: core.Prefixed) -> core.Prefixed:
   """The world that draws states; raises InputError where its rules differ."""
   if not metric.world:
     return world

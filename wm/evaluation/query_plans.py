@@ -35,7 +35,7 @@ from wm.evaluation import shared_prompts, statistics
 MOST_CALLS = 1000
 NO_LIMIT = 1 << 40  # Of what was asked already.
 FIRST = 16  # Trials that are listed before all are.
-# Quantities of the answers themselves, beside those of a metric.
+# Quantities of the answers themselves, besides those of a metric.
 GLOSSARY = {
   'right_answers': 'Share of the questions that are answered rightly, of those '
   'answered at all. Why others have no answer is counted by cause.',
@@ -183,7 +183,7 @@ def plans(
     plan_of, predictor=predictor, world=world, seed=seed
   )
   by_spec: dict[str, Plan] = {}
-  for metric in _with_beside(metrics):
+  for metric in _with_companions(metrics):
     # Its row with a reason costs no call.
     if lacks(metric, type(predictor), type(world)):
       plan = Plan(metric, predictor, ())
@@ -194,7 +194,7 @@ def plans(
   return list(by_spec.values())
 
 
-def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
+def _with_companions(metrics: Sequence[core.Metric]) -> list[core.Metric]:
   """Metrics, and those that must be shown beside them."""
   names = {metric.name for metric in metrics}
   with_companions = []
@@ -375,7 +375,7 @@ class BudgetPlan:
     self.backend = predictor.backend
     # A call is only made if the most that it can cost is left.
     self.reserve, self._tested = 0.0, list[Query]()
-    every = _with_beside(metrics)
+    every = _with_companions(metrics)
     lacking = [m for m in every if lacks(m, type(predictor), type(world))]
     self.arms = [self._arm(m) for m in every if m not in lacking]
     self.without = lacking

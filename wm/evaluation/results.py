@@ -1,20 +1,20 @@
 """Result files: what metrics found, summed up, and what it was measured from.
 
-    scores/NAME-MARK.npz    a part: the rows of one metric, an array a column
+    scores/NAME-MARK.npz    a result: the rows of one metric, an array a column
     scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
                             and hashes of both files
-    scores.json             an entry for each quantity of all parts
-    rows.csv                all rows of all parts, and rows.parquet where there
-                            is pyarrow
+    scores.json             an entry for each quantity of all results
+    rows.csv                all rows of all results, and rows.parquet where
+                            there is pyarrow
     breakdown.json          entries of subsets of rows
     unfinished/             what the metric at work has so far
 
-Of a part the rows are written first, and the JSON file says that they are
+Of a result the rows are written first, and the JSON file says that they are
 whole. A file that was cut or changed is found out by its hash.
 
-A part is valid as long as all that its rows depend on is as it was
-(`wm.runtime.provenance`). Its summaries are computed anew where only the
-statistics have changed. `ResultCache` decides, and reads and writes the parts.
+A cached result is reused while all that its rows depend on is unchanged
+(`wm.runtime.provenance`). Its summaries are recomputed where only the
+statistics have changed. `ResultCache` decides, and reads and writes results.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ JOINED = ('scores.json', 'rows.csv', 'rows.parquet', 'breakdown.json')
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-  """The results of one metric.
+class Result:
+  """The result of one metric in a folder: its rows and their summaries.
 
   Attributes:
     spec: of the metric.
     origin: inputs that the rows depend on, see provenance.Origin.
-    unknown: why that may not be all; such a part is not used again.
+    unknown: why that may not be all; such a result is not reused.
     summed_from: inputs that the summaries depend on besides the rows.
     about: of the run: what entries say besides.
     entries, breakdown: the summaries.
@@ -93,7 +93,7 @@ class Part:
 
 
 class Unusable(Exception):
-  """A part that cannot be used; says why.
+  """A cached result that cannot be used; says why.
 
   Attributes:
     spec: of its metric, '' where that cannot be read.
@@ -105,27 +105,21 @@ class Unusable(Exception):
 
 
 def path(folder: pathlib.Path, name: str, spec: str) -> pathlib.Path:
-  """The JSON file of a metric's part."""
+  """The JSON file of a metric's result."""
   mark = hashlib.sha256(spec.encode()).hexdigest()[:12]
   name = re.sub(r'[^\w.-]+', '_', name)  # Of a user's file, its path.
   return folder / FOLDER / f'{name}-{mark}.json'
 
 
 def paths(folder: pathlib.Path) -> list[pathlib.Path]:
-  """JSON files of all parts in a run's folder."""
+  """JSON files of all results in a run's folder."""
   return sorted((folder / FOLDER).glob('*.json'))
 
 
 def remove(path: pathlib.Path) -> None:
-  """Removes a part; one of an earlier version has its rows as CSV."""
+  """Removes a result; one of an earlier version has its rows as CSV."""
   for suffix in ('.json', '.npz', '.csv'):
     path.with_suffix(suffix).unlink(missing_ok=True)
-
-
-def _hash(value: Any) -> str:
-  # Keys are sorted, so that equal values have equal hashes.
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _array(column: np.ndarray) -> np.ndarray:
@@ -135,13 +129,13 @@ def _array(column: np.ndarray) -> np.ndarray:
   return column.astype(str) if column.dtype == object else column
 
 
-def write(path: pathlib.Path, part: Part) -> None:
-  """Writes a part: rows, then what says that they are there."""
+def write(path: pathlib.Path, result: Result) -> None:
+  """Writes a result: rows, then what says that they are there."""
   # Arrays of Scores k are called k.value, k.reason, ...; its side columns
   # k.side0, k.side1, ..., as a column's name may be no name of a file in a zip.
   arrays: dict[str, Any] = {}
   heads = []
-  for k, scores in enumerate(part.scores):
+  for k, scores in enumerate(result.scores):
     for name in _ARRAYS:
       arrays[f'{k}.{name}'] = _array(getattr(scores, name))
     for n, column in enumerate(scores.columns.values()):
@@ -160,16 +154,17 @@ def write(path: pathlib.Path, part: Part) -> None:
   # Rows first: a JSON file beside them says that they are whole.
   with files.replacing(rows) as temporary, open(temporary, 'wb') as file:
     np.savez_compressed(file, **arrays)
-  body = {name: x for name, x in vars(part).items() if name != 'scores'} | {
+  body = {name: x for name, x in vars(result).items() if name != 'scores'} | {
     'wm_version': wm.__version__,
     'scores': heads,
     'rows_sha256': files.sha256(rows),
   }
-  files.write_json(path, {'format': FORMAT, 'sha256': _hash(body), **body})
+  digest = files.json_hash(body)
+  files.write_json(path, {'format': FORMAT, 'sha256': digest, **body})
 
 
-def read(path: pathlib.Path) -> Part:
-  """The part that was written; raises Unusable."""
+def read(path: pathlib.Path) -> Result:
+  """The result that was written; raises Unusable."""
   name = f'{path.parent.name}/{path.name}'
   try:
     body = json.loads(path.read_bytes())
@@ -179,7 +174,7 @@ def read(path: pathlib.Path) -> Part:
     raise Unusable(f'{name} is damaged: it is not whole JSON')
   if body.pop('format', None) != FORMAT:
     raise Unusable(*_of_another_version(name, body))
-  if body.pop('sha256', None) != _hash(body):
+  if body.pop('sha256', None) != files.json_hash(body):
     raise Unusable(f'{name} is damaged: its hash is wrong', _spec(body))
   rows, spec = path.with_suffix('.npz'), body['spec']
   # Read once: what is hashed is what is used.
@@ -189,7 +184,7 @@ def read(path: pathlib.Path) -> Part:
     raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
   heads, _ = body.pop('scores'), body.pop('wm_version')
   with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
-    return Part(scores=tuple(_scores(arrays, heads)), **body)
+    return Result(scores=tuple(_scores(arrays, heads)), **body)
 
 
 def _spec(body: Entry) -> str:
@@ -198,7 +193,7 @@ def _spec(body: Entry) -> str:
 
 
 def _of_another_version(name: str, body: Entry) -> tuple[str, str]:
-  """Why, and the spec: parts before format 2 were known by specs alone."""
+  """Why, and the spec: before format 2 results were known by specs alone."""
   entries = body.get('entries')
   first = entries[0] if isinstance(entries, list) and entries else {}
   first = first if isinstance(first, dict) else {}
@@ -303,7 +298,7 @@ def breakdown(
       yield {**subset, 'counts': {}, 'where': {name: value}}
 
 
-def summed_up(
+def summarize(
   metric: core.Metric,
   quantities: Sequence[core.Scores],
   world: core.World,
@@ -331,7 +326,7 @@ def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
     shared: side columns of the trials, see `shared_columns`.
   """
   claim = [entry['quantity'], *(entry.get(name) for name in SAME)]
-  start = int(_hash(claim)[:15], 16)
+  start = int(files.json_hash(claim)[:15], 16)
   drawn: list[Any] = []
   # A prefix alone may be what the model was read up to, not what was drawn.
   if 'other_prefix' in shared:
@@ -344,24 +339,26 @@ def trial_keys(entry: Entry, scores: core.Scores, shared: Entry) -> np.ndarray:
   return np.array([f'{key:016x}' for key in keys.tolist()], dtype=str)
 
 
-def shared_columns(part: Part, scores: core.Scores) -> dict[str, np.ndarray]:
+def shared_columns(
+  result: Result, scores: core.Scores
+) -> dict[str, np.ndarray]:
   """States and prefixes of the trials of one quantity.
 
   A metric writes them once, with one quantity; others of the same trials have
   equal groups.
   """
   shared: dict[str, np.ndarray] = {}
-  for other in (scores, *part.scores):
+  for other in (scores, *result.scores):
     if np.array_equal(other.group, scores.group):
       columns = {k: x for k, x in other.columns.items() if k in _SHARED}
       shared = {**columns, **shared}
   return shared
 
 
-def _rows(part: Part) -> Iterator[Entry]:
-  for scores, entry in zip(part.scores, part.entries, strict=True):
+def _rows(result: Result) -> Iterator[Entry]:
+  for scores, entry in zip(result.scores, result.entries, strict=True):
     fixed = {key: entry[key] for key in _FIXED}
-    shared = shared_columns(part, scores)
+    shared = shared_columns(result, scores)
     columns = {
       **shared,
       **scores.columns,
@@ -376,16 +373,17 @@ def _rows(part: Part) -> Iterator[Entry]:
       yield {**cells, 'value': ''} if cells['reason'] else cells
 
 
-def write_rows(parts: Sequence[Part], file: TextIO) -> None:
-  """Writes all rows of parts as CSV, with the union of their columns."""
+def write_rows(results: Sequence[Result], file: TextIO) -> None:
+  """Writes all rows of the results as CSV, with the union of their columns."""
   # Metrics have different side columns; a row is blank in those of others.
-  side = (n for part in parts for scores in part.scores for n in scores.columns)
+  every = (scores for result in results for scores in result.scores)
   # In the order in which they come up.
+  side = (name for scores in every for name in scores.columns)
   names = list(dict.fromkeys([*COLUMNS, *side]))
   writer = csv.DictWriter(file, names, lineterminator='\n')
   writer.writeheader()
-  for part in parts:
-    writer.writerows(_rows(part))
+  for result in results:
+    writer.writerows(_rows(result))
 
 
 # Columns that are text even where all of their cells look like numbers.
@@ -516,18 +514,19 @@ def arrow_rows(
     return table.select(names)
 
 
-def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
-  """Writes the joined files from parts."""
+def join(folder: pathlib.Path, results: Sequence[Result]) -> list[Entry]:
+  """Writes the joined files from results."""
   with (
     files.replacing(folder / 'rows.csv') as temporary,
     open(temporary, 'w', encoding='utf-8', newline='') as file,
   ):
-    write_rows(parts, file)
+    write_rows(results, file)
   write_parquet(folder / 'rows.csv', folder / 'rows.parquet')
   # scores.json is last: where it is, the others are.
-  entries = [e for part in parts for e in part.entries]
+  entries = [e for result in results for e in result.entries]
   files.write_json(
-    folder / 'breakdown.json', [e for part in parts for e in part.breakdown]
+    folder / 'breakdown.json',
+    [e for result in results for e in result.breakdown],
   )
   files.write_json(folder / 'scores.json', entries)
   return entries
@@ -553,7 +552,7 @@ class ResultCache:
       world: the truth.
       origin: what the predictor is made from.
       about: what entries say of the run.
-      log: gets a line on what is kept, and on what is not and why.
+      log: gets a line on each cached result: reused, or why not.
 
     Raises:
       InputError: the folder is claimed for another run.
@@ -576,49 +575,51 @@ class ResultCache:
       self.origins[spec] = origin._replace(unknown=unknown)
     return self.origins[spec]
 
-  def load_valid(self, asked: Mapping[str, core.Metric]) -> dict[str, Part]:
-    """Spec -> part that still stands; the others are left out."""
+  def load_unchanged(
+    self, asked: Mapping[str, core.Metric]
+  ) -> dict[str, Result]:
+    """Spec -> cached result whose inputs are unchanged."""
     for metric in asked.values():
       self.origin(metric)  # Before anything is measured.
     if self.made_of.unknown:
-      self.log(f'{self.made_of.unknown}: all is measured anew each time')
-    valid, stale = {}, False
+      self.log(f'{self.made_of.unknown}: all is recomputed each time')
+    unchanged, stale = {}, False
     for file in paths(self.folder):
       try:
-        part = self._load_if_valid(file, asked)
-        valid[part.spec] = part
+        result = self._load_if_unchanged(file, asked)
+        unchanged[result.spec] = result
       # Damaged, of another version, or made from other inputs: never an error.
       except Unusable as error:
         stale = True
         self._discard(file, asked, error)
-    # What was put together from parts that stand no more must not be read.
+    # What was joined from results that are now stale must not be read.
     if stale:
       for name in JOINED:
         (self.folder / name).unlink(missing_ok=True)
-    return valid
+    return unchanged
 
-  def _load_if_valid(
+  def _load_if_unchanged(
     self, file: pathlib.Path, asked: Mapping[str, core.Metric]
-  ) -> Part:
-    """A part, its summaries as they would be made now; raises Unusable."""
-    part = read(file)
+  ) -> Result:
+    """A cached result, its summaries up to date; raises Unusable."""
+    result = read(file)
     # Its metric may be a user's file that is gone.
     try:
-      metric = asked.get(part.spec) or registry.make('metric', part.spec)
+      metric = asked.get(result.spec) or registry.make('metric', result.spec)
     except core.InputError as error:
-      raise Unusable(str(error), part.spec) from error
+      raise Unusable(str(error), result.spec) from error
     origin = self.origin(metric)
-    why = part.unknown or origin.unknown
-    why = why or provenance.difference(part.origin, origin.inputs)
+    why = result.unknown or origin.unknown
+    why = why or provenance.difference(result.origin, origin.inputs)
     if why:
-      raise Unusable(why, part.spec)
-    # The rows stand; only the statistics over them are computed again.
-    changed = provenance.difference(part.summed_from, self.summed_from)
+      raise Unusable(why, result.spec)
+    # The rows are reused; only the statistics over them are recomputed.
+    changed = provenance.difference(result.summed_from, self.summed_from)
     self.log(
-      f'{part.spec}: kept from before'
-      + (f', summed up anew: {changed}' if changed else '')
+      f'{result.spec}: cached'
+      + (f', summaries recomputed: {changed}' if changed else '')
     )
-    return self._written(metric, file, part) if changed else part
+    return self._written(metric, file, result) if changed else result
 
   def _discard(
     self,
@@ -626,30 +627,30 @@ class ResultCache:
     asked: Mapping[str, core.Metric],
     error: Unusable,
   ) -> None:
-    """Says why a part is not used; removes it where it is measured again."""
-    # A part that cannot be read is known by its file name.
+    """Says why a result is not used; removes it where it is recomputed."""
+    # A result that cannot be read is known by its file name.
     specs = {path(self.folder, m.name, s): s for s, m in asked.items()}
     spec = error.spec or specs.get(file, file.stem)
     if spec not in asked:
-      self.log(f'{spec}: left out, name the metric to measure it: {error}')
+      self.log(f'{spec}: left out, name the metric to recompute it: {error}')
       return
     remove(file)
     if not self.made_of.unknown:
-      self.log(f'{spec}: measured anew: {error}')
+      self.log(f'{spec}: recomputed: {error}')
 
   def _written(
-    self, metric: core.Metric, file: pathlib.Path, part: Part
-  ) -> Part:
-    """Sums up the rows of a part and writes it."""
-    entries, breakdown = summed_up(
-      metric, part.scores, self.world, **part.about
+    self, metric: core.Metric, file: pathlib.Path, result: Result
+  ) -> Result:
+    """Sums up the rows of a result and writes it."""
+    entries, breakdown = summarize(
+      metric, result.scores, self.world, **result.about
     )
     # Written at once: results of a killed run are kept up to here.
-    part = dataclasses.replace(
-      part, entries=entries, breakdown=breakdown, summed_from=self.summed_from
+    result = dataclasses.replace(
+      result, entries=entries, breakdown=breakdown, summed_from=self.summed_from
     )
-    write(file, part)
-    return part
+    write(file, result)
+    return result
 
   def unfinished(
     self, metric: core.Metric
@@ -662,11 +663,11 @@ class ResultCache:
     mark = files.hash_of([registry.spec(metric), sorted(origin.inputs.items())])
     return files.partial_results(self.folder / UNFINISHED, mark)
 
-  def add(self, metric: core.Metric, rows: tuple[core.Scores, ...]) -> Part:
+  def add(self, metric: core.Metric, rows: tuple[core.Scores, ...]) -> Result:
     """Claims the folder and writes what a metric found."""
     # Claimed with the first result, so that a run that fails leaves no mark.
     files.claim(self.folder, 'score', self.claim)
     spec, origin = registry.spec(metric), self.origin(metric)
     file = path(self.folder, metric.name, spec)
-    part = Part(spec, *origin, {}, self.about, [], [], rows)
-    return self._written(metric, file, part)
+    result = Result(spec, *origin, {}, self.about, [], [], rows)
+    return self._written(metric, file, result)

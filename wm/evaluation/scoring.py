@@ -22,8 +22,8 @@ from wm.core.measure import lacking_row, lacks
 from wm.evaluation import query_plans, results, shared_prompts
 from wm.runtime import compute, files, progress, provenance
 
-# Follow from what a folder is claimed for; older folders do not say them.
 T = TypeVar('T')
+# Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
 
 
@@ -154,9 +154,9 @@ def run(
 
   Writes OUT/scores.json (a list of entries, see `results.entry`),
   OUT/rows.csv (every trial of every metric, for pandas.read_csv) and
-  OUT/breakdown.json. What was found before in the same folder is kept as long
-  as it stands; what no longer does goes, and is measured anew if it is asked
-  for. A folder is claimed once something is found.
+  OUT/breakdown.json. Cached results of the folder are reused while their
+  inputs are unchanged; others are left out, or recomputed if `metrics` has
+  them. A folder is claimed with its first result.
 
   Args:
     loaded: what to score.
@@ -166,7 +166,7 @@ def run(
     max_calls: of a predictor each of whose answers costs: see
       `query_plans.plans`.
     sequential: see core.Scores.
-    log: gets a line on what is kept, and on what is not and why.
+    log: gets a line on each cached result: reused, or why not.
 
   Returns:
     Entries of `metrics`; the files also hold what else the folder has.
@@ -180,8 +180,8 @@ def run(
   folder = pathlib.Path(out)
   more = {**loaded.about, 'commit': provenance.commit()}
   about = {'seed': seed, 'model_name': loaded.name, 'extra': more}
-  cache = folder, loaded.claim(seed), world, loaded.origin, about, log
-  parts = _if_process_0_can(lambda: results.ResultCache(*cache))
+  fields = folder, loaded.claim(seed), world, loaded.origin, about, log
+  cache = _if_process_0_can(lambda: results.ResultCache(*fields))
   # A language model is asked all questions of a metric at once, cheaper and in
   # parallel; then the metric finds them answered.
   plans: dict[str, query_plans.Plan] = {}
@@ -193,10 +193,10 @@ def run(
       questions = [query for plan in planned for query in plan.questions]
       shared_prompts.check(questions, predictor, world, log)
   asked = {registry.spec(metric): metric for metric in metrics}
-  finished = _standing(parts, asked, sequential)
+  results_of = _load_cached(cache, asked, sequential)
   rows: tuple[core.Scores, ...]
   for number, (spec, metric) in enumerate(asked.items(), 1):
-    if _agreed(spec in finished):
+    if _agreed(spec in results_of):
       continue
     title = f'{number} of {len(asked)}: {spec}' if len(asked) > 1 else spec
     # A pair that does not fit is a row with a reason, as a trial would be.
@@ -208,7 +208,7 @@ def run(
       keeps = compute.num_processes() == 1
       with (
         progress.Progress(title, unit='trials', keep=False) as shown,
-        parts.unfinished(metric) if keeps else contextlib.nullcontext(),
+        cache.unfinished(metric) if keeps else contextlib.nullcontext(),
       ):
         shown.passes = metric.passes()
         if spec in plans:
@@ -216,12 +216,12 @@ def run(
         rows = _checked(metric, metric(predictor, world, seed))
         if spec in plans:
           rows += plans[spec].scores(world)
-    part = functools.partial(parts.add, metric, _marked(rows, sequential))
-    finished[spec] = _if_process_0_can(part)
-  # What was asked for comes first, then what is kept from before.
-  order = [*asked, *(spec for spec in finished if spec not in asked)]
-  # Processes other than 0 lack what process 0 has kept.
-  listed = [finished[spec] for spec in order if spec in finished]
+    add = functools.partial(cache.add, metric, _marked(rows, sequential))
+    results_of[spec] = _if_process_0_can(add)
+  # What was asked for comes first, then other cached results.
+  order = [*asked, *(spec for spec in results_of if spec not in asked)]
+  # Processes other than 0 lack what process 0 has cached.
+  listed = [results_of[spec] for spec in order if spec in results_of]
   entries = results.join(folder, listed)
   return [entry for entry in entries if entry['spec'] in asked]
 
@@ -258,18 +258,18 @@ def _agreed(word: bool) -> bool:
   return bool(words[0])
 
 
-def _standing(
-  parts: results.ResultCache,
+def _load_cached(
+  cache: results.ResultCache,
   asked: Mapping[str, core.Metric],
   sequential: bool,
-) -> dict[str, results.Part]:
-  """Parts that still stand, whose rows say how they were stopped."""
-  standing = parts.load_valid(asked)
-  for spec in asked.keys() & standing.keys():
-    rows = _marked(standing[spec].scores, sequential)
-    if rows is not standing[spec].scores:
-      standing[spec] = parts.add(asked[spec], rows)
-  return standing
+) -> dict[str, results.Result]:
+  """Spec -> usable cached result, whose rows say how they were stopped."""
+  cached = cache.load_unchanged(asked)
+  for spec in asked.keys() & cached.keys():
+    rows = _marked(cached[spec].scores, sequential)
+    if rows is not cached[spec].scores:
+      cached[spec] = cache.add(asked[spec], rows)
+  return cached
 
 
 def _marked(

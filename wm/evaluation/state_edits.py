@@ -305,8 +305,8 @@ class ProbeData(NamedTuple):
       features: [P, D] activations of all points.
       probe: weights [D, K, C] and biases [K, C].
       edits: where, and to which values.
-      strength: the log-odds of the new value against the old one become so
-        many times what those of the old one were, less once.
+      strength: the log-odds of the new value against the old one become
+        strength - 1 times what they were in size before.
       by: [T, D] moves of strength 2 instead of those that the probe says.
     """
     x = features[self.at(edits)]

@@ -177,15 +177,15 @@ def hall(
   return end(t), end(-t)
 
 
-def unbounded(
+def unbounded_interval(
   totals: np.ndarray,
   weights: np.ndarray,
   seed: int = 0,
   level: float = LEVEL,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """(low [R], high [R], whether by the bootstrap-t [R]); else it is Hall's.
+  """(low [R], high [R], is_bootstrap_t [R]); other rows have Hall's interval.
 
-  Raises nothing; where all clusters agree, ends are NaN.
+  Ends are NaN where all clusters agree.
   """
   low, high = bootstrap_t(totals, weights, seed, level)
   drawn = np.isfinite(low) & np.isfinite(high)
@@ -383,7 +383,7 @@ def interval(
     totals, weights: [G] float64.
     limits: least and greatest value possible, infinite where there is none; an
       interval does not go beyond them. Without both, (None, None, TOO_FEW) of
-      fewer than `bootstrap.LEAST` clusters, and (None, None, ALIKE) where all
+      fewer than FEWEST_CLUSTERS clusters, and (None, None, ALIKE) where all
       agree.
     seed: of resamples.
     strata: [G] see `effective`; of values with both limits.
@@ -400,7 +400,7 @@ def interval(
     return least + low * scale, least + high * scale, 'korn-graubard'
   if weights.shape[1] < FEWEST_CLUSTERS:
     return None, None, TOO_FEW
-  lows, highs, drawn = unbounded(totals, weights, seed, level)
+  lows, highs, drawn = unbounded_interval(totals, weights, seed, level)
   if np.isfinite(lows[0]):
     method = 'bootstrap-t' if drawn[0] else 'hall'
     low, high = float(lows[0]), float(highs[0])

@@ -205,7 +205,7 @@ def pool(support: Support, sequences: core.Sequences) -> PrefixPool:
 
 
 def prefix_pairs(
-  support: Support, num: int, seed: int, *, apart: bool
+  support: Support, num: int, seed: int, *, two_states: bool
 ) -> context.PrefixPairs:
   """Two supported prefixes of equal length for each of `num` trials.
 
@@ -219,12 +219,12 @@ def prefix_pairs(
     support: of the world.
     num: trials, T.
     seed: of the pool and of trials.
-    apart: do they reach two states?
+    two_states: do they reach different states?
   """
   size = int(np.clip(EACH * num, LEAST, MOST))
   sequences = support.world.sample(size, seed)
   prefixes = pool(support, sequences)
-  draw = _two_states if apart else _one_state
+  draw = _two_states if two_states else _one_state
   first, second = draw(prefixes, num, seed)
   good = second >= 0
   place = np.where(good[:, None], np.stack([first, second], 1), 0)
@@ -304,7 +304,7 @@ def _two_states(
 
 
 def of_pairs(
-  metric: core.Metric, trials: context.Trials, drawn: engine.Pairs
+  metric: core.Metric, trials: context.Trials, drawn: engine.Continuations
 ) -> np.ndarray:
   """[R, M] leading tokens of continuations judged after both prefixes."""
   num, samples, width = drawn.tokens.shape
@@ -327,7 +327,7 @@ def of_elements(
   """
   parts = [
     _judge(
-      metric, trials, side, elements.pairs, elements.tokens, elements.lengths
+      metric, trials, side, elements.pair_ids, elements.tokens, elements.lengths
     )
     for side in sides
   ]

@@ -34,7 +34,7 @@ class TableState(NamedTuple):
 
   Attributes:
     row: of the table, S once over, DEAD where dead.
-    goal: row where the end token is legal, NONE for no row.
+    goal: row where the end token is legal, NO_GOAL for no row.
   """
 
   row: jax.Array
@@ -77,7 +77,7 @@ class TableRules:
     ends = alive & (move == self.end) & (row == goal)
     head = jnp.where(ends, len(self.delta) - 1, head)
     return TableState(
-      jnp.where(alive, head, core.DEAD), jnp.where(ends, calls.NONE, goal)
+      jnp.where(alive, head, core.DEAD), jnp.where(ends, calls.NO_GOAL, goal)
     )
 
   def alive(self, position: TableState) -> jax.Array:

@@ -5,8 +5,8 @@ legal from one of two states and not from the other: Myhill-Nerode boundaries.
 
 An automaton is a table `delta [S, A] int32` of next rows, DEAD where a label
 is illegal. A state is (row, goal): the end label, numbered A, is legal exactly
-where row == goal, and nothing is legal after it. With goal NONE the end label
-is never legal.
+where row == goal, and nothing is legal after it. With goal NO_GOAL the end
+label is never legal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wm.kernels.base import calls
 from wm.kernels.base.bits import below, splitmix
 from wm.kernels.base.jit import njit
 
-NONE = calls.NONE
+NO_GOAL = calls.NO_GOAL
 ATTEMPTS = 1000  # draws of one random walk before it is given up
 
 
@@ -94,7 +94,7 @@ def walk(
   Args:
     delta: [S, A].
     rows: [B] starting rows; nothing is legal from DEAD.
-    goals: [B], NONE where there is none.
+    goals: [B], NO_GOAL where there is none.
     labels: [B, K]; labels past lengths[b] are not read.
     lengths: [B].
 
@@ -633,7 +633,7 @@ def boundary(
     delta: [S, A].
     first: [T] rows, DEAD for a state from which nothing is legal.
     second: [T] rows.
-    first_goal: [T], NONE where there is none.
+    first_goal: [T], NO_GOAL where there is none.
     second_goal: [T].
     depth: longest suffix, 1..127.
     published: how the published program enumerates; None is the exact boundary.
@@ -654,7 +654,7 @@ def boundary(
   if published is not None:
     rules = _published(delta, *published, depth)
     # That program knows no end label: no row is a goal.
-    nowhere = calls.frozen(np.full(len(pairs[0]), calls.NONE), np.int32)
+    nowhere = calls.frozen(np.full(len(pairs[0]), calls.NO_GOAL), np.int32)
     pairs = *pairs[:2], nowhere, nowhere
   return Suffixes(*_boundary(delta, rules, pairs, depth, end_first))
 

@@ -594,7 +594,7 @@ MOST = 200  # steps of a frame
 FIRST_FRAMES, GROWTH = 8, 1.5  # frames fitted first, and by what they grow
 PATH_STEPS = 30  # of a fit, accepted or not
 DELTA = 1e-6  # of differences
-RETRY = 1.3  # Left over, beside rounding, where another start is tried.
+RETRY = 1.3  # Left over, besides rounding, where another start is tried.
 SPREAD = 1.0  # of powers around 2, while few frames are fitted
 
 

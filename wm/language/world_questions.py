@@ -73,7 +73,7 @@ class Setting(NamedTuple):
   version: str = ''
 
   @property
-  def telling(self) -> PromptStyle:
+  def style(self) -> PromptStyle:
     """How the world is told."""
     return PromptStyle(self.told, self.wording, self.names)
 
@@ -126,7 +126,7 @@ _cached = functools.lru_cache(maxsize=8)(language.make_verbal)
 def reader(setting: Setting) -> structures.AnswerReader:
   """The reader of answers about a world."""
   return structures.AnswerReader(
-    made_world(setting.world).token_names(setting.telling)
+    made_world(setting.world).token_names(setting.style)
   )
 
 
@@ -458,7 +458,7 @@ def score_logs(
         name = f'{name} ({setting.label})'
       mark = re.sub(r'[^\w.-]+', '-', f'{run.eval.task_id}-{setting.label}')
       folders.append(out / 'logs' / mark)
-      # Tables compare the tellings of one model by its spec.
+      # Tables compare the styles of one model by its spec.
       spec = registry.spec(setting.model(run.eval.model))
       trials.run(
         trials.Loaded(

@@ -237,7 +237,7 @@ def known_answer(request: providers.Request) -> str | None:
   )
   (solution,) = llm_predictor.solutions(
     world_questions.made_world(setting.world),
-    setting.telling,
+    setting.style,
     before,
     [question._replace(prompt=request.text)],
   )

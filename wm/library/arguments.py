@@ -113,8 +113,8 @@ def _with_mirrors(call: Callable[..., Any], bound: Any) -> Any:
   if compute.process_index():  # Of several processes the first one publishes.
     return result
   for name in ('out', 'results'):
-    if (place := arguments.get(name)) and remote.url_of(place):
-      remote.publish(place)
+    if (path := arguments.get(name)) and remote.url_of(path):
+      remote.publish(path)
   return result
 
 

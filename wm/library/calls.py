@@ -44,8 +44,8 @@ Log = Callable[[str], None]
 LEDGER = 'calls.jsonl'  # What calls of `ask` have used.
 
 
-def silent(line: str) -> None:
-  """Tells nobody."""
+def no_log(line: str) -> None:
+  """Discards a line of the log."""
 
 
 @takes(options=Sampling, workers=Workers)
@@ -55,7 +55,7 @@ def sample(
   options: Sampling | None = None,
   *,
   workers: Workers,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> dict[str, stores.Store]:
   """Samples training and held-out sequences into OUT/data.
 
@@ -81,14 +81,14 @@ def sample(
     sampling.sample_chunk,
   )
   if compute.process_index():
-    return opened(out)
+    return open_splits(out)
   if facts := manifests['train']['world_facts']:
     log(', '.join(f'{name} {number}' for name, number in facts.items()))
   log_splits(out, manifests, log)
-  return opened(out)
+  return open_splits(out)
 
 
-def opened(out: Path) -> dict[str, stores.Store]:
+def open_splits(out: Path) -> dict[str, stores.Store]:
   """Both splits of OUT/data."""
   data = pathlib.Path(out) / 'data'
   return {split: stores.open(data / split) for split in sampling.SPLITS}
@@ -113,7 +113,7 @@ def ingest(
   shard: str = '0/1',
   games: Amount = 0,
   workers: Workers,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> dict[str, stores.Store] | None:
   """Reads games of PGN files into OUT/data, split by what a game is.
 
@@ -138,7 +138,7 @@ def ingest(
     pgn_ingest.read_shard,
   )
   if manifests is not None and compute.process_index():
-    return opened(out)
+    return open_splits(out)
   if manifests is None:
     log(f'shard {shard} is done; others are not yet')
     return None
@@ -148,7 +148,7 @@ def ingest(
   for line in pgn_ingest.lines(report):
     log(line)
   log_splits(out, manifests, log)
-  return opened(out)
+  return open_splits(out)
 
 
 @takes(training=Training)
@@ -158,7 +158,7 @@ def train(
   out: Path,
   training: Training | None = None,
   *,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> loading_lib.Run:
   """Trains a model on OUT/data, or goes on with a run that was stopped.
 
@@ -178,9 +178,9 @@ def train(
     LossError: the loss is not finite.
   """
   # JAX, Flax and Orbax, which other calls do without.
-  from wm.training import config, loop, run_log
+  from wm.training import loop, run_log, setup
 
-  training = config.joined(training or Training())
+  training = setup.resolve_cluster(training or Training())
   summary = loop.train(world, model, out, training)
   _clear_failure(out, 'train')
   if training.process_id == 0:  # It writes for all.
@@ -242,7 +242,7 @@ def score(
   out: Path | None = None,
   untrained: loading_lib.Source | None = None,
   scoring: Scoring,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> list[dict[str, Any]]:
   """Scores a model by metrics, against the world's rules.
 
@@ -264,7 +264,7 @@ def score(
       own entries follow, as 'NAME, untrained' (files in OUT/untrained).
     scoring: fields of metrics; and which predictor, `model` being the spec that
       a run must be of and `name` what tables call it, see `load_predictor`.
-    log: gets what is kept from before, the table and the files.
+    log: gets lines on cached results, the table and the files.
 
   Returns:
     An entry for each quantity of `metrics`, a flat dict:
@@ -276,7 +276,7 @@ def score(
 
   Of several processes (`jax.distributed` is initialized) each makes the same
   call. Rows of networks are divided over them; results have the same bits.
-  Process 0 writes them, and alone returns those that were kept from before.
+  Process 0 writes them, and alone returns cached ones.
   """
   asked = metrics_of(
     metrics, scoring.accept, scoring.loop, scoring.metric_overrides
@@ -285,17 +285,17 @@ def score(
   if out is None and isinstance(source, loading_lib.Run):
     out = source.folder
   if untrained is None:
-    return scored(loaded, asked, scoring, out, log)
+    return score_predictor(loaded, asked, scoring, out, log)
   fresh = loading_lib.load_predictor(untrained, loaded.world)
   fresh = dataclasses.replace(fresh, name=f'{loaded.name}, untrained')
   control = user_objects.with_untrained(loaded.predictor, fresh.predictor)
   loaded = dataclasses.replace(loaded, predictor=control)
-  entries = scored(loaded, asked, scoring, out, log)
-  place = None if out is None else pathlib.Path(out) / 'untrained'
-  return entries + scored(fresh, asked, scoring, place, log)
+  entries = score_predictor(loaded, asked, scoring, out, log)
+  folder = None if out is None else pathlib.Path(out) / 'untrained'
+  return entries + score_predictor(fresh, asked, scoring, folder, log)
 
 
-def scored(
+def score_predictor(
   loaded: scoring_lib.Loaded,
   asked: Sequence[core.Metric],
   scoring: Scoring,
@@ -304,7 +304,7 @@ def scored(
 ) -> list[dict[str, Any]]:
   """Entries of one predictor; files in `out`, if that is given."""
   if compute.process_index():  # Process 0 writes files and lines.
-    out, log = None, silent
+    out, log = None, no_log
   with tempfile.TemporaryDirectory() as temporary, compute.one_blas():
     entries = scoring_lib.run(
       loaded,
@@ -332,7 +332,7 @@ def ask(
   *,
   scoring: Scoring,
   asking: Asking,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> list[dict[str, Any]]:
   """Scores a language model within a budget.
 
@@ -404,8 +404,8 @@ def ask(
   return entries
 
 
-def unsampled(source: str, routes: RouteSource) -> None:
-  """Raises InputError for how routes are sampled where none are."""
+def refuse_sampling_options(source: str, routes: RouteSource) -> None:
+  """Raises InputError for `num` or `pairs` where no routes are sampled."""
   num, pairs = routes.num, routes.pairs
   if (num, pairs) != (RouteSource.num, RouteSource.pairs):
     raise core.InputError(
@@ -424,7 +424,7 @@ def reconstruct(
   accept: Accept | str = 'epsilon(0.01)',
   routes: RouteSource,
   loading: Loading,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> dict[str, Any]:
   """Reconstructs the street map that routes imply, and draws it into `out`.
 
@@ -451,7 +451,7 @@ def reconstruct(
   options = options or Reconstruction()
   check(routes)
   if routes.samples is not None:
-    unsampled(f'samples={routes.samples}', routes)
+    refuse_sampling_options(f'samples={routes.samples}', routes)
     if world is None:
       raise core.InputError('world is needed to read samples of')
     world = registry.resolve('world', world)
@@ -485,7 +485,7 @@ def ingest_text(
   *,
   heldout: Path | Sequence[Path] = (),
   workers: Workers,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> dict[str, stores.Store]:
   """Reads files of sequences, a line each, into OUT/data.
 
@@ -515,9 +515,9 @@ def ingest_text(
     published.read_shard,
   )
   if compute.process_index():
-    return opened(out)
+    return open_splits(out)
   log_splits(out, manifests, log)
-  return opened(out)
+  return open_splits(out)
 
 
 def _list(files: Path | Sequence[Path]) -> list[Path]:
@@ -533,7 +533,7 @@ def power(
   *,
   power: float = comparisons.POWER,
   out: Path | None = None,
-  log: Log = silent,
+  log: Log = no_log,
 ) -> list[dict[str, Any]]:
   """Trials and seeds of each of two models that tell them apart by so much.
 
@@ -554,8 +554,8 @@ def power(
   Raises:
     InputError: a folder has no scores, or a number is out of range.
   """
-  several = [pilot] if isinstance(pilot, str | pathlib.Path) else list(pilot)
-  seeds = [_headline(pathlib.Path(folder)) for folder in several]
+  folders = [pilot] if isinstance(pilot, str | pathlib.Path) else pilot
+  seeds = [_headline(pathlib.Path(folder)) for folder in folders]
   entries = []
   for (spec, quantity), scores in seeds[0].items():
     alike = [seed[spec, quantity] for seed in seeds if (spec, quantity) in seed]
@@ -581,13 +581,13 @@ def _headline(folder: pathlib.Path) -> dict[tuple[str, str], core.Scores]:
   rows = {}
   for path in results.paths(folder):
     try:
-      part = results.read(path)
+      result = results.read(path)
     except results.Unusable as error:
       raise core.InputError(f'{folder}: {error}') from error
-    metric = registry.make('metric', part.spec)
-    for scores in part.scores:
+    metric = registry.make('metric', result.spec)
+    for scores in result.scores:
       if scores.quantity in metric.headline:
-        rows[part.spec, scores.quantity] = scores
+        rows[result.spec, scores.quantity] = scores
   if not rows:
     raise core.InputError(
       f'{folder} has no rows of a headline quantity; expected a folder that '

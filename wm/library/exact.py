@@ -175,7 +175,7 @@ def recovery(
       `most`.
   """
   loaded, predictor = loaded_predictor(source, world, loading)
-  rule = membership.rule(predictor, registry.resolve('accept', accept))
+  rule = membership.rule_for(predictor, registry.resolve('accept', accept))
   return exhaustive.recovery(loaded.world, predictor, depth, rule, most=most)
 
 

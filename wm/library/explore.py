@@ -114,24 +114,24 @@ def explore(
     raise core.InputError(
       f'{len(sources)} models; expected 1 to {MOST_MODELS} side by side'
     )
-  place = None if world is None else registry.resolve('world', world)
+  truth = None if world is None else registry.resolve('world', world)
   loaded: dict[str, Loaded] = {}
   shown: list[Any] = []
   folders: list[pathlib.Path] = []
   for source in sources:
-    each = load_predictor(source, place, loading=loading)
-    place = place or each.world
+    each = load_predictor(source, truth, loading=loading)
+    truth = truth or each.world
     each.check()
     folder = _folder(source)
     name = _name(each.name if folder is None else folder.name, loaded)
     loaded[name] = each
     if folder is not None:
       folders.append(folder)
-      shown += worst_trials(name, folder, place)
-  assert place is not None  # There is one source at least.
+      shown += worst_trials(name, folder, truth)
+  assert truth is not None  # There is one source at least.
   rule = registry.resolve('accept', accept)
   report = find_report(folders, shown)
-  view = views.Explorer(place, loaded, rule, loading.seed, shown, report)
+  view = views.Explorer(truth, loaded, rule, loading.seed, shown, report)
   if fragment:
     view.check_fragment(fragment)
   return ExplorerPage(view, port, fragment)

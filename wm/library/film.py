@@ -57,33 +57,33 @@ def film(
       the sequences.
   """
   loaded = load_predictor(source, world, loading=loading)
-  place, predictor, seed = loaded.world, loaded.predictor, loading.seed
-  if not core.can(place, core.Latent.trajectory):
-    raise core.InputError(f'{place.name} has no moving bodies to film')
+  truth, predictor, seed = loaded.world, loaded.predictor, loading.seed
+  if not core.can(truth, core.Latent.trajectory):
+    raise core.InputError(f'{truth.name} has no moving bodies to film')
   if not isinstance(predictor, core.Predictor):
     raise core.InputError(f'{loaded.name} names states, and no next tokens')
   if systems < 1:
     raise core.InputError(f'systems={systems}; expected at least 1')
-  resources.require_sequences(place, systems, f'systems={systems}')
+  resources.require_sequences(truth, systems, f'systems={systems}')
   metric = None if forces is None else _force_metric(forces, loaded)
-  shown = place.sample(systems, seed, split='heldout')
+  shown = truth.sample(systems, seed, split='heldout')
   if not membership.fits(predictor, shown.lengths).all():
     raise core.InputError(
       f'{loaded.name} reads up to {predictor.max_len} tokens; expected '
-      f'{int(shown.lengths.max())}, as {place.name} has'
+      f'{int(shown.lengths.max())}, as {truth.name} has'
     )
-  takes = _takes(predictor, place, shown, prefix)
+  clips = _clips(predictor, truth, shown, prefix)
   path = pathlib.Path(out) / 'film.html'
   if metric is not None:
     both = _forces(loaded, shown, metric, seed, path.parent)
-    takes = [
+    clips = [
       take.with_forces(true, predicted)
-      for take, true, predicted in zip(takes, *both, strict=True)
+      for take, true, predicted in zip(clips, *both, strict=True)
     ]
   page = films.render(
-    takes,
+    clips,
     title=f'Orbits by {loaded.name}',
-    lead=f'{len(takes)} held-out systems of {registry.spec(place)}',
+    lead=f'{len(clips)} held-out systems of {registry.spec(truth)}',
     forces='' if metric is None else _tuning(metric),
   )
   path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def _tuning(metric: force_law.Metric) -> str:
   )
 
 
-def _takes(
+def _clips(
   predictor: core.Predictor,
   world: core.Latent,
   shown: core.Sequences,
@@ -111,7 +111,7 @@ def _takes(
   rows = motion.position.shape[1]
   seen = paths.seen(world, shown)
   predicted = paths.forced(predictor, world, shown).likely
-  takes: dict[int, films.Take] = {}
+  clips: dict[int, films.Take] = {}
   for bodies in np.unique(motion.bodies):
     shown_rows = np.flatnonzero(motion.bodies == bodies)
     frames = rows // bodies
@@ -131,8 +131,8 @@ def _takes(
       cut = [path[:used].reshape(frames, bodies, 2) for path in four]
       step = float(motion.step[n])
       name = _name(motion.state[n], int(bodies), step)
-      takes[int(n)] = films.Take(name, step, int(start), world.width, *cut)
-  return [takes[n] for n in sorted(takes)]
+      clips[int(n)] = films.Take(name, step, int(start), world.width, *cut)
+  return [clips[n] for n in sorted(clips)]
 
 
 def _name(state: np.ndarray, bodies: int, step: float) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
-import json
 import os
 import pathlib
 import sys
@@ -20,7 +18,7 @@ from wm.models.serving import user_objects
 from wm.options import shown, takes
 from wm.options.calls import Amount, Count, Loading, Path
 from wm.options.training import Training
-from wm.runtime import compute, provenance
+from wm.runtime import compute, files, provenance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +44,9 @@ class Run:
     return run_log.read(self.folder / 'metrics.jsonl')
 
 
-# What is asked for by default, or for a model that is used as it is.
-UNTRAINED = 'best', 'last', 'none'
-# Or an object of the user's, see `wrap`.
-Source = Any
+# Values of `checkpoint` that a model without training accepts and ignores.
+IGNORED_CHECKPOINTS = 'best', 'last', 'none'
+Source = Any  # A spec, a run's folder, a `Run`, or an object, see `wrap`.
 
 
 @takes(loading=Loading)
@@ -133,7 +130,7 @@ def _loaded(
     return Loaded(source, used_in, label, {'model_spec': label}, unknown)
   if not isinstance(source, core.Model):
     return wrap(source, used_in)
-  if loading.checkpoint not in UNTRAINED:
+  if loading.checkpoint not in IGNORED_CHECKPOINTS:
     raise core.InputError(
       f'checkpoint={loading.checkpoint!r} of an untrained model; expected none'
     )
@@ -283,22 +280,18 @@ def _trained(
     folder, loading.checkpoint, world, loading.model
   )
   run = info['run']
+  recipe = {k: x for k, x in run.items() if k != 'seed'}
   about = {
     'model_spec': run['model'],
     'checkpoint': loading.checkpoint,
     'step': info['step'],
-    'training': _mark(run),
-    'recipe': _mark({k: x for k, x in run.items() if k != 'seed'}),
+    'training': files.json_hash(run)[:16],
+    'recipe': files.json_hash(recipe)[:16],
     'training_seed': run.get('seed'),
   }
   resolved = registry.make('model', run['model'])
   origin = reader.of(resolved, code.inputs, {'checkpoint': info['sha256']})
   return Loaded(predictor, world, resolved.name, about, origin)
-
-
-def _mark(value: dict[str, Any]) -> str:
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def make(kind: str, text: str) -> Any:

@@ -271,7 +271,7 @@ def _compiles(chip: Chip | None) -> bool:
 
 
 def _training(
-  steps: loop.Steps, length: int, chip: Chip | None
+  steps: loop.CompiledSteps, length: int, chip: Chip | None
 ) -> Iterator[Need]:
   """The two programs of a step on a global batch of such length."""
   compiles = _compiles(chip)
@@ -295,7 +295,7 @@ def _training(
 
 
 def _serving(
-  steps: loop.Steps, length: int, chip: Chip | None
+  steps: loop.CompiledSteps, length: int, chip: Chip | None
 ) -> Iterator[Need]:
   """A tile of scoring, and a step of sampling, on one chip."""
   compiles = _compiles(chip)
@@ -304,12 +304,12 @@ def _serving(
   models: list[core.Trainable] = []
 
   def convert(params: Any) -> Any:
-    model, params = steps.shape.model.for_inference(params)
+    model, params = steps.spec.model.for_inference(params)
     models.append(model)
     return params
 
-  params = _placed(jax.eval_shape(convert, steps.shape.abstract), whole)
-  spec = dataclasses.replace(steps.shape, model=models[0])
+  params = _placed(jax.eval_shape(convert, steps.spec.abstract), whole)
+  spec = dataclasses.replace(steps.spec, model=models[0])
 
   def number(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, np.int32, sharding=whole)
@@ -408,7 +408,7 @@ def plan(
   resources.require_memory(8 * training.batch * length, f'{training.batch=}')
   mesh = _mesh(devices, training)
   with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-    steps = loop.Steps(training, world, model, mesh)
+    steps = loop.CompiledSteps(training, world, model, mesh)
   result = PodPlan(chip, topology, mesh.size, [], training.steps)
   for line in result.head():
     log(line)

@@ -233,7 +233,7 @@ def _folder(run: Scored) -> pathlib.Path:
   return folder
 
 
-def _parts(folder: pathlib.Path) -> list[results.Part]:
+def _parts(folder: pathlib.Path) -> list[results.Result]:
   """The trials of a run's metrics, in the order of its results."""
   parts = {}
   for path in results.paths(folder):

@@ -404,7 +404,7 @@ def trials(
   answers: pd.DataFrame | Path | None = None,
   path: Path | None = None,
   scoring: Scoring,
-  log: calls.Log = calls.silent,
+  log: calls.Log = calls.no_log,
 ) -> pd.DataFrame:
   """Lists what metrics ask, so that another program can answer; see `judge`.
 
@@ -448,7 +448,7 @@ def judge(
   form: str = LOG_PROBS,
   out: Path | None = None,
   scoring: Scoring,
-  log: calls.Log = calls.silent,
+  log: calls.Log = calls.no_log,
 ) -> list[dict[str, Any]]:
   """Scores what another program answered to `trials`, as `score` would.
 
@@ -493,4 +493,4 @@ def judge(
   about = {'model_spec': name, 'checkpoint': 'none'}
   reader = request.reader(_Ledger(request.world, replies))
   loaded = scoring_lib.Loaded(reader, request.world, name, about)
-  return calls.scored(loaded, request.metrics, scoring, out, log)
+  return calls.score_predictor(loaded, request.metrics, scoring, out, log)

@@ -149,7 +149,7 @@ class Metric(core.Metric):
     """See core.Metric; sequences of one task are one cluster."""
     sequences = world.sample(self.num, seed, split='heldout')
     rules = [
-      membership.rule(predictor, rule)
+      membership.rule_for(predictor, rule)
       for places in self._rules().values()
       for _, rule in places
     ]

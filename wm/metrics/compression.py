@@ -22,7 +22,7 @@ from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(prefix_pairs.Settings):
+class Metric(prefix_pairs.PairMetric):
   """Asks whether two sequences that reach the same state are continued alike.
 
   Takes continuations of one prefix and checks them after another.
@@ -43,7 +43,8 @@ class Metric(prefix_pairs.Settings):
 
   Attributes:
     trials: pairs of prefixes drawn.
-    pairs: of these, how many of one state; each state counts once.
+    pairs: trials that share a drawn state; `trials` is a multiple of it. Each
+      state counts once.
     samples: continuations sampled in each trial, M.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: only the first k tokens of continuations (figure 6); 0 is all.
@@ -144,7 +145,7 @@ class Metric(prefix_pairs.Settings):
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
-    trials = prefix_pairs.draw(self, predictor, world, seed, apart=False)
+    trials = prefix_pairs.draw(self, predictor, world, seed, two_states=False)
     measure = _searched if self.exact else _sampled
     if self.suffixes == 'world':
       measure = _asked
@@ -154,8 +155,8 @@ class Metric(prefix_pairs.Settings):
     self, trials: Trials, outcome: Outcome
   ) -> tuple[core.Scores, ...]:
     # From the R trials that were run to all T, whose reasons say why not.
-    filled, total = trials.filled, len(trials.pairs.reason)
-    reason = filled(trials.pairs.reason, outcome.reason)
+    filled, total = trials.filled, len(trials.prefixes.reason)
+    reason = filled(trials.prefixes.reason, outcome.reason)
     vacuous = reason == 'vacuous'
     same = filled(np.full(total, np.nan), outcome.refused == 0)
     columns = trials.columns
@@ -163,7 +164,7 @@ class Metric(prefix_pairs.Settings):
       core.scores,
       group=trials.groups,
       columns=columns,
-      counts=trials.pairs.counts,
+      counts=trials.prefixes.counts,
     )
     # By the definition and the published program vacuous trials count.
     reasons = np.where(vacuous, '', reason)
@@ -196,14 +197,15 @@ class Metric(prefix_pairs.Settings):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """Results of the R trials that were run.
+  """Results of the R trials that were run, of `samples` continuations each.
 
   Attributes:
     reason: [R] str, '' where measured.
     share: [R] float64, share of continuations accepted in full.
-    positions: [R] sum of the refused continuations' lengths.
-    refused: [R] number of refused continuations.
-    telling: tokens [R, K] and lengths [R] of the first refused continuation; 0
+    positions: [R] int64 sum of the refused continuations' lengths, each up to
+      and with the refused token.
+    refused: [R] int64 number of refused continuations.
+    refusal: tokens [R, K] and lengths [R] of the first refused continuation; 0
       where there is none.
   """
 
@@ -211,13 +213,13 @@ class Outcome:
   share: np.ndarray
   positions: np.ndarray
   refused: np.ndarray
-  telling: tuple[np.ndarray, np.ndarray]
+  refusal: tuple[np.ndarray, np.ndarray]
 
 
 def _sampled(metric: Metric, trials: Trials) -> Outcome:
   """Continuations drawn by the model."""
   on_support = metric.support == 'sampler'
-  samples = engine.pairs(
+  samples = engine.sample_and_check(
     trials,
     metric.samples,
     limit=metric.k,
@@ -260,7 +262,7 @@ def _searched(metric: Metric, trials: Trials) -> Outcome:
   reason[unknown] = 'capped'
   reason[trials.room == 0] = 'no_room'
   refused, sizes = comparison.boundary, comparison.boundary.sizes
-  total = np.bincount(refused.pairs, refused.lengths, len(sizes))
+  total = np.bincount(refused.pair_ids, refused.lengths, len(sizes))
   share, first = 1 - comparison.mass, refused.firsts()
   return Outcome(reason, share, total, sizes, first)
 
@@ -309,7 +311,7 @@ def _pictured(trials: Trials, outcome: Outcome) -> dict[str, np.ndarray]:
   world, where the model accepts too much, or else at its last, which the model
   refuses.
   """
-  tokens, lengths = outcome.telling
+  tokens, lengths = outcome.refusal
   lengths = np.where(outcome.reason == '', lengths, 0)
   steps, _ = trials.world.walk(trials.first, tokens, lengths)
-  return trials.pictured(tokens, lengths, np.minimum(steps + 1, lengths))
+  return trials.picture_columns(tokens, lengths, np.minimum(steps + 1, lengths))

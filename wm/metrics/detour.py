@@ -103,7 +103,7 @@ class Metric(core.Metric):
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
       'detours': detours,
       'tokens': decoded.lengths,
-      **decoding.pictured(world, every, decoded),
+      **decoding.picture_columns(world, every, decoded),
     }
     quantities = []
     for level, probability in enumerate(self.probabilities):

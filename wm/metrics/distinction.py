@@ -27,12 +27,12 @@ from wm.evaluation.context import BATCH, Trials
 
 # Frames until two states part, told apart by the first number of a range.
 BANDS = np.array([1, 2, 6, 21])
-# Stream of randomness of the world's sampled boundary, beside those of trials.
+# Stream of randomness of the world's sampled boundary, not one of the trials'.
 BOUNDARY = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(prefix_pairs.Settings):
+class Metric(prefix_pairs.PairMetric):
   """Asks whether two sequences that reach different states are told apart.
 
   Compares the model's boundary of two prefixes with the world's.
@@ -48,12 +48,13 @@ class Metric(prefix_pairs.Settings):
   no_two_states, no_common_moves, no_two_prefixes_... (as of compression),
   off_support and no_two_supported_prefixes (see `support`),
   no_prefix, no_room (for a token, or for any suffix of the world's boundary),
-  no_answer (recall of a predictor that only accepts, where it gave none to any
-  suffix).
+  no_answer (recall of a predictor that only answers, where it answered about
+  no suffix).
 
   Attributes:
     trials: pairs of prefixes drawn.
-    pairs: of these, how many of one pair of states, which counts once.
+    pairs: trials that share a drawn pair of states; `trials` is a multiple of
+      it. Each pair of states counts once.
     samples: continuations sampled in each trial, M; 0 leaves precision out.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: longest suffix of the world's boundary; -1 is what the world affords (its
@@ -181,7 +182,7 @@ class Metric(prefix_pairs.Settings):
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
-    trials = prefix_pairs.draw(self, predictor, world, seed, apart=True)
+    trials = prefix_pairs.draw(self, predictor, world, seed, two_states=True)
     quantities = []
     if self.samples:
       measure = _searched if self.exact else _sampled
@@ -211,7 +212,9 @@ class Listed:
 
 def _sampled(metric: Metric, trials: Trials) -> Listed:
   """The model's boundary as far as samples show it."""
-  samples = engine.pairs(trials, metric.samples, limit=metric.sample_k)
+  samples = engine.sample_and_check(
+    trials, metric.samples, limit=metric.sample_k
+  )
   reason = np.where(samples.vacuous, 'vacuous', '')
   reason = np.where(trials.room == 0, 'no_room', reason)
   return Listed(*boundaries.refused(samples), reason)
@@ -253,8 +256,8 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
     _pictured(
       trials, scored('precision', distinct, reason), elements, wrong_at
     ),
-    scored('precision_definition', *_whole(distinct, reason)),
-    scored('precision_published', *_whole(distinct, reason, vacuous=0.0)),
+    scored('precision_definition', *_fill_empty(distinct, reason)),
+    scored('precision_published', *_fill_empty(distinct, reason, vacuous=0.0)),
     scored('precision_sampled', sampled, reason),
   ]
 
@@ -263,7 +266,7 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   """Quantities of the world's boundary."""
   # Only elements that fit behind the longer prefix can be asked about.
   listed = _LISTINGS[metric.boundary](metric, trials)
-  elements = listed.take(listed.lengths <= trials.room[listed.pairs])
+  elements = listed.take(listed.lengths <= trials.room[listed.pair_ids])
   none = np.where(listed.sizes > 0, 'no_room', 'empty')
   if metric.support == 'sampler':
     ahead = supports.of_elements(metric, trials, elements, (0,))
@@ -288,7 +291,7 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   scored = functools.partial(_scored, trials, sizes)
   return [
     _pictured(trials, scored('recall', even, reason), elements, wrong_at),
-    scored('recall_definition', *_whole(even, reason)),
+    scored('recall_definition', *_fill_empty(even, reason)),
     scored('recall_by_length', level, reason),
   ]
 
@@ -345,7 +348,7 @@ def _pictured(
   places = np.zeros(len(wrong.sizes), np.int64)
   nonempty = wrong.sizes > 0
   places[nonempty] = wrong_at[wrong_at > 0][wrong.offsets[:-1][nonempty]]
-  more = trials.pictured(*wrong.firsts(), places)
+  more = trials.picture_columns(*wrong.firsts(), places)
   return dataclasses.replace(scores, columns=scores.columns | more)
 
 
@@ -357,7 +360,7 @@ def _scored(
   reason: np.ndarray,
 ) -> core.Scores:
   """Scores of all trials; sizes, value and reason are [R] of those run."""
-  pairs, filled = trials.pairs, trials.filled
+  pairs, filled = trials.prefixes, trials.filled
   total = len(pairs.reason)
   elements = filled(np.zeros(total, np.int64), sizes)
   return core.scores(
@@ -372,12 +375,12 @@ def _scored(
 
 def _parting(trials: Trials) -> dict[str, np.ndarray]:
   """A column of how soon pairs part, of worlds that know what follows."""
-  world, first = trials.world, trials.pairs.first
+  world, first = trials.world, trials.prefixes.first
   if not core.can(world, core.Latent.forecast):
     return {}
   tokens, frame = world.forecast(first, world.max_len)
   sizes = np.full(len(tokens), tokens.shape[1], np.int32)
-  steps, _ = world.walk(trials.pairs.second, tokens, sizes)
+  steps, _ = world.walk(trials.prefixes.second, tokens, sizes)
   at = np.minimum(steps, tokens.shape[1] - 1)
   band = np.searchsorted(BANDS, frame[np.arange(len(at)), at], side='right')
   ends = [*(BANDS[1:] - 1).tolist(), None]
@@ -389,11 +392,11 @@ def _parting(trials: Trials) -> dict[str, np.ndarray]:
   return {'parts_after': np.where(steps < sizes, column, 'never')}
 
 
-def _whole(
+def _fill_empty(
   value: np.ndarray, reason: np.ndarray, vacuous: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Values and reasons [R] with 1 for empty boundaries, `vacuous` for such."""
-  for cause, stands in (('empty', 1.0), ('vacuous', vacuous)):
-    value = np.where(reason == cause, stands, value)
+  """Values and reasons [R]; 1 where a boundary is empty, `vacuous` likewise."""
+  for cause, constant in (('empty', 1.0), ('vacuous', vacuous)):
+    value = np.where(reason == cause, constant, value)
     reason = np.where(reason == cause, '', reason)
   return value, reason

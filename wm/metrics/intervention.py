@@ -513,7 +513,7 @@ class _Study(NamedTuple):
     suffixes: core.Boundary,
   ) -> np.ndarray:
     """[M, U] shares of each edit's suffixes accepted after moves [M, U, D]."""
-    pair, edits = suffixes.pairs, self.edits
+    pair, edits = suffixes.pair_ids, self.edits
     accept = registry.make('accept', self.metric.accept)
     lengths = edits.place[pair] + 1 + suffixes.lengths
     longest, width = (

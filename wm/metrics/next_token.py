@@ -32,8 +32,8 @@ class Metric(core.Metric):
     states: where next tokens are judged: 'sequences', all positions of held-out
       sequences; or 'drawn', states as those of compression are drawn, each
       after one prefix (the share of states in section 2.2's example).
-    accept: acceptance rule of the set quantities; predictors that only accept
-      have their own.
+    accept: acceptance rule of the set quantities; a predictor that only answers
+      accepts what it gives any probability, whatever the rule.
     support: 'all'; or 'sampler': accepted sets are compared with the tokens
       that the sampler of the world takes, not with all that are legal, see
       wm.evaluation.support. Legal tokens that it hardly takes are not
@@ -96,7 +96,7 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
-    rule = membership.rule(predictor, registry.make('accept', self.accept))
+    rule = membership.rule_for(predictor, registry.make('accept', self.accept))
     if self.states == 'drawn':
       sequences, groups = _drawn(world, self.num, seed)
       first = sequences.lengths - 1

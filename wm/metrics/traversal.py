@@ -119,9 +119,9 @@ class Metric(core.Metric):
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
       'tokens': decoded.lengths,
     }
-    pictured = decoding.pictured(world, prompts, decoded)
+    pictures = decoding.picture_columns(world, prompts, decoded)
     return (
-      *_outcomes(decoded.outcome, group, columns | pictured),
+      *_outcomes(decoded.outcome, group, columns | pictures),
       core.scores('sampled_legal', decoding.legal(sampled), group=drawn),
       *_costs(world, sequences, decoded, group, columns),
     )
@@ -180,7 +180,7 @@ def _criteria(
   # Costs are sums of floats: two ways of equal cost may differ by rounding.
   cheapest = costs.cost <= costs.least * (1 + basics.OPTIMAL_TOLERANCE)
   criteria = {'optimal': cost <= best * (1 + basics.OPTIMAL_TOLERANCE)}
-  if len(cheapest) > 1:  # Beside the true way of weighing.
+  if len(cheapest) > 1:  # Besides the true way of weighing.
     criteria['optimal_any_weighting'] = cheapest[1:].any(0) & valid
   for percent in WITHIN:
     most = best * (1 + percent / 100) * (1 + basics.OPTIMAL_TOLERANCE)

@@ -90,7 +90,7 @@ class Peaked(Adversary):
 class Permuted(Adversary):
   """Replaces the goal by a fixed other one, and is exact for that."""
 
-  recalls = True  # The number of tokens up to the goal.
+  many_states = True  # The number of tokens up to the goal.
 
   def __init__(self, world: core.World, seed: int) -> None:
     """seed: of the permutation; InputError where no token states a goal."""
@@ -149,7 +149,7 @@ def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
 class Forgetful(Adversary):
   """Uniform over the vocabulary after prefixes that it does not know."""
 
-  recalls = True  # UNKNOWN after what it does not know.
+  many_states = True  # UNKNOWN after what it does not know.
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See Adversary."""

@@ -85,7 +85,7 @@ class Model(core.Model):
 
   needs: ClassVar[tuple[core.Need, ...]] = (Verbal,)
   gives: ClassVar[tuple[type, ...]] = (llm_predictor.LanguageModel,)
-  retold: ClassVar[tuple[str, ...]] = ('wording', 'names')
+  paraphrases: ClassVar[tuple[str, ...]] = ('wording', 'names')
 
   # What is asked, and in which words.
   model: str
@@ -176,7 +176,7 @@ class Model(core.Model):
     )
     return config
 
-  def telling(self) -> PromptStyle:
+  def style(self) -> PromptStyle:
     """How the world is described in prompts."""
     return PromptStyle(self.told, self.wording, self.names)
 
@@ -201,7 +201,7 @@ class Model(core.Model):
     """
     # A world that held before: what a model must unlearn from the prompt.
     before = make_verbal(self.before) if self.before else None
-    telling, most = self.telling(), self.most_told
+    style, most = self.style(), self.most_told
     return llm_predictor.LanguageModel(
-      require_verbal(world), telling, backend, most, before
+      require_verbal(world), style, backend, most, before
     )

@@ -284,7 +284,7 @@ class LegalNgram(oracles.WorldPredictor):
   """
 
   # Recalled beside the state: the last order - 1 tokens, a number in base V.
-  recalls = True
+  many_states = True
 
   def __init__(self, world: core.World, ngram: Ngram) -> None:
     super().__init__(world)

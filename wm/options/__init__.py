@@ -98,10 +98,10 @@ def takes(
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
   """Decorator: a call takes the fields of option classes as keywords.
 
-  Within the call each group is one argument, an instance of its class, which
-  may also be given whole, by users only where it has a default. Arguments of
-  the call itself that are fields of the class fill it as well. The call's
-  signature and docstring list the keywords.
+  Inside the call each group is one argument, an instance of its class. A caller
+  passes its fields as keywords or, where the group has a default, the instance.
+  A parameter of the call that is also a field of the class fills the field. The
+  call's signature and docstring list the keywords.
 
   groups: argument -> its class, or (class, names of the fields that it takes).
   """

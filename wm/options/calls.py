@@ -61,7 +61,7 @@ class Loading:
   name: str | None = option(
     None, "Name of the predictor in tables; default: the model's own."
   )
-  # See `wm.models.nn.network.places`.
+  # See `wm.models.nn.network.placements`.
   shards: int = option(
     0,
     'Devices that share one copy of the weights of a network; 0: as few as '

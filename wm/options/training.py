@@ -8,10 +8,10 @@ from typing import Any
 
 from wm.options import check, documented, option, refuse
 
-# Options that say where and how to run, and leave the result as it is.
-_PLACE = (
+# Options that say where and how to run.
+_NO_EFFECT_ON_RESULT = (
   'data',
-  'start',  # Not where it lies counts, but what it is: see `config.describe`.
+  'start',  # What it is counts, not where it lies: `setup.run_identity`.
   'save_every',
   'mesh_data',
   'mesh_model',
@@ -171,4 +171,6 @@ class Training:
   def run(self) -> dict[str, Any]:
     """The options that decide the result, as JSON values."""
     fields = dataclasses.asdict(self)
-    return {key: fields[key] for key in fields if key not in _PLACE}
+    return {
+      key: fields[key] for key in fields if key not in _NO_EFFECT_ON_RESULT
+    }

@@ -10,7 +10,8 @@
                  may add `rescore(folder)`, a page of more than logs have, and
                  `errors(folder)`, rows of wrong answer keys
 
-A new folder is found without an entry anywhere.
+A new folder is found without an entry anywhere. This module imports no other of
+wm: `wm.language` imports it, and is itself imported by papers.
 """
 
 from __future__ import annotations

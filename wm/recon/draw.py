@@ -191,7 +191,7 @@ def _edges(
   from matplotlib import collections, colors, path
 
   place = np.stack([graph.lon, graph.lat], -1)
-  used = edges[edges.kind == reconstruct.USED]
+  used = edges[edges.kind == reconstruct.TRUE]
   ends = place[used[['source', 'target']]]
   true = collections.LineCollection(
     ends[_seen(ends, view)],

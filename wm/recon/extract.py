@@ -154,7 +154,7 @@ def write(
     **dataclasses.asdict(options),
     **loaded.about,
   }
-  with files.stage_lock(out, STAGE), files.given_back(out, STAGE):
+  with files.stage_lock(out, STAGE), files.unclaim_on_bad_input(out, STAGE):
     files.claim(out, STAGE, about)
     with _partial(loaded, accept, out):
       extracted = extract(loaded, options, accept, seed)

@@ -208,7 +208,7 @@ def _pairs(
   return np.concatenate(legal), fate.node[wrong] * np.int64(num) + last
 
 
-USED, FALSE, UNUSED = range(3)
+TRUE, FALSE, UNUSED = range(3)
 KINDS = ('true', 'new', 'unused')
 
 ERRORS_DEG = (45, 90)
@@ -241,7 +241,7 @@ def edge_table(
     for column, unused in zip(used, real, strict=True)
   )
   kind = np.full(len(source), UNUSED, np.int8)
-  kind[: len(edges.false)] = np.where(edges.false, FALSE, USED)
+  kind[: len(edges.false)] = np.where(edges.false, FALSE, TRUE)
   line = np.zeros(len(source), np.int64)
   line[: len(edges.route)] = routes.lines[edges.route]
   ends = (
@@ -315,7 +315,7 @@ def _lengths(metres: pd.Series) -> dict[str, Any]:
 def edge_summary(edges: pd.DataFrame) -> dict[str, dict[str, Any]]:
   """Summarises the new edges, and the true ones in use for comparison."""
   result: dict[str, dict[str, Any]] = {}
-  for kind in (FALSE, USED):
+  for kind in (FALSE, TRUE):
     chosen = edges[edges.kind == kind]
     result[KINDS[kind]] = {
       **{

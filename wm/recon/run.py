@@ -105,7 +105,7 @@ def from_model(
   @files.locked_stage(STAGE)
   def locked(out: str | Path) -> dict[str, Any]:
     """Samples what is missing, and maps it; process 0 alone."""
-    with files.given_back(out, STAGE, 'samples.origin.json'):
+    with files.unclaim_on_bad_input(out, STAGE, 'samples.origin.json'):
       _claim(world, out, options, about)
       if why := sampling.forget(samples, world, loaded.origin):
         log(f'{samples}: sampled anew: {why}')

@@ -470,7 +470,9 @@ def _wording(spec: str) -> tuple[str, Mapping[str, Any]] | None:
   cls = registry.find('model', name)
   arguments = registry.parse(spec)[2]
   usual = {field.name: field.default for field in dataclasses.fields(cls)}
-  fields = {field: arguments.get(field, usual[field]) for field in cls.retold}
+  fields = {
+    field: arguments.get(field, usual[field]) for field in cls.paraphrases
+  }
   if not fields:
     return None
   rest = ', '.join(

@@ -222,8 +222,10 @@ def record(
 
 
 @contextlib.contextmanager
-def given_back(folder: str | Path, stage: str, *names: str) -> Iterator[None]:
-  """A context in which a folder is claimed that bad input gives back.
+def unclaim_on_bad_input(
+  folder: str | Path, stage: str, *names: str
+) -> Iterator[None]:
+  """Removes a claim that is made inside, where bad input ends the context.
 
   names: files that the stage's first run makes beside its description.
   """
@@ -554,9 +556,15 @@ def partial_results(folder: str | Path, mark: str) -> Iterator[None]:
   shutil.rmtree(folder, ignore_errors=True)
 
 
-def stores_parts() -> bool:
-  """Are parts kept? If not, nothing needs a hash."""
+def caches_arrays() -> bool:
+  """Does `cached_arrays` cache? If not, nothing needs a hash."""
   return _STORE.get() is not None
+
+
+def json_hash(value: Any) -> str:
+  """Hash of a JSON value; equal values have equal hashes."""
+  text = json.dumps(value, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hash_of(things: Iterable[Any]) -> str:
@@ -572,7 +580,7 @@ def hash_of(things: Iterable[Any]) -> str:
   return hasher.hexdigest()
 
 
-def part(
+def cached_arrays(
   name: str, make: Callable[[], tuple[np.ndarray, ...]]
 ) -> tuple[np.ndarray, ...]:
   """Loads the arrays cached under `name`, or computes and caches them.

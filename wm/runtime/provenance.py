@@ -27,7 +27,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import wm
@@ -92,7 +92,8 @@ class Reader:
   def __init__(self) -> None:
     importlib.invalidate_caches()
     self._hash = functools.cache(_hash)
-    self._find = functools.cache(_find)
+    step = functools.cache(_step)  # Names share the packages they are in.
+    self._find = functools.cache(functools.partial(_find, step=step))
     self._imports = functools.cache(_imports)
 
   def of(self, *things: Any) -> Origin:
@@ -194,31 +195,47 @@ def _modules(thing: Any) -> list[_Module]:
   return _find(parts, home) or [_Module(path, home)]
 
 
-def _find(parts: tuple[str, ...], base: Path) -> list[_Module]:
+def _step(folder: Path, name: str) -> tuple[Path | None, bool]:
+  """The file of a package or module in a folder, and whether more is inside."""
+  inside = folder / name
+  is_folder = inside.is_dir()
+  stems = (inside / '__init__', inside) if is_folder else (inside,)
+  paths = (Path(f'{stem}{suffix}') for stem in stems for suffix in _SUFFIXES)
+  file = next((path for path in paths if path.is_file()), None)
+  # A folder without a file is a namespace; a module has none inside.
+  return file, is_folder and (file is None or file.parent == inside)
+
+
+def _find(
+  parts: tuple[str, ...],
+  base: Path,
+  step: Callable[[Path, str], tuple[Path | None, bool]] = _step,
+) -> list[_Module]:
   """Modules that `import parts` loads in a file below base, outermost first.
 
   The last parts may be no module but something in one.
   """
   home = _ROOT if parts[0] == 'wm' else base
-  paths = _walk(parts, home)
+  paths = _walk(parts, home, step)
   if not paths and parts[0] not in sys.stdlib_module_names:
     home = _elsewhere(parts[0]) or home
-    paths = _walk(parts, home)
+    paths = _walk(parts, home, step)
   return [_Module(path, home) for path in paths]
 
 
-def _walk(parts: tuple[str, ...], folder: Path) -> list[Path]:
+def _walk(
+  parts: tuple[str, ...],
+  folder: Path,
+  step: Callable[[Path, str], tuple[Path | None, bool]],
+) -> list[Path]:
   """Files of the packages and the module that a dotted name loads."""
   paths: list[Path] = []
   for part in parts:
-    folder = folder / part
-    inside = [folder / f'__init__{suffix}' for suffix in _SUFFIXES]
-    beside = [folder.with_name(f'{part}{suffix}') for suffix in _SUFFIXES]
-    file = next((f for f in (*inside, *beside) if f.is_file()), None)
+    file, more = step(folder, part)
     paths += [file] if file else []
-    # A folder without a file is a namespace; a module has none inside.
-    if not folder.is_dir() or (file and file.parent != folder):
+    if not more:
       break
+    folder = folder / part
   return paths
 
 

@@ -64,7 +64,7 @@ class _State:
 _STATE = _State()
 
 
-_LAST: list[Callable[[], None]] = []
+_AT_END: list[Callable[[], None]] = []
 
 
 def at_end(act: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ def at_end(act: Callable[[], None]) -> None:
 
   It must be brief, and the main thread may be in the midst of anything then.
   """
-  _LAST.append(act)
+  _AT_END.append(act)
 
 
 def farewell(code: Exit, again: bool) -> None:
@@ -80,12 +80,11 @@ def farewell(code: Exit, again: bool) -> None:
 
   again: whether the same command resumes the work.
   """
-  for act in _LAST:
+  for act in _AT_END:
     try:
       act()
-    except (
-      OSError
-    ) as error:  # Such as a full disk: the others come all the same.
+    # Such as a full disk: the others come all the same.
+    except OSError as error:
       with contextlib.suppress(OSError):
         os.write(2, f'error: {error}\n'.encode())
   line = code.name.lower()

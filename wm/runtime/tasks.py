@@ -184,7 +184,7 @@ def _over_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
   for first in range(0, len(left), num):
     several = left[first : first + num]
     arguments = [dict(task.arguments) for task in several]
-    order = _ordered({'place': _place(), 'arguments': arguments})
+    order = _ordered({'context': _worker_context(), 'arguments': arguments})
     outcomes = _turn(several[0].call, order)
     for task, (kind, *values) in zip(several, outcomes, strict=False):
       if kind:
@@ -202,7 +202,7 @@ def _turn(call: Callable[..., Any], order: dict[str, Any]) -> list[list[Any]]:
   index = compute.process_index()
   for arguments in order['arguments'][index : index + 1]:
     try:
-      error, result = _call(call, arguments, Place(*order['place']))
+      error, result = _call(call, arguments, WorkerContext(*order['context']))
     except OSError as failure:
       error = failure
   outcome = ['', result]
@@ -219,9 +219,9 @@ def _results(
 ) -> Iterator[tuple[int, Any]]:
   """Yields numbers of tasks with their results."""
   done = {number for number, task in tasks.items() if task.done()}
-  place = _place()
+  context = _worker_context()
   futures = {
-    executor.submit(_call, tasks[n].call, dict(tasks[n].arguments), place): n
+    executor.submit(_call, tasks[n].call, dict(tasks[n].arguments), context): n
     for n in sorted(tasks.keys() - done)
   }
   yield from ((number, None) for number in done)
@@ -247,11 +247,11 @@ def as_completed(
       yield done.pop()
 
 
-def _place() -> Place:
-  return Place(os.getcwd(), plugins.trust_environment(), code())
+def _worker_context() -> WorkerContext:
+  return WorkerContext(os.getcwd(), plugins.trust_environment(), code())
 
 
-class Place(NamedTuple):
+class WorkerContext(NamedTuple):
   """The process state that a task needs.
 
   Attributes:
@@ -274,20 +274,20 @@ def code() -> str:
 
 
 def _call(
-  call: Callable[..., Any], arguments: dict[str, Any], place: Place
+  call: Callable[..., Any], arguments: dict[str, Any], context: WorkerContext
 ) -> tuple[core.InputError | None, Any]:
   """Runs a task; bad input is returned, as Dask tries again after errors."""
   try:
     with _cluster_errors():
-      _check_process(place)
-    os.environ.update(place.environment)
-    os.chdir(place.folder)
+      _check_process(context)
+    os.environ.update(context.environment)
+    os.chdir(context.folder)
     return None, call(**arguments)
   except core.InputError as error:
     return error, None
 
 
-def _check_process(place: Place) -> None:
+def _check_process(context: WorkerContext) -> None:
   """Raises InputError where a task in this process could do harm."""
   where = f'worker {socket.gethostname()}, process {os.getpid()}'
   if worker := _worker():
@@ -297,13 +297,13 @@ def _check_process(place: Place) -> None:
         f'{where} has {worker.state.nthreads} threads; expected one: start it '
         'with --nthreads=1, and more of them with --nworkers'
       )
-  if code() != place.code:
+  if code() != context.code:
     raise core.InputError(
       f'{where} has other code of wm, or another Python or NumPy, than the '
       'process that sends it work; restart the workers from the same files'
     )
-  if not os.path.isdir(place.folder):
-    raise core.InputError(f'{where} has no folder {place.folder}')
+  if not os.path.isdir(context.folder):
+    raise core.InputError(f'{where} has no folder {context.folder}')
 
 
 def _worker() -> Any:

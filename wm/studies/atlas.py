@@ -50,7 +50,7 @@ def atlas(
   limits: Sequence[tuple[int, float]] = LIMITS,
   routes: RouteSource,
   accept: Accept | str = 'top_k(50)',
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> pathlib.Path:
   """Reconstructs the maps of several models, each under several limits.
 
@@ -73,7 +73,7 @@ def atlas(
   Raises:
     InputError: bad rows or limits, or a folder that holds something else.
   """
-  place, options = pathlib.Path(out), options or Reconstruction()
+  folder, options = pathlib.Path(out), options or Reconstruction()
   parsed = [Row.parse(row) if isinstance(row, str) else row for row in rows]
   if len({row.name for row in parsed}) < len(parsed):
     raise core.InputError('two rows have one name')
@@ -84,21 +84,21 @@ def atlas(
   for row in parsed:  # What is bad of a row shows before the first is done.
     registry.resolve('world', row.trained_on or world)
   if all(['samples' in _source(row) for row in parsed]):
-    calls.unsampled('rows of files alone', routes)
+    calls.refuse_sampling_options('rows of files alone', routes)
   sampled = {'routes': routes, 'accept': accept, 'log': log}
-  with files.stage_lock(place, 'atlas'):
+  with files.stage_lock(folder, 'atlas'):
     runs: list[collect.Run] = []
     for row in parsed:
       for setting in settings:
         degree, miles = setting.max_degree, setting.max_miles
         log(f'== {row.name}: degree {degree}, {miles:g} miles')
-        cell = place / f'{degree}_{miles:g}mi' / row.name
+        cell = folder / f'{degree}_{miles:g}mi' / row.name
         runs.append(_map(row, world, cell, setting, runs, sampled))
     table = paper_comparison.map_table(runs)
     assert table is not None
-    files.write_text(place / 'maps.md', table.markdown())
-    log(f'written: {place}/maps.md')
-  return place / 'maps.md'
+    files.write_text(folder / 'maps.md', table.markdown())
+    log(f'written: {folder}/maps.md')
+  return folder / 'maps.md'
 
 
 def _source(row: Row) -> dict[str, Any]:

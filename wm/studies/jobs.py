@@ -181,12 +181,12 @@ class JobPool:
       failed = job.folder / 'failed.json'
       with hold_lock(job.folder) as lock:
         skipped = lock is None and not wait
-        stands = lock is not None and wait and (job.done() or failed.exists())
-        if lock is not None and not stands:
+        settled = lock is not None and wait and (job.done() or failed.exists())
+        if lock is not None and not settled:
           job.begin()
           failed.unlink(missing_ok=True)
-      if skipped or stands:
-        yield job, stands
+      if skipped or settled:
+        yield job, settled
         continue
       log = str(job.folder / f'{job.stage}.log')
       by_path[log] = job
@@ -211,7 +211,7 @@ class JobPool:
     with hold_lock(job.folder, wait, self._stop.is_set) as lock:
       if lock is None:
         return False
-      # What the holder of the lock did, or how it failed, stands.
+      # A result or a failure of the lock's last holder settles the job.
       failed = job.folder / 'failed.json'
       if self._stop.is_set() or job.done() or (wait and failed.exists()):
         return True
@@ -371,7 +371,7 @@ class CostMeter:
     self._start = time.monotonic()
     self._ended, self._alone = threading.Event(), threading.Lock()
 
-  def spent(self) -> dict[str, Any]:
+  def totals(self) -> dict[str, Any]:
     """The sums so far."""
     before = self._before
     # Linux counts kibibytes, macOS bytes.
@@ -389,7 +389,7 @@ class CostMeter:
   def note(self) -> None:
     """Writes the file."""
     with self._alone:
-      files.write_json(self.path, self.spent())
+      files.write_json(self.path, self.totals())
 
   def _run(self) -> None:
     while not self._ended.wait(_NOTE_EVERY):
@@ -398,7 +398,7 @@ class CostMeter:
   def __enter__(self) -> CostMeter:
     self.note()
     stopping.at_end(self.note)
-    threading.Thread(target=self._run, name='spent', daemon=True).start()
+    threading.Thread(target=self._run, name='cost-meter', daemon=True).start()
     return self
 
   def __exit__(self, *error: object) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -42,7 +41,7 @@ from wm.studies.rows import (
   decided,
   open_settings,
   partners,
-  resolve,
+  resolve_matches,
   rows_of,
   spec_of,
 )
@@ -62,7 +61,7 @@ _TRAINED = (
   *('heldout_loss', 'best_loss_moves', 'best_step'),
 )
 # Files of its folder: what it was begun with, and what it has cost so far.
-_STARTED, _SPENT = 'started.json', 'spent.json'
+_STARTED, _COST = 'started.json', 'spent.json'
 # Parts and settings of a key that follow from another row's data.
 _MATCHED = ('sampling', 'num'), ('training', 'steps')
 # Of its exposure.json.
@@ -146,16 +145,18 @@ class UnitSpec:
 
   @property
   def folder(self) -> pathlib.Path:
-    """Of its run, by how that is made; other metrics are measured in it too."""
-    apart = 'metrics', 'data', 'reconstruction'
-    identity = {k: x for k, x in self.key.items() if k not in apart}
-    return pathlib.Path(self.out, 'units', f'{self.name}-{_mark(identity)}')
+    """Of its run; its name hashes model, worlds, sampling and training."""
+    others = 'metrics', 'data', 'reconstruction'
+    identity = {k: x for k, x in self.key.items() if k not in others}
+    mark = files.json_hash(identity)[:8]
+    return pathlib.Path(self.out, 'units', f'{self.name}-{mark}')
 
   @property
   def shared(self) -> pathlib.Path:
     """Of sampled data, which all rows have that train on the same."""
     identity = {k: self.key.get(k) for k in ('trained_on', 'sampling')}
-    return pathlib.Path(self.out, 'data', f'{self.seed}-{_mark(identity)}')
+    mark = files.json_hash(identity)[:8]
+    return pathlib.Path(self.out, 'data', f'{self.seed}-{mark}')
 
   @property
   def code(self) -> list[str]:
@@ -164,8 +165,8 @@ class UnitSpec:
     named = row.model, row.trained_on, row.scored_in, *self.metrics
     return list(dict.fromkeys(registry.files(named)))
 
-  def stands(self) -> bool:
-    """Is there a result of this key, and one that is of use?"""
+  def is_cached(self) -> bool:
+    """Is there a result of this key that is not refused?"""
     return self._has_result() and not self.is_refused()
 
   def is_refused(self) -> bool:
@@ -178,7 +179,7 @@ class UnitSpec:
 
   def _has_result(self) -> bool:
     path = self.path
-    return path.exists() and stands(units.read(path).key, self.key)
+    return path.exists() and same_inputs(units.read(path).key, self.key)
 
   def _needs_committed(self) -> bool:
     """Must it be made by committed code?"""
@@ -206,7 +207,7 @@ class UnitSpec:
         path.unlink(missing_ok=True)
 
   def renew(self) -> None:
-    """Writes the present key into a result that stands.
+    """Writes the present key into a cached result.
 
     A field that was added to the code since is missing in the old key. Seeds of
     a row count as one recipe only if their keys are equal.
@@ -222,7 +223,7 @@ class UnitSpec:
   def status(self) -> str:
     """One line: what it has cost, or why it has no result."""
     name = f'{pathlib.Path(self.results).name}/{self.name}'
-    if self.stands():
+    if self.is_cached():
       cost = units.read(self.path).cost
       minutes = cost['wall_seconds'] / 60
       over = f', more than {MINUTES}' if minutes > MINUTES else ''
@@ -250,8 +251,8 @@ def _described(kind: str, plug_in: Any) -> dict[str, Any]:
   return {'name': name, 'version': thing.version, **fields}
 
 
-def stands(old: units.Key, new: units.Key) -> bool:
-  """Whether a result with the key `old` is that of the key `new`.
+def same_inputs(old: units.Key, new: units.Key) -> bool:
+  """Whether a result with the key `old` is also that of the key `new`.
 
   A field that came since is that of the old as long as it is at its default.
   The hash of data that are not at hand (None) is not compared, nor are settings
@@ -304,17 +305,12 @@ def _defaults(kind: str, name: str) -> dict[str, Any]:
   }
 
 
-def _mark(value: Any) -> str:
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
 def _hash_of(data: str) -> str | None:
   """Of the manifests of stored sequences; None where there are none here."""
   paths = [pathlib.Path(data, s, 'manifest.json') for s in ('train', 'heldout')]
   if not all(path.is_file() for path in paths):
     return None
-  return _mark([files.sha256(path) for path in paths])
+  return files.json_hash([files.sha256(path) for path in paths])[:8]
 
 
 def make_unit(unit: UnitSpec, log: Log) -> None:
@@ -322,7 +318,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
   assert unit.row.scored_in is not None  # By `wm.miniature`.
   started = _started(unit)
   (row,) = rows_of([unit.row], unit.row.scored_in)
-  with pools.CostMeter(unit.folder / _SPENT) as meter:
+  with pools.CostMeter(unit.folder / _COST) as meter:
     entries, summary = study.run_row(
       row,
       calls.metrics_of(unit.metrics),
@@ -337,7 +333,7 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
     trained = unit.folder / 'train.json'
     training = files.read_record(trained, {}) if trained.exists() else {}
     seen = trained.with_name(EXPOSURE_FILE)
-    exposure = files.read_record(seen, {}) if seen.exists() else {}
+    shown = files.read_record(seen, {}) if seen.exists() else {}
   if unit.seed == unit.first_seed:
     _pictured(unit.folder / 'map_far.png', unit.path.with_suffix('.png'))
   units.write(
@@ -348,10 +344,10 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
       unit.seed,
       unit.key,
       _about(started['commit']),
-      meter.spent(),
+      meter.totals(),
       {
         **{k: training[k] for k in _TRAINED if k in training},
-        **{k: exposure[k] for k in _SEEN if k in exposure},
+        **{k: shown[k] for k in _SEEN if k in shown},
       },
       units.compact(asked),
       {k: summary[k] for k in _MAP if k in summary},
@@ -389,7 +385,7 @@ def _record(unit: UnitSpec) -> dict[str, Any]:
   path = unit.folder / _STARTED
   if path.exists():
     return files.read_record(path, {'rules': dict}, {'commit': str | None})
-  if (unit.folder / _SPENT).exists():  # Of a version that recorded neither.
+  if (unit.folder / _COST).exists():  # Of a version that recorded neither.
     return {'commit': None, 'rules': {}}
   if unit.path.exists():
     return {'rules': _rules(unit.path)}
@@ -471,11 +467,11 @@ def _units(
   plain = {row.name: row.specs(world) for row in every}
   number = {row.name: row.settings.get('seeds', options.seeds) for row in every}
   todo: list[UnitSpec] = []
-  for place in range(max(number.values())):
+  for offset in range(max(number.values())):
     asked_for = [
-      name for name in options.row_names or names if place < number[name]
+      name for name in options.row_names or names if offset < number[name]
     ]
-    seeded = stages.seeded(options.first_seed + place)
+    seeded = stages.seeded(options.first_seed + offset)
     todo += _of_seed(
       *(checked, asked_for, seeded, plain, options.dry_run, log, same)
     )
@@ -510,14 +506,14 @@ def _of_seed(
     """Counts training data, which a dry run does not sample."""
     spec = unit(row)
     if not dry_run:
-      where = spec.folder, spec.stages, calls.silent, spec.shared
+      where = spec.folder, spec.stages, calls.no_log, spec.shared
       return study.counts(row, *where)
-    place = pathlib.Path(spec.stages.training.data or spec.shared / 'data')
-    if not (place / 'train' / 'manifest.json').is_file():
+    folder = pathlib.Path(spec.stages.training.data or spec.shared / 'data')
+    if not (folder / 'train' / 'manifest.json').is_file():
       return None
-    return exposure.counts(stores.open(place / 'train'))
+    return exposure.counts(stores.open(folder / 'train'))
 
-  resolved = resolve(rows, stages, counts, log, names, draw=not dry_run)
+  resolved = resolve_matches(rows, stages, counts, log, names, draw=not dry_run)
   return [unit(row) for row in resolved]
 
 
@@ -552,13 +548,13 @@ def miniature(
   options: Units,
   stages: Stages,
   scoring: Scoring,
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> list[str]:
   """Makes the units of a study that are missing: a row and a seed each.
 
   A unit is sampled for, trained, scored and mapped in a process of its own. Its
-  result is a small file, RESULTS/ROW-SEED.json (`wm.reporting.units`); while
-  it stands, the unit is not made again. What was stopped goes on.
+  result is a small file, RESULTS/ROW-SEED.json (`wm.reporting.units`), which is
+  not made again while its inputs are unchanged. What was stopped goes on.
 
   Results in FOLDER/results/NAME are judged by the rules of
   FOLDER/findings.json (`wm.reporting.findings`), if there is one: units record
@@ -574,7 +570,7 @@ def miniature(
     metrics: what to measure.
     out: folder of data and runs.
     options: seeds and rows, and jobs, how many units are made at a time. A dry
-      run says how each unit stands, and does nothing; numbers of matched rows
+      run says which units are cached, and does nothing; numbers of matched rows
       that follow from data which are not there are not compared.
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map; baselines are rows as well, see `wm.study`.
@@ -590,7 +586,7 @@ def miniature(
       not committed.
     Stopped: a signal came; what is done is kept.
   """
-  place = pathlib.Path(options.results or pathlib.Path(out, 'results'))
+  results = pathlib.Path(options.results or pathlib.Path(out, 'results'))
   dry_run = options.dry_run
   pool = pools.JobPool(cluster=None if dry_run else options.cluster)
   specs = _texts(metrics, scoring.accept, scoring.metric_overrides)
@@ -602,12 +598,12 @@ def miniature(
       if thing is not None
     ]
     code = registry.files([*map(spec_of, [*named, world]), *specs])
-    _check_committed(place, [*code])
+    _check_committed(results, [*code])
   todo = _units(
     *(rows, world, stages, options, log),
     metrics=specs,
     out=str(out),
-    results=str(place),
+    results=str(results),
     first_seed=options.first_seed,
     allow_dirty=options.allow_dirty,
   )
@@ -621,23 +617,23 @@ def miniature(
         unit.clear()
       unit.path.unlink(missing_ok=True)
   by_name = {unit.name: unit for unit in todo}
-  standing = [unit for unit in todo if unit.stands()]
-  log(f'{place}: {len(standing)} of {len(todo)} units stand{_refused(todo)}')
+  cached = [unit for unit in todo if unit.is_cached()]
+  log(f'{results}: {len(cached)} of {len(todo)} units cached{_refused(todo)}')
   if dry_run:
     for unit in todo:
       log(unit.status())
     return []
-  for unit in standing:
+  for unit in cached:
     unit.renew()
   jobs_of = [_job(unit) for unit in todo]
   pool.work(jobs_of, options.jobs, lambda job: by_name[job.name].status(), log)
-  return [unit.status() for unit in todo if not unit.stands()]
+  return [unit.status() for unit in todo if not unit.is_cached()]
 
 
 def _refused(units: Sequence[UnitSpec]) -> str:
   """Says how many units have results that no finding is judged by."""
   num = sum(unit.is_refused() for unit in units)
-  return f', {num} of code that was not committed do not' if num else ''
+  return f', {num} refused, made by code that was not committed' if num else ''
 
 
 def _check_committed(results: pathlib.Path, code: Sequence[str]) -> None:
@@ -666,6 +662,6 @@ def _job(unit: UnitSpec) -> pools.Job:
     STAGE,
     unit.folder,
     command=lambda: pools.command(STAGE, **order),
-    done=unit.stands,
+    done=unit.is_cached,
     begin=unit.begin,
   )

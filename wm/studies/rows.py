@@ -12,10 +12,10 @@ The setting `match` names what a row has as much of as the row `to`:
                 tokens (Kaplan et al. 2020, arXiv:2001.08361, section 2.1);
                 batches are counted as whole ones whatever the curriculum
 
-`resolve` puts numbers in its place: they follow from the other row's data,
-which are sampled first, by the same seed. A row is then trained as if the
-numbers had been written down. Where data must not be sampled, numbers may stay
-open: the row then keeps its match.
+`resolve_matches` puts numbers in its place: they follow from the data of the
+other row, which are sampled first, by the same seed. A row is then trained as
+if the numbers had been written down. Where data must not be sampled, numbers
+may stay open: the row then keeps its match.
 """
 
 from __future__ import annotations
@@ -265,12 +265,12 @@ def decided(row: Row, to: str) -> dict[str, str]:
 
 
 def open_settings(row: Row) -> list[str]:
-  """Settings of a row that `resolve` has left open."""
+  """Settings of a row that `resolve_matches` has left open."""
   match = str(row.settings.get('match', ''))
   return [DECIDES[kind] for kind in match.split('+') if kind]
 
 
-def resolve(
+def resolve_matches(
   rows: Sequence[Row],
   stages: Stages,
   data: Data,
@@ -342,7 +342,7 @@ def _resolved(
 ) -> Row:
   """A row with numbers in place of its match to a row, as far as it has them.
 
-  draw: see `resolve`.
+  draw: see `resolve_matches`.
   """
   settings = {k: x for k, x in row.settings.items() if k not in ('match', 'to')}
   kinds = str(row.settings['match']).split('+')

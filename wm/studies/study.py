@@ -26,14 +26,14 @@ from wm.recon.routes import has_streets
 from wm.runtime import compute, files
 from wm.studies import baselines
 from wm.studies import jobs as pools
-from wm.studies.rows import Row, partners, resolve, rows_of, spec_of
+from wm.studies.rows import Row, partners, resolve_matches, rows_of, spec_of
 
 # Names of models that generate routes untrained; language models would be asked
 # for each token.
 _MAPPED = 'uniform', 'bayes'
 _REPORT = 'report'  # OUT/report is no row.
-_STAGE = 'row'  # Of a process that does rows.
-_AND = ', '  # Between the rows of a process.
+_STAGE = 'row'  # Of a process that runs rows.
+_SEPARATOR = ', '  # Between the names of a process's rows.
 
 
 @takes(
@@ -50,7 +50,7 @@ def study(
   scoring: Scoring,
   stages: Stages,
   workers: Jobs,
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
 
@@ -81,10 +81,10 @@ def study(
   Raises:
     InputError: bad specs, or a folder that holds something else.
   """
-  place, resolved = pathlib.Path(out), rows_of(rows, world, runs=True)
+  folder, resolved = pathlib.Path(out), rows_of(rows, world, runs=True)
   if _REPORT in [row.name for row in resolved]:
     raise core.InputError(
-      f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
+      f'no row can be named {_REPORT!r}: the report is in {folder / _REPORT}'
     )
   partners(resolved)  # What is bad shows before a folder is made.
   asked = calls.metrics_of(
@@ -92,43 +92,43 @@ def study(
   )
   stages = stages.seeded(scoring.seed)
   if workers.dry_run:
-    for line in _planned(resolved, asked, place, stages):
+    for line in _planned(resolved, asked, folder, stages):
       log(line)
-    return place / _REPORT / 'report.html'
+    return folder / _REPORT / 'report.html'
   pool = pools.JobPool(cluster=workers.cluster)
-  with files.stage_lock(place, 'study'):
-    resolved = resolve(
+  with files.stage_lock(folder, 'study'):
+    resolved = resolve_matches(
       resolved,
       stages,
-      lambda row: counts(row, place / row.name, stages, log),
+      lambda row: counts(row, folder / row.name, stages, log),
       log,
     )
-    more: list[Row] = []
+    added: list[Row] = []
     notes: list[str] = []
     if stages.baselines:
-      more, notes = baselines.added(resolved, stages, asked)
+      added, notes = baselines.added(resolved, stages, asked)
     if workers.several:
       num = len(rows) if workers.cluster else workers.jobs
-      todo = _to_do([*resolved, *more], asked, place, stages, log, num)
+      todo = _jobs_for([*resolved, *added], asked, folder, stages, log, num)
       where = workers.cluster or f'{workers.jobs} rows at a time'
       log(f'== {where}; each says how far it is in {_STAGE}.log')
-      pool.work(todo, workers.jobs, lambda job: f'{place}/{job.name}', log)
-    # What no process has just done: rows of before, of which this looks whether
-    # they stand, as code may have changed, and those that failed in a process.
-    finished = {name for job in pool.finished for name in job.split(_AND)}
-    for row in [*resolved, *more]:
+      pool.work(todo, workers.jobs, lambda job: f'{folder}/{job.name}', log)
+    # Rows that no process has finished: those that failed there are run again,
+    # and cached ones are checked, as code may have changed.
+    finished = {name for job in pool.finished for name in job.split(_SEPARATOR)}
+    for row in [*resolved, *added]:
       try:
         if row.name not in finished:
-          _run_here(row, asked, place / row.name, stages, log)
+          _run_here(row, asked, folder / row.name, stages, log)
       except core.InputError as error:
         if row in resolved:
           raise
         # The rows are reported without a baseline that cannot be had.
         notes.append(f'No {row.name}: {error}')
-        more.remove(row)
+        added.remove(row)
     log('== report')
-    folders = [place / row.name for row in [*resolved, *more]]
-    return report.report(folders, place, notes=notes, log=log)
+    folders = [folder / row.name for row in [*resolved, *added]]
+    return report.report(folders, folder, notes=notes, log=log)
 
 
 def _planned(
@@ -138,8 +138,8 @@ def _planned(
   stages: Stages,
 ) -> Iterator[str]:
   """A line for each row: whether it is done, and its stages if it is not."""
-  more = baselines.added(rows, stages, metrics)[0] if stages.baselines else []
-  for row in [*rows, *more]:
+  added = baselines.added(rows, stages, metrics)[0] if stages.baselines else []
+  for row in [*rows, *added]:
     if _job([row], metrics, out, stages).done():
       yield f'{row.name}: done'
       continue
@@ -156,7 +156,7 @@ def _planned(
     yield f'{row.name}: {"; ".join(steps)}'
 
 
-def _to_do(
+def _jobs_for(
   rows: Sequence[Row],
   metrics: Sequence[core.Metric],
   out: pathlib.Path,
@@ -207,7 +207,7 @@ def _job(
     )
   folder = out / rows[0].name
   return pools.Job(
-    _AND.join(row.name for row in rows),
+    _SEPARATOR.join(row.name for row in rows),
     _STAGE,
     folder,
     command=lambda: pools.command('rows', out=str(folder), orders=orders),
@@ -289,11 +289,11 @@ def _sampled(
   if training.data is not None:
     return training
   assert isinstance(row.trained_on, core.World)  # By `rows_of`.
-  place = pathlib.Path(shared or out)
+  folder = pathlib.Path(shared or out)
   log(f'== {row.name}: sample')
-  with files.stage_lock(place, 'share', wait=True):
-    calls.sample(row.trained_on, place, options.sampling, log=log)
-  return dataclasses.replace(training, data=str(place / 'data'))
+  with files.stage_lock(folder, 'share', wait=True):
+    calls.sample(row.trained_on, folder, options.sampling, log=log)
+  return dataclasses.replace(training, data=str(folder / 'data'))
 
 
 def is_mapped(row: Row) -> bool:

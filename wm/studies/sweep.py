@@ -119,10 +119,10 @@ class Sweep:
 
   def _is_done(self, run: grids.GridRun, mark: Mark | None) -> bool:
     """Is a run trained, or, with a mark, scored by the same?"""
-    place = grids.folder(self.out, run)
+    folder = grids.folder(self.out, run)
     if mark is None:
-      return (place / 'train.json').exists()
-    path = place / _SCORED
+      return (folder / 'train.json').exists()
+    path = folder / _SCORED
     return path.exists() and bool(files.read_json(path) == mark(run))
 
   def _do(
@@ -140,19 +140,19 @@ class Sweep:
 
     def job(run: grids.GridRun) -> pools.Job:
       """The process that does the stage of a run."""
-      place, usual = grids.folder(self.out, run), grids.USUAL
+      folder, usual = grids.folder(self.out, run), grids.USUAL
 
       def end() -> None:
         if mark:
-          files.write_json(place / _SCORED, mark(run))
+          files.write_json(folder / _SCORED, mark(run))
 
       return pools.Job(
         run.name,
         stage,
-        place,
-        command=lambda: command(run, place),
+        folder,
+        command=lambda: command(run, folder),
         done=lambda: self._is_done(run, mark),
-        begin=lambda: files.claim(place, 'sweep', run.identity, usual),
+        begin=lambda: files.claim(folder, 'sweep', run.identity, usual),
         end=end,
       )
 
@@ -179,8 +179,8 @@ class Sweep:
         ended = [c for c in candidates if c.ended]
         for candidate in ended[self.keep :]:
           for member in candidate.members:
-            place = grids.folder(self.out, member.run)
-            shutil.rmtree(place / 'checkpoints', ignore_errors=True)
+            folder = grids.folder(self.out, member.run)
+            shutil.rmtree(folder / 'checkpoints', ignore_errors=True)
     return now
 
 
@@ -234,7 +234,7 @@ def sweep(
   *,
   options: Sweeping,
   scoring: Scoring | None = None,
-  log: Log = calls.silent,
+  log: Log = calls.no_log,
 ) -> list[grids.Standing]:
   """Trains every run of a grid, each in a process of its own, and tables them.
 
@@ -256,15 +256,15 @@ def sweep(
     InputError: bad settings, or a folder that holds another run.
     Stopped: a signal came; what is done is kept.
   """
-  place = pathlib.Path(out)
-  todo = runs_of(grid, place, fixed, options)
+  folder = pathlib.Path(out)
+  todo = runs_of(grid, folder, fixed, options)
   if not todo:
     raise core.InputError(
       'there is no run: the grid, or --winners_of, has none'
     )
   cluster = None if options.dry_run else options.cluster
   pool = pools.JobPool(options.devices, cluster)
-  sweeping = Sweep(place, todo, options.per, _train, options.keep, pool)
+  sweeping = Sweep(folder, todo, options.per, _train, options.keep, pool)
   sweeping.check()
   _check(todo)
   if scoring:  # What is bad of it shows here, not after the training.
@@ -275,7 +275,7 @@ def sweep(
   if options.dry_run:
     for line in (*(run.name for run in todo), f'{len(todo)} runs'):
       log(line)
-    return grids.read(place, todo)
+    return grids.read(folder, todo)
   log(f'{out}/sweep.md: {len(sweeping.work(options.jobs, log))} runs')
   if scoring:
 
@@ -285,11 +285,11 @@ def sweep(
       where = {'source': str(folder), 'out': str(folder)}
       return pools.command('score', **where, **asked)
 
-    mark = _marked(scoring, place)
+    mark = _marked(scoring, folder)
     scored = sweeping.score(score, mark, options.jobs, log)
     if folders := [*scored, *options.beside]:
       # Another process that shares the sweep may be writing the report.
-      report.report(folders, place, wait=True, log=log)
+      report.report(folders, folder, wait=True, log=log)
   return sweeping.table()
 
 

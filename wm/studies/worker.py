@@ -32,6 +32,7 @@ def run(order: dict[str, Any]) -> None:
     if call == 'rows':
       study.make_rows(order['orders'], print)
     else:
+      assert call == miniature.STAGE, call
       miniature.make_unit(miniature.UnitSpec.of(order), print)
 
 

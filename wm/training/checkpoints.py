@@ -35,7 +35,7 @@ from wm.models.nn import network
 from wm.models.serving import networks
 from wm.options.training import Training
 from wm.runtime import compute, files
-from wm.training import config
+from wm.training import setup
 from wm.training import state as state_lib
 
 HASHES = 'sha256.json'
@@ -111,7 +111,7 @@ def _need_files(folder: pathlib.Path) -> None:
     )
 
 
-def _whole_array(x: jax.Array) -> np.ndarray:
+def _gathered(x: jax.Array) -> np.ndarray:
   """An array of all processes, on each of them."""
   whole: np.ndarray = multihost_utils.process_allgather(x, tiled=True)
   return whole
@@ -139,23 +139,24 @@ class Checkpoints:
   """
 
   def __init__(
-    self, out: str | pathlib.Path, *, read_only: bool, apart: bool = False
+    self, out: str | pathlib.Path, *, read_only: bool, separate: bool = False
   ) -> None:
     """Opens them.
 
     Args:
       out: folder of the run.
       read_only: nothing is saved.
-      apart: of several processes each has an `out` of its own, with the same
+      separate: of several processes each has an `out` of its own, with the same
         checkpoints when it is opened; the first one saves for all.
     """
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
     _need_files(self.folder)
     if not read_only:
       _hush()
-    self._policy, self._apart = _BestAndLast(), apart
+    self._policy, self._separate = _BestAndLast(), separate
     ours = ocp.options.MultiprocessingOptions()
-    if apart:  # Each process waits for nobody, and Orbax makes no folder then.
+    if separate:
+      # Each process waits for nobody, and Orbax makes no folder then.
       process = jax.process_index()
       ours = ocp.options.MultiprocessingOptions(
         process, {process}, f'process{process}'
@@ -168,8 +169,8 @@ class Checkpoints:
     # neither makes its folder nor cleans it, and is not told to save, reads.
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._policy,
-      create=not (read_only or apart),
-      cleanup_tmp_directories=not (read_only or apart),
+      create=not (read_only or separate),
+      cleanup_tmp_directories=not (read_only or separate),
       multiprocessing_options=ours,
       async_options=ocp.AsyncOptions(
         post_finalization_callback=self._write_hashes,
@@ -222,9 +223,9 @@ class Checkpoints:
     """
     # Orbax turns it into text in a thread of its own, while training goes on.
     progress = copy.deepcopy(progress)
-    if self._apart:
+    if self._separate:
       # An array at a time: no device holds more than its share and one array.
-      state = jax.tree.map(_whole_array, state)
+      state = jax.tree.map(_gathered, state)
       if jax.process_index():
         return
     # Flat, by path: a restore does not depend on optax's classes.
@@ -256,7 +257,7 @@ class Checkpoints:
     # Hashing reads all files: once a step is enough for one process.
     if step in self._verified:
       return
-    with self._whole(step):
+    with self._reading(step):
       if not (folder / HASHES).exists():
         raise ValueError(f'it has no {HASHES}')
       hashes, actual = files.read_json(folder / HASHES), _hashes(folder)
@@ -307,7 +308,7 @@ class Checkpoints:
 
   def _fits(self, step: int, item: str, abstract: state_lib.Shapes) -> None:
     """Raises InputError where names or shapes are not the model's."""
-    with self._whole(step):
+    with self._reading(step):
       saved = self._manager.item_metadata(step)[item].tree
     for path in sorted(saved.keys() | abstract.keys()):
       have = tuple(saved[path].shape) if path in saved else 'nothing'
@@ -319,7 +320,7 @@ class Checkpoints:
         )
 
   def _restore(self, step: int, args: Any) -> Any:
-    with self._whole(step):
+    with self._reading(step):
       try:
         return self._manager.restore(step, args=args)
       except (ValueError, OSError) as error:
@@ -328,7 +329,7 @@ class Checkpoints:
           raise OSError(errno.EMFILE, _FEW, str(self.folder)) from error
         raise
 
-  def _whole(self, step: int) -> inputs.reading:
+  def _reading(self, step: int) -> inputs.reading:
     """A context where an error says that files are cut, changed or gone."""
     others = [str(other) for other in self.steps() if other != step]
     hint = f'remove it to use another: {", ".join(others) or "there is none"}'
@@ -449,7 +450,7 @@ def _checkpoints(run: pathlib.Path) -> set[str]:
 
 
 def _about(run: pathlib.Path) -> dict[str, Any]:
-  path = run / f'{config.STAGE}.run.json'
+  path = run / f'{setup.STAGE}.run.json'
   if not path.exists():
     raise core.InputError(
       f'{run} holds no training run (no {path.name}); train one with '
@@ -502,7 +503,7 @@ def _predictor(
   about: dict[str, Any],
 ) -> tuple[core.TokenReader, dict[str, Any]]:
   if isinstance(model, core.Fittable):
-    path = config.fitted(run)
+    path = setup.fitted_model_path(run)
     # Hashed before it is read: what changes in between is then noticed.
     digest = files.sha256(path) if path.is_file() else ''
     info = {'step': 0, 'heldout': None, 'sha256': digest}
@@ -520,18 +521,18 @@ def _predictor(
       if not isinstance(world, core.Labelled):
         raise core.InputError(f'{world.name} gives its states no labels')
       outputs = sum(world.heads.sizes)
-    shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
+    spec = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
     # At one place, whatever it was trained on: tiles copy it to others.
-    where = network.places(shape.num_bytes, jax.local_devices())[0]
-    shardings = network.weight_shardings(shape.shapes, where)
+    where = network.placements(spec.num_bytes, jax.local_devices())[0]
+    shardings = network.weight_shardings(spec.shapes, where)
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=of)
       for (path, leaf), of in zip(
-        shape.shapes.items(), shardings.values(), strict=True
+        spec.shapes.items(), shardings.values(), strict=True
       )
     }
-    params = shape.tree(store.params(step, abstract))
-    max_len = network.max_supported_length(shape, world.max_len)
+    params = spec.tree(store.params(step, abstract))
+    max_len = network.max_supported_length(spec, world.max_len)
     heldout = store.progress(step).get('heldout')
     digest = store.digest(step)
   # The record is of the latest evaluation, which may be of an earlier step.
@@ -539,7 +540,7 @@ def _predictor(
     heldout = None
   predictor: core.TokenReader
   if by_state:
-    predictor = networks.StateNamer(model, params, world, max_len)
+    predictor = networks.NetworkStatePredictor(model, params, world, max_len)
   else:
     predictor = networks.NetworkPredictor(
       model, params, len(world.vocab), world.end, max_len

@@ -38,7 +38,7 @@ from wm.core import inputs, registry
 from wm.models import transformer
 from wm.models.nn import network
 from wm.runtime import files
-from wm.training import checkpoints, config, run_log, state
+from wm.training import checkpoints, run_log, setup, state
 from wm.worlds.chess import notation
 
 Settings = Mapping[str, Any]
@@ -181,15 +181,15 @@ class Checkpoint(NamedTuple):
 # What makes one array of several.
 
 
-def _stacked(arrays: Arrays, shape: network.NetworkSpec) -> np.ndarray:
+def _stacked(arrays: Arrays, spec: network.NetworkSpec) -> np.ndarray:
   """Outputs of one map after those of the other."""
-  del shape
+  del spec
   return np.concatenate(arrays)
 
 
-def _by_head(arrays: Arrays, shape: network.NetworkSpec) -> np.ndarray:
+def _by_head(arrays: Arrays, spec: network.NetworkSpec) -> np.ndarray:
   """Outputs of all maps for the first head, then for the next."""
-  heads = shape.shapes['blocks.0.mixer.a_log'].size
+  heads = spec.shapes['blocks.0.mixer.a_log'].size
   # [H K, ...] of each map -> [H, K, ...], then side by side for each head.
   rows = [x.reshape(heads, -1, *x.shape[1:]) for x in arrays]
   return np.concatenate(rows, 1).reshape(-1, *arrays[0].shape[1:])
@@ -197,19 +197,19 @@ def _by_head(arrays: Arrays, shape: network.NetworkSpec) -> np.ndarray:
 
 def _half(number: int) -> Join:
   """The first or the second half of a map's outputs."""
-  return lambda arrays, shape: np.split(arrays[0], 2)[number]
+  return lambda arrays, spec: np.split(arrays[0], 2)[number]
 
 
-def _ranks_first(arrays: Arrays, shape: network.NetworkSpec) -> np.ndarray:
+def _ranks_first(arrays: Arrays, spec: network.NetworkSpec) -> np.ndarray:
   """[H, R, N] -> [R, H, N]."""
-  del shape
+  del spec
   return arrays[0].swapaxes(0, 1)
 
 
-def _places(arrays: Arrays, shape: network.NetworkSpec) -> np.ndarray:
+def _places(arrays: Arrays, spec: network.NetworkSpec) -> np.ndarray:
   """[1, N, D] -> [N, D]; nothing follows a last token, whose row is empty."""
   rows = arrays[0].reshape(-1, arrays[0].shape[-1])
-  return np.pad(rows, ((0, int(len(rows) == shape.max_len - 1)), (0, 0)))
+  return np.pad(rows, ((0, int(len(rows) == spec.max_len - 1)), (0, 0)))
 
 
 # Names of models and their fields.
@@ -642,13 +642,13 @@ def order(vocab: Sequence[str], words: Sequence[str]) -> np.ndarray:
 
 
 def params(
-  checkpoint: Checkpoint, shape: network.NetworkSpec, ids: np.ndarray
+  checkpoint: Checkpoint, spec: network.NetworkSpec, ids: np.ndarray
 ) -> nnx.State:
   """Our parameters from theirs.
 
   Args:
     checkpoint: from `read`.
-    shape: of a network of its family, its vocabulary the world's.
+    spec: of a network of its family, its vocabulary the world's.
     ids: [V] their token id of each of ours.
 
   Raises:
@@ -657,12 +657,12 @@ def params(
   layout, weights = checkpoint.layout, checkpoint.weights
   # What is not used in the end has no place in our network.
   flat, used = {}, set()
-  for path, leaf in nnx.to_flat_state(shape.abstract):
+  for path, leaf in nnx.to_flat_state(spec.abstract):
     join, names = layout.source(path)
     used.update(names)
     arrays = [weights[name] for name in names]
     # [outputs, inputs], or as it is: vectors, tables, Conv1D.
-    value = join(arrays, shape) if join else arrays[0]
+    value = join(arrays, spec) if join else arrays[0]
     tokens = ('embedding',) if layout.by_state else _OF_TOKENS
     if path[0] in tokens:
       if not layout.padded and len(value) == len(ids) - 1:
@@ -680,21 +680,21 @@ def params(
     if value.size != leaf.size:
       raise core.InputError(
         f'{" and ".join(names)} of the checkpoint: {value.shape}; the model '
-        f'{registry.spec(shape.model)} takes {leaf.shape}'
+        f'{registry.spec(spec.model)} takes {leaf.shape}'
       )
     flat[path] = leaf.replace(jnp.asarray(value.reshape(leaf.shape)))
   # A state dict holds a tied head twice; ours is the embedding.
-  if isinstance(shape.model, transformer.Model) and shape.model.tied:
+  if isinstance(spec.model, transformer.Model) and spec.model.tied:
     used |= {'lm_head.weight', 'output_head.weight'}
   if left := weights.keys() - used:
     raise core.InputError(
-      f'the model {registry.spec(shape.model)} has no place for {min(left)} of '
+      f'the model {registry.spec(spec.model)} has no place for {min(left)} of '
       'the checkpoint'
     )
   return nnx.from_flat_state(flat)
 
 
-@files.locked_stage(config.STAGE)
+@files.locked_stage(setup.STAGE)
 def import_gpt2(
   path: str | pathlib.Path,
   world: str,
@@ -728,35 +728,35 @@ def import_gpt2(
     InputError: the file is unusable or does not fit model or world, or OUT
       holds another run.
   """
-  place: core.World = registry.resolve('world', world)
+  truth: core.World = registry.resolve('world', world)
   with inputs.reading(path, 'a published state dict'):
     checkpoint = read(path)
-    network_model = checkpoint.model(place.max_len)
+    network_model = checkpoint.model(truth.max_len)
   if model is not None:
     chosen: core.Trainable = registry.resolve('model', model)
     if not isinstance(chosen, type(network_model)):
       raise core.InputError(f'{model!r} is no {network_model.name}(...)')
-    chosen.check_world(place)
+    chosen.check_world(truth)
     _check_positions(chosen, network_model)
     network_model = chosen
   outputs = 0
   if checkpoint.layout.by_state:
-    if not isinstance(place, core.Labelled):
-      raise core.InputError(f'{place.name} gives its states no labels')
-    outputs = sum(place.heads.sizes)
-  words = checkpoint.layout.words(place)
+    if not isinstance(truth, core.Labelled):
+      raise core.InputError(f'{truth.name} gives its states no labels')
+    outputs = sum(truth.heads.sizes)
+  words = checkpoint.layout.words(truth)
   if vocab is not None:
     words = inputs.read_text(vocab, 'a file of words').split('\n')
-  ids = order(place.vocab, words)
-  sizes = len(place.vocab), place.max_len, outputs
-  shape = network.NetworkSpec(network_model, *sizes)
+  ids = order(truth.vocab, words)
+  sizes = len(truth.vocab), truth.max_len, outputs
+  spec = network.NetworkSpec(network_model, *sizes)
   with inputs.reading(path, f'weights of {registry.spec(network_model)}'):
-    arrays = params(checkpoint, shape, ids)
-  files.claim(out, config.STAGE, _describe(path, place, network_model, outputs))
+    arrays = params(checkpoint, spec, ids)
+  files.claim(out, setup.STAGE, _describe(path, truth, network_model, outputs))
   return {
     'model': registry.spec(network_model),
-    'world': registry.spec(place),
-    'parameters': shape.num_params,
+    'world': registry.spec(truth),
+    'parameters': spec.num_params,
     'checkpoint': _store(out, arrays),
   }
 

@@ -36,13 +36,13 @@ from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models.nn import network
+from wm.options.training import Training
 from wm.runtime import compute, files, progress, stopping
 from wm.training import checkpoints as checkpoints_lib
-from wm.training import config, run_log
 from wm.training import loss as loss_lib
+from wm.training import run_log, setup
 from wm.training import state as state_lib
 
-Training = config.Training
 LossError = run_log.LossError
 AHEAD = 2  # Batches under way beyond the one that is asked for.
 MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
@@ -51,7 +51,7 @@ MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
 def _updating(
   optimizer: optax.GradientTransformation, schedule: optax.Schedule
 ) -> Callable[..., tuple[state_lib.State, jax.Array]]:
-  """update(state, gradients, sums) -> (state, sums, norm and rate [6])."""
+  """update(state, grads, sums [4]) -> (next state, report), as `TrainStep`."""
 
   def update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
@@ -73,7 +73,9 @@ def _updating(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainStep:
-  """step(state, step [], tokens [B, L], lengths [B]) -> (state, [6] float32).
+  """step(state, step [], tokens [B, L], lengths [B]) -> (state, report).
+
+  The report [6] float32 is loss.STEP: 4 sums, gradient norm, learning rate.
 
   Labels [B, L, K] follow the lengths where the objective has them. The loss
   is the objective's mean over the global batch. The input state is donated.
@@ -102,7 +104,7 @@ class TrainStep:
 
 
 def make_train_step(
-  shape: network.NetworkSpec,
+  spec: network.NetworkSpec,
   optimizer: optax.GradientTransformation,
   schedule: optax.Schedule,
   objective: loss_lib.Objective,
@@ -128,7 +130,7 @@ def make_train_step(
     key = jax.random.fold_in(jax.random.key(seed), step)
 
     def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
-      net = state_lib.merge(shape, params)
+      net = state_lib.merge(spec, params)
       losses = objective.per_token_loss(net, key, tokens_BL, *labels_BLK)
       mean = objective.mean(losses, lengths_B)
       return mean, objective.sums(losses, lengths_B)
@@ -149,7 +151,7 @@ def make_train_step(
 
 
 def make_eval_step(
-  shape: network.NetworkSpec,
+  spec: network.NetworkSpec,
   objective: loss_lib.Objective,
   abstract: state_lib.State,
 ) -> Callable[..., jax.Array]:
@@ -166,7 +168,7 @@ def make_eval_step(
   ) -> jax.Array:
     """Sums over one batch."""
     with jax.sharding.use_abstract_mesh(everywhere.mesh.abstract_mesh):
-      net = state_lib.merge(shape, params)
+      net = state_lib.merge(spec, params)
       # No key: no dropout.
       losses = objective.per_token_loss(net, None, tokens_BL, *labels_BLK)
       return objective.evaluation(losses, lengths_B)
@@ -201,13 +203,13 @@ def place_batch(
   """
   # [B, ...] is cut into rows over 'data', and whole over 'model'.
   sharding = NamedSharding(mesh, PartitionSpec('data'))
-  parts, of = state_lib.data_parts(mesh)
-  size = len(tokens) // len(parts)  # Rows of a part.
+  part_ids, num_parts = state_lib.data_parts(mesh)
+  size = len(tokens) // len(part_ids)  # Rows of a part.
   cache: dict[int, np.ndarray] = {}
 
   def rows(index: tuple[slice, ...]) -> slice:
     """Which rows of `tokens` a device's part of the batch is."""
-    part = parts.index((index[0].start or 0) // size)
+    part = part_ids.index((index[0].start or 0) // size)
     return slice(part * size, (part + 1) * size)
 
   def labels(index: tuple[slice, ...]) -> np.ndarray:
@@ -221,7 +223,7 @@ def place_batch(
     return cache[part.start]
 
   def put(shape: tuple[int, ...], part: Callable[..., np.ndarray]) -> jax.Array:
-    shape = (size * of, *shape)
+    shape = (size * num_parts, *shape)
     return jax.make_array_from_callback(shape, sharding, part)
 
   length = tokens.shape[1]
@@ -250,7 +252,7 @@ class Prefetch:
     world: core.Labelled | None = None,
   ) -> None:
     self.source, self.world = source, world
-    self._mesh, self._steps = mesh, steps
+    self._mesh, self._num_steps = mesh, steps
     # One thread: batches are made in order, and a world's labels by one caller
     # at a time.
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
@@ -263,7 +265,7 @@ class Prefetch:
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
     # Made anew, as batches are functions of the step: nothing is kept for this.
-    whole = self.source.batches.whole()
+    whole = self.source.batches.all_rows()
     for array in dataclasses.replace(self.source, batches=whole).at(step):
       hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()[:16]
@@ -275,8 +277,8 @@ class Prefetch:
     """Yields (step, batch on the devices) for each step from `first`."""
     # ready   step | step + 1 | .. | step + AHEAD   made by the thread, in order
     ready: collections.deque = collections.deque()
-    following = iter(range(first, self._steps))
-    for step in range(first, self._steps):
+    following = iter(range(first, self._num_steps))
+    for step in range(first, self._num_steps):
       # Few in advance: more would only hold memory, as a step takes longer than
       # a batch.
       for ahead in itertools.islice(following, AHEAD + 1 - len(ready)):
@@ -295,27 +297,27 @@ def heldout_batches(
   batch: int,
   max_len: int,
   num: int = 0,
-  parts: Sequence[int] = (0,),
-  of: int = 1,
+  part_ids: Sequence[int] = (0,),
+  num_parts: int = 1,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
   """Yields every row once, in order of length: tokens [R, L], lengths [R].
 
   num: the first so many rows; 0 is all. The last batch is filled up with rows
-  of length 0, which add nothing to sums. parts, of: as in `Batches`; only their
-  rows are read.
+  of length 0, which add nothing to sums. part_ids, num_parts: as in `Batches`;
+  only their rows are read.
   """
-  places = batches_lib.places(batch, parts, of)
+  positions = batches_lib.batch_rows(batch, part_ids, num_parts)
   # By length: a batch is about equally long, so that few pads are computed.
   order = np.argsort(store.lengths[: num or None], kind='stable')
   for first in range(0, len(order), batch):
     rows = order[first : first + batch]
     # Up to a multiple: the step compiles for few widths.
     width = -(-int(store.lengths[rows[-1]]) // MULTIPLE) * MULTIPLE
-    real = places[places < len(rows)]
+    real = positions[positions < len(rows)]
     tokens, lengths = store.take(rows[real])
-    full = np.full((len(places), min(width, max_len)), core.PAD, np.int32)
+    full = np.full((len(positions), min(width, max_len)), core.PAD, np.int32)
     full[: len(real), : tokens.shape[1]] = tokens
-    padded = np.zeros(len(places), np.int32)
+    padded = np.zeros(len(positions), np.int32)
     padded[: len(real)] = lengths
     yield full, padded
 
@@ -343,16 +345,16 @@ def train(
     Stopped: a signal came (see `stopping`); what is done is saved.
   """
   start = time.perf_counter()
-  training = config.joined(training)
-  config.check_processes(training)
+  training = setup.resolve_cluster(training)
+  setup.check_processes(training)
   world = registry.resolve('world', world)
   model = registry.resolve('model', model)
   with contextlib.ExitStack() as stack:
     if training.process_id == 0:  # It writes for all.
-      stack.enter_context(files.stage_lock(out, config.STAGE))
+      stack.enter_context(files.stage_lock(out, setup.STAGE))
     # The lease comes first: the mirror of its holder is the one that counts.
-    if config.is_apart(out, training):
-      config.share_mirrors(pathlib.Path(out), training)
+    if setup.has_own_mirrors(out, training):
+      setup.share_mirrors(pathlib.Path(out), training)
     return _train(world, model, pathlib.Path(out), training, start)
 
 
@@ -363,8 +365,8 @@ def _train(
   training: Training,
   start: float,
 ) -> dict[str, Any]:
-  data = config.opened(out, world, training)
-  run = config.describe(training, world, model, data)
+  data = setup.open_data_together(out, world, training)
+  run = setup.run_identity(training, world, model, data)
   # Before JAX starts: the size of XLA's pool changes the order of sums, and so
   # the bits of a run.
   run['threads'] = compute.fix_threads(training.threads)
@@ -385,12 +387,12 @@ def _train(
         f'{training.objective!r}'
       )
     # Counting has no checkpoints: where it is refused, nothing is left.
-    with files.given_back(out, config.STAGE):
-      files.claim(out, config.STAGE, run, Training.usual())
+    with files.unclaim_on_bad_input(out, setup.STAGE):
+      files.claim(out, setup.STAGE, run, Training.usual())
       summary = _fit(model, world, data, out)
   elif isinstance(model, core.Trainable):
     model.check_world(world)
-    config.check_batch(training, world, data[0])
+    setup.check_batch(training, world, data[0])
     if training.start is not None:
       # By content: a start that was trained on since begins another run.
       run['start_sha256'] = checkpoints_lib.digest(
@@ -398,7 +400,7 @@ def _train(
       )
     # All that can be refused without JAX was refused above: its start takes
     # seconds.
-    config.start_jax(training)
+    setup.start_jax(training)
     trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)
   else:
@@ -415,11 +417,11 @@ def _claimed(
 ) -> dict[str, Any]:
   """Claims the folder and trains there; refuses a batch that has no memory.
 
-  A first start that is refused before a checkpoint gives the folder back.
+  A first start that is refused before a checkpoint removes its claim.
   """
-  # Asked before claiming: a folder claimed earlier is never given back.
-  before = files.claimed(out, config.STAGE, run, Training.usual())
-  files.claim(out, config.STAGE, run, Training.usual())
+  # Asked before claiming: an earlier claim is never removed.
+  before = files.claimed(out, setup.STAGE, run, Training.usual())
+  files.claim(out, setup.STAGE, run, Training.usual())
   try:
     return trainer.run(out, start)
   except (RuntimeError, MemoryError) as error:  # The former is XLA's.
@@ -427,7 +429,7 @@ def _claimed(
     if 'out of memory' not in first.lower():
       raise
     if not before and not list((out / 'checkpoints').glob('[0-9]*')):
-      (out / f'{config.STAGE}.run.json').unlink(missing_ok=True)
+      (out / f'{setup.STAGE}.run.json').unlink(missing_ok=True)
     raise core.InputError(
       f'batch={trainer.training.batch} sequences of up to {trainer.max_len} '
       f'tokens have no room; expected fewer ({first})'
@@ -450,15 +452,15 @@ def _told_to_stop(done: int) -> bool:
   return multihost_utils.reached_preemption_sync_point(done)
 
 
-class Steps:
+class CompiledSteps:
   """The jitted functions of a run on a mesh.
 
   Attributes:
     mesh: devices of the run.
-    parts, of: which parts of a batch this process reads, see `Batches`.
+    part_ids, num_parts: parts of a batch that this process reads; `Batches`.
     objective: what the network is trained to give.
-    shape: the network's structure.
-    abstract: shapes and places of the whole state.
+    spec: the network's structure.
+    abstract: shapes and shardings of the whole state.
     train_step, eval_step: see `make_train_step`, `make_eval_step`.
   """
 
@@ -467,36 +469,36 @@ class Steps:
   ) -> None:
     self.training, self.max_len, self.mesh = training, world.max_len, mesh
     # A curriculum doubles its first batch: what divides it divides the rest.
-    self.parts, self.of = state_lib.data_parts(mesh)
+    self.part_ids, self.num_parts = state_lib.data_parts(mesh)
     smallest = training.first_batch or training.batch
-    if smallest % self.of:
+    if smallest % self.num_parts:
       raise core.InputError(
-        f'a batch of {smallest} cannot be divided over {self.of} devices'
+        f'a batch of {smallest} cannot be divided over {self.num_parts} devices'
       )
     self.objective = loss_lib.make(training, world)
-    self.shape = network.NetworkSpec(
+    self.spec = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
-    shapes = self.shape.shapes
+    shapes = self.spec.shapes
     copies = 4 if training.average else 3  # Parameters, moments, their average.
     state_lib.check_memory(shapes, mesh.shape, copies)
-    matrices = state_lib.matrix_axes(self.shape)
+    matrices = state_lib.matrix_axes(self.spec)
     self.optimizer = state_lib.make_optimizer(
       training, shapes, model.undecayed, matrices
     )
     self.abstract = state_lib.abstract_state(shapes, self.optimizer, mesh)
     self.train_step = make_train_step(
-      self.shape,
+      self.spec,
       self.optimizer,
       state_lib.schedule(training),
       self.objective,
       training.seed,
       self.abstract,
     )
-    self.eval_step = make_eval_step(self.shape, self.objective, self.abstract)
+    self.eval_step = make_eval_step(self.spec, self.objective, self.abstract)
 
 
-class Trainer(Steps):
+class Trainer(CompiledSteps):
   """The loop over the steps of a run, on the devices of this process.
 
   Attributes:
@@ -521,8 +523,8 @@ class Trainer(Steps):
       training.seed,
       training.batching,
       MULTIPLE,
-      self.parts,
-      self.of,
+      self.part_ids,
+      self.num_parts,
     )
 
   def run(self, out: pathlib.Path, start: float) -> dict[str, Any]:
@@ -531,7 +533,7 @@ class Trainer(Steps):
     start: reading of the clock from which the first step is timed.
     """
     checkpoints = checkpoints_lib.Checkpoints(
-      out, read_only=False, apart=config.is_apart(out, self.training)
+      out, read_only=False, separate=setup.has_own_mirrors(out, self.training)
     )
     batches = Prefetch(
       batches_lib.Curriculum(
@@ -542,7 +544,7 @@ class Trainer(Steps):
       self.objective.world,
     )
 
-    def blame(step: int) -> str:
+    def describe_batch(step: int) -> str:
       # The newest save may still be under way in Orbax's thread.
       checkpoints.wait()
       last = checkpoints.last()
@@ -552,13 +554,13 @@ class Trainer(Steps):
     try:
       state, record = self.begin(checkpoints)
       log = run_log.RunLog(
-        *(self.training, out, record, blame, start, self.objective),
-        self.shape.num_params,
+        *(self.training, out, record, describe_batch, start, self.objective),
+        self.spec.num_params,
       )
       self.clock = log.clock
       with batches, log:
-        self._steps(state, checkpoints, batches, log)
-        return {'parameters': self.shape.num_params, **log.summary()}
+        self._run_steps(state, checkpoints, batches, log)
+        return {'parameters': self.spec.num_params, **log.summary()}
     finally:
       checkpoints.close()
 
@@ -578,11 +580,11 @@ class Trainer(Steps):
       state = state_lib.from_params(params, self.optimizer, self.abstract)
       return state, run_log.fresh()
     state = state_lib.create(
-      self.shape, self.training.seed, self.optimizer, self.abstract
+      self.spec, self.training.seed, self.optimizer, self.abstract
     )
     return state, run_log.fresh()
 
-  def _steps(
+  def _run_steps(
     self,
     state: state_lib.State,
     checkpoints: checkpoints_lib.Checkpoints,
@@ -606,7 +608,7 @@ class Trainer(Steps):
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
         if evaluate or save:
-          # The loss of this step must be known before it is saved or losses.
+          # This step's loss is checked before its state is evaluated or saved.
           log.settle()
           # A best step is saved at once, also between two regular saves:
           # training goes on from its parameters, and it could not be had again.
@@ -620,12 +622,11 @@ class Trainer(Steps):
 
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
     """Held-out sums, float64, see `loss.Objective.evaluation`."""
-    aim = self.objective
     # float64 on the host: float32 sums over many batches would lose digits.
-    total = np.zeros(len(loss_lib.SUMS) + len(aim.more) + len(aim.whole) + 1)
+    total = np.zeros(len(loss_lib.SUMS) + len(self.objective.names) + 1)
     for rows in heldout_batches(
       *(self.heldout, self.training.batch, self.max_len),
-      *(self.training.eval_num, self.parts, self.of),
+      *(self.training.eval_num, self.part_ids, self.num_parts),
     ):
       with self.clock.at('evaluation'):
         batch = place_batch(self.mesh, *rows, self.objective.world)
@@ -652,7 +653,7 @@ def _fit(
   out: pathlib.Path,
 ) -> dict[str, Any]:
   """Fits a model by counting the training sequences, and keeps it."""
-  start, path = time.perf_counter(), config.fitted(out)
+  start, path = time.perf_counter(), setup.fitted_model_path(out)
   # A run that was killed after counting goes on here.
   if path.exists():
     predictor = model.load(path, world)

@@ -38,12 +38,12 @@ class TokenLosses(NamedTuple):
   Attributes:
     loss: [B, T] float32, nats.
     position: [T] int32, the token that each position is about.
-    more: [B, T, M] float32, further numbers for evaluation.
+    measures: [B, T, M] float32, evaluated besides the loss.
   """
 
   loss: jax.Array
   position: jax.Array
-  more: jax.Array
+  measures: jax.Array
 
   def real(self, lengths_B: jax.Array) -> jax.Array:
     """[B, T] bool: not about a pad."""
@@ -56,13 +56,14 @@ class Objective(abc.ABC):
   Attributes:
     outputs: logits at each position; 0 is one for each token.
     world: whose labels go with a batch, or None.
-    more: names of what is evaluated besides SUMS, means over tokens.
-    whole: name of one of `more`, 0 or 1 for each token -> name of the share of
-      sequences in which it is 1 for every token.
+    measures: names of the M measures that are evaluated besides SUMS, means
+      over tokens.
+    per_sequence: measure that is 0 or 1 for each token -> name of the share of
+      sequences in which all tokens have 1; W of these.
   """
 
-  more: tuple[str, ...] = ()
-  whole: Mapping[str, str] = types.MappingProxyType({})
+  measures: tuple[str, ...] = ()
+  per_sequence: Mapping[str, str] = types.MappingProxyType({})
 
   def __init__(self, world: core.World, loss: str = 'token') -> None:
     """loss: averaged over 'token's, or over each 'sequence' first."""
@@ -108,19 +109,19 @@ class Objective(abc.ABC):
     return jnp.stack([value.astype(jnp.float32) for value in totals])
 
   def evaluation(self, losses: TokenLosses, lengths_B: jax.Array) -> jax.Array:
-    """[4 + M + W + 1] float32: `sums`, those of `more` over all tokens and of
-    `whole` over all sequences, and the number of sequences.
+    """[4 + M + W + 1] float32: `sums`, those of `measures` over all tokens and
+    of `per_sequence` over all sequences, and the number of sequences.
     """
     real_BT1 = losses.real(lengths_B)[..., None]
     there_B1 = real_BT1.any(1)
-    places = [self.more.index(name) for name in self.whole]
+    chosen = [self.measures.index(name) for name in self.per_sequence]
     # 1 at pads, so that the minimum over T is that of real tokens.
-    whole_BTW = jnp.where(real_BT1, losses.more[..., places], 1)
+    all_BTW = jnp.where(real_BT1, losses.measures[..., chosen], 1)
     return jnp.concatenate(
       [
         self.sums(losses, lengths_B),
-        jnp.where(real_BT1, losses.more, 0).sum((0, 1)),
-        jnp.where(there_B1, whole_BTW.min(1), 0).sum(0),
+        jnp.where(real_BT1, losses.measures, 0).sum((0, 1)),
+        jnp.where(there_B1, all_BTW.min(1), 0).sum(0),
         there_B1.sum(0, dtype=jnp.float32),
       ]
     )
@@ -128,13 +129,13 @@ class Objective(abc.ABC):
   @property
   def names(self) -> tuple[str, ...]:
     """Names of what is evaluated besides SUMS."""
-    return (*self.more, *self.whole.values())
+    return (*self.measures, *self.per_sequence.values())
 
   def means(self, sums: np.ndarray) -> dict[str, float]:
     """Value of each of `names`, of float64 sums as `evaluation` gives them."""
-    # sums: [loss, tokens, loss_moves, tokens_moves, *more, *whole, sequences]
-    # `more` are over tokens, `whole` over sequences.
-    counts = np.repeat(sums[[1, -1]], [len(self.more), len(self.whole)])
+    # sums: SUMS, then M over tokens, W over sequences, the number of sequences.
+    sizes = len(self.measures), len(self.per_sequence)
+    counts = np.repeat(sums[[1, -1]], sizes)
     values = sums[len(SUMS) : -1] / np.maximum(counts, 1)
     return dict(zip(self.names, values.tolist(), strict=True))
 
@@ -168,7 +169,7 @@ class StateLoss(Objective):
   sequences where they are after every token.
   """
 
-  whole = types.MappingProxyType({'exact': 'trajectory'})
+  per_sequence = types.MappingProxyType({'exact': 'trajectory'})
 
   def __init__(self, world: core.World, loss: str = 'token') -> None:
     """Raises InputError where the world gives no labels."""
@@ -180,7 +181,7 @@ class StateLoss(Objective):
     self.heads, self.groups = world.heads.sizes, world.heads.groups
     self.outputs, self.world = sum(self.heads), world
     parts = (f'loss_{name}' for name in self.groups)
-    self.more = (*parts, 'exact', 'labelwise')
+    self.measures = (*parts, 'exact', 'labelwise')
 
   def per_token_loss(
     self,
@@ -197,11 +198,11 @@ class StateLoss(Objective):
     # The likeliest class of each label, for `exact` and `labelwise`.
     named_BLK = layers.state_classes(logits_BLC, self.heads)
     right_BLK = (named_BLK == truth_BLK).astype(jnp.float32)
-    # more [B, L, M]: a loss for each group, then `exact` and `labelwise`.
+    # measures [B, L, M]: a loss for each group, then `exact` and `labelwise`.
     parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
     place_L = jnp.arange(tokens_BL.shape[1])
-    more_BLM = jnp.stack([*parts, right_BLK.min(-1), right_BLK.mean(-1)], -1)
-    return TokenLosses(loss_BLK.mean(-1), place_L, more_BLM)
+    stacked_BLM = jnp.stack([*parts, right_BLK.min(-1), right_BLK.mean(-1)], -1)
+    return TokenLosses(loss_BLK.mean(-1), place_L, stacked_BLM)
 
 
 def make(training: Training, world: core.World) -> Objective:

@@ -205,9 +205,10 @@ def _tensorboard() -> tuple[Any, Any]:
 def fresh() -> dict[str, Any]:
   """The record of a run at step 0, which checkpoints keep; JSON values only.
 
-  best, heldout: the best and the last held-out evaluation. open: sums since
-  the last training row, see `loss.SUMS`. tokens: real ones so far. seconds:
-  spent. skipped, in_a_row: steps left out, and how many of them just now.
+  best, heldout: the best and the latest held-out evaluation. open: loss.SUMS
+  since the last logged row. tokens: trained on, without padding. seconds: wall
+  time. skipped: steps whose update was skipped. in_a_row: those of them that
+  end at this step.
   """
   return {
     'step': 0,
@@ -314,8 +315,8 @@ class RunLog:
 
   Attributes:
     record: JSON values that a checkpoint keeps, see `fresh`.
-    blame: (step, from 0) -> what a LossError says of it: its batch, and the
-      last good checkpoint.
+    describe_batch: (step, from 0) -> what a LossError says of it: its batch,
+      and the last good checkpoint.
   """
 
   def __init__(
@@ -323,22 +324,22 @@ class RunLog:
     training: Training,
     out: pathlib.Path,
     record: dict[str, Any],
-    blame: Callable[[int], str],
+    describe_batch: Callable[[int], str],
     start: float,
-    aim: loss_lib.Objective,
+    objective: loss_lib.Objective,
     size: int = 0,
   ) -> None:
     """Begins at a record.
 
     start: reading of the clock at which this start began.
-    aim: what is trained; says what is evaluated besides `loss.SUMS`.
+    objective: names the measures that are evaluated besides `loss.SUMS`.
     size: parameters, of which each takes 6 FLOPs a token.
     """
     # Checkpoints of earlier versions lack the fields that came later.
     self.record = {key: record.get(key, x) for key, x in fresh().items()}
-    self.blame = blame
+    self.describe_batch = describe_batch
     self._log_every, self._skips = training.log_every, training.skips
-    self._aim, self._start, self._clock = aim, start, start
+    self._objective, self._start, self._clock = objective, start, start
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
     self._writer = self._shown = None
@@ -414,7 +415,7 @@ class RunLog:
       others = f' and {before} steps before it' if before else ''
       raise LossError(
         f'loss {loss}, gradient norm {grad_norm} at step {self.step + 1}'
-        f'{others}; {self.blame(self.step)}'
+        f'{others}; {self.describe_batch(self.step)}'
       )
 
   def _log(self, named: dict[str, float]) -> None:
@@ -454,7 +455,7 @@ class RunLog:
       'mfu': self._flops * rate / self._peak,
     }
 
-  def spent(self) -> str:
+  def time_summary(self) -> str:
     """Where the time of this start went, and how fast its steps were."""
     self.clock.turn('other')
     seconds = self.clock.seconds
@@ -477,13 +478,14 @@ class RunLog:
 
     Returns whether they are the best so far, by the loss after the prompt.
     """
-    heldout = means(sums[: len(loss_lib.SUMS)].tolist()) | self._aim.means(sums)
+    heldout = means(sums[: len(loss_lib.SUMS)].tolist())
+    heldout |= self._objective.means(sums)
     if not math.isfinite(heldout['loss']):
       if self._skips:
         return False
       raise LossError(
         f'held-out loss {heldout["loss"]} at step {self.step}; '
-        f'{self.blame(self.step - 1)}'
+        f'{self.describe_batch(self.step - 1)}'
       )
     if self._writer:
       named = {f'heldout_{key}': value for key, value in heldout.items()}
@@ -503,16 +505,17 @@ class RunLog:
     """Where the run stands, how fast it went, when it began."""
     record = self.record
     best, heldout = record['best'] or {}, record['heldout'] or {}
-    more = self._aim.names
+    names = self._objective.names
     return {
       'step': self.step,
       **{
         f'heldout_{name}': heldout.get(name)
-        for name in ('loss', 'loss_moves', *more)
+        for name in ('loss', 'loss_moves', *names)
       },
       'best_step': best.get('step'),
       **{
-        f'best_{name}': best.get(name) for name in ('loss', 'loss_moves', *more)
+        f'best_{name}': best.get(name)
+        for name in ('loss', 'loss_moves', *names)
       },
       'tokens': record['tokens'],
       'skipped': record['skipped'],
@@ -529,4 +532,4 @@ class RunLog:
       if open_:
         open_.close()
     if self._shown and self._first_step_s is not None and error[0] is None:
-      progress.say(f'train: {self.spent()}')
+      progress.say(f'train: {self.time_summary()}')

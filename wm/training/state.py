@@ -46,9 +46,9 @@ class State(NamedTuple):
   opt: Any
 
 
-def merge(shape: network.NetworkSpec, params: Arrays) -> network.Network:
+def merge(spec: network.NetworkSpec, params: Arrays) -> network.Network:
   """The network with these parameters."""
-  return nnx.merge(shape.graph, shape.tree(params))
+  return nnx.merge(spec.graph, spec.tree(params))
 
 
 def mesh(data: int, model: int) -> Mesh:
@@ -175,7 +175,7 @@ def abstract_state(
 
 
 def create(
-  shape: network.NetworkSpec,
+  spec: network.NetworkSpec,
   seed: int,
   optimizer: optax.GradientTransformation,
   abstract: State,
@@ -187,7 +187,7 @@ def create(
 
   def init(seed: jax.Array) -> State:
     # Within jit: each device makes its own part, by the same random bits.
-    built = shape.build(nnx.Rngs(jax.random.key(seed)))
+    built = spec.build(nnx.Rngs(jax.random.key(seed)))
     params = network.flatten(nnx.split(built)[1])
     return State(params, optimizer.init(params))
 
@@ -256,7 +256,7 @@ def decay_mask(
 
 
 def matrix_axes(
-  shape: network.NetworkSpec,
+  spec: network.NetworkSpec,
 ) -> dict[str, contrib.MuonDimensionNumbers]:
   """Path -> which axes of a dense map's kernel are its inputs and outputs.
 
@@ -267,7 +267,7 @@ def matrix_axes(
   matrix of its own. The head is left out: it is no map between hidden states.
   """
   axes = {}
-  for path, module in nnx.iter_graph(shape.network):
+  for path, module in nnx.iter_graph(spec.network):
     if not isinstance(module, layers.Linear) or path[-1] == 'head':
       continue
     # [..., inputs, (maps,) outputs]: of three output axes the first counts

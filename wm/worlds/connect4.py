@@ -138,10 +138,10 @@ class World(
       tokens[t, : len(discs)] = discs[order]
     return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal."""
-    wording = core.verbal.wording_of(self, telling)
-    rules = TEXTS.lines(f'{wording}_rules', telling, rows=self.rows)
+    wording = core.verbal.wording_of(self, style)
+    rules = TEXTS.lines(f'{wording}_rules', style, rows=self.rows)
     return TEXTS.render(wording, columns=self.columns, rules=' '.join(rules))
 
   def parse(self, text: str) -> np.ndarray:

@@ -92,7 +92,7 @@ class World(table.NamedTableWorld, core.Labelled):
   def sequence_labels(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> np.ndarray:
-    """[N, L, 1] row of the product after each token; see core.World."""
+    """[N, L, 1] row of the product after each token; see core.Labelled."""
     used = np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     if not ((tokens > 0) & (tokens <= len(self.chosen)) | ~used).all():
       return super().sequence_labels(tokens, lengths)

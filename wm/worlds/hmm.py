@@ -35,7 +35,7 @@ KEYS = ('matrices', 'states', 'start')
 TOLERANCE = 1e-6  # Of sums of probabilities in a file.
 
 
-class Process(NamedTuple):
+class HiddenMarkovProcess(NamedTuple):
   """A hidden Markov process with V tokens and S hidden states.
 
   Attributes:
@@ -98,17 +98,16 @@ def _probabilities(where: str, value: Any, *shape: int) -> np.ndarray:
   return numbers
 
 
-def process(name: str, parts: Any) -> Process:
-  """A JSON object with a matrix for each token.
+def read_process(name: str, parts: Any) -> HiddenMarkovProcess:
+  """Reads a process from a JSON object with a matrix for each token.
 
       {"matrices": {"dry": [[0.1, 0.0], [0.1, 0.8]],
                     "wet": [[0.6, 0.3], [0.1, 0.0]]},
        "states": ["rain", "sun"],
        "start": [0.5, 0.5]}
 
-  matrices: entry [i][j] of a token's matrix is the probability of emitting it
-      and going to state j, from state i. So row i of all matrices together
-      sums to 1.
+  matrices: entry [i][j] of a token's matrix is P(token, state j | state i). So
+      row i of all matrices together sums to 1.
   states: names; by default s0, s1, ...
   start: distribution of the first state; by default the stationary one.
 
@@ -158,7 +157,8 @@ def process(name: str, parts: Any) -> Process:
     start = _probabilities(f'{name}: start', parts['start'], size)
   if not abs(start.sum() - 1) <= TOLERANCE:
     raise core.InputError(f'{name}: start sums to {start.sum():g}; expected 1')
-  return Process((*matrices,), (*states,), joint, rounded(start / start.sum()))
+  start = rounded(start / start.sum())
+  return HiddenMarkovProcess((*matrices,), (*states,), joint, start)
 
 
 def _stationary(name: str, states: list[str], joint: np.ndarray) -> np.ndarray:
@@ -193,7 +193,7 @@ class Filter(core.SequenceProcess):
   from state to state, so that a row does not depend on its batch.
   """
 
-  def __init__(self, source: Process) -> None:
+  def __init__(self, source: HiddenMarkovProcess) -> None:
     """source: the process whose tokens are read."""
     self._matrices, self._start = source.matrices, source.start
     self._emits = source.matrices.sum(2)  # [V, S].
@@ -264,11 +264,11 @@ class World(sampling.UniformPlay, core.Latent):
       raise field_error(self, 'preset file', 'one of these alone')
 
   @functools.cached_property
-  def process(self) -> Process:
+  def process(self) -> HiddenMarkovProcess:
     """The hidden process, noise included; raises InputError for a bad file."""
     name = self.file or self.preset or 'mess3'
     parts = inputs.read_json(name) if self.file else PRESETS[name]()
-    plain = process(name, parts)
+    plain = read_process(name, parts)
     mixed = plain.matrices.mean(0)  # Of a token that is drawn uniformly.
     noisy = (1 - self.noise) * plain.matrices + self.noise * mixed
     return plain._replace(matrices=noisy)
@@ -278,7 +278,7 @@ class World(sampling.UniformPlay, core.Latent):
     """The belief after tokens, and what it says of the next one."""
     return Filter(self.process)
 
-  def law(self, replan: bool) -> core.SequenceProcess:
+  def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay; of an impossible token nothing is said."""
     del replan
     return self.filter

@@ -117,62 +117,62 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     """The same line, whose states have no names."""
     return dataclasses.replace(self, named=False, length=self.length + 1)
 
-  def law(self, replan: bool) -> core.SequenceProcess:
+  def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay."""
     del replan  # A random walk goes on from any place alike.
     return LatticeWalk(self)
 
   # In words.
 
-  def _names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def _names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Of the places; as numbers where they stand in a line."""
-    if core.verbal.wording_of(self, telling) == 'line' or not telling.seed:
+    if core.verbal.wording_of(self, style) == 'line' or not style.seed:
       return tuple(map(str, range(self.size)))
-    return core.verbal.new_names(self.size, telling)
+    return core.verbal.new_names(self.size, style)
 
-  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Steps as they are; 'at' and the name of a place."""
-    names = self._names(telling) if self.named else ()
+    names = self._names(style) if self.named else ()
     return (*VOCAB, *(f'at {name}' for name in names))
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: as a line, or place by place."""
-    if core.verbal.wording_of(self, telling) == 'line':
+    if core.verbal.wording_of(self, style) == 'line':
       last = self.size - 1
       block = 'line_clipped' if self.clipped else 'line_walls'
-      body = TEXTS.lines(block, telling, last=last)
+      body = TEXTS.lines(block, style, last=last)
       text = TEXTS.render(
         'line', size=self.size, last=last, body='\n'.join(body)
       )
     else:
-      names = self._names(telling)
-      rows = core.verbal.shuffled(self.size, telling)
+      names = self._names(style)
+      rows = core.verbal.shuffled(self.size, style)
       text = TEXTS.render(
         'places',
         size=self.size,
         names=', '.join(names[row] for row in rows),
         first=names[0],
-        body='\n'.join(self._tell(rows, telling)),
+        body='\n'.join(self._tell(rows, style)),
       )
     if not self.named:
       return text
-    example = self.token_names(telling)[len(VOCAB)]
+    example = self.token_names(style)[len(VOCAB)]
     return f'{text} {TEXTS.render("named", example=example)}'
 
-  def _tell(self, rows: np.ndarray, telling: core.PromptStyle) -> list[str]:
+  def _tell(self, rows: np.ndarray, style: core.PromptStyle) -> list[str]:
     steps = self.delta[: self.size, : len(VOCAB) - 1]
-    verbal_table = verbal.VerbalTable(steps, self._names(telling), VOCAB[1:])
+    verbal_table = verbal.VerbalTable(steps, self._names(style), VOCAB[1:])
     form = 'At {here}, {label} can come next and leads to {there}.'
-    return verbal.by_step(verbal_table, rows, telling, step=form, none='')
+    return verbal.by_step(verbal_table, rows, style, step=form, none='')
 
-  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
+  def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal; a line is told in as many words at any length."""
-    if core.verbal.wording_of(self, telling) == 'line':
-      return super().extent(telling)
-    verbal_table = verbal.VerbalTable(self.delta, self._names(telling), ())
+    if core.verbal.wording_of(self, style) == 'line':
+      return super().extent(style)
+    verbal_table = verbal.VerbalTable(self.delta, self._names(style), ())
     frame = TEXTS.frame('places') + f' {TEXTS.frame("named")}' * self.named
     return verbal.extent(
-      verbal_table, lambda rows: self._tell(rows, telling), 'places', frame
+      verbal_table, lambda rows: self._tell(rows, style), 'places', frame
     )
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:

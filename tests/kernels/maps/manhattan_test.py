@@ -75,7 +75,8 @@ def test_hop_distances(manhattan, name, reachable, longest, mean, near):
 
 def test_walk_counts(walks):
   every = [
-    dfa.count(walks.delta, row, dfa.NONE, 6) for row in range(len(walks.delta))
+    dfa.count(walks.delta, row, dfa.NO_GOAL, 6)
+    for row in range(len(walks.delta))
   ]
   totals = np.sum(every, 0).tolist()
   assert totals == [9705, 21998, 52506, 130046, 332346, 871959]

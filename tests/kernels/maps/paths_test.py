@@ -252,7 +252,7 @@ def test_random_walks():
   origins, labels, lengths = both(dfa.random_walks, delta, 500, 3, 20, 7)
   assert lengths.min() >= 3
   assert lengths.max() <= 20
-  nowhere = np.full(500, dfa.NONE)
+  nowhere = np.full(500, dfa.NO_GOAL)
   steps, ends, _ = dfa.walk(delta, origins, nowhere, labels, lengths)
   np.testing.assert_array_equal(steps, lengths)
   # Short of its length only where no edge leaves.

@@ -15,7 +15,9 @@ import numpy as np
 
 from wm import core
 
-NONE = -2  # a goal that is no row
+# A row of a table is >= 0. In place of a row stands core.DEAD (-1) where the
+# sequence is illegal; in place of a goal stands NO_GOAL where no row ends it.
+NO_GOAL = -2
 MAX_LABELS = 126  # labels are int8, and `end` is one more than the last
 
 
@@ -100,9 +102,9 @@ def games(moves: Any, lengths: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def goals(goals: Any, size: int, name: str = 'goals') -> np.ndarray:
-  """`goals` as frozen [B] int32, every one that is no row made NONE."""
-  checked = rows(goals, size, name, NONE)
-  return frozen(np.where(checked < 0, NONE, checked), np.int32)
+  """`goals` as frozen [B] int32, every one that is no row made NO_GOAL."""
+  checked = rows(goals, size, name, NO_GOAL)
+  return frozen(np.where(checked < 0, NO_GOAL, checked), np.int32)
 
 
 SECONDS = 0.3  # that one call of compiled code is to take

@@ -46,7 +46,7 @@ class NetworkModel(core.Trainable):
 
   gives: ClassVar[tuple[type, ...]] = (
     networks.NetworkPredictor,
-    networks.StateNamer,
+    networks.NetworkStatePredictor,
   )
 
   def predictor(
@@ -55,8 +55,8 @@ class NetworkModel(core.Trainable):
     """A predictor with random weights."""
     self.check_world(world)
     spec = network.NetworkSpec(self, len(world.vocab), world.max_len)
-    place = network.places(spec.num_bytes, jax.local_devices())[0]
-    params = network.init(spec, seed, place)
+    placement = network.placements(spec.num_bytes, jax.local_devices())[0]
+    params = network.init(spec, seed, placement)
     return networks.NetworkPredictor(
       self, params, len(world.vocab), world.end, world.max_len
     )

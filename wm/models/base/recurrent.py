@@ -189,7 +189,7 @@ class RecurrentNetwork(family.Stack, network.StatefulNetwork):
   """Embedding, blocks, final norm where the style has one, and head."""
 
   head: layers.Linear
-  recalls = True
+  has_recurrent_state = True
 
   def __init__(
     self, model: RecurrentModel, vocab_size: int, outputs: int, rngs: nnx.Rngs

@@ -4,10 +4,10 @@ From `__call__` alone it can be trained; from `hidden` and `resume` it gets
 probes and interventions, from `prefill`, `new_page` and `decode` (and
 `restart`) sessions, for attention (caches that grow) and recurrences (states
 of constant size) alike; `base.family.Stack` has all these from the blocks of a
-family. A `NetworkSpec` says what a network's weights are, and `places` where
-they live: training stores them on a `storage_mesh`, whose axes are the prime
-factors of its sizes; serving puts a copy at each of some places, a device, or a
-group of devices where one cannot hold them. Shape letters as in `layers`.
+family. A `NetworkSpec` says what a network's weights are, and `placements`
+where they live: training stores them on a `storage_mesh`, whose axes are the
+prime factors of its sizes; serving puts a copy at each placement, a device, or
+a group of devices where one cannot hold them. Shape letters as in `layers`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from wm.core import registry, resources
 from wm.models.nn import layers
 
 SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
-WHOLE = 1 << 12  # Numbers of an array that every device may hold whole.
+MOST_REPLICATED = 1 << 12  # An array of more numbers is sharded.
 _DIGITS = '0123456789'
-# A device, or all devices of a group, each of which has an array whole.
-Place: TypeAlias = jax.Device | NamedSharding
+# A device, or all devices of a group, each of which has a whole array.
+Placement: TypeAlias = jax.Device | NamedSharding
 
 
 class DecodeStep(NamedTuple):
@@ -61,7 +61,7 @@ class Network(nnx.Module):
   """
 
   num_layers: int
-  recalls = False  # Has it the states that `recall` reads?
+  has_recurrent_state = False  # `recall` reads it.
 
   @abc.abstractmethod
   def __call__(
@@ -331,7 +331,7 @@ def division(
   """Which of `storage_axes` divide a parameter, and a device's numbers of it.
 
   As the layer says, as far as its dimensions are divisible. Axes that are left
-  divide another dimension of an array that is not WHOLE, so that it takes
+  divide another dimension of an array above MOST_REPLICATED, so that it takes
   1 / devices of each device's memory wherever its size has the factors.
   """
   keys = path.split('.')
@@ -354,7 +354,7 @@ def division(
     layer = [d for d, name in enumerate(usual) if name == axis.rstrip(_DIGITS)]
     if not put(axis, layer):
       left.append(axis)
-  if np.prod(shape) > WHOLE:
+  if np.prod(shape) > MOST_REPLICATED:
     for axis in left:
       put(axis, sorted(range(stacked, len(shape)), key=lambda d: -local[d]))
   return P(*(tuple(dim) or None for dim in names)), int(np.prod(local))
@@ -371,9 +371,9 @@ def storage_shardings(
   }
 
 
-def places(
+def placements(
   weights: int, devices: Sequence[jax.Device], shards: int = 0
-) -> tuple[Place, ...]:
+) -> tuple[Placement, ...]:
   """Devices, or groups of them, that hold a copy of the weights each.
 
   Args:
@@ -417,19 +417,21 @@ def _group(devices: Sequence[jax.Device]) -> Mesh:
   return storage_mesh(Mesh(shape, ('data', 'model'), axis_types=auto))
 
 
-def device_of(place: Place) -> jax.Device:
-  """A device of a place."""
-  if isinstance(place, NamedSharding):
-    device: jax.Device = place.mesh.devices.flat[0]
+def device_of(placement: Placement) -> jax.Device:
+  """A device of a placement."""
+  if isinstance(placement, NamedSharding):
+    device: jax.Device = placement.mesh.devices.flat[0]
     return device
-  return place
+  return placement
 
 
-def weight_shardings(shapes: Mapping[str, Any], place: Place) -> dict[str, Any]:
-  """Where each parameter, of a shape, lives at a place."""
-  if isinstance(place, NamedSharding):
-    return {**storage_shardings(shapes, place.mesh)}
-  return dict.fromkeys(shapes, jax.sharding.SingleDeviceSharding(place))
+def weight_shardings(
+  shapes: Mapping[str, Any], placement: Placement
+) -> dict[str, Any]:
+  """Where each parameter, of a shape, lives at a placement."""
+  if isinstance(placement, NamedSharding):
+    return {**storage_shardings(shapes, placement.mesh)}
+  return dict.fromkeys(shapes, jax.sharding.SingleDeviceSharding(placement))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -437,11 +439,13 @@ def _init(spec: NetworkSpec, seed: jax.Array) -> nnx.State:
   return nnx.split(spec.build(nnx.Rngs(jax.random.key(seed))))[1]
 
 
-def init(spec: NetworkSpec, seed: int, place: Place | None = None) -> nnx.State:
+def init(
+  spec: NetworkSpec, seed: int, placement: Placement | None = None
+) -> nnx.State:
   """Fresh weights; at a group of devices each makes its own part of them."""
-  if not isinstance(place, NamedSharding):
+  if not isinstance(placement, NamedSharding):
     return _init(spec, np.uint32(seed % 2**32))
-  where = spec.tree(weight_shardings(spec.shapes, place))
+  where = spec.tree(weight_shardings(spec.shapes, placement))
   divided = jax.jit(_init, static_argnums=0, out_shardings=where)
   weights: nnx.State = divided(spec, np.uint32(seed % 2**32))
   return weights

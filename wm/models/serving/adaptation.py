@@ -553,7 +553,7 @@ class Adapter(core.Adaptable):
 def _all(run: _AdaptRun, num: int, shared: bool) -> adapting.Adapted:
   """All chunks of D data sets at all rates."""
   rates = run.tuning.rates
-  done, mark = 0, run.mark() if files.stores_parts() else ''
+  done, mark = 0, run.mark() if files.caches_arrays() else ''
   chunks = [*core.predictor.chunks(num, 1, run.size)]
   pieces = [(r, rows) for r in range(len(rates)) for rows in chunks]
   assigned = pieces[compute.own_rows(len(pieces))] if shared else pieces
@@ -564,7 +564,7 @@ def _all(run: _AdaptRun, num: int, shared: bool) -> adapting.Adapted:
     # The last chunk is filled up: one program serves all.
     chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
     name = files.hash_of([mark, chosen, float(rate)]) if mark else ''
-    return files.part(name, functools.partial(run.chunk, chosen, rate))
+    return files.cached_arrays(name, functools.partial(run.chunk, chosen, rate))
 
   results = []
   for (_, rows), result in zip(

@@ -118,7 +118,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
   def __init__(
     self,
     world: verbal.Verbal,
-    telling: verbal.PromptStyle,
+    style: verbal.PromptStyle,
     backend: Backend,
     most: int = verbal.MAX_TOKENS,
     before: verbal.Verbal | None = None,
@@ -127,7 +127,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
 
     Args:
       world: what is asked about.
-      telling: how it is told.
+      style: how it is told.
       backend: what answers questions.
       most: tokens of the words, at most.
       before: a world of the same tokens, told as what held before.
@@ -142,12 +142,12 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
       max_len=world.max_len,
       label='the language model',
     )
-    self.world, self.telling, self.backend = world, telling, backend
+    self.world, self.style, self.backend = world, style, backend
     # Rendered once: it heads every prompt, and providers cache equal heads.
-    self._description = verbal.render_description(world, telling, most, before)
+    self._description = verbal.render_description(world, style, most, before)
     self._most, self.before = most, before
     # Answers name tokens as the prompt does.
-    self.read = structures.AnswerReader(world.token_names(telling)).read
+    self.read = structures.AnswerReader(world.token_names(style)).read
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
     """The question whether a prefix can go on with a suffix."""
@@ -170,7 +170,7 @@ class LanguageModel(stateless.Accepting, core.Adaptable):
     return Query(prompt, queries.ONE_NEXT, prefix, single, trial)
 
   def _words(self, tokens: Tokens) -> str:
-    return self.world.render_tokens(tokens, self.telling)
+    return self.world.render_tokens(tokens, self.style)
 
   def dry_run(self) -> tuple[LanguageModel, list[Query]]:
     """See core.QueryModel.ask."""
@@ -496,7 +496,7 @@ class QueryBackend(Backend):
         prompts = [question.prompt for question in questions]
         solved = list[dict[str, Any]]()  # Other models get no solutions.
         if self.settings.model.startswith(PREFIX):
-          about = model.world, model.telling, model.before
+          about = model.world, model.style, model.before
           solved = solutions(*about, questions)
         provider.replies(self.settings, prompts, keep, solved, self.ledger)
 
@@ -661,7 +661,7 @@ def answer(
 
 def solutions(
   world: verbal.Verbal,
-  telling: verbal.PromptStyle,
+  style: verbal.PromptStyle,
   before: verbal.Verbal | None,
   questions: Sequence[Query],
 ) -> list[dict[str, Any]]:
@@ -669,7 +669,7 @@ def solutions(
 
   Args:
     world: that questions are about.
-    telling: how it is described, hence the names of its tokens.
+    style: how it is described, hence the names of its tokens.
     before: the world as it was before a change, if there was one.
     questions: of any kind.
 
@@ -679,7 +679,7 @@ def solutions(
     `choices`, the possible answers ('Yes.' and 'No.', names of tokens, labels);
     `num`, labels or items that are asked for.
   """
-  names = world.token_names(telling)
+  names = world.token_names(style)
   truths = queries.truths(world, questions)
   stale = queries.truths(before, questions) if before else truths
   return [

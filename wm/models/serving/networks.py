@@ -1,7 +1,7 @@
 """Predictors of trained networks: next tokens or states of whole sequences.
 
-A model and its weights come in; `NetworkPredictor` or `StateNamer` goes out.
-Continuations are decoded by `sessions`, and small tasks learned by
+A model and its weights come in; `NetworkPredictor` or `NetworkStatePredictor`
+goes out. Continuations are decoded by `sessions`, and small tasks learned by
 `adaptation`.
 
 Rows are computed in tiles of one padded length P, of the ascending `buckets`:
@@ -46,14 +46,14 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     model: its spec as trained.
     spec: what fixes its structure, in the form it predicts in.
     devices: where tiles go in turn; default: this process's devices, in groups
-      where one cannot hold the weights (`network.places`).
+      where one cannot hold the weights (`network.placements`).
     cache_bytes: most memory of one tile of a session, as far as one row of
       it fits.
     tile_tokens: tokens of a tile, as far as one row has no more.
     lanes: see `sessions.TileSizes`.
   """
 
-  devices: tuple[network.Place, ...] = ()
+  devices: tuple[network.Placement, ...] = ()
 
   def __init__(
     self,
@@ -74,7 +74,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     self._take(params)
     # This process's devices only: other processes have batches of their own.
     self._local = tuple(devices) or tuple(jax.local_devices())
-    self.devices = network.places(self.spec.num_bytes, self._local)
+    self.devices = network.placements(self.spec.num_bytes, self._local)
     sizes = sessions.sizes_on(self._local[0], outputs or vocab_size)
     self.tile_tokens, self.lanes = sizes.tokens, sizes.lanes
     self.cache_bytes = cache_bytes or sizes.cache_bytes
@@ -84,8 +84,8 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     self.spec = network.NetworkSpec(
       model, self.vocab_size, self.max_len, self._outputs
     )
-    # Weights are copied to a place when its first tile comes.
-    self._placed: dict[network.Place, nnx.State] = {}
+    # Weights are copied to a placement when its first tile comes.
+    self._placed: dict[network.Placement, nnx.State] = {}
 
   def sharded(self, shards: int) -> Self:
     """The same, with each copy of the weights on so many devices.
@@ -93,23 +93,23 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     Sums are in another order than on one device: results agree to rounding.
 
     Args:
-      shards: see `network.places`.
+      shards: see `network.placements`.
 
     Raises:
       InputError: devices cannot be divided into such groups.
     """
     twin = copy.copy(self)
-    twin.devices = network.places(self.spec.num_bytes, self._local, shards)
+    twin.devices = network.placements(self.spec.num_bytes, self._local, shards)
     twin._placed = {}
     return twin
 
-  def placed(self, place: network.Place) -> nnx.State:
-    """The weights at a place."""
-    if place not in self._placed:
+  def placed(self, placement: network.Placement) -> nnx.State:
+    """The weights at a placement."""
+    if placement not in self._placed:
       params = network.flatten(self._params)
-      where = network.weight_shardings(params, place)
-      self._placed[place] = self.spec.tree(jax.device_put(params, where))
-    return self._placed[place]
+      where = network.weight_shardings(params, placement)
+      self._placed[placement] = self.spec.tree(jax.device_put(params, where))
+    return self._placed[placement]
 
   def untrained(self, seed: int) -> Self:
     """The same network with random weights, on the same devices."""
@@ -154,7 +154,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
       )
 
   def adapt_to(self, data: adapting.Adaptation) -> adapting.Adapted:
-    """See core.Adaptable: by gradient steps, at the first place.
+    """See core.Adaptable: by gradient steps, at the first placement.
 
     Processes tune chunks of data sets of their own.
     """
@@ -234,7 +234,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
   def memory(self) -> core.HiddenStates | None:
     """See core.HiddenStates.memory."""
-    if not self.spec.network.recalls:
+    if not self.spec.network.has_recurrent_state:
       return None
     twin = copy.copy(self)
     twin._site = MEMORY
@@ -304,7 +304,7 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     )
 
   @property
-  def light(self) -> bool:
+  def prefers_device_loop(self) -> bool:
     """Below a million parameters, by `tests/bench` on a CPU."""
     whole = isinstance(self.devices[0], jax.Device)
     return whole and self.spec.num_params < LIGHT
@@ -323,8 +323,11 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     return machine, max(rows // 2, 1)
 
 
-class StateNamer(NetworkReader, core.StatePredictor):
-  """A network trained on states: it predicts them, and no next tokens."""
+class NetworkStatePredictor(NetworkReader, core.StatePredictor):
+  """A network whose outputs [B, L, C] are logits of states, not of tokens.
+
+  C is the sum of the classes of all labels, side by side.
+  """
 
   def __init__(
     self,
@@ -332,9 +335,9 @@ class StateNamer(NetworkReader, core.StatePredictor):
     params: nnx.State,
     world: core.World,
     max_len: int,
-    **places: Any,
+    **placement: Any,
   ):
-    """places: `devices` and `cache_bytes` of NetworkReader.
+    """placement: `devices` and `cache_bytes` of NetworkReader.
 
     Raises:
       InputError: the world gives no labels.
@@ -346,7 +349,7 @@ class StateNamer(NetworkReader, core.StatePredictor):
     outputs = sum(self.heads)
     size, end = len(world.vocab), world.end
     super().__init__(
-      model, params, size, end, max_len, outputs=outputs, **places
+      model, params, size, end, max_len, outputs=outputs, **placement
     )
 
   @functools.cached_property

@@ -83,9 +83,9 @@ def likely(world: core.World, states: np.ndarray) -> NextTokens:
 
 
 class WorldPredictor(TablePredictor):
-  """Follows the world's state and, where it `recalls`, a hash of the prefix.
+  """Follows the world's state and, with `many_states`, a hash of the prefix.
 
-  state  world's state | hash of the prefix, where it recalls
+  state  world's state | hash of the prefix, with `many_states`
   words  W             | 2, as uint64
 
   A subclass that remembers less than the whole prefix overrides `recall`.
@@ -124,7 +124,7 @@ class WorldPredictor(TablePredictor):
     # `walk` stops before an illegal token; taking it leaves a dead state.
     refused = prefixes[wrong, steps[wrong]]
     states[wrong] = world.advance(states[wrong], refused)
-    if self.recalls:
+    if self.many_states:
       for t in range(int(lengths.max(initial=0))):
         on = np.flatnonzero(t < lengths)
         history[on] = self.recall(history[on], prefixes[on, t])
@@ -132,7 +132,7 @@ class WorldPredictor(TablePredictor):
 
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.SequenceProcess."""
-    if not self.recalls:
+    if not self.many_states:
       return self.world.advance(states, tokens)
     states, history = split_history(states)
     after = self.world.advance(states, tokens)
@@ -142,7 +142,7 @@ class WorldPredictor(TablePredictor):
     """See core.SequenceProcess."""
     # Whoever does not recall gets zeros: `support` has one signature.
     history = np.zeros(len(states), np.uint64)
-    if self.recalls:
+    if self.many_states:
       states, history = split_history(states)
     return self.support(states, history)
 
@@ -151,8 +151,8 @@ class WorldPredictor(TablePredictor):
     return self.next(states), np.arange(len(states))
 
   def _with(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
-    """World states [R, W] with hashes [R] behind them, where it recalls."""
-    if not self.recalls:
+    """World states [R, W] with hashes [R] behind them, if any."""
+    if not self.many_states:
       return states
     return np.concatenate([states, history[:, None].view(np.int32)], axis=1)
 
@@ -217,7 +217,7 @@ class NoisyOracle(WorldPredictor):
         f'noisy oracle: {world.name} draws no states (core.Prefixed)'
       )
     self.illegal, self.wrong, self.by, self.seed = illegal, wrong, by, seed
-    self.recalls = by == 'prefix'
+    self.many_states = by == 'prefix'
     # What is legal in 64 other states, looked up once.
     others = world.sample_states(self.STATES, seed)
     self._others, self._ids = likely(world, others), world.state_id(others)
@@ -329,7 +329,7 @@ class StateReader(Uniform, core.StatePredictor):
     self._read = read
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See core.Predictor."""
+    """See core.StatePredictor."""
     return self._read(tokens, lengths)
 
   def keys(self, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:

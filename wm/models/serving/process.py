@@ -81,11 +81,11 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
   override the others where they have a faster way.
 
   Attributes:
-    recalls: states tell apart prefixes of which the same may follow, so that
-      there are too many for a table.
+    many_states: prefixes after which the same may follow have different states,
+      which are too many for a table.
   """
 
-  light, recalls = True, False
+  prefers_device_loop, many_states = True, False
 
   def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, W] states after prefixes [R, L] of lengths [R]."""
@@ -130,7 +130,7 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
   @property
   def devices(self) -> tuple[jax.Device, ...]:
     """The first one: a table is little work."""
-    return _tables().devices()
+    return _tables().table_devices()
 
   def machine(
     self,
@@ -143,7 +143,7 @@ class ProcessPredictor(core.SequenceProcess, core.Predictor):
     sampler: Any,
   ) -> tuple[traced.Machine, int]:
     """See core.Predictor.machine."""
-    if self.recalls:
+    if self.many_states:
       raise traced.Untraceable(
         f'{type(self).__name__} has states of its own for every prefix: no '
         'table holds them'

@@ -46,7 +46,7 @@ from wm.models.nn.network import (
   SMALL,
   DecodeStep,
   NetworkSpec,
-  Place,
+  Placement,
   StatefulNetwork,
   device_of,
 )
@@ -246,7 +246,7 @@ def accepts(accept: Any, log_probs: jax.Array, tokens: jax.Array) -> jax.Array:
 
 
 class _Tile:
-  """R rows at one place; see the module's docstring."""
+  """R rows at one placement; see the module's docstring."""
 
   def __init__(
     self,
@@ -254,16 +254,16 @@ class _Tile:
     params: nnx.State,
     rows: int,
     num: int,
-    place: Place,
+    placement: Placement,
   ):
-    self.spec, self.params, self.place = spec, params, place
-    self.device = device_of(place)
+    self.spec, self.params, self.placement = spec, params, placement
+    self.device = device_of(placement)
     # 1, not 0: rows that the batch does not fill are read as any other.
     self.prefix_len = np.ones(rows, np.int32)
     self.added = np.zeros((rows, num), np.int32)
     # Put there, as weights are: `decode` is compiled once for both.
     with jax.default_device(self.device):
-      tile = jax.device_put(new_tile(spec, rows, num), place)
+      tile = jax.device_put(new_tile(spec, rows, num), placement)
     self.prefix, self.log_probs = tile
     self.pages: list[Any] = []
     self.stateful = isinstance(spec.network, StatefulNetwork)
@@ -274,13 +274,13 @@ class _Tile:
     while len(self.pages) < num_pages:
       with jax.default_device(self.device):
         page = new_page(self.spec, *self.added.shape)
-        self.pages.append(jax.device_put(page, self.place))
+        self.pages.append(jax.device_put(page, self.placement))
     return num_pages
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
-    """Copies at this tile's place."""
+    """Copies at this tile's placement."""
     # Copied first: the host goes on to change `added` while it is under way.
-    return tuple(jax.device_put(np.array(x), self.place) for x in arrays)
+    return tuple(jax.device_put(np.array(x), self.placement) for x in arrays)
 
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
@@ -352,11 +352,11 @@ class NetworkSession(core.Session):
   def __init__(
     self,
     spec: NetworkSpec,
-    placed: Callable[[Place], nnx.State],
+    placed: Callable[[Placement], nnx.State],
     prefixes: tuple[np.ndarray, np.ndarray],
     num: int,
     *,
-    devices: tuple[Place, ...],
+    devices: tuple[Placement, ...],
     cache_bytes: int,
     lanes: int = 0,
     shared: bool = False,
@@ -365,7 +365,7 @@ class NetworkSession(core.Session):
 
     Args:
       spec: of the network.
-      placed: its weights at a place.
+      placed: its weights at a placement.
       prefixes: prefixes [B, L] and their lengths [B].
       num: M, continuations of each prefix.
       devices: where tiles go in turn.
@@ -609,8 +609,8 @@ def bucketed(
   return flat.reshape(*lengths.shape, length), lengths.astype(np.int32)
 
 
-def devices() -> tuple[jax.Device, ...]:
-  """The first one: a table is little work."""
+def table_devices() -> tuple[jax.Device, ...]:
+  """The first local device: look-ups in a table need no more."""
   return (jax.local_devices()[0],)
 
 

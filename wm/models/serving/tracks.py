@@ -172,7 +172,7 @@ class FittedTrack(process.ProcessPredictor):
   Until one can be fitted bodies go straight on, see `Track`.
   """
 
-  recalls = True  # The bins seen are part of a state.
+  many_states = True  # The bins seen are part of a state.
 
   def __init__(self, world: core.World, spread: float) -> None:
     """See above.

@@ -254,7 +254,7 @@ KEYS = (
 # How a list is found in a text.
 BALANCED, FIRST_BRACKET = READINGS = 'balanced', 'first_bracket'
 
-# What can be wrong with an answer, beside what `replies` finds.
+# What can be wrong with an answer, besides what `replies` finds.
 FAILURES = {
   **replies.FAILURES,
   'empty_list': 'a list without moves',

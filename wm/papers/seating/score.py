@@ -107,7 +107,7 @@ class PaperSetting(Setting):
   ) -> llm_predictor.LanguageModel:
     """See Setting."""
     world = world_questions.made_world(self.world)
-    return PaperModel(world, self.telling, backend)
+    return PaperModel(world, self.style, backend)
 
 
 class PaperModel(llm_predictor.LanguageModel):

@@ -282,9 +282,9 @@ class World(
 
   # In words.
 
-  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Symbols as they are, in quotes or numbered where lists ask for it."""
-    core.verbal.wording_of(self, telling)
+    core.verbal.wording_of(self, style)
     symbols = self.given.symbols
     if not all(map(_PLAIN.fullmatch, symbols)):
       if all(map(_QUOTABLE.fullmatch, symbols)):
@@ -294,7 +294,7 @@ class World(
     return (*self.vocab[: len(self.vocab) - len(symbols)], *symbols)
 
   def _table(
-    self, telling: core.PromptStyle
+    self, style: core.PromptStyle
   ) -> tuple[verbal.VerbalTable, np.ndarray]:
     """States, without that after the end, and the rows of final ones."""
     symbols = len(self.given.symbols)
@@ -302,43 +302,43 @@ class World(
     delta = self.delta[: len(self.delta) - ends, ends:]
     num = len(delta)
     names = tuple(f'S{row}' for row in range(num))
-    if telling.seed:
-      names = core.verbal.new_names(num, telling)
+    if style.seed:
+      names = core.verbal.new_names(num, style)
     final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
-    spoken = self.token_names(telling)[-symbols:]
+    spoken = self.token_names(style)[-symbols:]
     return verbal.VerbalTable(delta, names, spoken), final
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""
-    wording = core.verbal.wording_of(self, telling)
-    verbal_table, final = self._table(telling)
-    rows = core.verbal.shuffled(len(verbal_table.names), telling)
+    wording = core.verbal.wording_of(self, style)
+    verbal_table, final = self._table(style)
+    rows = core.verbal.shuffled(len(verbal_table.names), style)
     end = ''
     if self.end != core.DEAD:
       names = [verbal_table.names[row] for row in final]
       end = TEXTS.render(
         f'{wording}_end',
-        end=self.token_names(telling)[self.end],
-        names=', '.join(verbal.in_order(names, telling)),
+        end=self.token_names(style)[self.end],
+        names=', '.join(verbal.in_order(names, style)),
       )
     return TEXTS.render(
       wording,
       num=len(rows),
       names=', '.join(verbal_table.names[row] for row in rows),
       first=verbal_table.names[0],
-      body='\n'.join(_TELL[wording](verbal_table, rows, telling)),
+      body='\n'.join(_TELL[wording](verbal_table, rows, style)),
       end=end,
     )
 
-  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
+  def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
     wording, (verbal_table, final) = (
-      core.verbal.wording_of(self, telling),
-      self._table(telling),
+      core.verbal.wording_of(self, style),
+      self._table(style),
     )
 
     def tell(rows: np.ndarray) -> list[str]:
-      return _TELL[wording](verbal_table, rows, telling)
+      return _TELL[wording](verbal_table, rows, style)
 
     frame = TEXTS.frame(wording) + TEXTS.frame(f'{wording}_end')
     frame += ', '.join(verbal_table.names[row] for row in final)

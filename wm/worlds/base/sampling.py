@@ -131,11 +131,12 @@ def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
 class UniformPlay(core.Generative):
   """A world whose samples are random play, to `max_len` or until it is over.
 
-  One of other players, whose law is known, has it as `law`.
+  One of other players, whose distribution is known, overrides
+  `sequence_process`.
   """
 
-  def law(self, replan: bool) -> core.SequenceProcess:
-    """How its sequences are distributed; see core.Generative.process."""
+  def sequence_process(self, replan: bool) -> core.SequenceProcess:
+    """Its distribution; see core.Generative.data_distribution."""
     del replan  # Random play goes on from any state alike.
     return Play(self)
 
@@ -157,7 +158,7 @@ class UniformPlay(core.Generative):
       )
     if why:
       raise core.InputError(f'{registry.spec(self)}: {why}')
-    return self.law(replan)
+    return self.sequence_process(replan)
 
 
 class Play(core.SequenceProcess):

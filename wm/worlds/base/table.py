@@ -26,7 +26,7 @@ class Automaton(NamedTuple):
   """A finite table that compiled kernels run on, and where B states are in it.
 
   A state is (row, goal): labels move the row, the goal stays. A world without
-  goals uses dfa.NONE.
+  goals uses dfa.NO_GOAL.
 
   Attributes:
     delta: [S, A] int32, next row, or DEAD.
@@ -175,7 +175,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   def automaton(self, states: np.ndarray) -> Automaton:
     """The table, which has no goals, and the states' rows."""
     tokens = np.arange(1, len(self.vocab), dtype=np.int32)
-    none = np.full(len(states), dfa.NONE)
+    none = np.full(len(states), dfa.NO_GOAL)
     return Automaton(self.checked, tokens, core.DEAD, states[:, 0], none)
 
   def init(self, batch: int) -> np.ndarray:
@@ -190,7 +190,7 @@ class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool."""
     legal = np.zeros((len(states), len(self.vocab)), bool)
-    none = np.full(len(states), dfa.NONE)
+    none = np.full(len(states), dfa.NO_GOAL)
     legal[:, 1:] = dfa.legal(self.checked, states[:, 0], none)[:, :-1]
     return legal
 
@@ -357,7 +357,7 @@ def _pair_sizes(
 
 
 def _heads(delta: np.ndarray, row: int, other: int) -> list[tuple[int, int]]:
-  """Pairs of next rows by labels legal at `one`; DEAD where not at `two`."""
+  """Pairs of next rows by labels legal at `row`; DEAD if not at `other`."""
   if row < 0:
     return []
   firsts = delta[row].tolist()

@@ -79,12 +79,12 @@ class VerbalTable(NamedTuple):
 def by_step(
   table: VerbalTable,
   rows: np.ndarray,
-  telling: core.PromptStyle,
+  style: core.PromptStyle,
   *,
   step: str,
   none: str,
 ) -> list[str]:
-  """A sentence for each step from some rows, in the telling's order.
+  """A sentence for each step from some rows, in the style's order.
 
   step: with {here}, {label} and {there}; none: with {here}, of a row that
   nothing leaves; '' where nothing is said of it.
@@ -103,20 +103,20 @@ def by_step(
     ]
     if none and not labels:
       lines.append(none.format(here=name))
-  return in_order(lines, telling)
+  return in_order(lines, style)
 
 
 def by_row(
   table: VerbalTable,
   rows: np.ndarray,
-  telling: core.PromptStyle,
+  style: core.PromptStyle,
   *,
   row: str,
   step: str,
   between: str,
   none: str,
 ) -> list[str]:
-  """A sentence for each of some rows, its steps in the telling's order.
+  """A sentence for each of some rows, its steps in the style's order.
 
   row: with {here} and {steps}; step: with {label} and {there}; between: two
   steps; none: in place of steps where nothing leaves the row.
@@ -124,7 +124,7 @@ def by_row(
   lines = []
   for number in rows:
     labels = np.flatnonzero(table.delta[number] >= 0)
-    labels = labels[verbal.shuffled(len(labels), telling, stream=int(number))]
+    labels = labels[verbal.shuffled(len(labels), style, stream=int(number))]
     steps = between.join(
       step.format(
         label=table.labels[label], there=table.names[table.delta[number, label]]
@@ -135,9 +135,9 @@ def by_row(
   return lines
 
 
-def in_order(lines: Sequence[str], telling: core.PromptStyle) -> list[str]:
-  """Lines in the order of the telling."""
-  return [lines[k] for k in verbal.shuffled(len(lines), telling)]
+def in_order(lines: Sequence[str], style: core.PromptStyle) -> list[str]:
+  """Lines in the order of the style."""
+  return [lines[k] for k in verbal.shuffled(len(lines), style)]
 
 
 def extent(

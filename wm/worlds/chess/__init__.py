@@ -241,7 +241,7 @@ class World(
     tokens[:, 1:][used] = self._columns[moves[used]]
     return tokens, lengths + np.int32(1)
 
-  def law(self, replan: bool) -> core.SequenceProcess:
+  def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay.
 
     It goes on where a game is cut or ends before no move is legal (`length`,
@@ -252,7 +252,7 @@ class World(
     Above MOST_DROPPED there is no law.
     """
     if self.policy == 'uniform':
-      return super().law(replan)
+      return super().sequence_process(replan)
     return ChessPlay(self, self.policy)
 
   def played_otherwise(self) -> str:
@@ -565,17 +565,17 @@ class World(
 
   # In words.
 
-  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Moves as UCI writes them, or with a hyphen."""
-    return _spoken(self.vocabulary, core.verbal.wording_of(self, telling))
+    return _spoken(self.vocabulary, core.verbal.wording_of(self, style))
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
-    wording = core.verbal.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, style)
     return TEXTS.render(
       wording,
       fen=notation.format_fen(self.origin),
-      rules='\n'.join(TEXTS.lines(f'{wording}_rules', telling)),
+      rules='\n'.join(TEXTS.lines(f'{wording}_rules', style)),
     )
 
 

@@ -351,20 +351,20 @@ class World(
 
   # In words.
 
-  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """'end' and 'reward' as they are; nodes by number, or by new names."""
-    core.verbal.wording_of(self, telling)
-    if not telling.seed:
+    core.verbal.wording_of(self, style)
+    if not style.seed:
       return self.vocab
-    new = core.verbal.new_names(len(self.vocab) - NODE0, telling)
+    new = core.verbal.new_names(len(self.vocab) - NODE0, style)
     return (*self.vocab[:NODE0], *new)
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: every step, place by place or as pairs."""
-    wording = core.verbal.wording_of(self, telling)
-    spoken = self.token_names(telling)[NODE0:]
+    wording = core.verbal.wording_of(self, style)
+    spoken = self.token_names(style)[NODE0:]
     nodes = np.array(self.graph.nodes)
-    order = nodes[core.verbal.shuffled(len(nodes), telling)]
+    order = nodes[core.verbal.shuffled(len(nodes), style)]
     adjacency = [
       (spoken[node], [spoken[head] for head in self.graph.after[node]])
       for node in order.tolist()
@@ -379,7 +379,7 @@ class World(
       pairs = [
         f'({tail}, {head})' for tail, heads in adjacency for head in heads
       ]
-      lines = [', '.join(verbal.in_order(pairs, telling)) + '.']
+      lines = [', '.join(verbal.in_order(pairs, style)) + '.']
     text = TEXTS.render(
       wording,
       num=len(nodes),

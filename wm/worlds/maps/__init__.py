@@ -352,49 +352,49 @@ class World(
 
   # In words.
 
-  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Directions in words, and the intersections' names or new ones."""
-    wording = core.verbal.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, style)
     names = self.vocab[NODE0:]
-    if telling.seed:
-      names = core.verbal.new_names(len(self.graph), telling)
+    if style.seed:
+      names = core.verbal.new_names(len(self.graph), style)
     return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
 
-  def _table(self, telling: core.PromptStyle) -> verbal.VerbalTable:
-    spoken = self.token_names(telling)
+  def _table(self, style: core.PromptStyle) -> verbal.VerbalTable:
+    spoken = self.token_names(style)
     return verbal.VerbalTable(
       self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
     )
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all intersections by name, and all streets."""
-    wording, table = core.verbal.wording_of(self, telling), self._table(telling)
-    rows = core.verbal.shuffled(len(table.names), telling)
+    wording, table = core.verbal.wording_of(self, style), self._table(style)
+    rows = core.verbal.shuffled(len(table.names), style)
     return TEXTS.render(
       wording,
       num=len(rows),
       names=', '.join(table.names[row] for row in rows),
-      body='\n'.join(_TELL[wording](table, rows, telling)),
+      body='\n'.join(_TELL[wording](table, rows, style)),
     )
 
-  def render_trajectory(self, tokens: Tokens, telling: core.PromptStyle) -> str:
+  def render_trajectory(self, tokens: Tokens, style: core.PromptStyle) -> str:
     """See core.Verbal: with the intersections that it passes."""
-    names = self._table(telling).names
+    names = self._table(style).names
     place = tokens[0] - NODE0
     passed = [names[place]]
     for token in tokens[self.prompt_len :]:
       if token >= DIRECTION0:
         place = int(self.graph.delta[place, token - DIRECTION0])
         passed.append(names[place])
-    words = self.render_tokens(tokens, telling)
+    words = self.render_tokens(tokens, style)
     return f'{words}. It is at, in this order: {", ".join(passed)}.'
 
-  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
+  def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
-    wording, table = core.verbal.wording_of(self, telling), self._table(telling)
+    wording, table = core.verbal.wording_of(self, style), self._table(style)
 
     def tell(rows: np.ndarray) -> list[str]:
-      return _TELL[wording](table, rows, telling)
+      return _TELL[wording](table, rows, style)
 
     return verbal.extent(table, tell, 'intersections', TEXTS.frame(wording))
 

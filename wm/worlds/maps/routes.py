@@ -176,7 +176,7 @@ def walks(
       delta, chunk, low, high, seed, first=first
     )
     first += chunk
-    goals = np.full(chunk, dfa.NONE)
+    goals = np.full(chunk, dfa.NO_GOAL)
     _, ends, _ = dfa.walk(delta, origins, goals, labels, moves)
     rows = np.flatnonzero(in_split(origins, ends))
     cause = np.where(moves < low, 'dead_end', '')

@@ -260,10 +260,10 @@ class World(
       num, seed, first, self.size, self.policy, self.noise, self.depth
     )
 
-  def law(self, replan: bool) -> core.SequenceProcess:
+  def sequence_process(self, replan: bool) -> core.SequenceProcess:
     """See sampling.UniformPlay."""
     if self.policy == 'uniform':
-      return super().law(replan)
+      return super().sequence_process(replan)
     player = self.size, self.policy, self.noise, self.depth
     return OthelloPlay(
       *(self, self._squares),
@@ -451,16 +451,16 @@ class World(
 
   # In words.
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
-    wording = core.verbal.wording_of(self, telling)
+    wording = core.verbal.wording_of(self, style)
     discs = self.labels(self.init(1))[0, :-1].reshape(self.size, self.size)
     places = {
       side: [f'{"abcdefgh"[c]}{r + 1}' for r, c in np.argwhere(discs == side)]
       for side in (BLACK, WHITE)
     }
     black, white = (
-      ' and '.join(verbal.in_order(squares, telling))
+      ' and '.join(verbal.in_order(squares, style))
       for squares in places.values()
     )
     return TEXTS.render(
@@ -469,7 +469,7 @@ class World(
       file='abcdefgh'[self.size - 1],
       black=black,
       white=white,
-      rules='\n'.join(TEXTS.lines(f'{wording}_rules', telling)),
+      rules='\n'.join(TEXTS.lines(f'{wording}_rules', style)),
     )
 
 

@@ -297,18 +297,18 @@ class World(
 
   # In words.
 
-  def _called(self, telling: core.PromptStyle) -> dict[str, str]:
+  def _called(self, style: core.PromptStyle) -> dict[str, str]:
     """What people are called."""
     names = self.names
-    if telling.seed:
-      names = core.verbal.new_names(len(names), telling)
+    if style.seed:
+      names = core.verbal.new_names(len(names), style)
     return dict(zip(self.names, names, strict=True))
 
-  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Statements as sentences, without a full stop."""
     wording, called = (
-      core.verbal.wording_of(self, telling),
-      self._called(telling),
+      core.verbal.wording_of(self, style),
+      self._called(style),
     )
     sentences = ['<pad>']
     for token in self.vocab[1:]:
@@ -324,15 +324,15 @@ class World(
       sentences.append(text)
     return tuple(sentences)
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal; people have new names, or are told in another order."""
-    wording = core.verbal.wording_of(self, telling)
-    names = verbal.in_order(list(self._called(telling).values()), telling)
+    wording = core.verbal.wording_of(self, style)
+    names = verbal.in_order(list(self._called(style).values()), style)
     return TEXTS.render(
       wording,
       num=len(names),
       names=f'{", ".join(names[:-1])} and {names[-1]}',
-      rules='\n'.join(TEXTS.lines(f'{wording}_rules', telling)),
+      rules='\n'.join(TEXTS.lines(f'{wording}_rules', style)),
     )
 
 

@@ -148,9 +148,9 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
 
   # In words.
 
-  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
+  def token_names(self, style: core.PromptStyle) -> tuple[str, ...]:
     """Actions as the game has them; 'action7' where a list cannot hold them."""
-    core.verbal.wording_of(self, telling)
+    core.verbal.wording_of(self, style)
     names = [self.maze.actions[action] for action in self.sets.actions]
     numbered = [f'action{number}' for number in range(1, len(names) + 1)]
     plain = all(name not in names for name in numbered)
@@ -162,17 +162,17 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       ),
     )
 
-  def _called(self, telling: core.PromptStyle) -> list[str]:
+  def _called(self, style: core.PromptStyle) -> list[str]:
     """Names of places, new ones for a seed, in quotes."""
     names = self.maze.places
-    if telling.seed:
-      names = core.verbal.new_names(len(names), telling)
+    if style.seed:
+      names = core.verbal.new_names(len(names), style)
     return [json.dumps(name, ensure_ascii=False) for name in names]
 
-  def rules(self, telling: core.PromptStyle) -> str:
+  def rules(self, style: core.PromptStyle) -> str:
     """See core.Verbal: all places by name, and all ways."""
-    wording = core.verbal.wording_of(self, telling)
-    called, spoken = self._called(telling), self.token_names(telling)
+    wording = core.verbal.wording_of(self, style)
+    called, spoken = self._called(style), self.token_names(style)
     label = dict(zip(self.sets.actions, spoken[1:], strict=True))
     leads: dict[int, dict[str, list[str]]] = {}
     for u, a, v in zip(*(c.tolist() for c in self.maze.edges[:3]), strict=True):
@@ -180,7 +180,7 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       leads.setdefault(u, {}).setdefault(label[a], []).append(called[v])
     ways_from = [(called[u], leads[u]) for u in leads]
     ways_from = [
-      ways_from[k] for k in core.verbal.shuffled(len(ways_from), telling)
+      ways_from[k] for k in core.verbal.shuffled(len(ways_from), style)
     ]
     tell = _ways if wording == 'ways' else _rooms
     outcomes = [to for ways in leads.values() for to in ways.values()]
@@ -189,14 +189,14 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       wording,
       num=len(ways_from),
       names=', '.join(name for name, _ in ways_from),
-      body='\n'.join(tell(ways_from, telling)),
+      body='\n'.join(tell(ways_from, style)),
       first=called[self.sets.members[0][0]],
       several=several,
     )
 
-  def render_trajectory(self, tokens: Tokens, telling: core.PromptStyle) -> str:
+  def render_trajectory(self, tokens: Tokens, style: core.PromptStyle) -> str:
     """See core.Verbal: with the places that it passes, or may pass."""
-    called, row = self._called(telling), 0
+    called, row = self._called(style), 0
     passed = [row]
     for token in tokens:
       row = int(self.delta[row, token - 1])
@@ -205,14 +205,14 @@ class MazeWorld(table.NamedTableWorld, core.Verbal, core.Described):
       ' or '.join(called[place] for place in self.sets.members[row])
       for row in passed
     )
-    moves = self.render_tokens(tokens, telling)
+    moves = self.render_tokens(tokens, style)
     return f'{moves}. On the way: {", ".join(names)}.'
 
-  def extent(self, telling: core.PromptStyle) -> core.verbal.Extent:
+  def extent(self, style: core.PromptStyle) -> core.verbal.Extent:
     """See core.Verbal."""
     num = int(mazes.seen(self.maze).sum())
     return core.verbal.Extent(
-      num, 'places', core.verbal.text_tokens(self.rules(telling))
+      num, 'places', core.verbal.text_tokens(self.rules(style))
     )
 
 
@@ -284,22 +284,22 @@ _PLAIN = re.compile(r"[\w' -]+")
 _Ways = list[tuple[str, dict[str, list[str]]]]
 
 
-def _ways(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
+def _ways(ways_from: _Ways, style: core.PromptStyle) -> list[str]:
   """A line for each way."""
   lines = [
     f'From {place}, {action} leads to {" or ".join(targets)}.'
     for place, ways in ways_from
     for action, targets in ways.items()
   ]
-  return verbal.in_order(lines, telling)
+  return verbal.in_order(lines, style)
 
 
-def _rooms(ways_from: _Ways, telling: core.PromptStyle) -> list[str]:
+def _rooms(ways_from: _Ways, style: core.PromptStyle) -> list[str]:
   """A line for each place."""
   lines = []
   for number, (place, ways) in enumerate(ways_from):
     steps = [f'{a} goes to {" or ".join(to)}' for a, to in ways.items()]
-    order = core.verbal.shuffled(len(steps), telling, stream=number)
+    order = core.verbal.shuffled(len(steps), style, stream=number)
     listed = ', '.join(steps[k] for k in order) or 'no move goes on'
     lines.append(f'In {place}: {listed}.')
   return lines

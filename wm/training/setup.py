@@ -1,4 +1,4 @@
-"""What a training run is: its identity, its processes and its data."""
+"""What a training run starts from: its identity, its processes, its data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ STAGE = 'train'  # OUT/train.run.json is this run's.
 _JOINED = 'joined'  # For a coordinator: the cluster has named it.
 
 
-def describe(
+def run_identity(
   training: Training,
   world: core.World,
   model: core.Model,
   data: tuple[stores.Store, stores.Store],
 ) -> dict[str, Any]:
-  """The run: equal for two runs exactly when their results are."""
+  """Fields that are equal for two runs exactly when their results are."""
   shards = [s for store in data for s in store.manifest['shards']]
   # In order, as batches are drawn by a sequence's number.
   hashes = ''.join(shard['tokens_sha256'] for shard in shards)
@@ -66,7 +66,7 @@ def check_batch(
   resources.require_memory(batch * each, f'{what}, {len(world.vocab):,} in all')
 
 
-def fitted(out: str | pathlib.Path) -> pathlib.Path:
+def fitted_model_path(out: str | pathlib.Path) -> pathlib.Path:
   """File of a model that is fitted by counting, not trained by steps."""
   return pathlib.Path(out) / 'checkpoints' / 'fitted.npz'
 
@@ -113,8 +113,8 @@ def open_data(
   return splits[0], splits[1]
 
 
-def joined(training: Training) -> Training:
-  """Options that name this process, where the cluster is to say so.
+def resolve_cluster(training: Training) -> Training:
+  """The options with this process's number, where the cluster says it.
 
   Raises:
     InputError: no cluster that JAX knows has started this process.
@@ -145,7 +145,7 @@ def joined(training: Training) -> Training:
   )
 
 
-def opened(
+def open_data_together(
   out: pathlib.Path, world: core.World, training: Training
 ) -> tuple[stores.Store, stores.Store]:
   """The verified data; where one of several processes fails, all do."""
@@ -170,7 +170,7 @@ def opened(
   return data
 
 
-def is_apart(out: str | pathlib.Path, training: Training) -> bool:
+def has_own_mirrors(out: str | pathlib.Path, training: Training) -> bool:
   """Has each of several processes a mirror of its own of a URL?"""
   return training.num_processes > 1 and remote.MIRRORS in str(out)
 
@@ -222,7 +222,7 @@ def join(training: Training) -> None:
   Raises:
     InputError: they name no such process, or no cluster has started it.
   """
-  training = joined(training)
+  training = resolve_cluster(training)
   check_processes(training)
   if training.num_processes > 1:
     compute.fix_threads(training.threads)  # Before JAX starts.
