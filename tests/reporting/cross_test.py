@@ -303,10 +303,13 @@ def test_a_prediction_is_tested_on_the_cells_that_were_not_seen(
   models['raw'] = np.where(models.metric == 'same', same, apart)
   cells = cross.predicted_cells(models, design, prediction)
   new = cells[cells.new]
-  assert len(cells) == 24 and len(new) == 8
-  assert (new['planned'] == 12).all() and (new.models == 12).all()
+  assert len(cells) == 24
+  assert len(new) == 8
+  assert (new['planned'] == 12).all()
+  assert (new.models == 12).all()
   rho, p = agreement.trend(new)
-  assert (rho * sign > 0.8) and (p < 0.05) == (sign > 0)
+  assert rho * sign > 0.8
+  assert (p < 0.05) == (sign > 0)
   part = cross_page.prediction_part(models, design, prediction)
   (table,) = part.tables
   assert f'measured: {verdict}, Spearman' in table.note

@@ -421,13 +421,16 @@ def trend(cells: pd.DataFrame) -> tuple[float, float]:
   if len(cells) < 3:
     return float('nan'), float('nan')
 
-  def statistic(mean: np.ndarray) -> float:
-    return float(scipy.stats.spearmanr(mean, cells.correlation).statistic)
-
+  # Spearman's correlation is that of standardised ranks.
+  mean, rho = (
+    scipy.stats.zscore(scipy.stats.rankdata(cells[name]))
+    for name in ('mean', 'correlation')
+  )
   tested = scipy.stats.permutation_test(
-    (cells['mean'].to_numpy(),),
-    statistic,
+    (mean,),
+    lambda x, axis: (x * rho).mean(axis),
     permutation_type='pairings',
+    vectorized=True,
     n_resamples=PERMUTATIONS,
     alternative='greater',
     rng=np.random.default_rng(0),
