@@ -266,3 +266,31 @@ def test_power_of_the_registered_design():
     }
     for name, value in measured.items():
       assert stated[name] == pytest.approx(value, abs=0.01), (recipes, name)
+
+
+def test_a_trend_over_cells_is_spearmans_with_an_exact_p():
+  cells = pd.DataFrame(
+    {'mean': [0.1, 0.2, 0.3, 0.4, 0.9], 'correlation': [-1, -0.5, 0.1, 0.0, 1]}
+  )
+  rho, p = agreement.trend(cells)
+  assert rho == pytest.approx(0.9)
+  # Of 120 orders, one has 1 and four have .9.
+  assert p == pytest.approx(5 / 120)
+  none = cells.assign(correlation=[np.nan, np.nan, np.nan, 0, 1])
+  assert np.isnan(agreement.trend(none)).all()
+
+
+def test_a_cell_in_which_a_metric_is_constant_has_no_correlation():
+  table = pd.DataFrame(
+    {
+      'world': list('aaabbb'),
+      'level': 1,
+      'first': [1.0, 2, 3, 1, 1, 1],
+      'second': [0.3, 0.2, 0.1, 0.1, 0.2, 0.6],
+    }
+  )
+  cells = agreement.by_cell(table, ['world', 'level']).set_index('world')
+  assert cells.correlation['a'] == -1
+  assert np.isnan(cells.correlation['b'])
+  assert cells['mean']['b'] == pytest.approx(0.3)
+  assert (cells.models == 3).all()
