@@ -364,7 +364,7 @@ class PagePart(NamedTuple):
   folded: bool = False
 
 
-_WHEN = {True: 'measured after the prediction', False: 'seen before it'}
+_PART = {True: 'tests the prediction', False: 'is no part of the test'}
 
 
 def prediction_part(
@@ -379,7 +379,7 @@ def prediction_part(
       'models': f'{of["models"]:.0f}',
       f'mean {second}': tables.number(of['mean'], 2),
       'correlation': tables.number(of['correlation'], 2),
-      'when': _WHEN[of['new']],
+      'cell': _PART[of['new']],
     }
     for of in cells.to_dict('records')
   ]
@@ -399,7 +399,7 @@ def prediction_part(
   x = f'mean {second}'
   drawn = cells.dropna(subset=['correlation']).rename(columns={'mean': x})
   drawn = drawn.assign(
-    when=drawn.new.map(_WHEN),
+    part=drawn.new.map(_PART),
     about=drawn.world
     + ', '
     + drawn['size']
@@ -407,7 +407,7 @@ def prediction_part(
     + drawn.level.map(str),
   )
   y = 'correlation'
-  panels = _panels(drawn, (x, y, 'world'), 'when', joined=False, about='about')
+  panels = _panels(drawn, (x, y, 'world'), 'part', joined=False, about='about')
   looks = charts.palette(design.worlds)
   caption = tables.note('prediction_picture', first=first, second=second)
   return PagePart(
