@@ -173,6 +173,14 @@ def test_names_get_a_world_and_then_a_folder(tmp_path):
   ]
 
 
+def test_folders_of_one_name_are_told_apart_by_those_around_them(tmp_path):
+  for name in ('a', 'b'):
+    (tmp_path / name).mkdir()
+  runs = [run_of(tmp_path / name / 'net', entry('m')) for name in 'ab']
+  assert tables.labels(runs) == ['m on chess() (a/net)', 'm on chess() (b/net)']
+  assert len({*tables.labels([runs[0], runs[0]])}) == 1
+
+
 def test_breakdowns_are_pooled_place_by_place(tmp_path):
   runs = []
   for n in range(2):

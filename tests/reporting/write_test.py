@@ -304,3 +304,24 @@ def test_browser_shows_the_page(runs, tmp_path):
   pixels = image.imread(picture)
   assert pixels.shape[0] >= 1000
   assert np.ptp(pixels[..., :3]) > 0.5, 'the page is not blank'
+
+
+def test_what_an_earlier_report_wrote_is_removed(tmp_path, runs):
+  out = tmp_path / 'report'
+  out.mkdir()
+  (out / 'notes.svg').write_text('a file of the user')
+  write.report(runs, out)
+  both = {path.name for path in out.rglob('*')}
+  write.report(runs[1:], out)
+  alone = {path.name for path in out.rglob('*')}
+  assert 'map_shortest_paths.html' in both - alone
+  assert 'notes.svg' in alone
+  write.report(runs[1:], tmp_path / 'other')
+  fresh = {path.name for path in (tmp_path / 'other').rglob('*')}
+  assert alone == fresh | {'notes.svg'}
+  # A list that was changed removes nothing outside of the report.
+  kept = tmp_path / 'kept.txt'
+  kept.write_text('x')
+  (out / '.files.json').write_text('{"files": ["../kept.txt"]}')
+  write.report(runs[1:], out)
+  assert kept.exists()

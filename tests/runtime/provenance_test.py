@@ -303,3 +303,20 @@ def test_differences_are_named_the_users_own_first():
   assert provenance.difference(old, new) == (
     'm.py, wm/0.py, wm/1.py and 3 more changed'
   )
+
+
+def test_a_package_is_read_before_a_module_of_its_name(tmp_path):
+  """As Python imports them."""
+  (tmp_path / 'helper').mkdir()
+  (tmp_path / 'helper' / '__init__.py').write_text('SIZE = 1\n')
+  (tmp_path / 'helper.py').write_text('SIZE = 2\n')
+  path = tmp_path / 'mine.py'
+  path.write_text(
+    'import dataclasses\n\nimport helper\nfrom tests import tiny\n\n\n'
+    '@dataclasses.dataclass(frozen=True)\nclass World(tiny.World):\n'
+    '  """Reads a package."""\n'
+  )
+  plugins.trust(tmp_path)
+  names = {*inputs(registry.make('world', f'{path}:World()'))}
+  assert any(name.endswith('helper/__init__.py') for name in names)
+  assert not any(name.endswith('helper.py') for name in names)

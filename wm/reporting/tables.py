@@ -354,18 +354,24 @@ def _fields(values: dict[str, Any], keys: Sequence[str]) -> str:
 
 def labels(runs: Sequence[Run]) -> list[str]:
   """Returns the names of runs; where they are not unique, the world is added,
-  then the folder.
+  then as much of the end of the folder as tells them apart.
   """
   names = [run.name for run in runs]
-  for more in (
-    lambda run: f' on {run.world}',
-    lambda run: f' ({run.folder.name})',
-  ):
-    names = [
-      name if names.count(name) == 1 else name + more(run)
+  names = [
+    name if names.count(name) == 1 else f'{name} on {run.world}'
+    for name, run in zip(names, runs, strict=True)
+  ]
+  labels, depth = names, 0
+  most = max((len(run.folder.parts) for run in runs), default=0)
+  while len({*labels}) < len(labels) and depth < most:
+    depth += 1
+    labels = [
+      name
+      if names.count(name) == 1
+      else f'{name} ({"/".join(run.folder.parts[-depth:])})'
       for name, run in zip(names, runs, strict=True)
     ]
-  return names
+  return labels
 
 
 _COLUMNS = (

@@ -40,6 +40,7 @@ from wm.runtime import files, pages
 
 STAGE = 'report'
 _UNFINISHED = '.unfinished-'
+_LIST = '.files.json'  # What a report wrote, for the next one to remove.
 TRIALS = 'trials'  # Folder of the pictures of trials, beside the page.
 
 
@@ -84,12 +85,22 @@ def report(
       written = [path.relative_to(unfinished) for path in _files(unfinished)]
       for path in written:
         files.rename(unfinished / path, out / path)
-    rows = [out / 'rows.csv', out / 'rows.parquet']
-    for path in filter(pathlib.Path.is_file, [*rows, *_files(out / TRIALS)]):
-      if path.relative_to(out) not in written:  # Of an earlier report.
-        path.unlink()
+    _remove_earlier(out, {path.as_posix() for path in written})
   paths = {'markdown': 'report.md', 'html': 'report.html'}
   return summary | {kind: str(out / name) for kind, name in paths.items()}
+
+
+def _remove_earlier(out: pathlib.Path, written: set[str]) -> None:
+  """Removes what an earlier report wrote and this one did not."""
+  listed = out / _LIST
+  kind = {'files': list}
+  earlier = files.read_record(listed, kind)['files'] if listed.exists() else []
+  files.write_json(listed, {'files': sorted(written)})
+  for name in {*map(str, earlier)} - written:
+    path = out / name
+    # A list that somebody changed removes nothing elsewhere.
+    if path.is_file() and path.resolve().is_relative_to(out.resolve()):
+      path.unlink()
 
 
 def _write(
@@ -399,6 +410,7 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
   Of seeds that are put together the first is drawn.
   """
   specs = {tables.spec(e): e['metric'] for run in runs for e in run.entries}
+  few = f'; the first {_MOST} of {len(runs)} models' * (len(runs) > _MOST)
   for spec, metric in specs.items():
     draw = catalog.metric_class(metric).draw
     if draw is core.Metric.draw:
@@ -414,7 +426,7 @@ def _of_metrics(runs: Sequence[collect.Run]) -> Iterator[Picture]:
       words = ' '.join((inspect.getdoc(draw) or '').split())
       png = charts.to_png(figure)
       part = f'metric-{metric}'
-      yield Picture(f'{spec}.png', f'{spec}: {words}', png, part=part)
+      yield Picture(f'{spec}.png', f'{spec}: {words}{few}', png, part=part)
 
 
 def _automata(runs: Sequence[collect.Run]) -> Iterator[Picture]:
