@@ -250,6 +250,18 @@ def test_a_head_alone_answers_by_the_same_activations(predictor):
   assert not np.allclose(answers[0, 0], answers[0, 1])
 
 
+@pytest.mark.parametrize('part', ['all', 'head'])
+def test_steps_of_one_call_change_nothing(predictor, monkeypatch, part):
+  given, kind = sets(), adapting.Classes()
+  tuning = adapting.FineTuneConfig(trainable=part)
+  answers = []
+  for piece in (2, 50):
+    monkeypatch.setitem(adaptation.PIECE, part, piece)
+    many = predictor.adapt(given, ASKED, kind, (3, 9), 0, tuning)
+    answers.append(many.outputs)
+  np.testing.assert_array_equal(*answers)
+
+
 @dataclasses.dataclass(frozen=True)
 class Odd(type(MODEL)):
   """Does otherwise what is asked for a head."""

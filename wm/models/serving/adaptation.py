@@ -463,8 +463,10 @@ def mean_losses(
   return _each(of_one, moving, groups)
 
 
-# Steps of one call, so that Ctrl-C is heard between them.
-PIECE = 10
+# Steps of one call, so that Ctrl-C is heard between them. Where the head alone
+# is tuned, XLA takes the rest of the network out of the loop: it runs once a
+# call.
+PIECE = {'all': 10, 'head': 1000}
 # Most bytes of weights and moments of all chunks at a time, and tokens of one
 # step of a chunk. Products of many sets at once run on one core of a CPU.
 CHUNK_BYTES = 1 << 30
@@ -636,7 +638,7 @@ class _AdaptRun(NamedTuple):
     supply, asked = self.data.steps(rows), self.asked.taken(rows)
     held = self.held.taken(rows) if self.held else []
     # A stream gives other rows at each step: then a call is one step.
-    most = PIECE if self.data.stream is None else 1
+    most = PIECE[self.task.part] if self.data.stream is None else 1
     advance = functools.partial(take_steps, self.task)
     with self.calls.first:
       moving, still, state = begin(self.task, self.body, seeds_C)
