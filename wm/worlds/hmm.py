@@ -246,7 +246,7 @@ class World(sampling.UniformPlay, core.Latent):
 
   preset: str = field('', choices=tuple(PRESETS), also=('',))
   file: str = field(
-    '', 'JSON file of the matrices', format=f'{__name__}.process'
+    '', 'JSON file of the matrices', format=f'{__name__}.read_process'
   )
   noise: float = field(
     0.0, 'share of tokens replaced by one drawn uniformly', least=0, most=1
