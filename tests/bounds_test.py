@@ -16,7 +16,7 @@ from wm.core import registry, resources
 from wm.kernels import dfa, othello
 from wm.models.nn import network
 from wm.options.training import Training
-from wm.training import config
+from wm.training import setup
 
 LONGEST = 3600  # A process of the slow suite; its own limits are tighter.
 
@@ -136,17 +136,17 @@ class Store:
 )
 def test_a_batch_larger_than_the_data_is_refused(batch, said):
   world = registry.make('world', 'lattice()')
-  config.check_batch(Training(batch=1000), world, Store())
+  setup.check_batch(Training(batch=1000), world, Store())
   with pytest.raises(core.InputError, match=said):
-    config.check_batch(Training(batch=batch), world, Store())
+    setup.check_batch(Training(batch=batch), world, Store())
 
 
 def test_a_batch_larger_than_memory_is_refused(monkeypatch):
   monkeypatch.setattr(resources, 'memory', lambda: 100_000)
   world = registry.make('world', 'lattice()')
-  config.check_batch(Training(batch=100), world, Store())
+  setup.check_batch(Training(batch=100), world, Store())
   with pytest.raises(core.InputError, match=r'batch=1000 .* memory are needed'):
-    config.check_batch(Training(batch=1000), world, Store())
+    setup.check_batch(Training(batch=1000), world, Store())
 
 
 def test_numbers_to_a_great_depth_are_refused(monkeypatch):

@@ -110,13 +110,13 @@ def _our_step(
   import jax
 
   from wm.core import registry
-  from wm.training import config, loop, run_log, state
+  from wm.training import loop, run_log, setup, state
 
   trainer = loop.Trainer(
     loop.Training(batch=batch, mesh_data=1, optimizer=optimizer),
     world,
     registry.make('model', model),
-    config.open_data(pathlib.Path(out), world),
+    setup.open_data(pathlib.Path(out), world),
   )
   held = [
     state.create(trainer.spec, 0, trainer.optimizer, trainer.abstract),

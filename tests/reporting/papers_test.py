@@ -12,9 +12,9 @@ import pytest
 
 from wm.core import registry
 from wm.reporting import papers
-from wm.training import config
+from wm.training import setup
 
-FIELDS = dataclasses.fields(config.Training)
+FIELDS = dataclasses.fields(setup.Training)
 
 
 def test_papers_are_installed_with_the_package(root, tmp_path):

@@ -15,7 +15,7 @@ import os
 import pathlib
 import re
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wm import core
 from wm.core import basics, inputs
@@ -146,7 +146,8 @@ class CallLedger:
     """Reads what earlier runs have spent."""
     if self._path is None or not self._path.exists():
       return
-    lines, calls = [], dict[int, ModelUsage]()
+    lines: list[Any] = []
+    calls: dict[int, ModelUsage] = {}
     with inputs.reading_file(self._path, 'a ledger of calls'):
       for line in self._path.read_bytes().split(b'\n'):
         # A line that a killed process did not finish is no JSON.
