@@ -16,5 +16,6 @@
 # metric automaton. Others that they are to be compared with are made there: the
 # page refuses results of another version than most are of. Of the first two
 # levels (WORLD_early) the small size is made in all worlds, and the large one
-# with the first seed in s3 and the maze.
+# in z5, s3, Othello and the lattice, and with the first seed in the maze.
+# prediction.json says what the other large ones test.
 WM_STUDY=cross exec bash "$(dirname "$0")/miniatures.sh" "$@"
