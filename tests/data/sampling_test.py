@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import numpy as np
 import pytest
@@ -252,3 +253,19 @@ def test_manifests_hold_nothing_of_the_machine(tmp_path):
     tiny.World(), tmp_path / 'r', Sampling(seed=3, **SIZES)
   )
   assert str(tmp_path) not in json.dumps(made)
+
+
+def test_sequences_of_earlier_chunks_are_left_out():
+  """As a set of all hashes so far would do it."""
+  rng, seen = np.random.default_rng(0), set()
+  writer = types.SimpleNamespace(written=lambda: [])
+  hashes = sampling._Seen(writer)
+  for size in rng.integers(1, 40, 60):
+    tokens = rng.integers(1, 6, (size, 3)).astype(np.int32)
+    chunk = core.Sequences(tokens, np.full(size, 3, np.int32))
+    new = [tuple(row) not in seen for row in tokens.tolist()]
+    fresh = hashes.new(chunk)
+    np.testing.assert_array_equal(fresh.tokens, tokens[new])
+    seen |= {*map(tuple, tokens.tolist())}
+  assert len(seen) > 100
+  assert len(hashes._runs) < 8

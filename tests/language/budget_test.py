@@ -110,6 +110,10 @@ def test_what_a_killed_run_left_counts(tmp_path):
   asyncio.run(again.reserve('c', 1))
   more = call_ledger.CallLedger(10_000, 'tok', None, path)
   assert more.spent == again.spent + 2 + call_ledger.TEMPLATE
+  # A whole line that is no call is no end of a killed process.
+  path.write_bytes(b'{}\n' + path.read_bytes())
+  with pytest.raises(core.InputError, match=r'calls\.jsonl'):
+    call_ledger.CallLedger(10_000, 'tok', None, path)
 
 
 def _prices(tmp_path, content):

@@ -322,6 +322,11 @@ def test_what_an_earlier_report_wrote_is_removed(tmp_path, runs):
   # A list that was changed removes nothing outside of the report.
   kept = tmp_path / 'kept.txt'
   kept.write_text('x')
-  (out / '.files.json').write_text('{"files": ["../kept.txt"]}')
+  (out / '.files.json').write_text('{"files": ["../kept.txt", "trials", 5]}')
   write.report(runs[1:], out)
   assert kept.exists()
+  (out / '.files.json').write_text('[1]')
+  page = (out / 'report.html').read_bytes()
+  with pytest.raises(core.InputError, match='files.json'):
+    write.report(runs, out)
+  assert (out / 'report.html').read_bytes() == page

@@ -188,6 +188,23 @@ def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
   result.write_text(text)
 
 
+def test_overwrite_leaves_a_folder_that_is_in_use(done):
+  out, _, _ = done
+  (folder,) = (
+    path.parent
+    for path in (out / 'out').rglob('.lock')
+    if path.parent.name.startswith('guess')
+  )
+  before = sorted(path.name for path in folder.iterdir())
+  with (
+    jobs.hold_lock(folder),
+    pytest.raises(core.InputError, match='used by another process'),
+  ):
+    made(out, GOOD, overwrite=True)
+  assert sorted(path.name for path in folder.iterdir()) == before
+  assert (out / 'tiny' / 'guess-0.json').exists()
+
+
 # Rules of findings.
 
 

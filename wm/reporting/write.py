@@ -77,6 +77,9 @@ def report(
   with files.stage_lock(out, STAGE, wait=wait):
     for stale in out.glob(f'{_UNFINISHED}*'):  # Of a process that was killed.
       shutil.rmtree(stale, ignore_errors=True)
+    earlier = []
+    if (out / _LIST).exists():
+      earlier = files.read_record(out / _LIST, {'files': list})['files']
     # A file of a run may turn out damaged late: a report is whole or absent.
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
@@ -85,22 +88,15 @@ def report(
       written = [path.relative_to(unfinished) for path in _files(unfinished)]
       for path in written:
         files.rename(unfinished / path, out / path)
-    _remove_earlier(out, {path.as_posix() for path in written})
+    names = {path.as_posix() for path in written}
+    files.write_json(out / _LIST, {'files': sorted(names)})
+    for name in {*map(str, earlier)} - names:
+      # A list that somebody changed removes nothing elsewhere, and no folder.
+      path = (out / name).resolve()
+      if path.is_file() and path.is_relative_to(out.resolve()):
+        path.unlink()
   paths = {'markdown': 'report.md', 'html': 'report.html'}
   return summary | {kind: str(out / name) for kind, name in paths.items()}
-
-
-def _remove_earlier(out: pathlib.Path, written: set[str]) -> None:
-  """Removes what an earlier report wrote and this one did not."""
-  listed = out / _LIST
-  kind = {'files': list}
-  earlier = files.read_record(listed, kind)['files'] if listed.exists() else []
-  files.write_json(listed, {'files': sorted(written)})
-  for name in {*map(str, earlier)} - written:
-    path = out / name
-    # A list that somebody changed removes nothing elsewhere.
-    if path.is_file() and path.resolve().is_relative_to(out.resolve()):
-      path.unlink()
 
 
 def _write(

@@ -609,13 +609,15 @@ def miniature(
   )
   if options.overwrite and not dry_run:
     for unit in todo:
+      if not (unit.folder.exists() or unit.path.exists()):
+        continue
       with pools.hold_lock(unit.folder) as lock:
         if lock is None:
           raise core.InputError(
             f'{unit.folder} is used by another process; --overwrite removes it'
           )
         unit.clear()
-      unit.path.unlink(missing_ok=True)
+        unit.path.unlink(missing_ok=True)
   by_name = {unit.name: unit for unit in todo}
   cached = [unit for unit in todo if unit.is_cached()]
   log(f'{results}: {len(cached)} of {len(todo)} units cached{_refused(todo)}')
