@@ -327,6 +327,6 @@ def test_what_an_earlier_report_wrote_is_removed(tmp_path, runs):
   assert kept.exists()
   (out / '.files.json').write_text('[1]')
   page = (out / 'report.html').read_bytes()
-  with pytest.raises(core.InputError, match='files.json'):
+  with pytest.raises(core.InputError, match=r'files\.json'):
     write.report(runs, out)
   assert (out / 'report.html').read_bytes() == page
