@@ -264,13 +264,17 @@ flags.DEFINE_integer('games', 0, 'Most good games; 0 is all.', lower_bound=0)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
-def require(*names: str) -> None:
-  """Raises InputError for flags that were not given, or are empty."""
+def require(*names: str, other: str = '') -> None:
+  """Raises InputError for flags that were not given, or are empty.
+
+  other: flag that the caller would take instead.
+  """
   from wm import core
 
   for name in names:
     if getattr(FLAGS, name) in (None, [], ''):
-      raise core.InputError(f'--{name} is required')
+      instead = f', or --{other}' * bool(other)
+      raise core.InputError(f'--{name} is required{instead}')
 
 
 def refuse_together(other: str, *names: str) -> None:
@@ -421,7 +425,10 @@ def _check_words(words: Sequence[str]) -> None:
     name, equals, path = word.lstrip('-').partition('=')
     if name == 'flagfile' and word.startswith('-'):
       path = path if equals else after
-      if os.path.exists(path) and not os.path.isfile(path):
+      path = os.path.expanduser(path)
+      if not os.path.exists(path):
+        raise flags.Error(f'--flagfile: No such file or directory: {path!r}')
+      if not os.path.isfile(path):
         raise flags.Error(f'{path} is no regular file; expected a flagfile')
 
 

@@ -23,8 +23,10 @@ def main() -> None:
   import wm
 
   flags = common.FLAGS
-  if not flags.map_file:
-    common.require('osm_place')
+  if flags.map_file:
+    common.refuse_together('map_file', 'osm_place', 'date')
+  else:
+    common.require('osm_place', other='map_file')
   place, file = flags.osm_place or '', flags.map_file or ''
   print(wm.fetch_map(flags.out, place, file, date=flags.date))
 

@@ -43,7 +43,8 @@ def main() -> None:
     common.require('world', 'out')
     common.refuse_together('text_file', 'pgn', 'games', 'shard')
   else:
-    common.require('pgn', 'out')
+    common.require('pgn', other='text_file')
+    common.require('out')
     common.refuse_together('pgn', 'heldout_file')
   common.join_processes()
   import wm

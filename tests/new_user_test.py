@@ -334,7 +334,10 @@ LINES = {
     'sample',
     '--flagfile=gone.flags',
   ): "No such file or directory: 'gone.flags'",
-  ('fetch_map', '--out=a'): '--osm_place is required',
+  ('fetch_map', '--out=a'): '--osm_place is required, or --map_file',
+  ('fetch_map', '--out=a', '--map_file=b', '--osm_place=c'): (
+    'osm_place=c and --map_file were given: expected one of the two'
+  ),
   ('sweep', CITY, '--out=a', '--grid=learning_rate=1|2'): (
     "no flag of a run is called 'learning_rate'; available"
   ),

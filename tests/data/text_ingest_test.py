@@ -38,6 +38,11 @@ def told(path, tmp_path, **given):
   return stores, lines
 
 
+def test_an_empty_file_is_said_to_be_empty(tmp_path):
+  with pytest.raises(core.InputError, match=r'empty\.txt: 0 bytes$'):
+    told(put(tmp_path, 'empty.txt', []), tmp_path)
+
+
 def test_lines_that_are_no_sequences_are_left_out_and_counted(tmp_path):
   path = put(tmp_path, 'train.txt', LINES)
   held = put(tmp_path, 'held.txt', ['at1 x end', 'at2 y end'])

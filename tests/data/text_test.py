@@ -27,6 +27,11 @@ def test_a_newline_at_the_end_is_optional(tmp_path, last):
   np.testing.assert_array_equal(got.side['line'], [1, 2])
 
 
+def test_a_byte_order_mark_is_no_token(tmp_path):
+  got = text.read(put(tmp_path, b'\xef\xbb\xbfat0 x x end\n'), WORLD)
+  np.testing.assert_array_equal(got.tokens, [[4, 2, 2, 1]])
+
+
 def test_written_and_read_is_identity(tmp_path):
   data = WORLD.sample(40, 1)
   path = tmp_path / 'out.txt'

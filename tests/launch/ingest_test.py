@@ -53,7 +53,8 @@ def test_it_says_what_became_of_the_games(root, folder, tmp_path):
 @pytest.mark.parametrize(
   ('flags', 'words'),
   [
-    (('--out=x',), '--pgn is required'),
+    (('--out=x',), '--pgn is required, or --text_file'),
+    (('--text_file=.', '--out=x', '--world=maps()'), r'\. is a folder'),
     (('--pgn=none.pgn',), '--out is required'),
     (('--pgn=none.pgn', '--out=x'), 'no such file: none.pgn'),
     (('--pgn=.', '--out=x'), r'\. is a folder'),

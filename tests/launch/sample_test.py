@@ -85,7 +85,11 @@ def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
     (('--world=maps(rows=', '--out=x'), 'bad spec'),
     (('--world=maps(rows=print(1))', '--out=x'), 'literal'),
     (("--world=maps(nodes='no.csv', edges='no.csv')", '--out=x'), r'no\.csv'),
-    (('--flagfile=none.flags',), r'none\.flags'),
+    (
+      ('--flagfile=none.flags',),
+      r"e: No such file or directory: 'none\.flags'",
+    ),
+    (('--flagfile=',), "--flagfile: No such file or directory: ''"),
     (('--flagfile=/dev/zero',), '/dev/zero is no regular file'),
     (('--flagfile', '/dev/zero'), '/dev/zero is no regular file'),
     ((CITY, '--out=\udcff'), r"'--out=\\udcff' is not UTF-8"),

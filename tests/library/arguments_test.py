@@ -66,6 +66,14 @@ def test_what_fits_a_type(value, hint, fits):
     (wm.score, {'out': ''}, 'out is empty'),
     (wm.score, {'out': 'a\0b'}, 'holds NUL'),
     (wm.score, {'checkpoint': 'last but one'}, 'of an untrained model'),
+    (
+      wm.score,
+      {'source': np.sin, 'checkpoint': 'last but one'},
+      'of an untrained model',
+    ),
+    (wm.score, {'model': 'lstm()'}, 'is no training run of it'),
+    (wm.score, {'model': 'lstm()', 'source': np.sin}, 'is no training run of'),
+    (wm.score, {'source': np.sin, 'world': None}, r"to use <ufunc 'sin'> in"),
     (wm.score, {'metrics': '9' * 500}, 'bad spec'),
   ],
 )
@@ -76,6 +84,40 @@ def test_what_a_call_refuses(call, given, message, tmp_path, monkeypatch):
   assert '\n' not in str(caught.value)
   assert len(str(caught.value)) < 400
   assert not [*tmp_path.iterdir()]
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+  five, folder = np.int64(5), tmp_path / 'a'
+  wm.sample(SHORT['world'], folder, num=five, num_heldout=five, seed=five)
+  given = wm.Sampling(num=five, num_heldout=five, seed=five)
+  wm.sample(SHORT['world'], folder, given)  # The same run.
+  entries = wm.score(**SHORT, seed=np.int64(1))
+  assert entries == wm.score(**SHORT, seed=1)
+  options = wm.Training(steps=five, lr=np.float32(0.5), floor=1)
+  assert repr((options.steps, options.lr, options.floor)) == '(5, 0.5, 1.0)'
+
+
+def test_a_run_is_a_path_wherever_one_is_expected(tmp_path):
+  run = wm.Run(tmp_path / 'run', {})
+  wm.sample(SHORT['world'], run, num=5, num_heldout=5)
+  training = wm.Training(data=tmp_path / 'run' / 'data')
+  assert training.data == str(tmp_path / 'run' / 'data')
+  wm.train(SHORT['world'], 'ngram()', tmp_path / 'b', data=training.data)
+  wm.score(wm.Run(tmp_path / 'b', {}), SHORT['metrics'])
+  for call in (wm.report, lambda run: wm.report([run])):
+    assert call(wm.Run(tmp_path / 'b', {})).is_file()
+
+
+def test_trust_takes_several_paths(tmp_path, monkeypatch):
+  monkeypatch.setattr('wm.core.plugins._trusted', set())
+  wm.trust(tmp_path, str(tmp_path))
+  with pytest.raises(core.InputError, match='trust: paths='):
+    wm.trust(5)
+
+
+def test_a_text_has_no_spec():
+  with pytest.raises(core.InputError, match="'maps' is of type str; exp"):
+    wm.spec('maps')
 
 
 def test_counts_have_a_least():

@@ -187,9 +187,16 @@ def test_predictors_are_named_in_many_ways(run):
     (('runs/none', world), 'there is no such run'),
     ((pathlib.Path('runs/none'), world), 'there is no such run'),
     ((run.folder, 'lattice()'), 'vocabulary'),
+    ((by_run, 'lattice(size=3)'), r'ngram was loaded for .*, not for lattice'),
   ):
     with pytest.raises(core.InputError, match=message):
       wm.load_predictor(*arguments)
+
+
+def test_the_model_of_a_run_without_its_training(run):
+  metric = 'next_token(num=20)'
+  entries = wm.score(run.folder, metric, checkpoint='none', seed=2)
+  assert entries == wm.score(GRAMS, metric, WORLD, seed=2)
 
 
 def test_a_study_of_two_rows(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 import wm
 from tests.launch import binaries
 from wm import core
+from wm.library import report
 from wm.runtime import files
 
 WORLD = 'maps(rows=4, columns=4, max_moves=8)'
@@ -185,6 +186,8 @@ def test_runs_of_a_folder(scored, tmp_path):
   column = f'{entry["spec"]}: validity'
   assert table[column]['noisy'] == entry['value']
   assert (table['size'] > 1000).all()
+  assert table[['step', 'loss']].isna().all(axis=None)
+  assert 'None' not in report.runs_text(wm.runs(scored))
   assert (table.age < 1).all()
   with pytest.raises(core.InputError, match='has no runs; expected'):
     wm.runs(scored / 'noisy' / 'scores')

@@ -70,7 +70,7 @@ def test_lengths_double_over_a_share_of_the_run(train):
 @pytest.mark.parametrize(('batch', 'first'), [(8, 3), (8, 16), (24, 8)])
 def test_a_first_batch_that_does_not_double_is_refused(batch, first):
   with pytest.raises(
-    core.InputError, match=rf'first_batch={first} .* available: '
+    core.InputError, match=rf'first_batch={first} .* available: 0, {batch}'
   ):
     Training(batch=batch, first_batch=first)
 

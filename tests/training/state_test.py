@@ -89,7 +89,7 @@ def test_bfloat16_computes_low_and_keeps_float32():
 
 @pytest.mark.parametrize('size', [(3, 1), (0, 3), (2, 2)])
 def test_a_mesh_that_does_not_fit(size):
-  with pytest.raises(core.InputError, match='does not fit the 2'):
+  with pytest.raises(core.InputError, match='does not fit the 2 devices'):
     state.mesh(*size)
 
 

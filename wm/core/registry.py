@@ -366,7 +366,15 @@ def spec(thing: Any) -> str:
   """Canonical spec of a thing: its name and the fields not at default.
 
   Fields with `compare=False` say how fast, not what: they are left out.
+
+  Raises:
+    InputError: it has no fields, such as a text.
   """
+  if not dataclasses.is_dataclass(thing):
+    raise core.InputError(
+      f'{thing!r:.60} is of type {type(thing).__name__}; expected a world, a '
+      'model, a metric or an acceptance rule'
+    )
   name = getattr(thing, 'name', type(thing).__name__)
   if isinstance(thing, core.World):  # A field may be called `name`.
     name = plug_in_name(type(thing))

@@ -95,9 +95,8 @@ def ingest_text(
 
 def _name_and_size(path: str | Path) -> list[Any]:
   path = Path(path)
-  if not path.is_file():
-    raise core.InputError(f'no such file: {path}')
-  return [path.name, path.stat().st_size]
+  with inputs.reading_file(path, 'a text file'):
+    return [path.name, path.stat().st_size]
 
 
 def _make(
@@ -144,7 +143,10 @@ def _make(
     if not writer.rows:
       raise core.InputError(
         f'no {split} sequence is left of {", ".join(map(str, paths))}: '
-        + ', '.join(f'{n:,} {cause}' for cause, n in writer.counts.items())
+        + (
+          ', '.join(f'{n:,} {cause}' for cause, n in writer.counts.items())
+          or f'{size} bytes'
+        )
       )
     return writer.finish()
 

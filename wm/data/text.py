@@ -171,7 +171,7 @@ def parse(
 def _lines(path: Path) -> Iterator[str]:
   with (
     inputs.reading_file(path, 'UTF-8 text'),
-    path.open(encoding='utf-8') as file,
+    path.open(encoding='utf-8-sig') as file,
   ):
     yield from file
 

@@ -17,10 +17,12 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
+
 from wm import core
 from wm.core import inputs, registry
 from wm.core.accept import Accept
-from wm.options import Option, declared, mismatch, refuse, shown, unmet
+from wm.options import Option, declared, fits, mismatch, refuse, shown, unmet
 from wm.options import calls as option_calls
 from wm.options.calls import RouteSource, Sampling, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
@@ -70,7 +72,9 @@ def checked(call: F) -> F:
       ]
       names = ', '.join(p.name for p in needed if p.kind not in _MANY)
       refuse(f'{call.__name__}: {error}', f'; it needs {names}')
-    bound.arguments = {k: _plain(x) for k, x in bound.arguments.items()}
+    bound.arguments = {
+      k: _plain(x, hints.get(k)) for k, x in bound.arguments.items()
+    }
     for name, value in bound.arguments.items():
       _check(call.__name__, signature.parameters[name], value, hints.get(name))
     paths = (x for k, x in bound.arguments.items() if k != _ADDRESS)
@@ -81,9 +85,17 @@ def checked(call: F) -> F:
   return typing.cast(F, listed)
 
 
-def _plain(value: Any) -> Any:
-  """A UPath as the text of its URL; anything else as it is."""
-  return str(value) if type(value).__module__[:5] == 'upath' else value
+def _plain(value: Any, hint: Any) -> Any:
+  """UPaths, numbers of NumPy, and a `Run` for a path as Python's own types."""
+  if isinstance(value, np.generic):
+    return value.item()
+  if type(value).__module__[:5] == 'upath':
+    return str(value)
+  if hint is None or fits(value, hint):
+    return value
+  if isinstance(value, list | tuple):
+    return [os.fspath(x) if isinstance(x, os.PathLike) else x for x in value]
+  return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _text(value: Any) -> str:
@@ -167,7 +179,12 @@ def _hints(call: Callable[..., Any]) -> dict[str, Any]:
   holder = type('Arguments', (), {'__annotations__': written})
   names = {**vars(option_calls), 'core': core, 'Accept': Accept}
   names |= inspect.unwrap(call).__globals__
-  return typing.get_type_hints(holder, names, include_extras=True)
+  hints = typing.get_type_hints(holder, names, include_extras=True)
+  for parameter in inspect.signature(call).parameters.values():
+    if parameter.kind is parameter.VAR_POSITIONAL:
+      hint: Any = hints[parameter.name]
+      hints[parameter.name] = tuple[hint, ...]
+  return hints
 
 
 @functools.cache

@@ -258,8 +258,8 @@ def score(
       may have, and settings such as its longest input, are in `wm.wrap`.
     metrics: what to measure.
     world: the truth; None is the world that a run was trained on.
-    out: folder for scores.json, rows.csv (every trial) and breakdown.json;
-      None is the run's folder, or keeps no files where there is no run.
+    out: folder for scores.json, rows.csv (every trial) and breakdown.json.
+      None is the folder of a `wm.Run`, and keeps no files of any other source.
     untrained: the same with fresh weights. It is the control of probes, and its
       own entries follow, as 'NAME, untrained' (files in OUT/untrained).
     scoring: fields of metrics; and which predictor, `model` being the spec that

@@ -100,7 +100,13 @@ def _sharded(loaded: Loaded, loading: Loading) -> core.TokenReader:
 def _loaded(
   source: Source, world: core.World | str | None, loading: Loading
 ) -> Loaded:
+  used_in = None if world is None else registry.resolve('world', world)
   if isinstance(source, Loaded):
+    if used_in not in (None, source.world):
+      raise core.InputError(
+        f'{source.name} was loaded for {registry.spec(source.world)}, not for '
+        f'{registry.spec(used_in)}; expected no other world'
+      )
     return source
   if isinstance(source, Run):
     source = source.folder
@@ -111,7 +117,6 @@ def _loaded(
       "huggingface(path='FOLDER') or user(function='FILE.py:NAME'), or in a "
       'call the module itself'
     )
-  used_in = None if world is None else registry.resolve('world', world)
   if isinstance(source, os.PathLike) or (
     isinstance(source, str) and os.path.isdir(source)
   ):
@@ -119,10 +124,20 @@ def _loaded(
   if isinstance(source, str):
     source = registry.resolve('model', source)
   if used_in is None:
-    name = registry.spec(source) if isinstance(source, core.Model) else 'it'
+    name = shown(source)
+    if isinstance(source, core.Model):
+      name = registry.spec(source)
     raise core.InputError(
       f"world is needed to use {name} in, such as 'maps()'; available: "
       + ', '.join(registry.names('world'))
+    )
+  if loading.checkpoint not in IGNORED_CHECKPOINTS:
+    raise core.InputError(
+      f'checkpoint={loading.checkpoint!r} of an untrained model; expected none'
+    )
+  if loading.model and registry.resolve('model', loading.model) != source:
+    raise core.InputError(
+      f'model={loading.model!r}: {shown(source)} is no training run of it'
     )
   if isinstance(source, core.TokenReader):
     label = type(source).__name__
@@ -130,10 +145,6 @@ def _loaded(
     return Loaded(source, used_in, label, {'model_spec': label}, unknown)
   if not isinstance(source, core.Model):
     return wrap(source, used_in)
-  if loading.checkpoint not in IGNORED_CHECKPOINTS:
-    raise core.InputError(
-      f'checkpoint={loading.checkpoint!r} of an untrained model; expected none'
-    )
   return _untrained(registry.resolve('model', source), used_in, loading.seed)
 
 
@@ -275,6 +286,8 @@ def _trained(
   compute.prepare_jax()
   reader = provenance.Reader()
   world = world or checkpoints.world_of(folder)
+  if loading.checkpoint == 'none':
+    return _untrained(checkpoints.model_of(folder), world, loading.seed)
   code = reader.of(world, checkpoints.__name__)  # Hashed before it is read.
   predictor, info = checkpoints.load(
     folder, loading.checkpoint, world, loading.model

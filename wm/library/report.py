@@ -498,7 +498,8 @@ def runs(folder: Path, *, depth: Amount = 4) -> pd.DataFrame:
     )
   rows = [_run_row(root, place) for place in sorted(places)]
   names = dict.fromkeys([*RUN_COLUMNS, *(name for row in rows for name in row)])
-  return pd.DataFrame(rows, columns=[*names])
+  table = pd.DataFrame(rows, columns=[*names])
+  return table.astype({'step': float, 'loss': float})
 
 
 def runs_text(table: pd.DataFrame) -> str:

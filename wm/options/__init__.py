@@ -186,6 +186,10 @@ def check(options: Any) -> None:
     value = getattr(options, field.name)
     if wrong := mismatch(value, hints[field.name], str(field.type)):
       refuse(f'{field.name}={shown(value)}', wrong)
+    if (kind := hints[field.name]) in _NUMBERS:  # No number of NumPy is JSON.
+      object.__setattr__(options, field.name, kind(value))
+    elif isinstance(value, os.PathLike):
+      object.__setattr__(options, field.name, os.fspath(value))
   for name, (_, about) in declared(type(options)).items():
     value = getattr(options, name)
     if expected := unmet(value, about):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import pathlib
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from wm.options import Option, check, documented, option, refuse, shown
 from wm.options.reconstruction import Reconstruction
-from wm.options.training import Training
+from wm.options.training import Path, Training
 
 if TYPE_CHECKING:
   from wm import core
   from wm.core.accept import Accept
 
-Path = str | pathlib.Path
 Count = Annotated[int, Option('How many.', least=1)]
 Amount = Annotated[int, Option('How many.', least=0)]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pathlib
 from typing import Any
 
 from wm.options import check, documented, option, refuse
 
+Path = str | pathlib.Path
 # Options that say where and how to run.
 _NO_EFFECT_ON_RESULT = (
   'data',
@@ -104,12 +106,12 @@ class Training:
   eval_num: int = option(
     0, 'First held-out sequences evaluated; 0 is all.', least=0
   )
-  data: str | None = option(
+  data: Path | None = option(
     None,
     'Folder of train/ and heldout/ sequences, by default OUT/data; of '
     'launch/recorded.py that of recorded answers.',
   )
-  start: str | None = option(
+  start: Path | None = option(
     None,
     'Run of the same model whose best parameters training begins with; '
     'default: random ones.',
@@ -145,11 +147,11 @@ class Training:
     times, rest = divmod(self.batch, self.first_batch or self.batch)
     if rest or times & (times - 1) or not times:
       halves = [
-        n for k in range(1, 5) if (n := self.batch >> k) << k == self.batch
+        n for k in range(5) if (n := self.batch >> k) << k == self.batch
       ]
       refuse(
         f'first_batch={self.first_batch} does not double to batch={self.batch}',
-        f'; available: {", ".join(map(str, halves))}',
+        f'; available: 0, {", ".join(map(str, halves))}',
       )
     if self.average and self.average * self.steps < 1:
       refuse(

@@ -305,7 +305,7 @@ def _defaults(kind: str, name: str) -> dict[str, Any]:
   }
 
 
-def _hash_of(data: str) -> str | None:
+def _hash_of(data: Path) -> str | None:
   """Of the manifests of stored sequences; None where there are none here."""
   paths = [pathlib.Path(data, s, 'manifest.json') for s in ('train', 'heldout')]
   if not all(path.is_file() for path in paths):

@@ -468,6 +468,11 @@ def world_of(run: str | pathlib.Path) -> core.World:
   return registry.make('world', _about(pathlib.Path(run))['world'])
 
 
+def model_of(run: str | pathlib.Path) -> core.Model:
+  """The model of a training run; raises InputError where there is no run."""
+  return registry.make('model', _about(pathlib.Path(run))['model'])
+
+
 def digest(run: str | pathlib.Path, model: str, vocab_sha256: str) -> str:
   """SHA-256 of the best checkpoint of a run, which another one starts from.
 

@@ -74,7 +74,7 @@ def fitted_model_path(out: str | pathlib.Path) -> pathlib.Path:
 def open_data(
   out: pathlib.Path,
   world: core.World,
-  data: str | None = None,
+  data: str | pathlib.Path | None = None,
   process: int = 0,
   processes: int = 1,
 ) -> tuple[stores.Store, stores.Store]:

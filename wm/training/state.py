@@ -57,8 +57,8 @@ def mesh(data: int, model: int) -> Mesh:
   num_devices = (data or devices // model) * model
   if not num_devices or num_devices > devices:
     raise core.InputError(
-      f'a mesh of {data or "all"} x {model} devices does not fit the '
-      f'{devices} there are'
+      f'mesh_data={data}, mesh_model={model} does not fit the {devices} '
+      f'devices of all processes; expected a product of at most {devices}'
     )
   # A process without a part in the mesh would wait for ever in the first
   # collective operation.
