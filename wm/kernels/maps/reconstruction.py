@@ -18,7 +18,7 @@ and a walk that is only tried marks the unused true edges that it would take
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,9 @@ OK, NO_ROOM, TOO_FAR, NO_CANDIDATE, OFF_DESTINATION = range(5)
 
 # Typed as what they stand beside: for a literal, Numba would compile whatever
 # it is passed to once more.
-_NOWHERE = np.int32(-1)  # As a node or a label.
-_NONE = np.int64(0)
-_DIRECTIONS = np.int64(8)  # Labels that true edges may have.
+_NOWHERE: Any = np.int32(-1)  # As a node or a label.
+_NONE: Any = np.int64(0)
+_DIRECTIONS: Any = np.int64(8)  # Labels that true edges may have.
 
 
 class PlacementProblem(NamedTuple):
