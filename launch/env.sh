@@ -29,13 +29,16 @@ find_python() {
   fi
 }
 
+# Python compiles a module when it is first imported. To compile all of them here
+# takes twenty seconds longer, and pays only where nothing compiled may be stored.
 install() { # extras
-  local target="."
+  local target="." compile=--no-compile
   [ -n "$1" ] && target=".[$1]"
+  [ -n "${PYTHONDONTWRITEBYTECODE:-}" ] && compile=--compile
   if command -v uv >/dev/null; then
     uv pip install -q --python "$PY" -e "$target"
   else
-    "$PY" -m pip install -q --disable-pip-version-check -e "$target"
+    "$PY" -m pip install -q --disable-pip-version-check "$compile" -e "$target"
   fi
 }
 

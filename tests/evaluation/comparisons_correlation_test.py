@@ -87,3 +87,15 @@ def test_intervals_of_few_models_hold_the_truth(num, truth):
 def test_three_models_have_no_correlation():
   x = np.array([1.0, 2.0, 4.0])
   assert comparisons.pearson_over_models(x, x[::-1], np.arange(3)) is None
+
+
+@pytest.mark.parametrize('unit', [1e-9, 1e9])
+def test_units_make_no_difference(unit):
+  x, y = drawn(np.random.default_rng(5), 40)
+  np.testing.assert_allclose(pearson(unit * x, y), pearson(x, y))
+  over = comparisons.pearson_over_models
+  np.testing.assert_allclose(
+    over(x, unit * y, np.arange(40)), over(x, y, np.arange(40))
+  )
+  # Rounding is no spread.
+  assert pearson(unit * (1 + 1e-15 * x), y) is None

@@ -1,5 +1,7 @@
 """The support of samplers: what is judged, and who is right there."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -160,3 +162,14 @@ def test_a_world_of_unknown_samples_is_one_line():
   accept = registry.make('accept', 'epsilon(0.01)')
   with pytest.raises(core.InputError, match='does not say how its samples'):
     support.Support.of(metric, world, accept)
+
+
+def test_a_world_with_one_way_to_each_state_has_no_pairs(tmp_path):
+  edges = {'a': {'x': 'b'}, 'b': {'x': 'c'}, 'c': {}}
+  path = tmp_path / 'chain.json'
+  path.write_text(json.dumps({'start': 'a', 'transitions': edges}))
+  world = registry.make('world', f"automaton(file='{path}', length=5)")
+  model = registry.make('model', 'oracle()').predictor(world, 0)
+  metric = registry.make('metric', "compression(trials=4, support='sampler')")
+  for scores in metric(model, world, 0):
+    assert {*scores.reason} == {'no_two_supported_prefixes'}

@@ -1,5 +1,6 @@
 """Belief: known answers of readers whose activations are made up."""
 
+import json
 import urllib.parse
 
 import numpy as np
@@ -238,3 +239,33 @@ def test_a_figure_has_a_row_for_each_model_in_a_report(world, tmp_path):
   assert f'src="{urllib.parse.quote(pictures[0].name)}"' in page
   assert 'Each point has the colour of the true belief.' in page
   assert made['results'] == 9
+
+
+def of_matrices(folder, **parts):
+  path = folder / 'process.json'
+  path.write_text(json.dumps(parts))
+  return registry.make('world', f"hmm(file='{path}', length=8)")
+
+
+def test_a_token_may_be_possible_in_held_out_sequences_alone(tmp_path):
+  rare = {
+    'w': [[0.495, 0], [0, 0]],
+    'x': [[0.495, 0], [0, 0]],
+    'y': [[0, 0.01], [0, 0]],
+    'z': [[0, 0], [0, 1]],
+  }
+  world = of_matrices(tmp_path, matrices=rare, start=[1, 0])
+  fit = world.sample(3, 1, 'train').tokens
+  assert 3 not in fit, 'z can come next where there was a y'
+  model = registry.make('model', 'bayes()').predictor(world, 0)
+  found = values(model, world, belief.Metric(num=3, tested=200), seed=1)
+  assert found['r_squared_next_token']['value'] is not None
+
+
+def test_of_one_belief_there_is_no_share(tmp_path):
+  world = of_matrices(tmp_path, matrices={'x': [[0.5]], 'y': [[0.5]]})
+  model = registry.make('model', 'bayes()').predictor(world, 0)
+  found = values(model, world, belief.Metric(num=5, tested=4))
+  for name in ('r_squared', 'r_squared_next_token'):
+    assert found[name]['n'] == 0
+    assert found[name]['unmeasured'] == {'no_variation': 4}

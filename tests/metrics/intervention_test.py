@@ -380,3 +380,20 @@ def test_labels_of_whole_edits_are_not_chosen():
   for spec in ('whole=True, label=0', "whole=True, direction='das'"):
     with pytest.raises(core.InputError, match='whole=True edits all labels'):
       registry.make('metric', f'intervention({spec})')
+
+
+def test_edits_that_no_suffix_tells_apart_have_no_future(monkeypatch):
+  world = registry.make('world', LATTICE)
+  model = registry.make('model', 'lstm(layers=1, width=8)')
+
+  def none(study, states):
+    num = states.shape[1]
+    blank = np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
+    return core.Boundary(np.zeros(num + 1, np.int64), *blank)
+
+  monkeypatch.setattr(intervention._Study, '_suffixes', none)
+  fields = {'horizon': 3, 'num': 30, 'epochs': 1}
+  scores = run(model.predictor(world, 0), world, **fields)
+  for name in intervention.FUTURE:
+    assert 'no_suffix' in scores[name].reason
+    assert {*scores[name].reason} <= {'no_suffix', 'no_edit'}

@@ -500,6 +500,18 @@ class Correlation(NamedTuple):
   clusters: int
 
 
+def _centred(x: np.ndarray) -> np.ndarray:
+  """x [T] less its mean, over the power of 2 above the rest; 0 if constant.
+
+  So that differences of moments lose no digits, whatever the unit of x.
+  """
+  rest = x - x.mean()
+  size = np.abs(rest).max()
+  if size <= _NO_SPREAD * np.abs(x).max():  # Rounding.
+    return np.zeros_like(rest)
+  return np.ldexp(rest, -np.frexp(size)[1])
+
+
 def _sums(
   x: np.ndarray, y: np.ndarray, weight: np.ndarray, cluster: np.ndarray
 ) -> np.ndarray:
@@ -507,8 +519,7 @@ def _sums(
 
   x, y, weight: [T]; cluster: [T] from 0 to C - 1, each at least once.
   """
-  # Near the means, so that differences of moments lose no digits.
-  x, y = x - x.mean(), y - y.mean()
+  x, y = _centred(x), _centred(y)
   powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
   return np.stack([np.bincount(cluster, weight * power) for power in powers])
 

@@ -45,7 +45,14 @@ def _checked(
       )
   for scores in rows:
     _check(f'{label}: {scores.quantity!r}', scores)
-  return rows
+  # A world may have no held-out sequence, say.
+  empty = functools.partial(core.scores, value=[np.nan], reason=['no_trials'])
+  return tuple(
+    scores
+    if len(scores.value)
+    else empty(scores.quantity, counts=scores.counts, bounds=scores.bounds)
+    for scores in rows
+  )
 
 
 def _limits(label: str, scores: core.Scores) -> tuple[float, float]:

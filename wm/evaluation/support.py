@@ -309,7 +309,8 @@ def of_pairs(
   """[R, M] leading tokens of continuations judged after both prefixes."""
   num, samples, width = drawn.tokens.shape
   trial = np.repeat(np.arange(num), samples)
-  flat = drawn.tokens.reshape(-1, width), drawn.lengths.reshape(-1)
+  # Whole sizes, as there may be no pair at all.
+  flat = drawn.tokens.reshape(len(trial), width), drawn.lengths.reshape(-1)
   sides = [_judge(metric, trials, side, trial, *flat) for side in (0, 1)]
   judged = np.minimum(sides[0].judged, sides[1].judged)
   return judged.reshape(num, samples)

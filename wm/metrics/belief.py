@@ -100,8 +100,11 @@ class Metric(core.Metric):
     law = world.data_distribution()
     if not core.can(law, core.SequenceProcess.belief):
       return (core.scores('r_squared', [np.nan], reason=['no_beliefs']),)
-    fit = _Positions.of(law, world.sample(self.num, seed, 'train'))
-    test = _Positions.of(law, world.sample(self.tested, seed, 'heldout'))
+    vocab_size = len(world.vocab)
+    fit, test = (
+      _Positions.of(law, vocab_size, world.sample(num, seed, split))
+      for num, split in ((self.num, 'train'), (self.tested, 'heldout'))
+    )
     if not len(test.belief):
       return (core.scores('r_squared', [np.nan], reason=['no_test_points']),)
 
@@ -182,12 +185,19 @@ def _by_sequence(
     for name, belief in {**beliefs, 'mean': mean}.items()
   }
   variance, sizes = error.pop('mean'), test.sequences.lengths * len(mean)
+  # Of one belief alone there is no share to read.
+  reason = np.full(len(group), '' if variance.any() else 'no_variation')
   for name, total in error.items():
     # Weighted by the variance, the mean is 1 - all errors / all variance.
     share = 1 - total / np.where(variance > 0, variance, np.inf)
     quantity = f'r_squared_{name}'.removesuffix('_read')
     yield core.scores(
-      quantity, share, group=group, weight=variance, bounds=(-math.inf, 1.0)
+      quantity,
+      share,
+      reason=reason,
+      group=group,
+      weight=variance,
+      bounds=(-math.inf, 1.0),
     )
   mse = error['read'] / sizes
   yield core.scores('mse', mse, group=group, weight=sizes, bounds=(0, None))
@@ -225,14 +235,14 @@ class _Positions(NamedTuple):
 
   @classmethod
   def of(
-    cls, law: core.SequenceProcess, sequences: core.Sequences
+    cls, law: core.SequenceProcess, vocab_size: int, sequences: core.Sequences
   ) -> _Positions:
     """Of sequences that follow a law."""
     tokens, lengths = sequences.tokens, sequences.lengths
     row, position = np.nonzero(np.arange(tokens.shape[1]) < lengths[:, None])
     memory = law.after_each(tokens, lengths)[row, position]
     following, log_probs = law.next(memory)
-    odds = np.zeros((len(row), int(following.max(initial=0)) + 1))
+    odds = np.zeros((len(row), vocab_size))
     at, place = np.nonzero(following != core.DEAD)
     odds[at, following[at, place]] = np.exp(log_probs[at, place])
     none = np.zeros(len(row), bool)

@@ -26,12 +26,13 @@ DIRECTIONS, PLAYS = 13, 15
 # Moves: none, along the probe's direction, in random ones; the last is a swap.
 BEFORE, ALONG, RANDOM = range(3)
 SWAPPED = 'changed_swapped'
+NO_SUFFIX = 'no_suffix'  # None was drawn that tells the two states apart.
 # Quantities of more than the next token -> why one is not measured.
 FUTURE = {
-  'future': '',
-  'future_random': '',
-  'future_before': '',
-  'future_above_random': '',
+  'future': NO_SUFFIX,
+  'future_random': NO_SUFFIX,
+  'future_before': NO_SUFFIX,
+  'future_above_random': NO_SUFFIX,
   'future_recall': 'nothing_gained',
   'future_precision': 'none_accepted',
   'future_swapped': 'no_source',
@@ -56,7 +57,8 @@ class Metric(core.Metric):
   Random directions of the same length are the control: whatever they do is no
   work of what the probe reads. Reasons of unmeasured rows: no_edit, no legal
   edited state with other legal tokens was found in 64 draws; unseen_value, the
-  probe was fit on no state with the present value; no_memory, nothing recurs.
+  probe was fit on no state with the present value; no_memory, nothing recurs;
+  no_suffix, none was drawn that tells the two states apart (future only).
 
   One token does not tell a state from the set of tokens that are legal next.
   With a `horizon` of k tokens the model goes on behind the edit, by up to 64
@@ -546,10 +548,14 @@ class _Study(NamedTuple):
 
 
 def _future(gained: np.ndarray, lost: np.ndarray) -> np.ndarray:
-  """[M, U] means of both, of what is gained and lost [M, U], where there is."""
+  """[M, U] means of both, of what is gained and lost [M, U], where there is.
+
+  NaN where there is neither.
+  """
   sides = np.stack([gained, 1 - lost])
   listed = ~np.isnan(sides)
-  return np.where(listed, sides, 0).sum(0) / np.maximum(listed.sum(0), 1)
+  count = np.where(listed.any(0), listed.sum(0), np.nan)
+  return np.where(listed, sides, 0).sum(0) / count
 
 
 def _places(length: int, place: np.ndarray, onward: bool) -> np.ndarray:
@@ -676,4 +682,9 @@ class _EditScores(NamedTuple):
   def _reasons(self, name: str, reason: np.ndarray) -> np.ndarray:
     """Why rows are not measured, where an edit alone does not say so."""
     missing = np.isnan(np.concatenate(self.values[name])) & (reason == '')
-    return np.where(missing, FUTURE.get(name, ''), reason)
+    if name not in FUTURE:
+      return reason
+    # Without a suffix there is nothing else to ask for.
+    none = np.isnan(np.concatenate(self.values['future']))
+    why = np.where(none, NO_SUFFIX, FUTURE[name])
+    return np.where(missing, why, reason)

@@ -301,7 +301,7 @@ def trials(
     table = table if at is None else _plain(table.take(at))
     frame = table.to_pandas(types_mapper=_nullable)
   elif source.is_file():
-    frame = _slowly(source)
+    frame = _slowly(source, names)
     frame = frame if at is None else frame.iloc[at]
   if names:
     frame = frame.reindex(columns=names)
@@ -326,22 +326,38 @@ def _plain(table: Any) -> Any:
   return table.cast(results.arrow().schema(kinds))
 
 
-def _slowly(source: pathlib.Path) -> pd.DataFrame:
-  """Reads a rows.csv without pyarrow; all cells are texts, or None."""
+def _lines_of(source: pathlib.Path) -> Iterator[list[str]]:
+  """Yields the head of a rows.csv, then its rows, all of the same length."""
   with reading(source) as file:
     lines = csv.reader(file)
-    heads = next(lines, [])
-    rows = []
+    yield (heads := next(lines, []))
     for line in filter(None, lines):
       if len(line) != len(heads):
         raise csv.Error(
           f'line {lines.line_num} has {len(line)} fields, not {len(heads)}'
         )
-      rows.append(line)
-  frame = pd.DataFrame(rows, columns=heads, dtype=object)
-  others = frame.columns.difference([*results.TEXTS])
-  frame[others] = frame[others].replace('', None)
-  return frame
+      yield line
+
+
+def _slowly(source: pathlib.Path, names: Sequence[str]) -> pd.DataFrame:
+  """Reads columns of a rows.csv without pyarrow; texts, or None where blank.
+
+  Without names it is all columns.
+  """
+  lines = _lines_of(source)
+  heads = next(lines)
+  # Few columns are needed of many: no others are stored.
+  places = [k for k, name in enumerate(heads) if not names or name in names]
+  columns: list[list[Any]] = [[] for _ in places]
+  for line in lines:
+    for column, place in zip(columns, places, strict=True):
+      column.append(line[place])
+  frame = {}
+  for column, place in zip(columns, places, strict=True):
+    if heads[place] not in results.TEXTS:
+      column[:] = [cell or None for cell in column]
+    frame[heads[place]] = np.array(column, object)
+  return pd.DataFrame(frame)
 
 
 MOST_OF_A_CSV = 2**20 - 1  # Rows that spreadsheets open below their head.
@@ -362,15 +378,8 @@ def join_trials(runs: Sequence[Run], out: pathlib.Path) -> str:
   about = {run.folder / 'rows.csv': _about(run) for run in runs}
   about = {path: facts for path, facts in about.items() if path.is_file()}
   if results.arrow() is None:
-    frames = [pd.DataFrame()]
-    for path, facts in about.items():
-      frame = _slowly(path)
-      missing = {k: x for k, x in facts.items() if k not in frame}
-      frames.append(frame.assign(**missing | {'run': facts['run']}))
-    frame = pd.concat(frames)
-    heads = dict.fromkeys([*_FIRST, *frame.columns])
-    frame.reindex(columns=[*heads]).to_csv(out / 'rows.csv', index=False)
-    return f'All {len(frame):,} trials are in rows.csv.'
+    num = _join_csv(about, out / 'rows.csv')
+    return f'All {num:,} trials are in rows.csv.'
   num = _join_parquet(about, out / 'rows.parquet')
   if num > MOST_OF_A_CSV:
     return (
@@ -395,6 +404,30 @@ def _about(run: Run) -> dict[str, Any]:
   """What each row of a run repeats; files of earlier versions lack it."""
   entry = run.entries[0] if run.entries else {}
   return {'run': str(run.folder)} | {key: entry.get(key) for key in _FIRST[1:]}
+
+
+def _join_csv(
+  about: dict[pathlib.Path, dict[str, Any]], target: pathlib.Path
+) -> int:
+  """Writes tables one below the other; returns rows."""
+  heads = dict.fromkeys(_FIRST)
+  for path in about:
+    heads |= dict.fromkeys(next(_lines_of(path)))
+  num = 0
+  with open(target, 'w', encoding='utf-8', newline='') as file:
+    writer = csv.writer(file, lineterminator='\n')
+    writer.writerow(heads)
+    for path, facts in about.items():
+      lines = _lines_of(path)
+      fields = next(lines)
+      # A run is named as in this report; other facts are in files of today.
+      extra = {k: x for k, x in facts.items() if k == 'run' or k not in fields}
+      place = {name: k for k, name in enumerate([*fields, *extra, ''])}
+      ordered = operator.itemgetter(*(place.get(x, place['']) for x in heads))
+      for line in lines:
+        writer.writerow(ordered([*line, *extra.values(), '']))
+        num += 1
+  return num
 
 
 def _join_parquet(

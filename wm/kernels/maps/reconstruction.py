@@ -18,7 +18,7 @@ and a walk that is only tried marks the unused true edges that it would take
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,12 @@ from wm.kernels.base.jit import njit
 
 # Why a route could not be placed.
 OK, NO_ROOM, TOO_FAR, NO_CANDIDATE, OFF_DESTINATION = range(5)
+
+# Typed as what they stand beside: for a literal, Numba would compile whatever
+# it is passed to once more.
+_NOWHERE: Any = np.int32(-1)  # As a node or a label.
+_NONE: Any = np.int64(0)
+_DIRECTIONS: Any = np.int64(8)  # Labels that true edges may have.
 
 
 class PlacementProblem(NamedTuple):
@@ -82,7 +88,7 @@ class _Map(NamedTuple):
     true: [S, 8] int32, all true edges.
     label, target, route: [S, D] int32, edges in use; route is the one that
       first used it, or ~route for a false edge.
-    degree: [S] int32, slots in use.
+    degree: [S] int64, slots in use.
     fresh: [S, 8] bool, unused true edges that the walk on trial takes.
     held: [S] int32, how many of them, and of pending edges, leave each node.
     log: [K + 1] int32, nodes to which the present route added an edge.
@@ -211,7 +217,7 @@ def _walk(graph, walk, start, destination, labels, at, pending):
   """Length of the walk: all labels if it ends at the destination, else of
   the longest proper prefix whose last node has room for the next label."""
   walk.path[0] = start
-  length = 0
+  length = _NONE
   if at >= 0:  # The pending edge takes a place too.
     graph.held[at] += 1
   # Step by step as far as edges go; each step marks what it takes.
@@ -229,7 +235,7 @@ def _walk(graph, walk, start, destination, labels, at, pending):
       shorter -= 1
       _back(graph, walk, labels, shorter + 1, shorter)
     length = shorter
-  _back(graph, walk, labels, length, 0)
+  _back(graph, walk, labels, length, _NONE)
   if at >= 0:
     graph.held[at] -= 1
   return length
@@ -255,9 +261,11 @@ def _program(graph, walk, best, problem, n):
   """Places route n as the published program does; OK or why not."""
   labels = problem.labels[problem.offsets[n] : problem.offsets[n + 1]]
   origin, destination = problem.origins[n], problem.destinations[n]
-  length = _walk(graph, walk, origin, destination, labels, -1, -1)
+  length = _walk(graph, walk, origin, destination, labels, _NOWHERE, _NOWHERE)
   # Nothing to walk, and no room for a false edge: the route cannot begin.
-  if length == 0 and not _has_room(graph, origin, labels[0], -1, -1):
+  if length == 0 and not _has_room(
+    graph, origin, labels[0], _NOWHERE, _NOWHERE
+  ):
     return NO_ROOM
   node = _take(graph, walk, labels[:length], n)
   done = length
@@ -297,7 +305,7 @@ def _leads(graph, node, target, slots, label):
 @njit
 def _fits(graph, node, target):
   """Does an edge to `target` keep the distinct neighbours in their limit?"""
-  if _leads(graph, node, target, graph.degree[node], 8):
+  if _leads(graph, node, target, graph.degree[node], _DIRECTIONS):
     return True
   if graph.degree[node] + graph.held[node] < graph.max_degree:
     return True
@@ -305,7 +313,7 @@ def _fits(graph, node, target):
   # each at its first slot or, of fresh ones, at its lowest label.
   distinct = 0  # Distinct neighbours.
   for slot in range(graph.degree[node]):
-    distinct += not _leads(graph, node, graph.target[node, slot], slot, 0)
+    distinct += not _leads(graph, node, graph.target[node, slot], slot, _NONE)
   for label in range(8):
     if graph.fresh[node, label]:
       distinct += not _leads(
@@ -319,7 +327,7 @@ def _follow(graph, walk, node, destination, labels):
   """Steps that can be walked; being at the destination at the end is one."""
   walk.path[0] = node
   # As `_walk`, but with the limit on neighbours, and it never backs up.
-  steps = 0
+  steps = _NONE
   while steps < len(labels):
     node, label = walk.path[steps], labels[steps]
     slot = _slot(graph, node, label)
@@ -337,7 +345,7 @@ def _follow(graph, walk, node, destination, labels):
         walk.first[steps] = True
       walk.path[steps + 1] = graph.true[node, label]
     steps += 1
-  _back(graph, walk, labels, steps, 0)
+  _back(graph, walk, labels, steps, _NONE)
   if steps == len(labels) and walk.path[steps] == destination:
     steps += 1
   return steps
@@ -348,9 +356,9 @@ def _choose(graph, walk, near, node, destination, label, rest, n):
   """Where the printed algorithm adds an edge to, or -1."""
   slots = graph.degree[node]
   # The last edge must end the route; before it, any candidate may do.
-  best, chosen = -1 if len(rest) else 0, -1
+  best, chosen = -1 if len(rest) else 0, _NOWHERE
   for candidate in near:
-    if candidate == node or _leads(graph, node, candidate, slots, 0):
+    if candidate == node or _leads(graph, node, candidate, slots, _NONE):
       continue
     # Added for the trial, so that the walk may use it, and taken back.
     _add(graph, node, label, candidate, ~n)
@@ -375,7 +383,7 @@ def _paper(graph, walk, problem, n):
     if slot >= 0:
       node = graph.target[node, slot]
       continue
-    target = graph.true[node, label] if label < 8 else -1
+    target = graph.true[node, label] if label < 8 else _NOWHERE
     # Node -1 is nobody's neighbour: without a true edge, this asks whether
     # any further neighbour would fit.
     if not _fits(graph, node, target):
@@ -392,16 +400,27 @@ def _paper(graph, walk, problem, n):
   return OK if node == destination else OFF_DESTINATION
 
 
+# Each algorithm has an entry of its own, so that only the one that is asked for
+# is compiled.
+
+
 @njit
 def _place(graph, walk, best, problem, reasons, first, last):
-  """Places routes first..last - 1; fills their reasons."""
+  """Places routes first..last - 1 as published; fills their reasons."""
   for n in range(first, last):
     # The log is of this route alone: all that `_undo` may take back.
     graph.logged[0] = 0
-    if problem.paper:
-      reasons[n] = _paper(graph, walk, problem, n)
-    else:
-      reasons[n] = _program(graph, walk, best, problem, n)
+    reasons[n] = _program(graph, walk, best, problem, n)
+    if problem.rollback and reasons[n] != OK:
+      _undo(graph)
+
+
+@njit
+def _place_as_printed(graph, walk, problem, reasons, first, last):
+  """Places routes first..last - 1 by the paper; fills their reasons."""
+  for n in range(first, last):
+    graph.logged[0] = 0
+    reasons[n] = _paper(graph, walk, problem, n)
     if problem.rollback and reasons[n] != OK:
       _undo(graph)
 
@@ -424,7 +443,7 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
     label=np.full((states, slots), -1, np.int32),
     target=np.full((states, slots), -1, np.int32),
     route=np.full((states, slots), -1, np.int32),
-    degree=np.zeros(states, np.int32),
+    degree=np.zeros(states, np.int64),
     fresh=np.zeros((states, 8), bool),
     held=np.zeros(states, np.int32),
     log=np.zeros(room, np.int32),
@@ -435,7 +454,11 @@ def reconstruct(problem: PlacementProblem) -> UsedEdges:
   best = _TrialWalk(np.zeros(room, np.int32), np.zeros(room, bool))
   reasons = np.zeros(len(problem.origins), np.int8)
   for rows in calls.slices(len(reasons)):
-    _place(graph, walk, best, problem, reasons, rows.start, rows.stop)
+    span = rows.start, rows.stop
+    if problem.paper:
+      _place_as_printed(graph, walk, problem, reasons, *span)
+    else:
+      _place(graph, walk, best, problem, reasons, *span)
   source, slot = np.nonzero(np.arange(slots) < graph.degree[:, None])
   # Slots are in order of use; the result is by source, then label.
   order = np.lexsort((graph.label[source, slot], source))
