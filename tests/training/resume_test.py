@@ -110,6 +110,17 @@ def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   assert not [p for p in kept.folder.iterdir() if not p.name.isdigit()]
 
 
+def test_killed_before_old_checkpoints_are_removed_it_removes_them(folder):
+  run = folder / 'old'
+  shutil.copytree(folder / 'whole', run)
+  (run / 'train.json').unlink()
+  names = {path.name for path in (run / 'checkpoints').iterdir()}
+  shutil.copytree(run / 'checkpoints' / '60', run / 'checkpoints' / '53')
+  finish(start(run))
+  same(folder / 'whole', run)
+  assert {path.name for path in (run / 'checkpoints').iterdir()} == names
+
+
 def test_a_clock_that_steps_changes_nothing(folder):
   run = copy(folder, 'clock')
   finish(start(run, die=['clock', 9]))

@@ -328,8 +328,7 @@ def positions(
 ) -> Iterator[JudgedPositions]:
   """Runs the model once; all sequences of a part go on in step.
 
-  Positions where nothing is legal are left out: the world is over. So is that
-  after `max_len` tokens, as no sequence has a token there to be trained on, and
+  Positions where nothing is legal are left out: the world is over. So are
   sequences that are longer than the predictor takes, see `fits`.
 
   Args:
@@ -350,7 +349,7 @@ def positions(
     )
     start, log_probs = first[number], np.asarray(chunk)
     states = world.init(len(batch))
-    for t in range(min(log_probs.shape[1], world.max_len - 1)):
+    for t in range(log_probs.shape[1]):
       rows = np.flatnonzero(t < batch.lengths)
       states[rows] = world.advance(states[rows], batch.tokens[rows, t])
       rows = rows[t >= start[rows]]

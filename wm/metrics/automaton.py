@@ -32,9 +32,10 @@ class Metric(core.Metric):
 
   The automaton is learned along walks of the world, and, where the world has at
   most 1,000 states, until it is complete; see `wm.extract`, which draws it. It
-  is judged at the places of held-out sequences that `next_token` judges, which
-  it was not learned from, a row for each. Where it is the model's at all
-  places, wrong_places is what `exact_set` of next_token lacks.
+  is judged at the places of held-out sequences that `next_token` judges, but
+  for that after `max_len` tokens; it was not learned from them, a row for each.
+  Where it is the model's at all places, wrong_places is what `exact_set` of
+  next_token lacks there.
 
   Reasons of unmeasured rows: unexplored (the budget of states or queries did
   not suffice for the automaton to come there), unanswered (it did not suffice

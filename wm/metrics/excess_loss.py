@@ -25,8 +25,9 @@ OF_MODEL = ('excess_loss', 'loss')  # Infinite where something is impossible.
 class Metric(core.Metric):
   """Compares next-token distributions at every place of held-out sequences.
 
-  The places are those of `next_token`: from the last token of the prompt to the
-  last move, so the end token counts and what states the task does not. Each
+  The places are those of `next_token` that have a next token: from the last
+  token of the prompt on, so the end token counts and what states the task does
+  not, nor what would follow the last token of sequences that just stop. Each
   quantity is a mean over places, with a row for each sequence and `bins` tokens
   of it, whose first one is `step`. Expectations over the next token are sums,
   not samples.

@@ -23,7 +23,9 @@ class Metric(core.Metric):
   """Reads held-out sequences; asks at every place if the next token is legal.
 
   The positions are those of the paper: from the last token of the prompt to
-  the last move, so the end token is predicted too. Each quantity is a mean over
+  the last move, so the end token is predicted too. Of sequences that just stop
+  the one after the last token counts as well, which no sequence trains: there
+  alone a network with learned positions may fail. Each quantity is a mean over
   positions. Those where a predictor that only answers gives no answer are left
   out and counted.
 

@@ -243,6 +243,15 @@ class Checkpoints:
     self._saving = step
     self._write(lambda: self._manager.save(step, args=args))
 
+  def remove_old(self, last: int, progress: dict[str, Any]) -> None:
+    """Removes all but the last and the best; a killed process may leave more.
+
+    progress: that of the last.
+    """
+    best = (progress['best'] or {}).get('step')
+    for step in {*self.steps()} - {last, best}:
+      self._manager.delete(step)
+
   def _write_hashes(self) -> None:
     """Called by Orbax once all is written, before the rename."""
     # Of several hosts one writes, in the folder that Orbax is about to rename:

@@ -570,7 +570,9 @@ class Trainer(CompiledSteps):
     """The state and the record of the last checkpoint, or new ones."""
     step = checkpoints.last()
     if step is not None:
-      return checkpoints.state(step, self.abstract), checkpoints.progress(step)
+      record = checkpoints.progress(step)
+      checkpoints.remove_old(step, record)
+      return checkpoints.state(step, self.abstract), record
     # A disk that cannot hold one checkpoint is refused before a step is made.
     checkpoints.need(self.abstract)
     if self.training.start is not None:
