@@ -1,5 +1,6 @@
 """Calls of the library refuse what they are not annotated for, in a line."""
 
+import dataclasses
 import inspect
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -92,6 +93,12 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
   wm.sample(SHORT['world'], folder, num=five, num_heldout=five, seed=five)
   given = wm.Sampling(num=five, num_heldout=five, seed=five)
   wm.sample(SHORT['world'], folder, given)  # The same run.
+  world = dataclasses.replace(
+    wm.make('world', SHORT['world']), size=np.int64(3)
+  )
+  assert wm.spec(world) == SHORT['world']
+  graph = nx.cycle_graph(4)
+  assert wm.from_graph(graph, folder / 'map', max_moves=five).max_moves == 5
   entries = wm.score(**SHORT, seed=np.int64(1))
   assert entries == wm.score(**SHORT, seed=1)
   options = wm.Training(steps=five, lr=np.float32(0.5), floor=1)
@@ -105,6 +112,9 @@ def test_a_run_is_a_path_wherever_one_is_expected(tmp_path):
   assert training.data == str(tmp_path / 'run' / 'data')
   wm.train(SHORT['world'], 'ngram()', tmp_path / 'b', data=training.data)
   wm.score(wm.Run(tmp_path / 'b', {}), SHORT['metrics'])
+  row = wm.Row('trained', wm.Run(tmp_path / 'b', {}))
+  page = wm.study([row], SHORT['world'], SHORT['metrics'], tmp_path / 'c')
+  assert page.is_file()
   for call in (wm.report, lambda run: wm.report([run])):
     assert call(wm.Run(tmp_path / 'b', {})).is_file()
 

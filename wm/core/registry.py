@@ -24,6 +24,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+import numpy as np
+
 from wm import core
 from wm.core import plugins
 from wm.core.basics import plug_in_name
@@ -383,6 +385,8 @@ def spec(thing: Any) -> str:
   parts = []
   for field in dataclasses.fields(thing):
     value = getattr(thing, field.name)
+    if isinstance(value, np.generic):  # Its text is no literal.
+      value = value.item()
     if field.compare and value != field.default:
       parts.append(f'{field.name}={value!r}')
   return f'{name}({", ".join(parts)})'

@@ -88,6 +88,8 @@ def _plain(value: Any, hint: Any) -> Any:
   """UPaths, numbers of NumPy, and a `Run` for a path as Python's own types."""
   if isinstance(value, np.generic):
     return value.item()
+  if isinstance(value, dict):
+    return {name: _plain(part, None) for name, part in value.items()}
   if type(value).__module__[:5] == 'upath':
     return str(value)
   if hint is None or fits(value, hint):

@@ -57,8 +57,8 @@ class Row:
 
   Attributes:
     name: of its folder and its row in tables; letters, digits, underscores.
-    model: spec or object; of a study also the folder of a run, with a slash,
-      which was trained before.
+    model: spec or object; of a study also a `wm.Run` or path of one, or a text
+      with a slash, which was trained before.
     trained_on: world that it is trained on first; None: scored as it is.
     scored_in: world that it is scored in; None is `trained_on`, or else the
       study's.
@@ -168,6 +168,8 @@ def _check_trained(
 def _model(row: Row, runs: bool) -> core.Model | str:
   """The row's model, or the folder of a run as it is."""
   text = row.model if isinstance(row.model, str) else ''
+  if isinstance(row.model, os.PathLike):
+    text = os.path.join(os.curdir, row.model)
   if not re.fullmatch(r'[^()]*/[^()]*', text) or registry.is_file(text):
     return registry.resolve('model', row.model)
   if not runs or row.trained_on is not None:
