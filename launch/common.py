@@ -230,7 +230,9 @@ flags.DEFINE_multi_string(
 # boundary, count.
 flags.DEFINE_string('first_state', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('second_state', None, 'State, or a sequence of tokens.')
-flags.DEFINE_string('state', None, 'State; default: the initial one.')
+flags.DEFINE_string(
+  'state', None, 'State, or a sequence of tokens; default: the initial state.'
+)
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
 flags.DEFINE_bool('interior', False, 'Report each suffix length separately.')
@@ -260,7 +262,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_multi_string(
   'heldout_file', [], 'Text file of held-out sequences; repeat for more.'
 )
-flags.DEFINE_integer('games', 0, 'Most good games; 0 is all.', lower_bound=0)
+flags.DEFINE_integer('games', 0, 'Most usable games; 0 is all.', lower_bound=0)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 

@@ -43,11 +43,14 @@ def main() -> None:
   import wm
 
   if FLAGS.coverage:
-    common.refuse_together('coverage', 'world', 'classes', 'model')
+    common.refuse_together(
+      'coverage', 'world', 'classes', 'model', 'state', 'depth'
+    )
     wm.coverage(FLAGS.coverage, FLAGS.out, log=print)
     return
   common.require('world')
   if FLAGS.classes:
+    common.refuse_together('classes', 'state', 'depth')
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
     return
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:

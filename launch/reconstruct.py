@@ -33,7 +33,9 @@ def main() -> None:
   if FLAGS.routes or FLAGS.samples:
     common.require('world')
   if FLAGS.routes:
-    common.refuse_together('routes', *common.PROCESSES)
+    common.refuse_together('routes', 'samples', *common.PROCESSES)
+  elif FLAGS.limits:
+    common.require('routes')
   common.join_processes()
   import wm
 

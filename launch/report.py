@@ -35,6 +35,7 @@ def main() -> None:
   from wm import core
 
   if FLAGS.miniatures:
+    common.refuse_together('miniatures', 'runs', 'compare')
     wm.findings(FLAGS.miniatures, FLAGS.out, log=print)
     return
   if FLAGS.compare:

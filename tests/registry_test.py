@@ -42,6 +42,7 @@ def test_make_finds_modules():
     ('metric', 'compresion', "did you mean 'compression'"),
     ('metric', 'stats', "no metric is named 'stats'"),
     ('metric', 'os.path', 'bad spec'),
+    ('world', 'frog.py', r'of a file frog\.py:CLASS\('),
     ('metric', 'compression(trails=3)', "no field 'trails'.*mean 'trials'"),
     ('metric', 'compression(trials="3")', 'not of the type of its default'),
     ('metric', 'compression(trials=3.5)', 'not of the type of its default'),

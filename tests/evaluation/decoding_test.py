@@ -164,3 +164,16 @@ def test_a_predictor_that_only_accepts_is_asked_by_its_own_rule():
     assert table.mean(found['set_recall']) == 1
     deep = 'compression(trials=20, exact=True, k=2, accept="epsilon(0.5)")'
     assert table.mean(_found(deep, predictor, world)['precision']) == 1
+
+
+def test_a_prompt_that_leaves_no_room_is_not_valid():
+  sequences = GAME.sample(4, 0)
+  prompts = decoding.prompts(GAME, sequences, 6)
+  for most, outcome in ((6, decoding.CAP), (7, decoding.VALID)):
+    found = decoding.decode(ORACLE, GAME, prompts, decoding.greedy, most)
+    assert (found.outcome == outcome).all()
+  # What is complete is valid, whatever room there is.
+  whole = sequences.tokens, sequences.lengths
+  size = int(sequences.lengths.min())
+  found = decoding.decode(ORACLE, GAME, whole, decoding.greedy, size)
+  assert (found.outcome == decoding.VALID).all()

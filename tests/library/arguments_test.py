@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -113,6 +114,14 @@ def test_trust_takes_several_paths(tmp_path, monkeypatch):
   wm.trust(tmp_path, str(tmp_path))
   with pytest.raises(core.InputError, match='trust: paths='):
     wm.trust(5)
+
+
+def test_a_graph_takes_fields_of_its_world(tmp_path):
+  square = nx.cycle_graph(4)
+  world = wm.from_graph(square, tmp_path / 'a', traversal='shortest')
+  assert world.traversal == 'shortest'
+  with pytest.raises(core.InputError, match="no field 'traversl'"):
+    wm.from_graph(square, tmp_path / 'b', traversl='shortest')
 
 
 def test_a_text_has_no_spec():

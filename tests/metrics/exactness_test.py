@@ -201,12 +201,13 @@ def test_chunks_make_no_difference(monkeypatch):
 def test_sequences_longer_than_the_model_are_said_to_be():
   model = make('oracle', WORLD)
   model.max_len = 6
-  found = scores(model)
-  lengths = sequences().lengths
+  found = scores(model, heads=True)
+  lengths, labels = sequences().lengths, len(WORLD.heads.sizes)
   assert 0 < (lengths > 6).sum() < 40
-  for name in ('exact', 'labelwise', 'trajectory', 'changed'):
+  names = dict.fromkeys(('exact', 'labelwise', 'trajectory', 'changed'), 1)
+  for name, rows_of_each in {**names, 'by_head': labels}.items():
     missing = found[name].reason == 'longer_than_model'
-    assert missing.sum() == (lengths > 6).sum()
+    assert missing.sum() == rows_of_each * (lengths > 6).sum()
     assert (found[name].value[~missing] == 1).all()
   model.max_len = 0
   found = scores(model)

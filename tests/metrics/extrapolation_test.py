@@ -1,6 +1,7 @@
 """Extrapolation: learners of states, constants, and closed forms."""
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -242,3 +243,13 @@ def test_one_head_has_one_slope_and_a_constant_none():
   assert {*found['reliability'].reason} == {'no_variation'}
   with pytest.raises(core.InputError, match='heads=1'):
     extrapolation.Metric(variant='published', heads=2)
+
+
+def test_memory_does_not_grow_with_data_sets_times_pairs():
+  answers = np.random.default_rng(0).normal(size=(400, 100))
+  first, second = np.triu_indices(100, 1)
+  tracemalloc.start()
+  extrapolation.affine_bias(answers, first, second)
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert peak < 4 * answers.nbytes, 'all pairs of all data sets: 49 times'

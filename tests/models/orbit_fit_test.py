@@ -180,3 +180,14 @@ def test_what_cannot_be_fitted_is_told(given, spec, said):
   with pytest.raises(core.InputError, match=said) as error:
     made(registry.make('world', given), spec)
   assert '\n' not in str(error.value)
+
+
+def test_of_too_few_rows_there_is_no_orbit():
+  short = registry.make('world', 'orbits(rows=8)')
+  sequences = short.sample(2, 0)
+  asked = sequences.tokens, sequences.lengths
+  found, straight = (
+    made(short, spec).log_probs(*asked)
+    for spec in ('orbit_fit()', 'ballistic()')
+  )
+  np.testing.assert_allclose(found, straight)

@@ -225,6 +225,13 @@ def test_answers_are_those_of_the_model_and_asked_once():
   assert teacher.answers([(2,) * 20]) == [None]  # As long as the depth.
 
 
+def test_an_automaton_may_have_one_state():
+  only = wm.extract('uniform()', 'lattice()', depth=3, most=1)
+  assert only.summary['states'] == 1
+  with pytest.raises(core.InputError, match='expected source=None'):
+    wm.reconstruct('oracle()', 'new', 'maps()', samples='a.txt')
+
+
 def test_states_and_queries_are_budgeted():
   world = 'connect4(rows=3, columns=3)'
   few = wm.extract('oracle()', world, most=10, walks=20)

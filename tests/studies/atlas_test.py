@@ -117,6 +117,8 @@ def test_the_binary(tmp_path):
     'reconstruct', *flags, '--routes=true: oracle()', '--limits=4'
   )
   assert "bad limits '4'" in said
+  said = binaries.refused('reconstruct', *flags, '--limits=4, .5')
+  assert '--routes is required' in said
   routes = tmp_path / 'all' / '4_0.5mi' / 'true' / 'samples.txt'
   for source in (f'--samples={routes}', f'--routes=file: {routes}'):
     said = binaries.refused('reconstruct', *flags, source)

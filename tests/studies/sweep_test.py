@@ -10,7 +10,9 @@ import time
 
 import pytest
 
+import wm
 from wm import core
+from wm.options.calls import Sweeping
 from wm.runtime import files, stopping
 from wm.studies import grid, sweep
 from wm.studies import jobs as pools
@@ -269,6 +271,17 @@ def test_two_sweeps_share_the_work(tmp_path, root):
   assert process.wait(600) == 0
   assert [s.status for s in ended] == ['done'] * 3
   assert [began(tmp_path, f'lr={n}') for n in (1, 15, 2)] == [1, 1, 1]
+
+
+def test_worlds_and_models_may_be_objects(tmp_path):
+  models = [wm.make('model', f'ngram(order={k})') for k in (1, 2)]
+  fixed = {'world': wm.make('world', 'lattice()')}
+  runs = sweep.runs_of({'model': models}, tmp_path, fixed, Sweeping())
+  assert [run.flags['model'] for run in runs] == [
+    'ngram(order=1)',
+    'ngram(order=2)',
+  ]
+  assert runs[0].flags['world'] == 'lattice()'
 
 
 def test_a_run_without_a_world_is_refused(tmp_path):

@@ -159,6 +159,8 @@ def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
   """
   short = plugins.shortened(text)
   wrong = f'bad spec {short!r}: expected name(field=literal, ...)'
+  if text.strip().endswith('.py'):
+    raise core.InputError(f'{wrong}, of a file {text.strip()}:CLASS(...)')
   if len(text) > LONGEST:
     raise core.InputError(f'{wrong}, at most {LONGEST} characters')
   name, bracket, rest = text.strip().partition('(')

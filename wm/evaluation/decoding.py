@@ -135,7 +135,7 @@ def decode(
 
   In a world with an end token a trial is valid when it gets there legally;
   one without is valid when every token up to the cap, or up to where the
-  world is over, is legal.
+  world is over, is legal. A prompt that leaves no room has the outcome CAP.
 
   Args:
     predictor: whose probabilities the policy sees.
@@ -155,8 +155,10 @@ def decode(
   )
   states = world.walk(world.init(len(tokens)), tokens, decoded.lengths)[1]
   judge = _Judge(world, decoded, states, max_len)
-  # A prompt may be complete, or at the cap, before any token.
-  judge.settle(np.arange(len(tokens)))
+  # A prompt may be complete before any token; at the cap nothing is decoded.
+  fits = (lengths < max_len) | world.over(states)
+  decoded.outcome[~fits] = CAP
+  judge.settle(np.flatnonzero(fits))
   rows = np.flatnonzero(decoded.outcome == core.DEAD)
   slots = engine.Slots(
     predictor, tokens[:, None], lengths[:, None], 1, batch=batch, rows=rows

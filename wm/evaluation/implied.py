@@ -103,8 +103,8 @@ class Separators:
     for length in itertools.count(2):
       before = self.lengths > 0
       for token in np.flatnonzero(legal.any(0)).tolist():
-        head = self._table[:, token]
-        explored = head >= 0
+        explored = self._table[:, token] >= 0
+        head = self._table[:, token].clip(0)
         apart = before[head[:, None], head] & explored[:, None] & explored
         self._note(apart, token, length)
       if (before == (self.lengths > 0)).all():

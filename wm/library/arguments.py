@@ -56,27 +56,26 @@ def checked(call: F) -> F:
     InputError: by the call: an argument is not what it is annotated as.
   """
   signature = inspect.signature(call)
-  hints = _hints(call)
+  hints, parameters = _hints(call), signature.parameters
+  takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
   @functools.wraps(call)
   def listed(*args: Any, **keywords: Any) -> Any:
     """Checks what it is given, and calls."""
-    for name in keywords.keys() - signature.parameters.keys():
-      available = inputs.suggest(name, signature.parameters)
+    for name in () if takes_any else keywords.keys() - parameters.keys():
+      available = inputs.suggest(name, parameters)
       refuse(f'{call.__name__} takes no {name!r}', f'; {available}')
     try:
       bound = signature.bind(*args, **keywords)
     except TypeError as error:
-      needed = [
-        p for p in signature.parameters.values() if p.default is p.empty
-      ]
+      needed = [p for p in parameters.values() if p.default is p.empty]
       names = ', '.join(p.name for p in needed if p.kind not in _MANY)
       refuse(f'{call.__name__}: {error}', f'; it needs {names}')
     bound.arguments = {
       k: _plain(x, hints.get(k)) for k, x in bound.arguments.items()
     }
     for name, value in bound.arguments.items():
-      _check(call.__name__, signature.parameters[name], value, hints.get(name))
+      _check(call.__name__, parameters[name], value, hints.get(name))
     paths = (x for k, x in bound.arguments.items() if k != _ADDRESS)
     if _REMOTE.search(' '.join(map(_text, paths))):
       return _with_mirrors(call, bound)

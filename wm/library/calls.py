@@ -25,7 +25,7 @@ from wm.evaluation import comparisons, query_plans, results
 from wm.evaluation import scoring as scoring_lib
 from wm.library import loading as loading_lib
 from wm.models.serving import call_ledger, llm_predictor, user_objects
-from wm.options import check, takes
+from wm.options import check, shown, takes
 from wm.options.calls import (
   Amount,
   Asking,
@@ -452,8 +452,13 @@ def reconstruct(
   check(routes)
   if routes.samples is not None:
     refuse_sampling_options(f'samples={routes.samples}', routes)
+    if source is not None:
+      raise core.InputError(
+        f'source={shown(source)} and samples={routes.samples} were given: '
+        'expected source=None'
+      )
     if world is None:
-      raise core.InputError('world is needed to read samples of')
+      raise core.InputError("samples need their world, such as world='maps()'")
     world = registry.resolve('world', world)
     summary = recon.from_file(world, routes.samples, out, options, loading.name)
   else:

@@ -99,7 +99,9 @@ class Metric(core.Metric):
     reason = np.where(fits, '', 'longer_than_model')
     group = context.clusters(world, sequences)
     quantities = _scores(tally, group, reason, pictured)
-    return quantities + ((_by_head(tally, group, fits),) if self.heads else ())
+    return quantities + (
+      (_by_head(tally, group, reason),) if self.heads else ()
+    )
 
   def _asked(self, world: core.Labelled) -> core.Labelled:
     """The world asked about; raises InputError where it is unlike this one."""
@@ -280,16 +282,15 @@ def _scores(
 
 
 def _by_head(
-  tally: _BinnedSums, group: np.ndarray, fits: np.ndarray
+  tally: _BinnedSums, group: np.ndarray, reason: np.ndarray
 ) -> core.Scores:
-  """Rows of sequences that the model can take, and labels."""
+  """Rows of sequences and labels; reason: [N]."""
   weight = np.broadcast_to(tally.sequences.lengths[:, None], tally.heads.shape)
-  row, head = np.nonzero(fits[:, None] & (weight > 0))
-  if not row.size:
-    return core.scores('by_head', [np.nan], reason=['longer_than_model'])
+  row, head = np.nonzero(weight)
   return core.scores(
     'by_head',
     tally.heads[row, head] / weight[row, head],
+    reason=reason[row],
     group=group[row],
     weight=weight[row, head],
     columns={'head': head},

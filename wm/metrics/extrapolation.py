@@ -584,7 +584,7 @@ def affine_bias(
   length = np.sqrt((z * z).sum(0))
   still = length <= _ROUNDING * np.maximum(np.abs(answers).max(0), 1)
   z = z / np.where(still, 1, length)
-  rho = np.einsum('dk,dk->k', z[:, first], z[:, second])
+  rho = (z.T @ z)[first, second]  # [M, M]: [D, K] would be D / 2 times that.
   constant = still[first] | still[second]
   return np.where(constant, 0.0, np.minimum(rho * rho, 1) - 1)
 

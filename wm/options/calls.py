@@ -180,8 +180,8 @@ class Scoring(Loading):
   )
   max_calls: int = option(
     0,
-    'Most calls of a language model by a metric; of one that asks more, fewer '
-    'trials are run. 0: one that asks more than 1,000 is refused.',
+    'Most calls of a language model that a metric may make; one that needs '
+    'more runs fewer trials. 0: one that needs more than 1,000 is refused.',
     least=0,
   )
 
@@ -221,8 +221,8 @@ class Planning:
 
   difference: float = option(
     0.0,
-    'Print the trials and seeds that tell two models apart by so much, from '
-    'these scores; 0 is no plan.',
+    'Difference of two models: print how many trials and seeds detect it, as '
+    'estimated from these scores; 0 prints nothing.',
     flag='power',
     least=0,
   )
@@ -346,7 +346,7 @@ class Units(Jobs):
   )
   seeds: int = option(
     3,
-    'Seeds of each row, from the first one on; a row may have its own number.',
+    'Number of seeds of each row, from --first_seed on; a row may set its own.',
     least=1,
     most=1000,
   )

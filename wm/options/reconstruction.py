@@ -37,8 +37,8 @@ class Reconstruction:
   # See `controls.apply`; None is 'none', or 'uniform' with an error rate.
   control: str | None = option(
     None,
-    'Instead of the sequences: the valid ones alone, with --error_rate, or '
-    "with mistakes as frequent and as late as the sequences' own.",
+    'What replaces the sequences: the valid ones alone, the valid ones with '
+    "--error_rate, or with mistakes as frequent and as late as the sequences'.",
     choices=('none', 'valid', 'uniform', 'matched'),
   )
   error_rate: float = option(

@@ -49,14 +49,14 @@ class Training:
   batch: int = option(64, 'Sequences in a global batch.', least=1)
   first_batch: int = option(
     0,
-    'Sequences in the first batches, --batch halved some times; they double '
-    'over the first half of the run. 0 is --batch.',
+    'Sequences in the first batches, which is --batch divided by a power of '
+    'two; batches double until half of the run is done. 0 is --batch.',
     least=0,
   )
   curriculum: float = option(
     0.0,
-    'Share of the run over which sequences grow: cut to an eighth of the '
-    'longest at first.',
+    'Share of the run in which sequences are cut: to an eighth of the longest '
+    'at first, then less and less.',
     least=0,
     most=1,
   )
@@ -68,8 +68,8 @@ class Training:
   # `tests/bench/recipe_bench.py` measures both, and the rates beside them.
   optimizer: str = option(
     'auto',
-    "What moves the kernels of dense maps; AdamW moves the rest. 'auto' is "
-    "'muon', or 'adamw' in a model without dense maps.",
+    'Optimizer of the kernels of dense layers; AdamW updates all else. '
+    "'auto' is 'muon', or 'adamw' in a model without dense layers.",
     choices=('auto', 'muon', 'adamw'),
   )
   matrix_lr: float = option(0.02, "Peak learning rate of Muon's part.", least=0)
@@ -79,10 +79,16 @@ class Training:
     'Learning rate after warm-up.',
     choices=('cosine', 'linear', 'constant'),
   )
-  floor: float = option(0.0, 'Share of --lr it falls to.', least=0, most=1)
-  horizon: int = option(0, 'Step of the floor; 0 is the last.', least=0)
+  floor: float = option(
+    0.0, 'Share of its peak that the learning rate falls to.', least=0, most=1
+  )
+  horizon: int = option(
+    0, 'Step at which it is --floor; 0 is the last.', least=0
+  )
   warmup: int = option(100, 'Warm-up steps.', least=0)
-  beta2: float = option(0.999, "AdamW's decay of squares.", least=0, most=1)
+  beta2: float = option(
+    0.999, "AdamW's decay of the mean of squared gradients.", least=0, most=1
+  )
   # On matrices alone, unless `decay_all`.
   weight_decay: float = option(0.01, 'AdamW decay.', least=0)
   decay_all: bool = option(False, 'Decay biases, norms, embeddings too.')
@@ -98,13 +104,13 @@ class Training:
   # Parameters, moments and the schedule stay as they were in such a step.
   skips: int = option(
     0,
-    'Steps in a row left out where loss or gradient is not finite, before the '
-    'run stops.',
+    'Steps in a row that may be skipped, as their loss or gradient is not '
+    'finite; one more stops the run.',
     least=0,
   )
   eval_every: int = option(200, 'Steps between evaluations.', least=1)
   eval_num: int = option(
-    0, 'First held-out sequences evaluated; 0 is all.', least=0
+    0, 'Held-out sequences evaluated, from the first on; 0 is all.', least=0
   )
   data: Path | None = option(
     None,

@@ -201,8 +201,10 @@ def runs_of(
   options: Sweeping,
 ) -> list[grids.GridRun]:
   """The runs that `sweep` does; see there."""
+  fixed = _written(fixed)
   if isinstance(grid, Mapping):
-    grid = [grids.axis(name, values) for name, values in grid.items()]
+    written = _written(grid)
+    grid = [grids.axis(name, values) for name, values in written.items()]
   data = pathlib.Path(fixed.get('data') or pathlib.Path(out) / 'data')
   defaults = settings()
   for name in {**fixed, **{axis.name: None for axis in grid}}:
@@ -220,6 +222,16 @@ def runs_of(
       registry.make(kind, str(run.flags[kind]))
   whole = {**fixed, 'data': str(data.resolve())}
   return grids.runs(grid, whole, defaults, before)
+
+
+def _written(value: Any) -> Any:
+  """A setting, or several, with specs for worlds and models."""
+  if isinstance(value, Mapping):
+    return {name: _written(part) for name, part in value.items()}
+  if isinstance(value, list | tuple):
+    return [*map(_written, value)]
+  is_plug_in = isinstance(value, core.World | core.Model)
+  return registry.spec(value) if is_plug_in else value
 
 
 def _values(axis: grids.Axis) -> list[Any]:

@@ -254,8 +254,10 @@ class FittedTrack(process.ProcessPredictor):
     # A state has the fit of the last turn: it depends on the tokens alone, not
     # on how they were appended.
     rows = (states[which, self._count] - self._prompt) // ROW
-    last = np.searchsorted(self._turns, rows, 'right') - 1
-    num_rows = np.where(last >= 0, self._turns[np.maximum(last, 0)], 0)
+    last = np.searchsorted(self._turns, rows, 'right')
+    num_rows = np.append(0, self._turns)[
+      last
+    ]  # Of a short world there is none.
     tokens = states[which, self._seen : self._orbit]
     seen = self._world.coordinates(tokens).reshape(len(which), -1, ROW)
     seen[~np.isfinite(seen).all(-1)] = np.nan
