@@ -310,13 +310,15 @@ def test_a_prediction_is_tested_on_the_cells_that_were_not_seen(
   rho, p = agreement.trend(new)
   assert rho * sign > 0.8
   assert (p < 0.05) == (sign > 0)
-  part = cross_page.prediction_part(models, design, prediction)
-  (table,) = part.tables
-  assert f'measured: {verdict}, Spearman' in table.note
+  line = cross_page.prediction_answer(cells, prediction)
+  assert f'{verdict.capitalize()}: Spearman' in line
+  part = cross_page.prediction_part(cells, design, prediction)
+  assert len(part.tables[0].frame) == 24
   # Without the models that test it there is no verdict.
   seen = models[~(models.recipe.str.contains('_l_') & (place % 6 < 4))]
-  part = cross_page.prediction_part(seen, design, prediction)
-  assert 'not tested yet (0 of 96 models)' in part.tables[0].note
+  cells = cross.predicted_cells(seen, design, prediction)
+  line = cross_page.prediction_answer(cells, prediction)
+  assert 'Not tested yet (0 of 96 models)' in line
   path.write_text(json.dumps(PREDICTION | {'metrics': {'other': ''}}))
   with pytest.raises(core.InputError, match="no metric 'other'"):
     cross.load_prediction(tmp_path, design)
@@ -421,9 +423,9 @@ def test_every_committed_result_counts():
   last = cells.models[cells.models.level == 3]
   models = last[['world', 'recipe', 'seed']].drop_duplicates()
   assert len(models) == 280
-  # Of the course of training: the small size of all worlds, and 90 others.
+  # Of the course of training: all models, at all three levels.
   courses = agreement.courses(cells.models, ['excess_loss'])
-  assert len(courses) == 230
+  assert len(courses) == 280
   small = courses.reset_index().recipe.str.contains('_small_')
   assert small.sum() == 140
 

@@ -367,37 +367,38 @@ class PagePart(NamedTuple):
 _PART = {True: 'tests the prediction', False: 'is no part of the test'}
 
 
-def prediction_part(
-  models: pd.DataFrame, design: Design, prediction: Prediction
-) -> PagePart:
-  """When two metrics agree, and whether that was as predicted."""
-  cells = cross.predicted_cells(models, design, prediction)
-  first, second = prediction.first, prediction.second
-  rows = [
-    {
-      **{'world': of['world'], 'size': of['size'], 'level': str(of['level'])},
-      'models': f'{of["models"]:.0f}',
-      f'mean {second}': tables.number(of['mean'], 2),
-      'correlation': tables.number(of['correlation'], 2),
-      'cell': _PART[of['new']],
-    }
-    for of in cells.to_dict('records')
-  ]
+def prediction_answer(cells: pd.DataFrame, prediction: Prediction) -> str:
+  """Whether a prediction holds in the cells that had not been seen."""
   new = cells[cells.new]
-  tested, seen = new.dropna(), cells[~cells.new].dropna()
-  note = tables.note(
-    'prediction',
+  tested = new.dropna()
+  return tables.note(
+    'prediction_answer',
     prediction=prediction,
     done=int(new.models.fillna(0).sum()),
     of=int(new.planned.sum()),
     tested=agreement.trend(new),
     cells=len(tested),
     right=int(((tested['mean'] > 0.5) == (tested.correlation > 0)).sum()),
-    seen=agreement.trend(seen)[0],
-    before=len(seen),
   )
-  x = f'mean {second}'
-  drawn = cells.dropna(subset=['correlation']).rename(columns={'mean': x})
+
+
+def prediction_part(
+  cells: pd.DataFrame, design: Design, prediction: Prediction
+) -> PagePart:
+  """When two metrics agree; cells: from `cross.predicted_cells`."""
+  first, second = prediction.first, prediction.second
+  rows = [
+    {
+      **{'world': of['world'], 'size': of['size'], 'level': str(of['level'])},
+      'models': f'{of["models"]:.0f}',
+      f'mean {second}': tables.number(of['mean'], 2),
+      'correlation': f'{of["correlation"]:.2f}'.replace('nan', '–'),
+      'cell': _PART[of['new']],
+    }
+    for of in cells.to_dict('records')
+  ]
+  x, y = f'mean {second}', 'correlation'
+  drawn = cells.dropna(subset=[y]).rename(columns={'mean': x})
   drawn = drawn.assign(
     part=drawn.new.map(_PART),
     about=drawn.world
@@ -406,13 +407,18 @@ def prediction_part(
     + ', level '
     + drawn.level.map(str),
   )
-  y = 'correlation'
   panels = _panels(drawn, (x, y, 'world'), 'part', joined=False, about='about')
+  seen = cells[~cells.new].dropna()
+  caption = tables.note(
+    'prediction',
+    prediction=prediction,
+    seen=agreement.trend(seen)[0],
+    before=len(seen),
+  )
   looks = charts.palette(design.worlds)
-  caption = tables.note('prediction_picture', first=first, second=second)
   return PagePart(
     f'When do {first} and {second} agree?',
-    [tables.of_rows('', rows, note)],
+    [tables.of_rows('The cells', rows, folded=True)],
     _pictures('prediction', caption, charts.lines, panels, looks),
   )
 
@@ -422,7 +428,6 @@ def page_parts(
   analysis: Analysis,
   design: Design,
   curve: Specifications,
-  prediction: Prediction | None = None,
 ) -> list[PagePart]:
   """Parts of the page between the matrix and the pairs."""
   last = cells.models[cells.models.level == design.levels[-1]]
@@ -451,9 +456,6 @@ def page_parts(
         *course_pictures(cells.models, design),
       ],
     ),
-    *(
-      [prediction_part(cells.models, design, prediction)] if prediction else []
-    ),
     PagePart('Known answers', [reference_table(cells)], folded=True),
     PagePart(
       'Cells that do not apply', [missing_table(cells.models)], folded=True
@@ -480,8 +482,14 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
     design = dataclasses.replace(design, status=INTERIM)
   pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
   curve = cross.specifications(every, design)
-  prediction = cross.load_prediction(folder, design)
-  parts = page_parts(cells, analysis, design, curve, prediction)
+  parts, answers = (
+    page_parts(cells, analysis, design, curve),
+    answer(analysis, design),
+  )
+  if prediction := cross.load_prediction(folder, design):
+    predicted = cross.predicted_cells(cells.models, design, prediction)
+    parts.insert(0, prediction_part(predicted, design, prediction))
+    answers.append(prediction_answer(predicted, prediction))
   parts = [part for part in parts if part.tables or part.pictures]
   with files.stage_lock(place, 'report'):
     drawn = [picture for part in parts for picture in part.pictures]
@@ -494,7 +502,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
       title=_TITLE,
       lead=_lead(cells, design),
       design=design,
-      answer=answer(analysis, design),
+      answer=answers,
       registered=_either_way(analysis.every),
       plain=_either_way(analysis.plain),
       rounded=tables.rounded,

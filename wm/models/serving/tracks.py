@@ -254,10 +254,9 @@ class FittedTrack(process.ProcessPredictor):
     # A state has the fit of the last turn: it depends on the tokens alone, not
     # on how they were appended.
     rows = (states[which, self._count] - self._prompt) // ROW
-    last = np.searchsorted(self._turns, rows, 'right')
-    num_rows = np.append(0, self._turns)[
-      last
-    ]  # Of a short world there is none.
+    # Before the first turn, which a short world may not have, there is no fit.
+    turns = np.append(0, self._turns)
+    num_rows = turns[np.searchsorted(self._turns, rows, 'right')]
     tokens = states[which, self._seen : self._orbit]
     seen = self._world.coordinates(tokens).reshape(len(which), -1, ROW)
     seen[~np.isfinite(seen).all(-1)] = np.nan
