@@ -50,7 +50,7 @@ def main() -> None:
     return
   common.require('world')
   if FLAGS.classes:
-    common.refuse_together('classes', 'state', 'depth')
+    common.refuse_together('classes', 'model', 'state', 'depth')
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
     return
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:

@@ -109,8 +109,9 @@ def test_bad_folders_and_files_are_one_line(tmp_path):
   both = f'--coverage={one}', '--classes'
   said = binaries.refused('count', *both, cwd=tmp_path)
   assert '--coverage were given: expected one of the two' in said
-  said = binaries.refused('count', '--world=maps()', '--classes', '--depth=2')
-  assert '--depth=2 and --classes were given' in said
+  for other in ('--depth=2', '--model=uniform()'):
+    said = binaries.refused('count', '--world=maps()', '--classes', other)
+    assert f'{other} and --classes were given' in said
   for text, words in (('{}', 'expected a list'), ('[{"data": 1}]', 'entry 0')):
     (tmp_path / 'coverage.json').write_text(text)
     with pytest.raises(core.InputError, match=words):
