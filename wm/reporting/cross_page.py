@@ -482,10 +482,8 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> bool:
     design = dataclasses.replace(design, status=INTERIM)
   pairs = [pair for each in analysis.every if (pair := _pair(each, last))]
   curve = cross.specifications(every, design)
-  parts, answers = (
-    page_parts(cells, analysis, design, curve),
-    answer(analysis, design),
-  )
+  parts = page_parts(cells, analysis, design, curve)
+  answers = answer(analysis, design)
   if prediction := cross.load_prediction(folder, design):
     predicted = cross.predicted_cells(cells.models, design, prediction)
     parts.insert(0, prediction_part(predicted, design, prediction))
