@@ -346,6 +346,15 @@ def axis(text: str, names: Sequence[str]) -> Any:
   )
 
 
+def axes(texts: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+  """Name -> label -> value of the axes of --grid; see `axis`."""
+  by_name: dict[str, Any] = {}
+  for each in (axis(text, names) for text in texts):
+    values = {x.label: x.strong.get(each.name) for x in each.choices}
+    by_name.setdefault(each.name, {}).update(values)
+  return by_name
+
+
 def row_options() -> dict[str, Any]:
   """The keywords that calls of studies share."""
   return {

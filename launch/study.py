@@ -10,8 +10,11 @@ the first other trained row, or as a row named by to="ROW": match is sequences
 (distinct ones) or tokens of the data, steps or compute (FLOPs) of training, or
 one of each joined by '+'.
 A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
-'NAME: MODEL in WORLD' scores MODEL in WORLD without training it. Baselines and
-ceilings that no row names are added as rows (--nobaselines leaves them out).
+'NAME: MODEL in WORLD' scores MODEL in WORLD without training it.
+--grid='lr=1e-3|3e-3' trains every row with each, and --grid='seed=0|1|2' by
+each seed of training; a line of the report is the mean over seeds.
+Baselines and ceilings that no row names are added as rows (--nobaselines leaves
+them out).
 The stages `sample`, `train`, `score` and `reconstruct` make each row in its
 folder OUT/NAME, and read the other flags; --jobs=2 does two rows at a time, in
 processes, and --cluster=tls://HOST:8786 as many as a Dask cluster has workers
@@ -22,6 +25,7 @@ resumes. --dry_run lists rows and stages, and does nothing.
 import common
 
 FLAGS = common.FLAGS
+READ = 'num', 'num_heldout', *common.names(common.Training)
 
 
 def main() -> None:
@@ -35,6 +39,7 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     seed=FLAGS.seed,
+    axes=common.axes(FLAGS.grid, READ),
     **common.keywords(common.Jobs),
     **common.row_options(),
   )
@@ -46,6 +51,7 @@ if __name__ == '__main__':
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *(
       'metric_overrides',
+      'grid',
       'jobs',
       'cluster',
       'dry_run',

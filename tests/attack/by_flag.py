@@ -158,7 +158,11 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
     'model': ('slise()', 'slice(layers=0)'),
     'metric': ('compression(trials=-1)', 'gone.py:Metric()'),
   },
-  'study': {'num_samples': ('0', 'x'), 'cluster': CLUSTER[2:]},
+  'study': {
+    'num_samples': ('0', 'x'),
+    'cluster': CLUSTER[2:],
+    'grid': ('lr', 'world=a|b', 'match=steps|tokens', 'steps=0', 'seed=x'),
+  },
   'sweep': {
     'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),
     'keep': ('-1', 'x'),

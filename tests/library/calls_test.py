@@ -20,7 +20,14 @@ from wm.core import registry
 from wm.library import calls
 from wm.models.serving import oracles
 from wm.options import declared
-from wm.options.calls import RouteSource, Scoring, Stages, Sweeping, Units
+from wm.options.calls import (
+  Crossing,
+  RouteSource,
+  Scoring,
+  Stages,
+  Sweeping,
+  Units,
+)
 from wm.runtime import provenance
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -56,6 +63,7 @@ def test_importing_wm_imports_nothing_else(root):
     (wm.sweep, Sweeping, {}),
     (wm.reconstruct, RouteSource, {}),
     (wm.miniature, Units, {}),
+    (wm.study, Crossing, {}),
     (wm.study, Stages, {}),
     (
       wm.study,

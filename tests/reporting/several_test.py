@@ -1,16 +1,27 @@
 """Several seeds, settings and steps in one report: rows, columns and lines."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from tests.reporting import chart_specs
 from wm.core import registry
 from wm.evaluation import scoring
 from wm.metrics import exactness
-from wm.reporting import charts, collect, curves, tables, write
+from wm.reporting import (
+  ceilings,
+  charts,
+  collect,
+  curves,
+  model_comparison,
+  sentences,
+  tables,
+  write,
+)
 
 CASTLING = 'exactness(world="chess(policy=\'castling\')")'
 MODELS = ('slice', 'mamba', 'lstm')
@@ -119,6 +130,66 @@ def test_notes_tell_seeds_in_full_from_ranges(tmp_path):
   ):
     assert tables.in_brackets(several) == words
     assert (IN_TWO in tables.modes(several)) == (two in several)
+
+
+def test_what_is_clear_of_seeds_is_clear_of_each_of_their_intervals(tmp_path):
+  (run,) = collect.pooled(seed_runs(tmp_path, (0.25, 0.75)))
+  (pooled,) = run.entries
+  assert ceilings.ends(pooled) == (0.15, 0.85)
+  assert sentences.value(pooled) == '0.50 [0.15, 0.85]'
+  bare = pooled | {'seed_lows': [None, 0.65], 'seed_highs': [None, 0.85]}
+  assert ceilings.ends(bare) == (0.25, 0.85)
+  assert ceilings.ends(entry(value=0.5)) == (0.4, 0.6)
+
+
+def test_recipes_differ_by_means_over_seeds(tmp_path):
+  values = {'m': (0.2, 0.3, 0.25), 'other': (0.7, 0.8, 0.75)}
+  runs = [
+    run_of(tmp_path, entry(value=x, **trained(model, n)))
+    for model, several in values.items()
+    for n, x in enumerate(several)
+  ]
+  together = collect.pooled(runs)
+  table = model_comparison.recipe_table(together, tables.results(together))
+  assert table.title == 'Differences between recipes, over seeds'
+  ((_, cell),) = table.rows
+  # Each interval is .1 over 40 trials: no seed is surer than its trials, whose
+  # variance is (.1 / t(39))^2, about the .0025 between seeds.
+  t = scipy.stats.t
+  mean = max(0.0025, (0.1 / t.ppf(0.975, 39)) ** 2) / 3
+  half = t.ppf(0.975, 4) * (2 * mean) ** 0.5
+  assert cell.startswith(f'-0.500 [{-0.5 - half:.3f}, {-0.5 + half:.3f}]')
+  assert cell.endswith('n=6')
+  single = collect.pooled(runs[:1] + runs[3:])
+  assert model_comparison.recipe_table(single, tables.results(single)) is None
+
+
+def test_false_streets_of_seeds_are_means(tmp_path):
+  def run(model: str, seed: int, value: float, streets: int) -> collect.Run:
+    shares = {'value': 0.25, 'low': 0.2, 'high': 0.3, 'n': 10}
+    summary = {'new_edges': streets, 'illegal_directions': shares}
+    entries = [
+      entry(quantity=quantity, value=value, **trained(model, seed))
+      | {'metric': metric, 'spec': f'{metric}()', 'world': 'maps()'}
+      for metric, quantity in (
+        ('compression', 'precision'),
+        ('distinction', 'recall'),
+      )
+    ]
+    plain = run_of(tmp_path, *entries)
+    return dataclasses.replace(plain, summary=summary)
+
+  together = collect.pooled(
+    [
+      *(run('walks', 0, 0.8, 10), run('walks', 1, 0.8, 21)),
+      *(run('paths', 0, 0.2, 4), run('paths', 1, 0.2, 6)),
+    ]
+  )
+  frame = tables.results(together)
+  (line,) = sentences.disagreements(together, frame, sentences.answers(frame))
+  assert '15.5 false streets against 5 (means over seeds)' in line
+  assert '25.0 % against 25.0 %' in line
+  assert 'of 10 against 10 directions drawn' in line
 
 
 def test_a_refused_interval_says_why_beside_the_median(tmp_path):

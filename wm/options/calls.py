@@ -143,6 +143,23 @@ class Jobs(Workers):
 
 
 @documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Crossing(Jobs):
+  """Which seeds and settings of rows are trained: keywords of `wm.study`."""
+
+  # A row's mean over seeds is a line of the report.
+  seeds: Sequence[int] = option(
+    (), 'Seeds that each trained row is made by; default: that of the study.'
+  )
+  # As the grid of `wm.sweep`: name -> values, or label -> value.
+  axes: Mapping[str, Mapping[str, Any] | Sequence[Any]] | None = option(
+    None,
+    'Settings of Sampling and Training that vary over trained rows, each with '
+    'each.',
+  )
+
+
+@documented
 @dataclasses.dataclass(frozen=True)
 class Scoring(Loading):
   """How models are scored: keywords of `wm.score`, and what sweeps take."""

@@ -162,10 +162,21 @@ def better(entry: Mapping[str, Any]) -> int:
 
 
 def ends(entry: Mapping[str, Any]) -> tuple[float, float]:
-  """Returns the interval, or the value where there is none."""
-  value = entry['value']
-  low, high = entry['low'], entry['high']
-  return value if low is None else low, value if high is None else high
+  """Returns the interval, or the value where there is none.
+
+  Of several seeds it reaches from the lowest end of theirs to the highest: what
+  is clear of it is clear of each seed.
+  """
+  values, lows, highs = (
+    entry.get(f'seed_{key}s') or [entry[key]]
+    for key in ('value', 'low', 'high')
+  )
+  return (
+    min(x if low is None else low for x, low in zip(values, lows, strict=True)),
+    max(
+      x if top is None else top for x, top in zip(values, highs, strict=True)
+    ),
+  )
 
 
 def spec(entry: Mapping[str, Any]) -> str:

@@ -29,11 +29,15 @@ from wm.reporting.collect import Entry, Run
 from wm.runtime import files, pages
 
 PAIRED_TITLE = 'Differences between trained models'
+RECIPES_TITLE = 'Differences between recipes, over seeds'
 MOST_PAIRED = 4  # Trained models of which each pair is compared.
 _OTHER = 'not the same trials'
 _MISSING = 'no trials kept'
 _FEW, _ALIKE = 'too few clusters', 'the same in each of'
 _SHOWN = 0.001  # Smaller p values are shown as smaller than this.
+
+# A measure, and the places of two runs.
+_Place = tuple[str, int, int]
 
 
 def paired_table(
@@ -48,40 +52,24 @@ def paired_table(
   Returns:
     The table; None where no two trained models have a quantity in common.
   """
-  labels = tables.labels(runs)
-  trained = [
-    place
-    for place, run in enumerate(runs)
-    if ceilings.is_trained(run) and not run.seeds
-  ]
-  pairs = [*itertools.combinations(trained, 2)]
-  if len(trained) > MOST_PAIRED:
-    pairs = [(trained[0], other) for other in trained[1:]]
-  heads = [f'{labels[a]} − {labels[b]}' for a, b in pairs]
-  places: list[tuple[str, str]] = []
-  differences: list[comparisons.Difference | str] = []
+  trained, pairs = _pairs(runs, several_seeds=False)
+  differences: dict[_Place, comparisons.Difference | str] = {}
   shown = frame[(frame.headline != '') & frame.run.isin(trained)]
   for (metric, spec), of_spec in shown.groupby(['metric', 'spec'], sort=False):
     # Trials of one spec are held at a time.
     scores = {place: _scores(runs[place], metric, spec) for place in trained}
     for quantity, rows in of_spec.groupby('quantity', sort=False):
       of = rows.drop_duplicates('run').set_index('run').entry
-      for head, (a, b) in zip(heads, pairs, strict=True):
+      for a, b in pairs:
         if a in of and b in of:
-          places.append((f'{spec}: {quantity}', head))
-          differences.append(_difference(of[a], of[b], scores[a], scores[b]))
-  if not places:
+          place = f'{spec}: {quantity}', a, b
+          differences[place] = _difference(of[a], of[b], scores[a], scores[b])
+  cells, table = _table_of_pairs(PAIRED_TITLE, runs, pairs, differences)
+  if table is None:
     return None
-  table: dict[str, dict[str, str]] = {}
-  adjusted = comparisons.adjusted(differences)
-  for (quantity, head), difference in zip(places, adjusted, strict=True):
-    blank = {'quantity': quantity, **dict.fromkeys(heads, '')}
-    row = table.setdefault(quantity, blank)
-    row[head] = _difference_cell(difference)
-  cells = ' '.join(cell for row in table.values() for cell in row.values())
   note = tables.note(
     'paired',
-    num=sum(comparisons.p_value(x) is not None for x in differences),
+    num=_num_tests(differences),
     few=f'({_FEW})' in cells,
     alike=f'({_ALIKE} ' in cells,
     other=_OTHER in cells,
@@ -89,7 +77,87 @@ def paired_table(
     least=comparisons.FEWEST_PAIRED,
     many=len(trained) > MOST_PAIRED,
   )
-  return tables.of_rows(PAIRED_TITLE, table.values(), note, len(pairs) > 6)
+  return dataclasses.replace(table, note=note)
+
+
+def recipe_table(
+  runs: Sequence[Run], frame: pd.DataFrame
+) -> tables.Table | None:
+  """As `paired_table`, of models with several seeds: means over seeds differ.
+
+  A mean has the variance between its seeds, and no less than that of their
+  trials; two means are compared by Welch's t test.
+  """
+  trained, pairs = _pairs(runs, several_seeds=True)
+  differences: dict[_Place, comparisons.Difference | str] = {}
+  shown = frame[(frame.headline != '') & frame.run.isin(trained)]
+  for (spec, quantity), rows in shown.groupby(['spec', 'quantity'], sort=False):
+    means = {
+      row.run: _mean_over_seeds(row.entry)
+      for row in rows.itertuples()
+      if row.entry['seed_values']
+    }
+    for a, b in pairs:
+      if a in means and b in means:
+        place = f'{spec}: {quantity}', a, b
+        differences[place] = comparisons.of_means(means[a], means[b])
+  _, table = _table_of_pairs(RECIPES_TITLE, runs, pairs, differences)
+  if table is None:
+    return None
+  many = len(trained) > MOST_PAIRED
+  note = tables.note('recipes', num=_num_tests(differences), many=many)
+  return dataclasses.replace(table, note=note)
+
+
+def _mean_over_seeds(entry: Entry) -> comparisons.Mean:
+  """The mean of a pooled entry."""
+  values = entry['seed_values']
+  clusters = entry['clusters'] // entry['seeds'][1]
+  ends = zip(values, entry['seed_lows'], entry['seed_highs'], strict=True)
+  within = [comparisons.variance(*each, clusters) for each in ends]
+  return comparisons.mean(values, [x for x in within if x is not None])
+
+
+def _pairs(
+  runs: Sequence[Run], several_seeds: bool
+) -> tuple[list[int], list[tuple[int, int]]]:
+  """Places of trained models of one seed, or of several, and pairs of these."""
+  trained = [
+    place
+    for place, run in enumerate(runs)
+    if ceilings.is_trained(run) and bool(run.seeds) == several_seeds
+  ]
+  if len(trained) > MOST_PAIRED:
+    return trained, [(trained[0], other) for other in trained[1:]]
+  return trained, [*itertools.combinations(trained, 2)]
+
+
+def _num_tests(
+  differences: Mapping[_Place, comparisons.Difference | str],
+) -> int:
+  values = [comparisons.p_value(each) for each in differences.values()]
+  return sum(p is not None for p in values)
+
+
+def _table_of_pairs(
+  title: str,
+  runs: Sequence[Run],
+  pairs: Sequence[tuple[int, int]],
+  differences: Mapping[_Place, comparisons.Difference | str],
+) -> tuple[str, tables.Table | None]:
+  """All cells as text, and the table; None where nothing is compared."""
+  if not differences:
+    return '', None
+  labels = tables.labels(runs)
+  heads = {(a, b): f'{labels[a]} − {labels[b]}' for a, b in pairs}
+  table: dict[str, dict[str, str]] = {}
+  adjusted = comparisons.adjusted([*differences.values()])
+  for (quantity, a, b), difference in zip(differences, adjusted, strict=True):
+    blank = {'quantity': quantity, **dict.fromkeys(heads.values(), '')}
+    row = table.setdefault(quantity, blank)
+    row[heads[a, b]] = _difference_cell(difference)
+  cells = ' '.join(cell for row in table.values() for cell in row.values())
+  return cells, tables.of_rows(title, table.values(), '', len(pairs) > 6)
 
 
 def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:

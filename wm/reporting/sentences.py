@@ -359,9 +359,9 @@ def value(entry: Mapping[str, Any]) -> str:
   """'0.45 [0.41, 0.50]', as pictures and sentences show a result."""
   digits = '.2f' if abs(entry['value']) < 10 else '.3g'
   text = f'{entry["value"]:{digits}}'
-  if entry['low'] is None:
-    return text
-  return f'{text} [{entry["low"]:{digits}}, {entry["high"]:{digits}}]'
+  low, high = ceilings.ends(entry)
+  none = entry['low'] is None
+  return text if none else f'{text} [{low:{digits}}, {high:{digits}}]'
 
 
 def noun(world: str) -> str:
@@ -483,10 +483,9 @@ def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
     values.setdefault(row.run, {})[side] = row.value or 0
   labels = dict(zip(rows.run, rows.model, strict=True))
   mapped = {
-    run: summary
+    run: counts
     for run in values
-    if (summary := runs[run].summary or {}).keys() >= {'new_edges'}
-    and summary.get('illegal_directions', {}).get('value')
+    if (counts := _streets(runs[run].each or [runs[run]])) and counts[1]
   }
   for (a, first), (b, second) in itertools.permutations(mapped.items(), 2):
     sides = [
@@ -494,14 +493,28 @@ def _false_streets(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
       for run in (a, b)
     ]
     better = all(itertools.starmap(operator.gt, zip(*sides, strict=True)))
-    if not better or first['new_edges'] <= second['new_edges']:
+    if not better or first[0] <= second[0]:
       continue
-    rates = [each['illegal_directions'] for each in (first, second)]
+    over = ' (means over seeds)' * bool(runs[a].each or runs[b].each)
     yield (
       f'{labels[a]} has the better compression and distinction than '
-      f'{labels[b]}, but {first["new_edges"]} false streets against '
-      f'{second["new_edges"]}: {100 * rates[0]["value"]:.1f} % against '
-      f'{100 * rates[1]["value"]:.1f} % of the directions that its routes take '
-      f'are illegal, of {rates[0]["n"]:,} against {rates[1]["n"]:,} directions '
-      'drawn, and every illegal one may add a street.'
+      f'{labels[b]}, but {first[0]:.4g} false streets against '
+      f'{second[0]:.4g}{over}: {100 * first[1]:.1f} % against '
+      f'{100 * second[1]:.1f} % of the directions that its routes take are '
+      f'illegal, of {first[2]:,.0f} against {second[2]:,.0f} directions drawn, '
+      'and every illegal one may add a street.'
     )
+
+
+def _streets(runs: Sequence[Run]) -> tuple[float, float, float] | None:
+  """False streets, share of illegal directions and directions drawn; means over
+  a model's seeds, None where one has no such map.
+  """
+  rows = []
+  for summary in (run.summary or {} for run in runs):
+    illegal = summary.get('illegal_directions') or {}
+    if 'new_edges' not in summary or illegal.get('value') is None:
+      return None
+    rows.append([summary['new_edges'], illegal['value'], illegal['n']])
+  streets, shares, drawn = (sum(x) / len(rows) for x in zip(*rows, strict=True))
+  return streets, shares, drawn

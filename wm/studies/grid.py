@@ -37,6 +37,7 @@ MOST = 100_000  # Runs of a grid.
 _LONGEST = 60  # Characters of a label made from a value.
 
 Flags = dict[str, Any]
+Grid = Mapping[str, Mapping[str, Any] | Sequence[Any]]
 USUAL = Training.usual()
 
 
@@ -153,8 +154,14 @@ def label_of(name: str, text: str) -> str:
   return label
 
 
-def axis(name: str, values: Mapping[str, Any] | Sequence[Any]) -> Axis:
-  """An axis over values, by label, or labelled as they are written."""
+def axes_of(grid: Grid | Sequence[Axis]) -> list[Axis]:
+  """The axes of a grid; values have labels, or are labelled as written."""
+  if not isinstance(grid, Mapping):
+    return [*grid]
+  return [_axis(name, values) for name, values in grid.items()]
+
+
+def _axis(name: str, values: Mapping[str, Any] | Sequence[Any]) -> Axis:
   if not isinstance(values, Mapping):
     values = {label_of(name, str(value)): value for value in values}
   choices = [Choice(label, {}, {name: x}) for label, x in values.items()]

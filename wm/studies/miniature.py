@@ -323,9 +323,9 @@ def make_unit(unit: UnitSpec, log: Log) -> None:
       row,
       calls.metrics_of(unit.metrics),
       unit.folder,
+      unit.shared,
       unit.stages,
       log,
-      unit.shared,
     )
     parts = files.read_json(unit.folder / 'breakdown.json')
     entries = [*entries, *filter(_headline, parts)]
@@ -506,8 +506,8 @@ def _of_seed(
     """Counts training data, which a dry run does not sample."""
     spec = unit(row)
     if not dry_run:
-      where = spec.folder, spec.stages, calls.no_log, spec.shared
-      return study.counts(row, *where)
+      where = spec.folder, spec.shared, spec.stages
+      return study.counts(row, *where, calls.no_log)
     folder = pathlib.Path(spec.stages.training.data or spec.shared / 'data')
     if not (folder / 'train' / 'manifest.json').is_file():
       return None

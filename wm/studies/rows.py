@@ -16,6 +16,9 @@ The setting `match` names what a row has as much of as the row `to`:
 other row, which are sampled first, by the same seed. A row is then trained as
 if the numbers had been written down. Where data must not be sampled, numbers
 may stay open: the row then keeps its match.
+
+`crossed` puts a row for each place of a grid, and each seed, in the place of
+every row that is trained.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from wm.library import loading
 from wm.options.calls import Matching, Sampling, Stages, Units
 from wm.options.training import Training
 from wm.runtime import compute
+from wm.studies.grid import SEED, Axis, GridRun, runs
 
 # What a row may have to itself.
 SETTINGS: dict[str, dataclasses.Field] = {
@@ -64,6 +68,10 @@ class Row:
       study's.
     settings: fields of Sampling and Training that this row has to itself;
       `match` and `to` (see `Matching`), and `seeds` of a miniature.
+    title: what tables call it; '' is its name. Rows of one title that differ in
+      their seed of training alone are a line together.
+    data: folder of its sampled data in that of the study, which its seeds
+      share; '' is its own folder.
   """
 
   name: str
@@ -71,6 +79,8 @@ class Row:
   trained_on: core.World | str | None = None
   scored_in: core.World | str | None = None
   settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  title: str = ''
+  data: str = ''
 
   @classmethod
   def parse(cls, text: str) -> Row:
@@ -89,15 +99,7 @@ class Row:
     name, model, used_in, trained_on, after, settings = match.groups()
     _, bare, values = registry.parse(f'row({settings or ""})')
     for key, value in values.items():
-      inputs.check_known(key, SETTINGS, f'row {name!r} has no setting {key!r}')
-      if not registry.accepts(value, SETTINGS[key]):
-        default = SETTINGS[key].default
-        expected = f'the type of its default {default!r}'
-        raise core.InputError(
-          f'row {name!r}: {key}={value!r} is not of {expected}'
-        )
-      if wrong := options.unmet(value, options.details(SETTINGS[key])):
-        options.refuse(f'row {name!r}: {key}={value!r}', wrong)
+      _check_setting(f'row {name!r}', key, value, SETTINGS)
     if bare:
       raise core.InputError(
         f"bad row {text!r}: expected 'with NAME=VALUE, ...'"
@@ -105,8 +107,15 @@ class Row:
     return cls(name, model, trained_on, used_in or after, values)
 
   def stages(self, stages: Stages) -> Stages:
-    """Options of all stages, with this row's settings."""
-    return stages.replaced(self.settings)
+    """Options of all stages, with this row's settings.
+
+    A seed is of training alone: data, trials and maps are those of all rows.
+    """
+    others = {name: x for name, x in self.settings.items() if name != SEED}
+    replaced = stages.replaced(others)
+    seed = self.settings.get(SEED, replaced.training.seed)
+    training = dataclasses.replace(replaced.training, seed=seed)
+    return dataclasses.replace(replaced, training=training)
 
   def specs(self, world: core.World | str) -> Row:
     """The row as another process is told it: specs, without settings.
@@ -115,7 +124,30 @@ class Row:
     """
     scored_in = self.scored_in or self.trained_on or world
     trained_on = self.trained_on and spec_of(self.trained_on)
-    return Row(self.name, spec_of(self.model), trained_on, spec_of(scored_in))
+    model, scored_in = spec_of(self.model), spec_of(scored_in)
+    return dataclasses.replace(
+      self,
+      model=model,
+      trained_on=trained_on,
+      scored_in=scored_in,
+      settings={},
+    )
+
+
+def _check_setting(
+  where: str, name: str, value: Any, available: Mapping[str, dataclasses.Field]
+) -> None:
+  """Raises InputError for a setting that rows lack, or a value it cannot have.
+
+  where: what gives it, for the message.
+  """
+  inputs.check_known(name, available, f'{where} has no setting {name!r}')
+  what, field = f'{where}: {name}={value!r}', available[name]
+  if not registry.accepts(value, field):
+    expected = f'the type of its default {field.default!r}'
+    raise core.InputError(f'{what} is not of {expected}')
+  if wrong := options.unmet(value, options.details(field)):
+    options.refuse(what, wrong)
 
 
 def spec_of(plug_in: object) -> str:
@@ -133,8 +165,6 @@ def rows_of(
   resolved: list[Row] = []
   for entry in rows:
     row = Row.parse(entry) if isinstance(entry, str) else entry
-    if row.name in [other.name for other in resolved]:
-      raise core.InputError(f'two rows are named {row.name!r}')
     trained_on = row.trained_on
     if trained_on is not None:
       trained_on = registry.resolve('world', trained_on)
@@ -142,8 +172,21 @@ def rows_of(
     model = _model(row, runs)
     if trained_on is not None:
       _check_trained(row.name, model, trained_on, scored_in)
-    resolved.append(Row(row.name, model, trained_on, scored_in, row.settings))
-  return resolved
+    resolved.append(
+      dataclasses.replace(
+        row, model=model, trained_on=trained_on, scored_in=scored_in
+      )
+    )
+  return _named_apart(resolved)
+
+
+def _named_apart(rows: list[Row]) -> list[Row]:
+  """The rows; raises InputError where two have one name."""
+  names = [row.name for row in rows]
+  for name in names:
+    if names.count(name) > 1:
+      raise core.InputError(f'two rows are named {name!r}')
+  return rows
 
 
 def _check_trained(
@@ -208,12 +251,10 @@ def partners(rows: Sequence[Row]) -> dict[str, str]:
   by_name = {row.name: row for row in rows}
   trained = [row.name for row in rows if row.trained_on is not None]
   matched = [row for row in rows if {'match', 'to'} & row.settings.keys()]
-  names = [row.name for row in matched]
-  free = [name for name in trained if name not in names]
   partner = {}
   for row in matched:
     _check(row)
-    other = row.settings.get('to') or next(iter(free), '')
+    other = row.settings.get('to') or _usual_partner(rows)
     available = [name for name in trained if name != row.name]
     if other not in available:
       raise core.InputError(
@@ -234,6 +275,79 @@ def partners(rows: Sequence[Row]) -> dict[str, str]:
     circle = ' -> '.join(error.args[1][::-1])
     raise core.InputError(f'rows are matched in a circle: {circle}') from error
   return partner
+
+
+def _usual_partner(rows: Sequence[Row]) -> str:
+  """The first trained row without a match, '' without one."""
+  return next(
+    (
+      row.name
+      for row in rows
+      if row.trained_on is not None
+      and not {'match', 'to'} & row.settings.keys()
+    ),
+    '',
+  )
+
+
+# What a grid may vary of a row.
+VARIED = {
+  **{k: x for k, x in SETTINGS.items() if k not in ('match', 'to', 'seeds')},
+  SEED: options.declared(Training)[SEED][0],
+}
+
+
+def crossed(rows: Sequence[Row], axes: Sequence[Axis]) -> list[Row]:
+  """Trained rows at each place of a grid, the last axis fastest; others as
+  they are.
+
+  A place is a suffix of the row's name. A row that is matched to another is
+  matched to it at the same place.
+
+  Raises:
+    InputError: no row is trained, or has such a setting; a row has seeds.
+  """
+  if not axes:
+    return [*rows]
+  for axis in axes:
+    for choice in axis.choices:
+      value = choice.strong[axis.name]
+      _check_setting('the grid of a study', axis.name, value, VARIED)
+  trained = {row.name for row in rows if row.trained_on is not None}
+  if not trained:
+    raise core.InputError(
+      "a grid varies rows that are trained; expected one 'on WORLD'"
+    )
+  usual, places = _usual_partner(rows), runs(axes, {}, {})
+  several: list[Row] = []
+  for row in rows:
+    if row.name in trained:
+      several += [_at(row, place, trained, usual) for place in places]
+    else:
+      several.append(row)
+  return _named_apart(several)
+
+
+def _at(row: Row, place: GridRun, trained: set[str], usual: str) -> Row:
+  """A trained row at a place of a grid; see `crossed`."""
+  if 'seeds' in row.settings:
+    raise core.InputError(
+      f'row {row.name!r}: seeds={row.settings["seeds"]} is of a miniature; '
+      'a study has the same seeds of every row'
+    )
+  suffix = re.sub(r'\W+', '_', f'_{place.name}')
+  settings = {**row.settings, **place.chosen}
+  if 'match' in settings:
+    to = settings.get('to') or usual
+    settings['to'] = to + suffix * (to in trained)
+  varied = [f'{k}={x}' for k, x in place.labels.items() if k != SEED]
+  return dataclasses.replace(
+    row,
+    name=row.name + suffix,
+    settings=settings,
+    title=', '.join([row.title or row.name, *varied]),
+    data=re.sub(r'\W+', '_', '_'.join([row.name, *varied])),
+  )
 
 
 def _check(row: Row) -> None:

@@ -1,8 +1,9 @@
 """Runs the rows of a study: each is sampled for, trained, scored and mapped.
 
-Rows, a world, metrics and the options of all stages come in; a folder for each
-row and a report go out. `run_row` has the stages of one row; `miniature` calls
-it too, for each seed. With several jobs rows run in processes, see `jobs`.
+Rows, seeds and settings that vary, a world, metrics and the options of all
+stages come in; a folder for each row and a report go out. `run_row` has the
+stages of one row; `miniature` calls it too, for each seed. With several jobs
+rows run in processes, see `jobs`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,21 @@ from wm.data import store as stores
 from wm.library import calls, report
 from wm.library.calls import Log
 from wm.options import takes
-from wm.options.calls import Jobs, Path, Scoring, Stages
+from wm.options.calls import Crossing, Path, Scoring, Stages
 from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runtime import compute, files
 from wm.studies import baselines
 from wm.studies import jobs as pools
-from wm.studies.rows import Row, partners, resolve_matches, rows_of, spec_of
+from wm.studies.grid import SEED, axes_of
+from wm.studies.rows import (
+  Row,
+  crossed,
+  partners,
+  resolve_matches,
+  rows_of,
+  spec_of,
+)
 
 # Names of models that generate routes untrained; language models would be asked
 # for each token.
@@ -39,7 +48,7 @@ _SEPARATOR = ', '  # Between the names of a process's rows.
 @takes(
   stages=Stages,
   scoring=(Scoring, 'seed', 'accept', 'metric_overrides'),
-  workers=Jobs,
+  workers=Crossing,
 )
 def study(
   rows: Sequence[Row | str],
@@ -49,7 +58,7 @@ def study(
   *,
   scoring: Scoring,
   stages: Stages,
-  workers: Jobs,
+  workers: Crossing,
   log: Log = calls.no_log,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
@@ -69,10 +78,12 @@ def study(
       metrics that have them, as in a spec.
     stages: options of sampling, training and reconstruction, and num_samples,
       routes sampled for a map.
-    workers: rows at a time, in processes of their own; with one job all is
-      done in this process. Processes are told specs, so models, worlds and
-      metrics must have such. With dry_run rows and their stages are listed, and
-      nothing is made.
+    workers: seeds by which every trained row is made, and settings that vary,
+      each with each; a folder for each, OUT/walks_lr_0_001_seed_0, and a line
+      of the report for all seeds. Rows at a time, in processes of their own;
+      with one job all is done in this process. Processes are told specs, so
+      models, worlds and metrics must have such. With dry_run rows and their
+      stages are listed, and nothing is made.
     log: gets a title for each stage, and what the stages say.
 
   Returns:
@@ -81,7 +92,11 @@ def study(
   Raises:
     InputError: bad specs, or a folder that holds something else.
   """
-  folder, resolved = pathlib.Path(out), rows_of(rows, world, runs=True)
+  folder = pathlib.Path(out)
+  seeds = {SEED: workers.seeds} if workers.seeds else {}
+  axes = axes_of({**(workers.axes or {}), **seeds})
+  plain = rows_of(rows, world, runs=True)
+  resolved = crossed(plain, axes)
   if _REPORT in [row.name for row in resolved]:
     raise core.InputError(
       f'no row can be named {_REPORT!r}: the report is in {folder / _REPORT}'
@@ -92,6 +107,8 @@ def study(
   )
   stages = stages.seeded(scoring.seed)
   if workers.dry_run:
+    if stages.baselines:
+      resolved += baselines.added(plain, stages, asked)[0]
     for line in _planned(resolved, asked, folder, stages):
       log(line)
     return folder / _REPORT / 'report.html'
@@ -100,15 +117,15 @@ def study(
     resolved = resolve_matches(
       resolved,
       stages,
-      lambda row: counts(row, folder / row.name, stages, log),
+      lambda row: counts(row, *_folders(row, folder), stages, log),
       log,
     )
     added: list[Row] = []
     notes: list[str] = []
     if stages.baselines:
-      added, notes = baselines.added(resolved, stages, asked)
+      added, notes = baselines.added(plain, stages, asked)
     if workers.several:
-      num = len(rows) if workers.cluster else workers.jobs
+      num = len(resolved) if workers.cluster else workers.jobs
       todo = _jobs_for([*resolved, *added], asked, folder, stages, log, num)
       where = workers.cluster or f'{workers.jobs} rows at a time'
       log(f'== {where}; each says how far it is in {_STAGE}.log')
@@ -119,7 +136,7 @@ def study(
     for row in [*resolved, *added]:
       try:
         if row.name not in finished:
-          _run_here(row, asked, folder / row.name, stages, log)
+          _run_here(row, asked, folder, stages, log)
       except core.InputError as error:
         if row in resolved:
           raise
@@ -138,8 +155,7 @@ def _planned(
   stages: Stages,
 ) -> Iterator[str]:
   """A line for each row: whether it is done, and its stages if it is not."""
-  added = baselines.added(rows, stages, metrics)[0] if stages.baselines else []
-  for row in [*rows, *added]:
+  for row in rows:
     if _job([row], metrics, out, stages).done():
       yield f'{row.name}: done'
       continue
@@ -174,7 +190,7 @@ def _jobs_for(
   order = sorted(rows, key=lambda row: -_steps(row, stages))
   for row in order:
     if row.trained_on is not None:  # Rows of the same data wait for nothing.
-      _sampled(row, out / row.name, stages, log)
+      _sampled(row, *_folders(row, out), stages, log)
   parts = [[row] for row in order if row.trained_on is not None]
   others = [row for row in order if row.trained_on is None]
   parts += [others[n::num] for n in range(min(num, len(others)))]
@@ -201,7 +217,7 @@ def _job(
       {
         'row': dataclasses.asdict(row.specs(row.scored_in)),
         'metrics': specs,
-        'out': str(out / row.name),
+        'folders': [*map(str, _folders(row, out))],
         'stages': dataclasses.asdict(row.stages(stages)),
       }
     )
@@ -235,13 +251,18 @@ def _is_done(
 def _run_here(
   row: Row,
   metrics: Sequence[core.Metric],
-  folder: pathlib.Path,
+  out: pathlib.Path,
   stages: Stages,
   log: Log,
 ) -> None:
   """Runs a row in this process, and forgets that another failed at it."""
-  run_row(row, metrics, folder, stages, log)
-  (folder / 'failed.json').unlink(missing_ok=True)
+  run_row(row, metrics, *_folders(row, out), stages, log)
+  (out / row.name / 'failed.json').unlink(missing_ok=True)
+
+
+def _folders(row: Row, out: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+  """Of a row's run, and of its sampled data."""
+  return out / row.name, out / (row.data or row.name)
 
 
 def make_rows(orders: Sequence[dict[str, Any]], log: Log) -> None:
@@ -255,8 +276,9 @@ def make_rows(orders: Sequence[dict[str, Any]], log: Log) -> None:
     row = order['row']
     (parsed,) = rows_of([Row(**row)], row['scored_in'], runs=True)
     metrics, stages = calls.metrics_of(order['metrics']), order['stages']
+    out, shared = order['folders']
     try:
-      run_row(parsed, metrics, order['out'], Stages.of(stages), log)
+      run_row(parsed, metrics, out, shared, Stages.of(stages), log)
     except core.InputError as error:
       errors.append(error)
   if errors:
@@ -264,24 +286,19 @@ def make_rows(orders: Sequence[dict[str, Any]], log: Log) -> None:
 
 
 def counts(
-  row: Row,
-  out: Path,
-  stages: Stages,
-  log: Log,
-  shared: Path | None = None,
+  row: Row, out: Path, shared: Path, stages: Stages, log: Log
 ) -> exposure.Counts:
-  """Counts a row's training sequences, sampled unless they are there."""
-  training = _sampled(row, pathlib.Path(out), stages, log, shared)
+  """Counts a row's training sequences, sampled unless they are there.
+
+  out, shared: folders of its run and of its sampled data.
+  """
+  training = _sampled(row, out, shared, stages, log)
   store = stores.open(pathlib.Path(str(training.data), 'train'))
   return exposure.counts(store)
 
 
 def _sampled(
-  row: Row,
-  out: pathlib.Path,
-  stages: Stages,
-  log: Log,
-  shared: Path | None = None,
+  row: Row, out: Path, shared: Path, stages: Stages, log: Log
 ) -> Training:
   """Samples what a row is trained on; the options of its training."""
   options = row.stages(stages)
@@ -289,7 +306,7 @@ def _sampled(
   if training.data is not None:
     return training
   assert isinstance(row.trained_on, core.World)  # By `rows_of`.
-  folder = pathlib.Path(shared or out)
+  folder = pathlib.Path(shared)
   log(f'== {row.name}: sample')
   with files.stage_lock(folder, 'share', wait=True):
     calls.sample(row.trained_on, folder, options.sampling, log=log)
@@ -317,9 +334,9 @@ def run_row(
   row: Row,
   metrics: Sequence[core.Metric],
   out: Path,
+  shared: Path,
   stages: Stages,
   log: Log,
-  shared: Path | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
   """Samples for, trains, scores and maps a row that `rows_of` has made.
 
@@ -327,10 +344,10 @@ def run_row(
     row: what to do; its settings are stronger than the stages'.
     metrics: what to measure.
     out: folder of the run.
+    shared: folder of its sampled data, which may be that of several rows; its
+      other users are waited for.
     stages: options of one seed.
     log: gets a title for each stage, and what the stages say.
-    shared: folder of sampled data, where several rows have them; its other
-      users are waited for. None is `out`.
 
   Returns:
     The entries of the scores, and the summary of the map, {} without one.
@@ -342,13 +359,14 @@ def run_row(
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model
   if row.trained_on is not None:
-    training = _sampled(row, pathlib.Path(out), stages, log, shared)
+    training = _sampled(row, out, shared, stages, log)
     log(f'== {row.name}: train')
     source = calls.train(row.trained_on, row.model, out, training, log=log)
   log(f'== {row.name}: score')
-  where: dict[str, Any] = {'name': row.name, 'log': log}
+  where: dict[str, Any] = {'name': row.title or row.name, 'log': log}
+  seed = options.sampling.seed
   entries = calls.score(
-    source, list(metrics), row.scored_in, out=out, seed=training.seed, **where
+    source, list(metrics), row.scored_in, out=out, seed=seed, **where
   )
   if not is_mapped(row):
     return entries, {}

@@ -184,9 +184,6 @@ class Sweep:
     return now
 
 
-Grid = Mapping[str, Mapping[str, Any] | Sequence[Any]]
-
-
 def settings() -> dict[str, Any]:
   """Every setting of a run, at its default: world, model, and of Training."""
   fields = dataclasses.asdict(Training())
@@ -195,23 +192,21 @@ def settings() -> dict[str, Any]:
 
 
 def runs_of(
-  grid: Grid | Sequence[grids.Axis],
+  grid: grids.Grid | Sequence[grids.Axis],
   out: Path,
   fixed: Mapping[str, Any],
   options: Sweeping,
 ) -> list[grids.GridRun]:
   """The runs that `sweep` does; see there."""
   fixed = _written(fixed)
-  if isinstance(grid, Mapping):
-    written = _written(grid)
-    grid = [grids.axis(name, values) for name, values in written.items()]
+  axes = grids.axes_of(_written(grid) if isinstance(grid, Mapping) else grid)
   data = pathlib.Path(fixed.get('data') or pathlib.Path(out) / 'data')
   defaults = settings()
-  for name in {**fixed, **{axis.name: None for axis in grid}}:
+  for name in {**fixed, **{axis.name: None for axis in axes}}:
     if name != grids.FILE:
       text = f'no setting of a run is called {name!r}'
       inputs.check_known(name, defaults, text)
-  plugins.allow(*registry.files([dict(fixed), *map(_values, grid)]))
+  plugins.allow(*registry.files([dict(fixed), *map(_values, axes)]))
   before = (
     grids.winners(options.winners_of, options.top)
     if options.winners_of
@@ -221,7 +216,7 @@ def runs_of(
     for kind in ('world', 'model'):
       registry.make(kind, str(run.flags[kind]))
   whole = {**fixed, 'data': str(data.resolve())}
-  return grids.runs(grid, whole, defaults, before)
+  return grids.runs(axes, whole, defaults, before)
 
 
 def _written(value: Any) -> Any:
@@ -240,7 +235,7 @@ def _values(axis: grids.Axis) -> list[Any]:
 
 @takes(options=Sweeping)
 def sweep(
-  grid: Grid | Sequence[grids.Axis],
+  grid: grids.Grid | Sequence[grids.Axis],
   out: Path,
   fixed: Mapping[str, Any],
   *,
