@@ -358,14 +358,17 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   shared = [x for x in apart[0] if all(x in differs for differs in apart)]
   head, frame = 'failed in the paper', []
   several = any(_over(summary) for _, summary in mapped)
-  names = [(run.name, run.world) for run, _ in mapped]
+  seeds: dict[tuple[str, str], set[Any]] = {}
+  for run, _ in mapped:
+    training_seed = run.training.get('seed')
+    seeds.setdefault((run.name, run.world), set()).add(training_seed)
   for (run, summary), (value, differs) in zip(mapped, printed, strict=True):
     particular = ', '.join(x for x in differs if x not in shared)
     shown = f'{value} ({particular})' if particular else value
-    seed = f', seed {run.training.get("seed", "?")}'
+    seed = f', seed {run.training.get("seed")}'
     frame.append(
       {
-        'model': run.name + seed * (names.count((run.name, run.world)) > 1),
+        'model': run.name + seed * (len(seeds[run.name, run.world]) > 1),
         **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
         **{
           name: tables.interval(summary[key]) if summary.get(key) else ''

@@ -92,11 +92,9 @@ def study(
   Raises:
     InputError: bad specs, or a folder that holds something else.
   """
-  folder = pathlib.Path(out)
+  folder, plain = pathlib.Path(out), rows_of(rows, world, runs=True)
   seeds = {SEED: workers.seeds} if workers.seeds else {}
-  axes = axes_of({**(workers.axes or {}), **seeds})
-  plain = rows_of(rows, world, runs=True)
-  resolved = crossed(plain, axes)
+  resolved = crossed(plain, axes_of({**(workers.axes or {}), **seeds}))
   if _REPORT in [row.name for row in resolved]:
     raise core.InputError(
       f'no row can be named {_REPORT!r}: the report is in {folder / _REPORT}'
@@ -106,24 +104,20 @@ def study(
     metrics, scoring.accept, overrides=scoring.metric_overrides
   )
   stages = stages.seeded(scoring.seed)
+  added, notes = list[Row](), list[str]()
+  if stages.baselines:
+    added, notes = baselines.added(plain, stages, asked)
   if workers.dry_run:
-    if stages.baselines:
-      resolved += baselines.added(plain, stages, asked)[0]
-    for line in _planned(resolved, asked, folder, stages):
+    for line in _planned([*resolved, *added], asked, folder, stages):
       log(line)
     return folder / _REPORT / 'report.html'
   pool = pools.JobPool(cluster=workers.cluster)
   with files.stage_lock(folder, 'study'):
-    resolved = resolve_matches(
-      resolved,
-      stages,
-      lambda row: counts(row, *_folders(row, folder), stages, log),
-      log,
-    )
-    added: list[Row] = []
-    notes: list[str] = []
-    if stages.baselines:
-      added, notes = baselines.added(plain, stages, asked)
+
+    def counted(row: Row) -> exposure.Counts:
+      return counts(row, *_folders(row, folder), stages, log)
+
+    resolved = resolve_matches(resolved, stages, counted, log)
     if workers.several:
       num = len(resolved) if workers.cluster else workers.jobs
       todo = _jobs_for([*resolved, *added], asked, folder, stages, log, num)
