@@ -1,7 +1,10 @@
 """Benchmarks: what their lines say, and that none quotes another run."""
 
 import ast
+import os
 import pathlib
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -33,6 +36,27 @@ def test_no_figure_of_another_run_is_kept(path):
   }
   assert not names & {'PUBLISHED', 'THEIRS', 'BASELINE'}
   assert 'another machine' not in path.read_text()
+
+
+def test_what_is_measured_is_compiled_as_users_have_it(root):
+  """Tests compile fast and badly, by flags that nothing here may set."""
+  code = (
+    'import os; before = dict(os.environ); from tests.bench import __main__; '
+    '__main__.benches(); '
+    'print(sorted(k for k, x in os.environ.items() if before.get(k) != x))'
+  )
+  plain = {k: x for k, x in os.environ.items() if k[:4] not in ('XLA_', 'JAX_')}
+  done = subprocess.run(
+    [sys.executable, '-c', code],
+    cwd=root,
+    env=plain,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert not [
+    name for name in ast.literal_eval(done.stdout) if name[:3] in ('XLA', 'JAX')
+  ]
 
 
 def test_the_readme_has_no_ratio_to_a_figure_from_elsewhere():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tests.conftest import ROOT
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # A worker that is silent for so long counts as lost.
 TTL = {'DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL': '5s'}
