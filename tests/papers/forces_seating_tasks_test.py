@@ -93,7 +93,7 @@ def test_recorded_answers_are_logs_too(folder, testdata, tmp_path):
     (tmp_path / place).mkdir(parents=True)
     for path in (testdata / 'orbits' / place).glob(names):
       (tmp_path / place / path.name).write_bytes(path.read_bytes())
-  (log,) = recorded.logs(tmp_path)
+  (log,) = (log.scored() for log in recorded.logs(tmp_path))
   values = _metrics(log)
   assert values['error', 'mean'] == pytest.approx(0.0010, abs=5e-5)
   assert values['r_time', 'mean'] == pytest.approx(-1)

@@ -214,12 +214,12 @@ def cluster_mean(
   return ClusterMean(value, low, high, len(values), len(names), effective)
 
 
-def ordered(values: Iterable[Any], labels: Row | None = None) -> list[Any]:
+def ordered(values: pd.Series, labels: Row | None = None) -> list[Any]:
   """Different values: those with labels in their order, then others, sorted.
 
   By first appearance where no value has a label.
   """
-  present = list(dict.fromkeys(values))
+  present = values.unique().tolist()
   if labels is None:
     return present
   first = [value for value in labels if value in present]

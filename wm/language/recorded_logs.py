@@ -1,8 +1,12 @@
 """Makes logs of Inspect from the recorded answers that papers have published.
 
-A paper's folder of answers comes in. Its module `recorded` makes scored logs of
-them, by `sample` and `scored_log`; its module `report` then makes the same page
+A paper's folder of answers comes in. Its module `recorded` makes a
+`RecordedLog` for each log of them; its module `report` then makes the same page
 as of logs of live models. `launch/recorded.py` calls `rescore` and `convert`.
+
+A log has ten thousand samples and more. Inspect's own `score` holds all of them
+at once, and copies each for every number of its score. Here samples are scored
+and written one by one, by the functions that `score` and `write_eval_log` call.
 """
 
 from __future__ import annotations
@@ -11,20 +15,26 @@ import gzip
 import json
 import pathlib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from inspect_ai import score
+from inspect_ai._eval import score as scoring
+from inspect_ai._eval.task import log as headers
+from inspect_ai._eval.task.results import eval_results
+from inspect_ai._util._async import run_coroutine
 from inspect_ai.log import (
   EvalConfig,
   EvalDataset,
   EvalLog,
   EvalPlan,
   EvalSample,
+  EvalSampleReductions,
+  EvalSampleScore,
   EvalSpec,
-  write_eval_log,
+  EventsData,
 )
+from inspect_ai.log._recorders.eval import EvalRecorder
 from inspect_ai.model import (
   ChatMessage,
   ChatMessageAssistant,
@@ -32,9 +42,11 @@ from inspect_ai.model import (
   ModelAPI,
   ModelOutput,
   ModelUsage,
+  get_model,
   modelapi,
 )
-from inspect_ai.scorer import Score, Scorer
+from inspect_ai.scorer import SampleScore, Score, Scorer, mean_score
+from inspect_ai.scorer._scorer import as_scorer_spec
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core, papers
@@ -105,6 +117,8 @@ def sample(
     output=output,
     metadata=dict(metadata),
     scores=dict(scores or {}),
+    # All that Inspect would shorten is pictures, and events of models.
+    events_data=EventsData(messages=[], calls=[]),
   )
 
 
@@ -154,48 +168,119 @@ class Record(NamedTuple):
   args: Mapping[str, Any] = types.MappingProxyType({})
 
 
-def scored_log(
-  record: Record,
-  model: str,
-  samples: Sequence[EvalSample],
-  scorer: Scorer,
-  name: str = '',
-) -> EvalLog:
-  """A scored log of recorded answers, as a task of a paper makes them.
+class RecordedLog(NamedTuple):
+  """A log of recorded answers, as a task of a paper makes them.
 
-  Args:
+  Attributes:
     record: where they come from.
     model: who answered.
-    samples: with the answers. Scores that they have stay.
+    samples: with the answers, iterated over once. Scores that they have stay.
     scorer: of the task.
     name: differs from that of all other logs of recorded answers; files are
       called so. By default TASK-MODEL.
   """
-  name = name or f'{record.task}-{model}'
-  log = EvalLog(
-    status='success',
-    eval=EvalSpec(
-      eval_id=name,
-      run_id=f'{record.task}-recorded',
-      task_id=name,
-      created=record.created,
-      task=record.task,
-      task_version=record.version,
-      task_registry_name=f'wm/{record.task}',
-      task_args=dict(record.args),
-      dataset=EvalDataset(
-        name=record.task,
-        samples=len(samples),
-        sample_ids=[str(sample.id) for sample in samples],
+
+  record: Record
+  model: str
+  samples: Iterable[EvalSample]
+  scorer: Scorer
+  name: str = ''
+
+  @property
+  def title(self) -> str:
+    """The name, or what stands for it."""
+    return self.name or f'{self.record.task}-{self.model}'
+
+  def scored(self) -> EvalLog:
+    """The log with all samples."""
+    return run_coroutine(self._scored())
+
+  async def _scored(self) -> EvalLog:
+    log = self._head()
+    log.samples = [sample async for sample in self._samples(log)]
+    return log
+
+  async def write(self, path: pathlib.Path) -> None:
+    """Writes the log, which never holds all samples."""
+    log, recorder = self._head(), EvalRecorder(str(path.parent))
+    await recorder.log_init(log.eval, str(path), clean=True)
+    number = 0
+    async for sample in self._samples(log):
+      await recorder.log_sample(log.eval, sample)
+      number += 1
+      if number % _TOGETHER == 0:
+        await recorder.flush(log.eval)
+    await recorder.log_start(log.eval, log.plan)
+    await recorder.log_finish(
+      log.eval, log.status, log.stats, log.results, log.reductions
+    )
+
+  def _head(self) -> EvalLog:
+    """The log without samples and results."""
+    record = self.record
+    return EvalLog(
+      status='success',
+      eval=EvalSpec(
+        eval_id=self.title,
+        run_id=f'{record.task}-recorded',
+        task_id=self.title,
+        created=record.created,
+        task=record.task,
+        task_version=record.version,
+        task_registry_name=f'wm/{record.task}',
+        task_args=dict(record.args),
+        dataset=EvalDataset(name=record.task),
+        model=f'{NAME}/{self.model}',
+        config=EvalConfig(),
+        metadata={'source': record.source, 'recorded': True},
+        scorers=headers.resolve_eval_scorers([as_scorer_spec(self.scorer)]),
       ),
-      model=f'{NAME}/{model}',
-      config=EvalConfig(),
-      metadata={'source': record.source, 'recorded': True},
-    ),
-    plan=EvalPlan(),
-    samples=list(samples),
+      plan=EvalPlan(),
+    )
+
+  async def _samples(self, log: EvalLog) -> AsyncIterator[EvalSample]:
+    """Scored samples; after the last one `log` has what is of all of them."""
+    model = get_model(log.eval.model)
+    scores: list[dict[str, SampleScore]] = []
+    for sample in self.samples:
+      new, _ = await scoring._run_score_task(
+        log, sample, [self.scorer], model, {}, 'append'
+      )
+      scores.append({name: _Light(**vars(x)) for name, x in new.items()})
+      yield sample
+    names = [name for new in scores[:1] for name in new]
+    log.results, _ = eval_results(
+      len(scores), scores, [], [self.scorer], None, names
+    )
+    log.reductions = [_reductions(name, scores) for name in names]
+    ids = [str(score.sample_id) for new in scores for score in new.values()]
+    log.eval.dataset.samples, log.eval.dataset.sample_ids = len(ids), ids
+
+
+# Samples that are written at a time: the recorder compares each with all that
+# wait with it.
+_TOGETHER = 100
+
+
+class _Light(SampleScore):
+  """A score whose copies share what Inspect's metrics do not change."""
+
+  def __deepcopy__(self, memo: Any = None) -> SampleScore:
+    return self.model_copy(update={'score': self.score.model_copy()})
+
+
+def _reductions(
+  name: str, scores: Sequence[Mapping[str, SampleScore]]
+) -> EvalSampleReductions:
+  """Scores of samples as means over their epochs, of which each has one."""
+  reduced, each = mean_score(), [several[name] for several in scores]
+  return EvalSampleReductions(
+    scorer=name,
+    samples=[
+      EvalSampleScore(**vars(reduced([x.score])), sample_id=x.sample_id)
+      for x in each
+    ],
   )
-  return score(log, scorer, action='append', display='none', copy=False)
 
 
 def _module(paper: str, function: str, lacking: str) -> Any:
@@ -221,7 +306,8 @@ def rescore(paper: str, data: str | pathlib.Path) -> AnswersPage:
   if 'rescore' in vars(module):
     page: AnswersPage = module.rescore(data)
   else:
-    page = papers.load(paper, 'report').page(list(module.logs(data)))
+    logs = [log.scored() for log in module.logs(data)]
+    page = papers.load(paper, 'report').page(logs)
   return page
 
 
@@ -250,12 +336,10 @@ def convert(
   module = _module(paper, 'logs', 'answers of {} are not read')
   with files.stage_lock(folder, 'logs'):
     for log in module.logs(data):
-      name = ''.join(
-        c if c.isalnum() or c in '.-' else '_' for c in log.eval.task_id
-      )
+      name = ''.join(c if c.isalnum() or c in '.-' else '_' for c in log.title)
       path = folder / f'{name}.eval'
       with files.replacing(path) as temporary:
-        write_eval_log(log, str(temporary), format='eval')
+        run_coroutine(log.write(temporary))
       paths.append(path)
   return paths
 

@@ -173,15 +173,15 @@ def recorded(
   recorded_logs = _recorded_logs()
 
   place = pathlib.Path(out)
+  written = recorded_logs.convert(paper, data, place / 'logs') if logs else ()
   rescored = recorded_logs.rescore(paper, data)
   page = recorded_logs.save(rescored, place / 'report')
   names = ', '.join(f'{name}.csv' for name in rescored.rows)
   log(rescored.lead)
   log(f'report: {page}')
   log(f'        {page.with_suffix(".md").name}, scores.json, {names}')
-  if logs:
-    for path in recorded_logs.convert(paper, data, place / 'logs'):
-      log(f'log: {path}')
+  for path in written:
+    log(f'log: {path}')
   return page
 
 

@@ -165,7 +165,7 @@ def _shares(
       'value': (group[column] == name).mean(),
     }
     for keys, group in report.groups(part, x)
-    for name in sorted(set(part[column]) - {''})
+    for name in sorted(set(part[column].unique()) - {''})
   ]
 
 

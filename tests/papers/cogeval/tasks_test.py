@@ -142,7 +142,8 @@ def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
       lines = [line for k, line in enumerate(file) if k == 0 or 'bard' in line]
     with gzip.open(place / name, 'wt', encoding='utf-8') as file:
       file.writelines(lines[: 41 if name == recorded.SAMPLE else None])
-  found = {one.eval.model: one for one in recorded.logs(place)}
+  logs = [log.scored() for log in recorded.logs(place)]
+  found = {one.eval.model: one for one in logs}
   whole = found['recorded/bard']
   path = tmp_path / 'bard.eval'
   write_eval_log(whole, str(path))

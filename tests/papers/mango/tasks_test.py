@@ -155,7 +155,7 @@ def test_recorded_answers_are_logs_that_score_the_same(testdata, tmp_path):
   place = testdata / 'mango'
   if not place.is_dir():
     pytest.skip(f'no MANGO data at {place}')
-  found = list(recorded.logs(place, ['snacktime']))
+  found = [log.scored() for log in recorded.logs(place, ['snacktime'])]
   tasks_of = [(log.eval.task, log.eval.model) for log in found]
   assert tasks_of == [
     (f'mango_{kind}', 'recorded/RWKV')

@@ -27,4 +27,5 @@ def logs(folder):
   record = recorded_logs.Record(
     'sums', 1, '2024-01-01T00:00:00+00:00', 'by hand'
   )
-  yield recorded_logs.scored_log(record, 'clerk', samples, tasks.sums_scorer())
+  scorer = tasks.sums_scorer()
+  yield recorded_logs.RecordedLog(record, 'clerk', samples, scorer)

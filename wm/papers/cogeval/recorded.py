@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import itertools
 import json
 import pathlib
 import zlib
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalSample
 from inspect_ai.model import (
   ChatMessageAssistant,
   ChatMessageSystem,
@@ -30,6 +29,7 @@ from wm.core import inputs
 from wm.evaluation.statistics import proportion
 from wm.language import pages, recorded_logs
 from wm.language.pages import AnswersPage
+from wm.language.recorded_logs import RecordedLog
 from wm.models.serving.structures import NodeReply
 from wm.papers.cogeval import prompts, statistics
 from wm.papers.cogeval import report as reports
@@ -496,12 +496,12 @@ _ROLES: dict[str, type[Any]] = {
 }
 
 
-# Conversations of a log, at most: Inspect holds all samples of one in memory.
+# Conversations of a log, at most: who reads one holds all of them in memory.
 MOST = 4000
 
 
-def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
-  """Scored logs in order of models' names, each of MOST answers at most.
+def logs(folder: str | pathlib.Path) -> Iterator[RecordedLog]:
+  """Logs in order of models' names, each of MOST answers at most.
 
   Raises:
     InputError: a file is missing or damaged.
@@ -515,15 +515,17 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
       text = zlib.compress(json.dumps(row).encode(), 1)
       packed.setdefault(row['model'], []).append(text)
   for model in sorted(packed):
-    rows = (json.loads(zlib.decompress(text)) for text in packed.pop(model))
-    samples = (eval_sample(conversations[key_of(row)], row) for row in rows)
-    for number in itertools.count(1):
-      part = list(itertools.islice(samples, MOST))
-      if not part:
-        break
+    texts = packed.pop(model)
+    for number, start in enumerate(range(0, len(texts), MOST), 1):
+      rows = map(_unpacked, texts[start : start + MOST])
+      samples = (eval_sample(conversations[key_of(row)], row) for row in rows)
       name = f'cogeval-{model}' + f'-{number}' * (number > 1)
-      scorer = tasks.planned()
-      yield recorded_logs.scored_log(RECORD, model, part, scorer, name)
+      yield RecordedLog(RECORD, model, samples, tasks.planned(), name)
+
+
+def _unpacked(text: bytes) -> dict[str, Any]:
+  row: dict[str, Any] = json.loads(zlib.decompress(text))
+  return row
 
 
 def eval_sample(asked: Any, row: dict[str, Any]) -> EvalSample:

@@ -7,11 +7,12 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessageUser
 
 from wm import core
 from wm.language import pages, recorded_logs
+from wm.language.recorded_logs import RecordedLog
 from wm.papers.forces import questions
 from wm.papers.forces import report as reports
 from wm.papers.forces import score as scoring
@@ -31,11 +32,12 @@ ANSWERS = 'llm-predictions'
 
 def rescore(folder: str | pathlib.Path) -> pages.AnswersPage:
   """The page of the record, with a search for the laws that answers follow."""
-  return reports.page(list(logs(folder)), nodes=reports.NODES)
+  scored = [log.scored() for log in logs(folder)]
+  return reports.page(scored, nodes=reports.NODES)
 
 
-def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
-  """A scored log for each model, in order of their names.
+def logs(folder: str | pathlib.Path) -> Iterator[RecordedLog]:
+  """A log for each model, in order of their names.
 
   folder: with 'llm-prompts' and 'llm-predictions', as published.
 
@@ -44,7 +46,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
   """
   systems = questions.load(pathlib.Path(folder))
   for model, answers in load(pathlib.Path(folder), systems).items():
-    yield recorded_logs.scored_log(
+    yield RecordedLog(
       RECORD,
       model,
       [

@@ -15,11 +15,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessageUser
 
 from wm.language import recorded_logs
 from wm.language.pages import AnswersPage
+from wm.language.recorded_logs import RecordedLog
 from wm.papers.mango import facts, questions
 from wm.papers.mango import report as reports
 from wm.papers.mango import score as scoring
@@ -170,8 +171,8 @@ CREATED = '2023-06-30T00:00:00+00:00'
 
 def logs(
   folder: str | pathlib.Path, games: Collection[str] = ()
-) -> Iterator[EvalLog]:
-  """A scored log for each model and kind of question, in order of the file.
+) -> Iterator[RecordedLog]:
+  """A log for each model and kind of question, in order of the file.
 
   games: only these; default all.
 
@@ -184,7 +185,7 @@ def logs(
   for answer in rwkv(place, games)[1]:
     by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
   for (model, kind), answers in by_task.items():
-    yield recorded_logs.scored_log(
+    yield RecordedLog(
       recorded_logs.Record(
         f'mango_{kind}',
         tasks.VERSION,
@@ -193,13 +194,13 @@ def logs(
         {'folder': maps, 'generation': 'camera_ready'},
       ),
       model.removesuffix('-S'),  # The setting is of samples.
-      [_sample(answer, number) for number, answer in enumerate(answers)],
+      itertools.starmap(_sample, enumerate(answers)),
       tasks.mango_scorer(maps, spellings=False),
       f'mango_{kind}-{model}',
     )
 
 
-def _sample(answer: RecordedAnswer, number: int) -> EvalSample:
+def _sample(number: int, answer: RecordedAnswer) -> EvalSample:
   """One answer; number: tells the answers to one question apart.
 
   The walkthroughs of prompts were not recorded: the input is the question.

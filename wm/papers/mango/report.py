@@ -83,7 +83,7 @@ def pairwise_table(rows: pd.DataFrame, column: str = 'success') -> Table:
   column: 'success' makes table 1, 'reasoning' table 9.
   """
   lines = []
-  models = list(dict.fromkeys(rows.model))
+  models = rows.model.unique().tolist()
   for names, asked in REPORT.groups(facts.well_formed(rows), 'kind', 'easy'):
     # Of several answers of one model to a question the first counts.
     for model, other, both in reports.paired(
@@ -203,8 +203,9 @@ def answers_page(
     cuts: game -> the step up to which it was shown; default the map's last.
     more, drawings: further tables and figures, which come last.
   """
+  asked_games = set(rows.game.unique())
   asked_mazes = [
-    maze for game, maze in (mazes_of or {}).items() if game in set(rows.game)
+    maze for game, maze in (mazes_of or {}).items() if game in asked_games
   ]
   numbers = facts.facts_of_all(asked_mazes, cuts)
   shown = [
@@ -228,7 +229,7 @@ def answers_page(
     shown.append(REPORT.table('regression', named.to_dict('records')))
   if asked_mazes:
     shown.append(games_table(numbers))
-  models = ', '.join(dict.fromkeys(rows.model))
+  models = ', '.join(rows.model.unique())
   lead = (
     f'{len(rows):,} answers of {models} about {rows.game.nunique()} games. '
     "Where the paper's programs do what it does not say, both are shown."
@@ -256,8 +257,8 @@ def baselines_table(
   scored = facts.answer_frame(
     facts.answer_row(name, asked, score)
     for kind in KINDS
+    if (rows.kind == kind).any()
     for maze in asked_mazes
-    if kind in set(rows.kind)
     for name, asked, score in facts.baseline_scores(
       maze, kind, (cuts or {}).get(maze.game, mazes.LAST)
     )
@@ -367,7 +368,7 @@ def page(logs: Sequence[EvalLog]) -> AnswersPage:
     steps = pd.DataFrame(rows)[is_asked].groupby('game')['step'].max()
     cuts = steps.to_dict()
     return answers_page(every[is_asked], maps(logs), cuts, more, drawings)
-  models = ', '.join(dict.fromkeys(every.model))
+  models = ', '.join(every.model.unique())
   lead = f'{len(every):,} answers of {models}.'
   answers = {'answers': every.to_dict('records')}
   return reports.assembled(REPORT, lead, more, drawings, answers)
