@@ -242,18 +242,19 @@ class RecordedLog(NamedTuple):
     """Scored samples; after the last one `log` has what is of all of them."""
     model = get_model(log.eval.model)
     scores: list[dict[str, SampleScore]] = []
+    ids: list[str] = []
     for sample in self.samples:
       new, _ = await scoring._run_score_task(
         log, sample, [self.scorer], model, {}, 'append'
       )
       scores.append({name: _Light(**vars(x)) for name, x in new.items()})
+      ids.append(str(sample.id))
       yield sample
     names = [name for new in scores[:1] for name in new]
     log.results, _ = eval_results(
       len(scores), scores, [], [self.scorer], None, names
     )
     log.reductions = [_reductions(name, scores) for name in names]
-    ids = [str(score.sample_id) for new in scores for score in new.values()]
     log.eval.dataset.samples, log.eval.dataset.sample_ids = len(ids), ids
 
 
@@ -265,7 +266,7 @@ _TOGETHER = 100
 class _Light(SampleScore):
   """A score whose copies share what Inspect's metrics do not change."""
 
-  def __deepcopy__(self, memo: Any = None) -> SampleScore:
+  def __deepcopy__(self, memo: Any = None) -> _Light:
     return self.model_copy(update={'score': self.score.model_copy()})
 
 
@@ -273,7 +274,7 @@ def _reductions(
   name: str, scores: Sequence[Mapping[str, SampleScore]]
 ) -> EvalSampleReductions:
   """Scores of samples as means over their epochs, of which each has one."""
-  reduced, each = mean_score(), [several[name] for several in scores]
+  reduced, each = mean_score(), (new[name] for new in scores if name in new)
   return EvalSampleReductions(
     scorer=name,
     samples=[
