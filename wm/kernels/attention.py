@@ -55,6 +55,17 @@ def dropout_bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
   return x ^ (x >> 16)
 
 
+def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
+  """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
+  if key is None or not rate:
+    return x
+  # 32 random bits an element against the rate: no floats are drawn. The bound
+  # of a rate next to 1 is rounded to one that has 32 bits.
+  least = jnp.uint32(min(round(rate * 2**32), 2**32 - 1))
+  keep = dropout_bits(key, x.shape) >= least
+  return jnp.where(keep, x / (1 - rate), 0).astype(x.dtype)
+
+
 def blocks(
   q_BLHC: jax.Array,
   k_BLHC: jax.Array,
@@ -128,13 +139,11 @@ class _BlockGrid:
 
   def dropped(self, weights: jax.Array, i: jax.Array, j: jax.Array) -> Any:
     """The weights [B, H, S, S] of a pair of blocks after dropout."""
-    if not self.rate:
+    if not self.rate:  # There is no key then.
       return weights
     # A key a pair of blocks: both passes drop the same weights.
     key = jax.random.fold_in(self.key, i * self.num + j)
-    bits = dropout_bits(key, weights.shape)
-    keep = bits >= jnp.uint32(round(self.rate * 2**32))
-    return jnp.where(keep, weights / (1 - self.rate), 0)
+    return dropout(weights, self.rate, key)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import PartitionSpec
 
-from wm.kernels import attention
+from wm.kernels.attention import dropout as dropout
 
 # (module, parameter) -> mesh axes of the last dimensions. Weight matrices are
 # divided over both axes, by heads, MLP width or vocabulary over `model`.
@@ -114,16 +114,6 @@ def decays(path: tuple[Any, ...]) -> bool:
 def keys(key: jax.Array | None, num: int) -> Sequence[jax.Array | None]:
   """`num` keys made of one, or as many times None."""
   return [None] * num if key is None else list(jax.random.split(key, num))
-
-
-def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
-  """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
-  if key is None or not rate:
-    return x
-  # 32 random bits an element against the rate: no floats are drawn.
-  bits = attention.dropout_bits(key, x.shape)
-  mask = bits >= jnp.uint32(round(rate * 2**32))
-  return jnp.where(mask, x / (1 - rate), 0).astype(x.dtype)
 
 
 def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
