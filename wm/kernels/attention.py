@@ -55,15 +55,12 @@ def dropout_bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
   return x ^ (x >> 16)
 
 
-def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
-  """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
-  if key is None or not rate:
-    return x
+def kept(key: jax.Array, shape: tuple[int, ...], rate: float) -> jax.Array:
+  """Bool, which elements stay where a share `rate` is dropped."""
   # 32 random bits an element against the rate: no floats are drawn. The bound
   # of a rate next to 1 is rounded to one that has 32 bits.
-  least = jnp.uint32(min(round(rate * 2**32), 2**32 - 1))
-  keep = dropout_bits(key, x.shape) >= least
-  return jnp.where(keep, x / (1 - rate), 0).astype(x.dtype)
+  bound = min(round(rate * 2**32), 2**32 - 1)
+  return dropout_bits(key, shape) >= jnp.uint32(bound)
 
 
 def blocks(
@@ -139,11 +136,12 @@ class _BlockGrid:
 
   def dropped(self, weights: jax.Array, i: jax.Array, j: jax.Array) -> Any:
     """The weights [B, H, S, S] of a pair of blocks after dropout."""
-    if not self.rate:  # There is no key then.
+    if not self.rate:
       return weights
     # A key a pair of blocks: both passes drop the same weights.
     key = jax.random.fold_in(self.key, i * self.num + j)
-    return dropout(weights, self.rate, key)
+    keep = kept(key, weights.shape, self.rate)
+    return jnp.where(keep, weights / (1 - self.rate), 0)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import PartitionSpec
 
-from wm.kernels.attention import dropout as dropout
+from wm.kernels import attention
 
 # (module, parameter) -> mesh axes of the last dimensions. Weight matrices are
 # divided over both axes, by heads, MLP width or vocabulary over `model`.
@@ -114,6 +114,14 @@ def decays(path: tuple[Any, ...]) -> bool:
 def keys(key: jax.Array | None, num: int) -> Sequence[jax.Array | None]:
   """`num` keys made of one, or as many times None."""
   return [None] * num if key is None else list(jax.random.split(key, num))
+
+
+def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
+  """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
+  if key is None or not rate:
+    return x
+  keep = attention.kept(key, x.shape, rate)
+  return jnp.where(keep, x / (1 - rate), 0).astype(x.dtype)
 
 
 def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
