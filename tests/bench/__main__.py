@@ -1,6 +1,8 @@
 """Runs benchmarks: `python -m tests.bench [NAME ...]`, a JSON object a line.
 
-Each NAME selects by part of a name; `--list` prints the names.
+Each NAME selects by part of a name; --list prints the names. Programs are
+compiled as users have them, so a machine that does other work too gives rates
+that are low, and ratios that are fair.
 """
 
 import dataclasses
@@ -28,8 +30,8 @@ def main(argv: list[str]) -> int:
   """Prints the lines; 2 where no benchmark has that name."""
   compute.keep_freed_memory()  # As the binaries do, and for the baselines too.
   found = benches()
-  if '--list' in argv:
-    print('\n'.join(found))
+  if {'--help', '--list'} & {*argv}:
+    print(__doc__ if '--help' in argv else '\n'.join(found))
     return 0
   for part in argv:
     if not any(part in name for name in found):

@@ -106,7 +106,7 @@ def bench_chess_play() -> Iterator[harness.Line]:
   for name, kwargs, few, target in (
     ('no claims', {'stop': 'automatic'}, (6, False, False), '1000000 plies/s'),
     ('claims', {}, (2, True, False), '500000 plies/s'),
-    ('claims and labels', {'labels': True}, (2, True, True), '500000 plies/s'),
+    ('claims and labels', {'labels': 'raw'}, (2, True, True), '500000 plies/s'),
   ):
     mine, compiled = rate(lambda kwargs=kwargs: played(**kwargs))
     other, _ = rate(lambda few=few: python_games(*few))

@@ -132,7 +132,7 @@ def bench_othello_labels() -> Iterator[harness.Line]:
   """State labels of a training batch, against the walk by NumPy."""
   world = registry.make('world', 'othello()')
   games = world.sample(256, 6)
-  walk = functools.partial(core.World.sequence_labels, world)
+  walk = functools.partial(core.Labelled.sequence_labels, world)
   assert (
     world.sequence_labels(games.tokens, games.lengths)
     == walk(games.tokens, games.lengths)

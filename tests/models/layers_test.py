@@ -53,6 +53,11 @@ def test_dropout_scales_what_it_keeps_and_needs_a_key():
   np.testing.assert_allclose(found[found > 0], np.asarray(x / 0.8)[found > 0])
 
 
+def test_dropout_of_a_rate_next_to_1_drops_nearly_all():
+  kept = layers.dropout(jnp.ones(1000), 1 - 1e-10, jax.random.key(0))
+  assert not kept.any()
+
+
 @pytest.mark.parametrize('outputs', [(7,), (4, 2, 3)])
 def test_a_dense_map_in_parts_is_the_whole_cut(outputs):
   linear = layers.Linear((5,), outputs, nnx.Rngs(0), init='torch')

@@ -83,7 +83,7 @@ def test_rows_that_cannot_be_crossed():
   with pytest.raises(core.InputError, match="expected one 'on WORLD'"):
     crossed({'seed': [1]}, TEXTS[-1:])
   with pytest.raises(core.InputError, match='seeds=2 is of a miniature'):
-    crossed({'seed': [1]}, [f'a: {NET} on {WORLD} with seeds=2'])
+    crossed({}, [f'a: {NET} on {WORLD} with seeds=2'])
   two = [f'a: {NET} on {WORLD}', f'a_seed_1: {NET}']
   with pytest.raises(core.InputError, match="two rows are named 'a_seed_1'"):
     crossed({'seed': [1]}, two)

@@ -115,3 +115,16 @@ def test_a_start_of_too_short_games_is_told():
   with pytest.raises(core.InputError, match='games has least=20 plies'):
     world.sample(3, 0)
   assert len(chess.World(start=mate, least=0).sample(3, 0)) == 3
+
+
+@pytest.mark.parametrize(
+  ('states', 'words'),
+  [('stratified', 'none goes on'), ('recurring', 'no position recurs')],
+)
+def test_where_each_game_ends_at_once_no_state_can_be_drawn(states, words):
+  """White's one move takes the last pawn: two kings are a draw."""
+  start = '8/8/8/8/8/5k2/7p/7K w - - 0 1'
+  world = chess.World(length=30, start=start, least=0, states=states, pool=50)
+  assert world.sample(3, 0).lengths.tolist() == [2] * 3
+  with pytest.raises(core.InputError, match=words):
+    world.sample_states(3, 0)

@@ -159,3 +159,16 @@ def test_csv_text_is_read_back_unchanged(load):
 def test_two_way_counts_distinct_neighbours_and_no_self_loops(load):
   edges = EDGES + '20,N,20\n30,W,10\n30,NW,10\n'
   assert load(edges=edges).two_way().tolist() == [2, 1, 1]
+
+
+def test_turns_name_nodes_as_the_other_files_do(tmp_path):
+  """'Main St' is the token Main_St, and N, a direction, the token N_."""
+  nodes, edges, turns = (tmp_path / name for name in ('n', 'e', 't'))
+  nodes.write_text('osm_id,lat,lon\nMain St,40,-74\nN,40.001,-74\n')
+  edges.write_text('node,direction,neighbor\nMain St,N,N\nN,S,Main St\n')
+  turns.write_text('node,directions\nN,S\nMain St,N\n')
+  graph = streets.load_csv(nodes, edges)
+  assert graph.names == ('Main_St', 'N_')
+  order, listed = streets.load_turns(turns, graph)
+  assert order[:, 0].tolist() == [0, 4]
+  assert listed.all()

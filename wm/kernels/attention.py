@@ -55,6 +55,14 @@ def dropout_bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
   return x ^ (x >> 16)
 
 
+def kept(key: jax.Array, shape: tuple[int, ...], rate: float) -> jax.Array:
+  """Bool, which elements stay where a share `rate` is dropped."""
+  # 32 random bits an element against the rate: no floats are drawn. The bound
+  # of a rate next to 1 is rounded to one that has 32 bits.
+  bound = min(round(rate * 2**32), 2**32 - 1)
+  return dropout_bits(key, shape) >= jnp.uint32(bound)
+
+
 def blocks(
   q_BLHC: jax.Array,
   k_BLHC: jax.Array,
@@ -132,8 +140,7 @@ class _BlockGrid:
       return weights
     # A key a pair of blocks: both passes drop the same weights.
     key = jax.random.fold_in(self.key, i * self.num + j)
-    bits = dropout_bits(key, weights.shape)
-    keep = bits >= jnp.uint32(round(self.rate * 2**32))
+    keep = kept(key, weights.shape, self.rate)
     return jnp.where(keep, weights / (1 - self.rate), 0)
 
 

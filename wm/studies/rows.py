@@ -307,6 +307,12 @@ def crossed(rows: Sequence[Row], axes: Sequence[Axis]) -> list[Row]:
   Raises:
     InputError: no row is trained, or has such a setting; a row has seeds.
   """
+  for row in rows:
+    if 'seeds' in row.settings:
+      raise core.InputError(
+        f'row {row.name!r}: seeds={row.settings["seeds"]} is of a miniature; '
+        'a study has the same seeds of every row'
+      )
   if not axes:
     return [*rows]
   for axis in axes:
@@ -330,11 +336,6 @@ def crossed(rows: Sequence[Row], axes: Sequence[Axis]) -> list[Row]:
 
 def _at(row: Row, place: GridRun, trained: set[str], usual: str) -> Row:
   """A trained row at a place of a grid; see `crossed`."""
-  if 'seeds' in row.settings:
-    raise core.InputError(
-      f'row {row.name!r}: seeds={row.settings["seeds"]} is of a miniature; '
-      'a study has the same seeds of every row'
-    )
   suffix = re.sub(r'\W+', '_', f'_{place.name}')
   settings = {**row.settings, **place.chosen}
   if 'match' in settings:

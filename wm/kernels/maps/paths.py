@@ -805,8 +805,10 @@ def _name(into, names, roots, dist, row, labels, stuck):
 
 @njit
 def _release(into, names, goal, far, out):
-  """Labels for rows that only level edges leave, in rounds, by rounds of
-  rows that are settled one after the other; see `ref`."""
+  """Fills out [S] for rows that only level edges leave, in rounds.
+
+  A round settles the rows that have a level edge to a settled row.
+  """
   size = len(far)
   settled, chosen = np.empty(size, np.bool_), np.empty(size, np.int8)
   changed = True

@@ -120,10 +120,8 @@ def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
   """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
   if key is None or not rate:
     return x
-  # 32 random bits an element against the rate: no floats are drawn.
-  bits = attention.dropout_bits(key, x.shape)
-  mask = bits >= jnp.uint32(round(rate * 2**32))
-  return jnp.where(mask, x / (1 - rate), 0).astype(x.dtype)
+  keep = attention.kept(key, x.shape, rate)
+  return jnp.where(keep, x / (1 - rate), 0).astype(x.dtype)
 
 
 def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:

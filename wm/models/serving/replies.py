@@ -698,6 +698,8 @@ class Spellings:
 
   def item(self, text: str) -> int | None:
     """What a text names that may be numbered, or go on with an aside."""
+    if text in self._exact or not self._exact:
+      return self._exact.get(text)
     text = ' '.join(text.split())
     head = _ITEM.match(text)
     line = text[head.end() :] if head else text

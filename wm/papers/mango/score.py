@@ -338,9 +338,9 @@ def ill_formed(value: Any) -> str:
 
 def _move_values(item: dict[Any, Any]) -> tuple[Any, ...] | None:
   """The three values of a move, by either set of keys; None without one."""
-  for keys in KEYS:
-    if all(key in item for key in keys):
-      return tuple(item[key] for key in keys)
+  for before, action, after in KEYS:
+    if before in item and action in item and after in item:
+      return item[before], item[action], item[after]
   return None
 
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import basics
+from wm.core import basics, registry
 from wm.core.fields import field
 from wm.worlds.base import sampling
 
@@ -27,6 +27,8 @@ from wm.worlds.base import sampling
 PLIES, GAMES = 1, 2
 # Games drawn for one ply before another ply is drawn.
 REDRAW = 16
+# Games of each trial, of which not one is long enough, before it is an error.
+HOPELESS = 64 * REDRAW
 # The pool of games is the same for any seed: states and prefixes are from it.
 POOL_SEED = 0
 
@@ -203,7 +205,11 @@ class GameWorld(
     return self.walk(self.init(len(tokens)), tokens, lengths)[1]
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """[num, W] states drawn as the field `states` says; none is over."""
+    """[num, W] states drawn as the field `states` says; none is over.
+
+    Raises:
+      InputError: no random game lasts as long, or no position recurs.
+    """
     if self.states == 'recurring':
       place = sampling.picks(seed, num, len(self._pool.keys))
       return self._pool.states[place]
@@ -212,6 +218,11 @@ class GameWorld(
     lengths = np.zeros(num, np.int32)
     pending, attempt = np.arange(num), 0
     while pending.size:
+      if attempt == HOPELESS and pending.size == num:
+        raise core.InputError(
+          f'{registry.spec(self)}: of {attempt} random games none goes on '
+          f'after {low} to {high} moves; expected longer games'
+        )
       word = basics.hash64(seed, PLIES, pending, attempt // REDRAW)
       ply = (word % np.uint64(high - low + 1)).astype(np.int32) + low
       least = int(pending[0])
@@ -325,6 +336,8 @@ def make_pool(world: GameWorld) -> GamePool:
     ply = np.full(len(rows), k + 1 - head)
     key = basics.hash64(world.state_id(states[rows]), ply)
     plies.append((key, mixed[rows], rows, ply))
+  if not plies:  # No game has a second move.
+    raise _none_recurs(world)
   key, prefix, row, ply = (np.concatenate(c) for c in zip(*plies, strict=True))
   order = np.lexsort((row, prefix, key))
   key, prefix, row, ply = key[order], prefix[order], row[order], ply[order]
@@ -334,16 +347,20 @@ def make_pool(world: GameWorld) -> GamePool:
   keys, first, size = np.unique(key, return_index=True, return_counts=True)
   many = size > 1
   if not many.any():
-    raise core.InputError(
-      f'{world.name}: no position recurs in pool={world.pool} random games; '
-      "expected a larger pool, or states='stratified'"
-    )
+    raise _none_recurs(world)
   recurring = np.repeat(many, size)
   chosen = first[many]
   reached = world.after(tokens[row[chosen]], ply[chosen] + head)
   offsets = np.concatenate([[0], np.cumsum(size[many])])
   return GamePool(
     keys[many], reached, offsets, row[recurring], tokens[:, head:]
+  )
+
+
+def _none_recurs(world: GameWorld) -> core.InputError:
+  return core.InputError(
+    f'{world.name}: no position recurs in pool={world.pool} random games; '
+    "expected a larger pool, or states='stratified'"
   )
 
 

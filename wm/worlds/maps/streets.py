@@ -300,6 +300,12 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
   return _built(ids, names, places, links, length_m, str(edges))
 
 
+def _token(text: str) -> str:
+  """The token of a node that a file calls so; see `load_csv`."""
+  name = re.sub(r'[\s,]+', '_', text.strip())
+  return name + '_' * (name in RESERVED)
+
+
 def _identified(
   texts: Sequence[str], where: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -311,8 +317,7 @@ def _identified(
   stripped = [text.strip() for text in texts]
   if all(re.fullmatch(r'[+-]?[\d.]+', text) for text in stripped):
     return _numbers(where, 'osm_id', stripped, int), ()
-  tokens = [re.sub(r'[\s,]+', '_', text) for text in stripped]
-  names = [name + '_' * (name in RESERVED) for name in tokens]
+  names = [*map(_token, stripped)]
   numbers: dict[str, int] = {}
   for number, name in enumerate(names, 1):
     if not name:
@@ -440,11 +445,11 @@ def load_turns(
       are not those of the graph.
   """
   columns = csv_file.read(path, ('node', 'directions'))
-  nodes = [text.strip() for text in columns['node']]
   row = {name: n for n, name in enumerate(graph.names)}
   legal = [set(np.flatnonzero(labels >= 0)) for labels in graph.delta]
   turns = np.full(graph.delta.shape, core.DEAD, np.int8)
   listed = np.zeros(len(graph), bool)
+  nodes = map(_token, columns['node'])
   for node, text in zip(nodes, columns['directions'], strict=True):
     labels = _labels(path, text.split()).tolist()
     place = row.get(node, core.DEAD)
@@ -489,8 +494,7 @@ def _rows(
 ) -> np.ndarray:
   """Rows of the nodes that a column names."""
   if names:
-    keys: list[Any] = [re.sub(r'[\s,]+', '_', text.strip()) for text in texts]
-    keys = [name + '_' * (name in RESERVED) for name in keys]
+    keys: list[Any] = [*map(_token, texts)]
     row = {name: n for n, name in enumerate(names)}
   else:
     keys = _numbers(path, column, texts, int).tolist()
