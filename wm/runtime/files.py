@@ -165,8 +165,11 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_json(path: str | Path, value: Any) -> None:
   """Writes JSON (NaN and infinity are refused), whole or not at all."""
-  text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
-  write_text(path, text + '\n')
+  # Piece by piece: the pieces of a large value take ten times its memory.
+  with replacing(path) as name, open(name, 'w', encoding='utf-8') as file:
+    json.dump(value, file, indent=1, allow_nan=False, ensure_ascii=False)
+    file.write('\n')
+    sync(file)
 
 
 def read_json(path: str | Path) -> Any:
