@@ -1,6 +1,7 @@
 """The store: what comes back is what went in, or a clear refusal."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -31,6 +32,22 @@ def opened(tmp_path):
     tmp_path / 's', pieces(data, 60), {'vocab_size': 4589}, shard_tokens=2000
   )
   return data, store.open(tmp_path / 's')
+
+
+def test_a_read_that_the_system_cuts_goes_on(opened, monkeypatch):
+  data, folder = opened
+  whole, calls = os.preadv, []
+
+  def at_most_7(handle, buffers, offset):
+    calls.append(offset)
+    return whole(handle, [buffers[0][:7]], offset)
+
+  monkeypatch.setattr(os, 'preadv', at_most_7)
+  got = folder.read(0, len(data))
+  np.testing.assert_array_equal(
+    got.tokens, data.tokens[:, : got.tokens.shape[1]]
+  )
+  assert len(calls) > 100
 
 
 @settings(max_examples=25, deadline=None)

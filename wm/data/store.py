@@ -419,9 +419,12 @@ class Store:
     handles = [file.fileno() for file in self._handles[kind]]
     read = os.preadv
     for shard, start, size in zip(shards, starts, sizes, strict=True):
-      if read(handles[shard], [view[at : at + size]], start) != size:
-        raise self._broken(shard, kind)
-      at += size
+      end = at + size
+      while at < end:  # The system reads at most 2 GiB at a time.
+        num = read(handles[shard], [view[at:end]], start)
+        if not num:
+          raise self._broken(shard, kind)
+        at, start = at + num, start + num
     return out
 
   def _spans(self, rows: np.ndarray) -> _Spans:
