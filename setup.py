@@ -70,7 +70,8 @@ setuptools.setup(
     'explore': ['starlette>=0.46', 'uvicorn>=0.34'],
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'language': [
-      'inspect_ai>=0.3.285',
+      # wm/language/recorded_logs.py uses parts that any version may change.
+      'inspect_ai==0.3.285',
       'openai>=3.54',
       'patsy>=1.0',
       'rapidfuzz>=3.14',
@@ -114,7 +115,7 @@ setuptools.setup(
       'mkdocs-material>=9.6',
       'mkdocstrings[python]>=1.0',
       'nbconvert>=7.16',
-      'inspect_ai>=0.3.285',
+      'inspect_ai==0.3.285',
       'openai>=3.54',
       'patsy>=1.0',
       'rapidfuzz>=3.14',
