@@ -1,6 +1,7 @@
 """Interventions: activations that are the state, and a model without use."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -83,6 +84,39 @@ def test_a_model_whose_activations_are_the_state_follows_every_edit(
   assert table.mean(found['above_random']) == pytest.approx(
     1 - table.mean(found['changed_random'])
   )
+
+
+class Carrying(Holding):
+  """Goes on from the state that is held at the first place that was changed."""
+
+  def patched(self, tokens, lengths, layer, hidden):
+    own = self.hidden(tokens, lengths, layer)
+    log_probs = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    for n, length in enumerate(np.asarray(lengths)):
+      states = self.world.init(1)
+      for t in range(length):
+        states = self.world.advance(states, tokens[n, t : t + 1])
+        if not np.array_equal(hidden[n, t], own[n, t]) and not self.deaf:
+          for k, (low, high) in enumerate(itertools.pairwise(self.cuts)):
+            if not np.array_equal(hidden[n, t, low:high], own[n, t, low:high]):
+              value = np.array([hidden[n, t, low:high].argmax()])
+              edit = states, np.array([k]), value
+              states = state_edits.changed(self.world, *edit)
+        legal = self.world.legal(states)[0]
+        log_probs[n, t] = np.where(legal, -np.log(max(legal.sum(), 1)), -np.inf)
+    return log_probs
+
+
+@pytest.mark.parametrize('direction', ['probe', 'means'])
+def test_a_model_that_carries_its_state_has_the_future_of_each_edit(direction):
+  world = registry.make('world', LATTICE)
+  fields = {'horizon': 3, 'num': 30, 'direction': direction}
+  scores = run(Carrying(world), world, **fields)
+  assert scores['future'].measured.sum() >= 5
+  assert table.mean(scores['future']) == 1
+  assert table.mean(scores['future_before']) < 1
+  deaf = run(Carrying(world, deaf=True), world, **fields)
+  assert table.mean(deaf['future']) == table.mean(deaf['future_before'])
 
 
 def test_a_model_that_ignores_its_activations_follows_none(world):
