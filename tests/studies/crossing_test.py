@@ -161,3 +161,13 @@ def test_flags_of_the_binary_make_the_same_rows(tmp_path):
     *('net_lr_1e_3_seed_0', 'net_lr_1e_3_seed_1'),
     *('net_lr_slow_seed_0', 'net_lr_slow_seed_1'),
   ]
+
+
+def test_a_dry_run_samples_nothing_for_a_row_that_has_data(tmp_path):
+  lines: list[str] = []
+  out, folder = tmp_path / 'new', str(tmp_path / 'data')
+  options = {'dry_run': True, 'baselines': False, 'log': lines.append}
+  texts, metric = [f'net: {NET} on {WORLD}'], 'next_token(num=5)'
+  wm.study(texts, WORLD, metric, out, axes={'data': {'d': folder}}, **options)
+  (line,) = lines
+  assert line.startswith(f'net_data_d: train {NET} on {folder} for 1,000 steps')

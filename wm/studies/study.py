@@ -155,11 +155,13 @@ def _planned(
       continue
     mine, steps = row.stages(stages), []
     if row.trained_on is not None:
-      world, num = spec_of(row.trained_on), f'{mine.sampling.num:,}'
-      steps = [
-        f'sample {num} sequences of {world}',
-        f'train {spec_of(row.model)} for {mine.training.steps:,} steps',
-      ]
+      if mine.training.data is None:
+        num, world = f'{mine.sampling.num:,}', spec_of(row.trained_on)
+        steps.append(f'sample {num} sequences of {world}')
+      on = f' on {mine.training.data}' * (mine.training.data is not None)
+      steps.append(
+        f'train {spec_of(row.model)}{on} for {mine.training.steps:,} steps'
+      )
       if match := row.settings.get('match'):
         steps[-1] += f', matched by {match}'
     steps.append(f'score {len(metrics)} metrics in {spec_of(row.scored_in)}')
