@@ -76,12 +76,8 @@ def compiled(
   mesh: Mesh,
   *,
   rows: int = ROWS,
-  options: dict[str, Any] | None = None,
 ) -> Program:
-  """A step on `rows` of LENGTH tokens for each device of the data axis.
-
-  options: of the compiler.
-  """
+  """A step on `rows` of LENGTH tokens for each device of the data axis."""
   world = registry.make('world', 'connect4()')
   config = Training(objective=objective, steps=10, warmup=0, optimizer='adamw')
   aim = loss_lib.make(config, world)
@@ -103,7 +99,7 @@ def compiled(
   everywhere = NamedSharding(mesh, PartitionSpec())
   number = jax.ShapeDtypeStruct((), np.int32, sharding=everywhere)
   lowered = jax.jit(act).lower(abstract, number, *batch)
-  found = lowered.compile(compiler_options=options)
+  found = lowered.compile()
   return Program(
     found,
     abstract,

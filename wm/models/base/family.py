@@ -186,6 +186,7 @@ class Stack(network.Network):
 
     def block(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
       # Of (stream, cache or state) training needs the stream alone.
+      params = layers.gathered(params)
       return nnx.merge(graph, params)(x_BLD, key=key)[0]
 
     # Only the stream between blocks is kept for the backward pass.

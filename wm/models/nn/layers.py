@@ -102,6 +102,37 @@ def constrain(x: jax.Array, axis: int = 0, whole: bool = False) -> jax.Array:
   return jax.lax.with_sharding_constraint(x, PartitionSpec(*dims))
 
 
+def gathered(params: Any) -> Any:
+  """A block's parameters, with its kernels on each device of the data axis.
+
+  Each part is sent once, as what the block computes in, and is whole for all of
+  its products. Left to itself, a compiler sends parts, or activations, as often
+  as products need them: planned for 256 chips, 1.5 B parameters take a sixth
+  more time. Without a mesh nothing is done.
+  """
+  if not divided():
+    return params
+
+  def gather(path: tuple[Any, ...], x: jax.Array) -> jax.Array:
+    if _names(path)[-1] != 'kernel':
+      return x
+    axes = (
+      axis if axis == 'model' else None
+      for axis in partition_spec(path, x.shape)
+    )
+    return _whole(x, PartitionSpec(*axes))
+
+  return jax.tree_util.tree_map_with_path(gather, params)
+
+
+# The gradient is not constrained: a sum over devices goes straight to where
+# its parts are stored, not to all.
+_whole = jax.custom_vjp(jax.lax.with_sharding_constraint, nondiff_argnums=(1,))
+_whole.defvjp(
+  lambda x, spec: (_whole(x, spec), None), lambda spec, _, dy: (dy,)
+)
+
+
 def decays(path: tuple[Any, ...]) -> bool:
   """True for weight matrices, which weight decay applies to.
 
