@@ -62,7 +62,15 @@ def log(judge):
       reply,
       model='clerk',
       target='\u00e9',
-      metadata={'group': number % 2},
+      metadata={
+        'group': number % 2,
+        'blanks': f' a\u00a0\tb\n\x1c c-d  {reply}',
+        'long': 'a-b c ' * (100 * number),
+        'edge': 'x' * (1022 + number),
+        'others': [None, {'deep': ['y' * 300 * number]}],
+        'none': None,
+        'right': True,
+      },
       scores={'recorded': Score(value=1)} if number % 2 else None,
     )
     # A lone surrogate is no UTF-8; Inspect writes it by its number.

@@ -6,7 +6,8 @@ as of logs of live models. `launch/recorded.py` calls `rescore` and `convert`.
 
 A log has ten thousand samples and more. Inspect's own `score` holds all of them
 at once, and copies each for every number of its score. Here samples are scored
-and written one by one, by the functions that `score` and `write_eval_log` call.
+and written one by one; the log is the one that `score` and `write_eval_log`
+would make.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ from inspect_ai.log import (
   EvalSample,
   EvalSampleReductions,
   EvalSampleScore,
+  EvalSampleSummary,
   EvalSpec,
   EventsData,
   transcript,
 )
+from inspect_ai.log._util import THIN_TEXT_WIDTH, thin_metadata
 from inspect_ai.model import (
   ChatMessage,
   ChatMessageAssistant,
@@ -213,19 +216,20 @@ class RecordedLog(NamedTuple):
     twelve threads, and reads the archive's whole list again for each part.
     """
     log, summaries = self._head(), []
-    with zipfile.ZipFile(
-      path, 'w', zipfile.ZIP_DEFLATED, compresslevel=1
-    ) as archive:
-      async for sample in self._samples(log):
-        name = f'samples/{sample.id}_epoch_{sample.epoch}.json'
-        archive.writestr(name, _json(sample))
-        summaries.append(_json(sample.summary()))
-      start = {'version': log.version, 'eval': log.eval, 'plan': log.plan}
-      header = log.model_copy(update={'reductions': None})
-      archive.writestr('_journal/start.json', _json(start))
-      archive.writestr('summaries.json', b'[' + b','.join(summaries) + b']')
-      archive.writestr('reductions.json', _json(log.reductions))
-      archive.writestr('header.json', _json(header))
+    kind = zipfile.ZIP_DEFLATED
+    with path.open('wb') as file:
+      with zipfile.ZipFile(file, 'w', kind, compresslevel=1) as archive:
+        async for sample in self._samples(log):
+          name = f'samples/{sample.id}_epoch_{sample.epoch}.json'
+          archive.writestr(name, _json(sample))
+          summaries.append(_json(_summary(sample)))
+        start = {'version': log.version, 'eval': log.eval, 'plan': log.plan}
+        header = log.model_copy(update={'reductions': None})
+        archive.writestr('_journal/start.json', _json(start))
+        archive.writestr('summaries.json', b'[' + b','.join(summaries) + b']')
+        archive.writestr('reductions.json', _json(log.reductions))
+        archive.writestr('header.json', _json(header))
+      files.sync(file)
 
   def _head(self) -> EvalLog:
     """The log without samples and results."""
@@ -334,6 +338,34 @@ def _drawn() -> str:
 def _json(value: Any) -> bytes:
   """JSON as Inspect writes it: without None, and with no broken character."""
   return to_json_safe(value, indent=None)
+
+
+def _summary(sample: EvalSample) -> EvalSampleSummary:
+  """What Inspect's `sample.summary()` is, which wraps the shortest of texts."""
+  summary = sample.model_copy(update={'metadata': {}, 'scores': {}}).summary()
+  summary.metadata = _short(sample.metadata)
+  summary.scores = {
+    name: Score(
+      value=score.value,
+      **_short({key: vars(score)[key] for key in _WORDS}),
+      metadata=None if score.metadata is None else _short(score.metadata),
+    )
+    for name, score in (sample.scores or {}).items()
+  }
+  return summary
+
+
+_WORDS = 'answer', 'explanation', 'reason'
+
+
+def _short(values: Mapping[str, Any]) -> dict[str, Any]:
+  """Values of a summary, of which only long ones are shortened."""
+  return {
+    name: ' '.join(value.split())
+    if isinstance(value, str) and len(value) <= THIN_TEXT_WIDTH
+    else thin_metadata({name: value})[name]
+    for name, value in values.items()
+  }
 
 
 class _Light(SampleScore):

@@ -177,11 +177,11 @@ def load(folder: str | pathlib.Path, *, messages: bool = False) -> pd.DataFrame:
   """
   place = pathlib.Path(folder)
   texts = {}
-  known: dict[str, str] = {}  # Thousands of conversations have one prompt.
+  interned: dict[str, str] = {}  # Thousands of conversations share a prompt.
   for line, row in enumerate(text_rows_of(place / SAMPLE)):
     turns = None
     if messages and row['prompt_version'] == AUDITED:
-      turns = [(who, known.setdefault(x, x)) for who, x in row['messages']]
+      turns = [(who, interned.setdefault(x, x)) for who, x in row['messages']]
     answered = row.get('answer', ''), row.get('expected', ())
     texts[key_of(row)] = (*answered, turns, line)
   frame = read_table(place / FINAL)
