@@ -95,10 +95,10 @@ def bench_attention_device() -> Iterator[harness.Line]:
   import jax.numpy as jnp
 
   from wm.kernels import attention as kernel
-  from wm.kernels import platform
   from wm.models import transformer
+  from wm.runtime import compute
 
-  if platform.target() == 'cpu':
+  if compute.platform() == 'cpu':
     raise harness.Skip('no accelerator')
   for length in (512, 1024, 2048):
     for rate in (0.0, 0.1):

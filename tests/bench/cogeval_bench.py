@@ -37,10 +37,12 @@ def bench_rescoring() -> Iterator[harness.Line]:
   texts = [asked for asked in found.itertuples() if asked.expected]
 
   def ours() -> None:
+    scoring._read.cache_clear()  # No text was read before.
     for asked in texts:
       _verdict(asked)
 
   def whole() -> None:
+    scoring._read.cache_clear()
     for asked in recorded.load(folder).itertuples():
       if asked.expected:
         _verdict(asked)
@@ -67,10 +69,12 @@ def bench_recorded_log() -> Iterator[harness.Line]:
     path = pathlib.Path(place) / 'log.eval'
 
     def ours() -> None:
+      scoring._read.cache_clear()
       fresh = log._replace(samples=copy.deepcopy(samples))
       recorded_logs.run_coroutine(fresh.write(path))
 
     def inspects() -> None:
+      scoring._read.cache_clear()
       whole = log._head()
       whole.samples = copy.deepcopy(samples)
       scored = inspect_ai.score(whole, log.scorer, display='none', copy=False)

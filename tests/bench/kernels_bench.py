@@ -22,7 +22,7 @@ from tests.bench import harness
 from tests.kernels import dfa_ref
 from tests.kernels.maps import ref as maps_ref
 from wm.kernels import dfa
-from wm.kernels.maps import paths
+from wm.kernels.maps import pair_routes, paths
 from wm.worlds import maps
 from wm.worlds.maps import routes
 
@@ -251,10 +251,12 @@ def bench_routes() -> Iterator[harness.Line]:
     compile_s=timing.compile_s,
   )
   noisy = routes.weighting(np.where(delta >= 0, lengths, np.nan), 0, 0)
-  roads = paths.road_map(delta, noisy[None])
+  roads = pair_routes.road_map(delta, noisy[None])
   each = origins[:few], index[:few], 96
   number = np.zeros(few, np.int32)
-  single = harness.measure(lambda: paths.single_routes(roads, number, *each), 3)
+  single = harness.measure(
+    lambda: pair_routes.single_routes(roads, number, *each), 3
+  )
   tables = harness.measure(
     lambda: paths.shortest_routes(delta, noisy, *each), 3
   )

@@ -29,7 +29,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton
 from jax.sharding import PartitionSpec as P
 
-from wm.kernels import platform
+from wm.runtime import compute
 
 # Tokens of a block: a TPU's registers are 128 wide; a GPU's shared memory
 # holds blocks of 64.
@@ -81,7 +81,7 @@ def attend(
   Under a mesh each device does its part of the batch and, where the number of
   heads allows, of the heads. size: S; 0 is the platform's.
   """
-  target = platform.target()
+  target = compute.platform()
   _, length, heads, _ = q_BLHC.shape
   size = size or SIZES.get(target, 128)
   rate = 0.0 if key is None else rate

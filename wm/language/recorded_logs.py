@@ -6,7 +6,8 @@ as of logs of live models. `launch/recorded.py` calls `rescore` and `convert`.
 
 A log has ten thousand samples and more. Inspect's own `score` holds all of them
 at once, and copies each for every number of its score. Here samples are scored
-and written one by one, by the functions that `score` and `write_eval_log` call.
+and written one by one; the log is the one that `score` and `write_eval_log`
+would make.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from __future__ import annotations
 import gzip
 import json
 import pathlib
+import secrets
 import types
+import zipfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +26,9 @@ from inspect_ai._eval import score as scoring
 from inspect_ai._eval.task import log as headers
 from inspect_ai._eval.task.results import eval_results
 from inspect_ai._util._async import run_coroutine
+from inspect_ai._util.json import to_json_safe
+from inspect_ai._util.registry import registry_params, registry_unqualified_name
+from inspect_ai.event import ScoreEvent, SpanBeginEvent, SpanEndEvent
 from inspect_ai.log import (
   EvalConfig,
   EvalDataset,
@@ -31,14 +37,17 @@ from inspect_ai.log import (
   EvalSample,
   EvalSampleReductions,
   EvalSampleScore,
+  EvalSampleSummary,
   EvalSpec,
   EventsData,
+  transcript,
 )
-from inspect_ai.log._recorders.eval import EvalRecorder
+from inspect_ai.log._util import THIN_TEXT_WIDTH, thin_metadata
 from inspect_ai.model import (
   ChatMessage,
   ChatMessageAssistant,
   GenerateConfig,
+  Model,
   ModelAPI,
   ModelOutput,
   ModelUsage,
@@ -46,7 +55,7 @@ from inspect_ai.model import (
   modelapi,
 )
 from inspect_ai.scorer import SampleScore, Score, Scorer, mean_score
-from inspect_ai.scorer._scorer import as_scorer_spec
+from inspect_ai.scorer._scorer import as_scorer_spec, unique_scorer_name
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core, papers
@@ -201,19 +210,26 @@ class RecordedLog(NamedTuple):
     return log
 
   async def write(self, path: pathlib.Path) -> None:
-    """Writes the log, which never holds all samples."""
-    log, recorder = self._head(), EvalRecorder(str(path.parent))
-    await recorder.log_init(log.eval, str(path), clean=True)
-    number = 0
-    async for sample in self._samples(log):
-      await recorder.log_sample(log.eval, sample)
-      number += 1
-      if number % _TOGETHER == 0:
-        await recorder.flush(log.eval)
-    await recorder.log_start(log.eval, log.plan)
-    await recorder.log_finish(
-      log.eval, log.status, log.stats, log.results, log.reductions
-    )
+    """Writes the log, which never holds all samples.
+
+    A log is a ZIP archive of JSON texts. Inspect's recorder compresses each by
+    twelve threads, and reads the archive's whole list again for each part.
+    """
+    log, summaries = self._head(), []
+    kind = zipfile.ZIP_DEFLATED
+    with path.open('wb') as file:
+      with zipfile.ZipFile(file, 'w', kind, compresslevel=1) as archive:
+        async for sample in self._samples(log):
+          name = f'samples/{sample.id}_epoch_{sample.epoch}.json'
+          archive.writestr(name, _json(sample))
+          summaries.append(_json(_summary(sample)))
+        start = {'version': log.version, 'eval': log.eval, 'plan': log.plan}
+        header = log.model_copy(update={'reductions': None})
+        archive.writestr('_journal/start.json', _json(start))
+        archive.writestr('summaries.json', b'[' + b','.join(summaries) + b']')
+        archive.writestr('reductions.json', _json(log.reductions))
+        archive.writestr('header.json', _json(header))
+      files.sync(file)
 
   def _head(self) -> EvalLog:
     """The log without samples and results."""
@@ -244,10 +260,7 @@ class RecordedLog(NamedTuple):
     scores: list[dict[str, SampleScore]] = []
     ids: list[str] = []
     for sample in self.samples:
-      new, _ = await scoring._run_score_task(
-        log, sample, [self.scorer], model, {}, 'append'
-      )
-      scores.append({name: _Light(**vars(x)) for name, x in new.items()})
+      scores.append(await _score(log, sample, self.scorer, model))
       ids.append(str(sample.id))
       yield sample
     names = [name for new in scores[:1] for name in new]
@@ -258,9 +271,101 @@ class RecordedLog(NamedTuple):
     log.eval.dataset.samples, log.eval.dataset.sample_ids = len(ids), ids
 
 
-# Samples that are written at a time: the recorder compares each with all that
-# wait with it.
-_TOGETHER = 100
+async def _score(
+  log: EvalLog, sample: EvalSample, scorer: Scorer, model: Model
+) -> dict[str, SampleScore]:
+  """Scores a sample, which gets its score and events, as by Inspect's `score`.
+
+  That copies what a sample stores at each of four events, which takes longer
+  than most scorers.
+
+  Returns:
+    Name of the scorer -> score.
+  """
+  state, target, _ = scoring.task_state_from_sample(
+    sample,
+    model=model,
+    model_name=log.eval.model,
+    model_roles={},
+    append_scores=True,
+  )
+  name = unique_scorer_name(scorer, [*(state.scores or {})])
+  score = await scorer(state, target)
+  if score is None:
+    return {}
+  outer, inner = _drawn(), _drawn()
+  sample.scores = {**(sample.scores or {}), name: score}
+  sample.events = [
+    *sample.events,
+    SpanBeginEvent(
+      uuid=_drawn(), span_id=outer, id=outer, type='scorers', name='scorers'
+    ),
+    SpanBeginEvent(
+      uuid=_drawn(),
+      span_id=inner,
+      id=inner,
+      parent_id=outer,
+      type='scorer',
+      name=name,
+    ),
+    *transcript().events[len(sample.events) :],
+    ScoreEvent(
+      uuid=_drawn(),
+      span_id=inner,
+      score=score,
+      target=target.target,
+      scorer=name,
+      scorer_args=registry_params(scorer),
+    ),
+    SpanEndEvent(uuid=_drawn(), span_id=inner, id=inner),
+    SpanEndEvent(uuid=_drawn(), span_id=outer, id=outer),
+  ]
+  return {
+    name: _Light(
+      score=score,
+      sample_id=state.sample_id,
+      sample_metadata=state.metadata,
+      scorer=registry_unqualified_name(scorer),
+    )
+  }
+
+
+def _drawn() -> str:
+  """A name of an event that no other one has; Inspect's own takes longer."""
+  return secrets.token_urlsafe(16)
+
+
+def _json(value: Any) -> bytes:
+  """JSON as Inspect writes it: without None, and with no broken character."""
+  return to_json_safe(value, indent=None)
+
+
+def _summary(sample: EvalSample) -> EvalSampleSummary:
+  """What Inspect's `sample.summary()` is, which wraps the shortest of texts."""
+  summary = sample.model_copy(update={'metadata': {}, 'scores': {}}).summary()
+  summary.metadata = _short(sample.metadata)
+  summary.scores = {
+    name: Score(
+      value=score.value,
+      **_short({key: vars(score)[key] for key in _WORDS}),
+      metadata=None if score.metadata is None else _short(score.metadata),
+    )
+    for name, score in (sample.scores or {}).items()
+  }
+  return summary
+
+
+_WORDS = 'answer', 'explanation', 'reason'
+
+
+def _short(values: Mapping[str, Any]) -> dict[str, Any]:
+  """Values of a summary, of which only long ones are shortened."""
+  return {
+    name: ' '.join(value.split())
+    if isinstance(value, str) and len(value) <= THIN_TEXT_WIDTH
+    else thin_metadata({name: value})[name]
+    for name, value in values.items()
+  }
 
 
 class _Light(SampleScore):
@@ -274,14 +379,25 @@ def _reductions(
   name: str, scores: Sequence[Mapping[str, SampleScore]]
 ) -> EvalSampleReductions:
   """Scores of samples as means over their epochs, of which each has one."""
-  reduced, each = mean_score(), (new[name] for new in scores if name in new)
+  each = (new[name] for new in scores if name in new)
   return EvalSampleReductions(
     scorer=name,
     samples=[
-      EvalSampleScore(**vars(reduced([x.score])), sample_id=x.sample_id)
+      EvalSampleScore(**vars(_mean(x.score)), sample_id=x.sample_id)
       for x in each
     ],
   )
+
+
+_OVER_EPOCHS = mean_score()
+
+
+def _mean(score: Score) -> Score:
+  """The mean of one score: numbers stay, words become numbers."""
+  values = score.value.values() if isinstance(score.value, dict) else ()
+  if values and all(type(value) is float for value in values):
+    return score
+  return _OVER_EPOCHS([score])
 
 
 def _module(paper: str, function: str, lacking: str) -> Any:

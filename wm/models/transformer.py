@@ -22,9 +22,10 @@ from flax import nnx
 
 from wm.core.fields import field
 from wm.kernels import attention as kernel
-from wm.kernels import fused_attention, platform
+from wm.kernels import fused_attention
 from wm.models.base import family
 from wm.models.nn import layers, network
+from wm.runtime import compute
 
 # Kinds of positions that rotate queries and keys; see `rotate`.
 KINDS = ('rotary', 'rotary_published')
@@ -87,13 +88,13 @@ def attend(
   length, channels = q_BLHC.shape[1], q_BLHC.shape[3]
   low = q_BLHC.dtype in (jnp.bfloat16, jnp.float16)
   cudnn = low and channels in _FUSED and (key is None or not rate)
-  if cudnn and platform.target() == 'gpu':
+  if cudnn and compute.platform() == 'gpu':
     return jax.nn.dot_product_attention(
       q_BLHC, k_BLHC, v_BLHC, scale=1.0, is_causal=True, implementation='cudnn'
     )
   if length <= _WHOLE:
     return whole(q_BLHC, k_BLHC, v_BLHC, rate, key)
-  target = platform.target()
+  target = compute.platform()
   if fused_attention.fits(q_BLHC.shape, target):
     return fused_attention.attend(q_BLHC, k_BLHC, v_BLHC, rate, key)
   size = _BLOCK.get(target, _ELSEWHERE)

@@ -167,6 +167,18 @@ def prepare_jax() -> None:
 LEAST_BYTES = 4096  # Of a message between processes.
 
 
+def platform() -> str:
+  """'cpu', 'gpu' or 'tpu': of the mesh in use, else of this process.
+
+  A program may be compiled for devices that this machine has not: then it is
+  traced under their mesh, see `jax.sharding.use_abstract_mesh`.
+  """
+  import jax
+
+  device = jax.sharding.get_abstract_mesh().abstract_device
+  return jax.default_backend() if device is None else device.platform
+
+
 def num_processes() -> int:
   """How many run this program; 1 unless `jax.distributed` is initialized."""
   jax = sys.modules.get('jax')

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kernels.maps import ref
 from wm import core
 from wm.kernels import dfa
-from wm.kernels.maps import paths
+from wm.kernels.maps import pair_routes, paths
 from wm.kernels.maps import paths as module
 
 LAWS = settings(max_examples=60, deadline=None)
@@ -164,10 +164,10 @@ def test_routes_are_shortest_and_lowest(case):
 
 def agree_with_the_tables(delta, lengths, pairs, most, landmarks=16):
   """Routes of pairs [3, B] under lengths [K, S, A], by either search."""
-  roads = paths.road_map(delta, lengths, landmarks)
+  roads = pair_routes.road_map(delta, lengths, landmarks)
   found = [
     search(roads, *pairs, most)
-    for search in (paths.single_routes, paths.swept_routes)
+    for search in (pair_routes.single_routes, pair_routes.swept_routes)
   ]
   for k, metres in enumerate(lengths):
     rows = pairs[0] == k
@@ -219,6 +219,41 @@ def test_routes_of_pairs_in_large_graphs(size):
     assert row == goal
     far = nx.dijkstra_path_length(peers[k], pairs[1, n], goal)
     assert metres == pytest.approx(far, rel=1e-12)
+
+
+def test_few_routes_of_noisy_lengths_are_searched_alone(monkeypatch):
+  """Whole units leave one route open, but for ties."""
+  delta, lengths = graph(3, 300, labels=3, missing=0.2)
+  rng = np.random.default_rng(3)
+  weightings = lengths + rng.gamma(1, 1, (6, *lengths.shape))
+  pairs = np.stack([rng.integers(0, end, 2_000) for end in (6, 300, 300)])
+  alone, search = [], pair_routes.single_routes
+
+  def counted(*args):
+    alone.append(len(args[1]))
+    return search(*args)
+
+  monkeypatch.setattr(pair_routes, 'single_routes', counted)
+  _, moves = pair_routes.swept_routes(
+    pair_routes.road_map(delta, weightings), *pairs, 60
+  )
+  assert (moves > 0).mean() > 0.8
+  assert sum(alone) <= 5
+
+
+def test_lengths_of_many_scales_in_one_graph():
+  """Far beyond the units that the first goals suggest, and far below."""
+  delta, lengths = graph(4, 60, labels=3, missing=0.2)
+  parts = [np.where(delta < 0, delta, delta + 60 * n) for n in range(3)]
+  scales = np.repeat([1.0, 1e12, 1e-12], 60)[:, None]
+  noise = np.random.default_rng(4).gamma(1, 1, (2, 180, 3))
+  weightings = (np.tile(lengths, (3, 1)) + noise) * scales
+  pairs = np.stack(np.meshgrid([0, 1], *[np.arange(0, 180, 3)] * 2))
+  _, moves = agree_with_the_tables(
+    np.concatenate(parts), weightings, pairs.reshape(3, -1), 40
+  )
+  assert (moves > 0).any()
+  assert (moves < 0).any()
 
 
 def test_level_edges_do_not_run_in_circles():
@@ -289,7 +324,9 @@ def test_walks_that_cannot_be_made_are_empty():
 
 
 def swept(delta, lengths, *pairs):
-  return paths.swept_routes(paths.road_map(delta, lengths[None]), *pairs, 3)
+  return pair_routes.swept_routes(
+    pair_routes.road_map(delta, lengths[None]), *pairs, 3
+  )
 
 
 @pytest.mark.parametrize(
@@ -299,7 +336,7 @@ def swept(delta, lengths, *pairs):
     (lambda d, w: paths.dijkstra(d, -w), 'not negative'),
     (lambda d, w: paths.dijkstra(d, w + np.inf), 'finite'),
     (lambda d, w: paths.dijkstra(d, w, [2]), 'sources hold 2..2'),
-    (lambda d, w: paths.road_map(d, w), 'expected (2, 2)'),
+    (lambda d, w: pair_routes.road_map(d, w), 'expected (2, 2)'),
     (lambda d, w: swept(d, w, [1], [0], [0]), 'weighting hold 1..1'),
     (lambda d, w: swept(d, w, [0], [0], [0, 1]), 'destinations 2'),
     (lambda d, w: dfa.random_walks(d, 1, 3, 2, 0), '1 <= low <= high'),

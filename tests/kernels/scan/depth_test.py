@@ -8,8 +8,7 @@ from flax import nnx
 from jax.sharding import AbstractDevice, AxisType, Mesh
 
 from wm.core import registry
-from wm.kernels import platform
-from wm.runtime import hlo
+from wm.runtime import compute, hlo
 
 LENGTH = 512
 
@@ -23,9 +22,9 @@ def mesh(target: str) -> jax.sharding.AbstractMesh:
 
 
 def test_the_platform_is_that_of_the_mesh():
-  assert platform.target() == 'cpu'
+  assert compute.platform() == 'cpu'
   with jax.sharding.use_abstract_mesh(mesh('tpu')):
-    assert platform.target() == 'tpu'
+    assert compute.platform() == 'tpu'
 
 
 def trained(spec: str, target: str):

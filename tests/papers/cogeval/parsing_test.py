@@ -43,6 +43,31 @@ def test_forms_of_answers(text, known, nodes):
   assert scoring.read_path(text, known).nodes == nodes
 
 
+def test_a_reply_is_read_anew_for_other_names_and_another_kind_of_question():
+  """What was read of the same words before is not taken for it."""
+  path, choice, count = (
+    questions.problem(Question(graph, condition, 'ordRooms'))
+    for graph, condition in (
+      ('n15star', 'valuePath'),
+      ('n7line', 'valuePath'),
+      ('n16cluster', 'nClusters'),
+    )
+  )
+  assert [x.kind for x in (path, choice, count)] == ['path', 'choice', 'count']
+  swapped = {**dict(ROOMS), 1: '7', 7: '1'}
+  text = 'You should choose room 7, as it has the most. There are 3 clusters.'
+  for _ in range(2):
+    for problem, names, expected in (
+      (path, ROOMS, ()),
+      (choice, ROOMS, (7,)),
+      (choice, swapped, (1,)),
+      (count, ROOMS, (3,)),
+    ):
+      assert scoring.read_reply(problem, text, names).nodes == expected
+  long = 'Answer: 1, 7' + '.' * scoring._REMEMBERED
+  assert scoring.read_reply(path, long, swapped).nodes == (7, 1)
+
+
 def test_alternatives_are_no_answer():
   known = questions.node_names('n7line', 'socialTies', 9)
   problem = questions.problem(Question('n7line', 'valuePath', 'socialTies'))

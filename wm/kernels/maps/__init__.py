@@ -1,6 +1,7 @@
 """Street graphs as transition tables, with lengths.
 
-paths           hop counts, shortest paths, routes, random walks
+paths           hop counts, shortest paths
+pair_routes     routes between pairs, under several weightings
 reconstruction  the map that a model's routes imply; nodes in reach on the
                 sphere, crossings of segments
 """

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from wm import core
 from wm.core import inputs
-from wm.kernels import platform
+from wm.runtime import compute
 
 # body(weights, state, chunk of `inputs`) -> (state after it, outputs of it).
 Body = Callable[[Any, Any, Any], tuple[Any, Any]]
@@ -179,7 +179,7 @@ FORMS = ('auto', 'sequential', 'associative', 'chunked')
 
 def usual(measured: Mapping[str, Any]) -> Any:
   """What was measured best for this platform; others do as a GPU does."""
-  return measured.get(platform.target(), measured['gpu'])
+  return measured.get(compute.platform(), measured['gpu'])
 
 
 def diagonal(decay: jax.Array, added: jax.Array, start: jax.Array) -> jax.Array:

@@ -326,56 +326,70 @@ def _unescaped(escape: re.Match[str]) -> str:
 # Plain text and its marks. MARK stands before an answer, END behind one that
 # has an end of its own; both are removed from what a model writes.
 MARK, END, WEAK = '\x1e', '\x1f', '\x1d'
-_REPLACED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-  (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text)
-  for pattern, text in (
+# A pattern, its replacement, and characters of which any match has one: most
+# texts have none of them, and are not searched.
+_REPLACED: tuple[tuple[re.Pattern[str], str, frozenset[str]], ...] = tuple(
+  (re.compile(pattern, re.IGNORECASE | re.MULTILINE), text, frozenset(needed))
+  for pattern, text, needed in (
     # Signs.
-    (r'[\x1d-\x1f\u200b\ufeff]', ''),
-    (r'[ \t]{2,}', ' '),
-    (r'\n\s*\n', '\n\n'),
-    ('[\u2018\u2019\u02bc\u2032]', "'"),
-    ('[\u201c\u201d\u201e\u00ab\u00bb]', '"'),
-    ('[\u00a0\u202f\u2009]', ' '),
-    ('\uff1a', ':'),
-    ('\uff0c', ','),
-    ('[\u2022\u25cf\u25aa]', '\n- '),
+    (r'[\x1d-\x1f\u200b\ufeff]', '', '\x1d\x1e\x1f\u200b\ufeff'),
+    (r'[ \t]{2,}', ' ', ' \t'),
+    (r'\n\s*\n', '\n\n', '\n'),
+    ('[\u2018\u2019\u02bc\u2032]', "'", '\u2018\u2019\u02bc\u2032'),
+    ('[\u201c\u201d\u201e\u00ab\u00bb]', '"', '\u201c\u201d\u201e\u00ab\u00bb'),
+    ('[\u00a0\u202f\u2009]', ' ', '\u00a0\u202f\u2009'),
+    ('\uff1a', ':', '\uff1a'),
+    ('\uff0c', ',', '\uff0c'),
+    ('[\u2022\u25cf\u25aa]', '\n- ', '\u2022\u25cf\u25aa'),
     # HTML.
-    (r'<answer>([^<]{0,4000})</answer>', f'{MARK}\\1{END}'),
-    (r'<br ?/?>', '\n'),
-    (r'</?(?:b|i|em|strong|code|p|ul|ol|li|span|u)>', ''),
-    (r'&gt;', '>'),
-    (r'&nbsp;', ' '),
+    (r'<answer>([^<]{0,4000})</answer>', f'{MARK}\\1{END}', '<'),
+    (r'<br ?/?>', '\n', '<'),
+    (r'</?(?:b|i|em|strong|code|p|ul|ol|li|span|u)>', '', '<'),
+    (r'&gt;', '>', '&'),
+    (r'&nbsp;', ' ', '&'),
     # LaTeX: boxes and commands around text, arrows, spaces, delimiters.
     (
       r'\\(?:text|textbf|textit|texttt|mathbf|mathrm|mathit|emph|operatorname)'
       r'\s?\{([^{}]{0,2000})\}',
       r'\1',
+      '\\',
     ),
     (
       r'\\(?:boxed|fbox|framebox)\s?'
       r'\{((?:[^{}]|\{(?:[^{}]|\{[^{}]{0,9999}\}){0,9999}\}){0,9999})\}',
       f'{MARK}\\1{END}',
+      '\\',
     ),
-    (r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b', '->'),
-    (r'\\times\b|\u00d7', 'x'),
-    (r'\\(?:quad|qquad|[,;:! ])', ' '),
-    (r'\\[()\[\]]|\$', ''),
-    (r'\\([{}_%#&])', r'\1'),
+    (
+      r'\\(?:long)?(?:right|left)+arrow\b|\\to\b|\\implies\b',
+      '->',
+      '\\',
+    ),
+    (r'\\times\b|\u00d7', 'x', '\\\u00d7'),
+    (r'\\(?:quad|qquad|[,;:! ])', ' ', '\\'),
+    (r'\\[()\[\]]|\$', '', '\\$'),
+    (r'\\([{}_%#&])', r'\1', '\\'),
     (
       '[\u2192\u2794\u27f6\u21d2\u27a1\u279c]|\u00e2\u2020\u2019|={1,2}>|-{1,3}>',
       '->',
+      '\u2192\u2794\u27f6\u21d2\u27a1\u279c\u00e2>',
     ),
     # Markdown: fences, quotes, headings, emphasis.
-    (r'^[ \t]*```[\w+-]*[ \t]*$|`', ''),
-    (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', ''),
-    (r'^[ \t]*#{1,6}[ \t]+', ''),
-    (r'^([ \t]*)\*[ \t]+', r'\1- '),
-    (r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)', ''),
+    (r'^[ \t]*```[\w+-]*[ \t]*$|`', '', '`'),
+    (r'^[ \t]{0,3}(?:-{3,}|\*{3,}|_{3,})[ \t]*$', '', '-*_'),
+    (r'^[ \t]*#{1,6}[ \t]+', '', '#'),
+    (r'^([ \t]*)\*[ \t]+', r'\1- ', '*'),
+    (
+      r'\*|(?<!\w)_{1,2}(?=[^\W_])|(?<=[^\W_]|[.!?)])_{1,2}(?!\w)',
+      '',
+      '*_',
+    ),
     # The speaker of a transcript; 'this is how I found the answer:'.
-    (r'\A\s*assistant:', ''),
+    (r'\A\s*assistant:', '', ':'),
     (
       r'\b((?:how (?:i|we)|to) \w+ (?:the|my|this) (?:final )?answer) ?:',
       r'\1;',
+      ':',
     ),
   )
 )
@@ -383,7 +397,7 @@ _REPLACED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 # German and Spanish.
 _NOUN = r'(?:answer|antwort|r[e\u00e9]ponse|respuesta)'
 _MARKS = re.compile(
-  rf'(?:(?:\b(?:the|my|final|correct|best)[ ]){{0,3}}\b{_NOUN}"?[ ]?'
+  rf'(?:\b(?:(?:the|my|final|correct|best)[ ]){{0,3}}{_NOUN}"?[ ]?'
   r'(?:(?:is|should be|must be)?[ ]{0,2}[:=]|[ ]?[-\u2013\u2014][ ]'
   r'|[ \t]{0,4}(?=\n))'
   r'|^[ \t]*(?:final )?(?:verdict|solution|conclusion|result|correction)'
@@ -431,8 +445,11 @@ _OFFER = re.compile(
 
 def plain(text: str) -> str:
   """A text without Markdown, LaTeX, HTML and offers, and with MARKs."""
-  for pattern, replacement in _REPLACED:
-    text = pattern.sub(replacement, text)
+  letters = {*text}
+  for pattern, replacement, needed in _REPLACED:
+    if not letters.isdisjoint(needed):
+      text, number = pattern.subn(replacement, text)
+      letters |= {*replacement} if number else set()
   for _ in range(TRIED):
     before, line, last = text.rstrip().rpartition('\n')
     rest = _OFFER.sub('', last) if len(last) < _LINE_LENGTH else last

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
-import json
 import pathlib
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -159,8 +157,10 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
   return whole.assign(outcome=whole['outcome'].astype('category'))
 
 
-def load(folder: str | pathlib.Path) -> pd.DataFrame:
+def load(folder: str | pathlib.Path, *, messages: bool = False) -> pd.DataFrame:
   """All conversations with audited prompts, those of the sample with text.
+
+  messages: whether these are read too; they are most of the file.
 
   Returns:
     A conversation a row, None where there is nothing: the columns of
@@ -169,29 +169,35 @@ def load(folder: str | pathlib.Path) -> pd.DataFrame:
       `key_status` 'ok', 'wrong' or 'n/a' of the authors' key by that solver.
       `question` is the last one, `key` names the conversation among all,
       `answer` is the last reply, '' without text, and `expected` the authors'
-      keys, () without.
+      keys, () without; `messages` are pairs of a role and a text, None without,
+      and `line` is their place in the file.
 
   Raises:
     InputError: a file is missing or damaged; says which.
   """
   place = pathlib.Path(folder)
-  # Messages are left on disk: they are most of the file.
-  texts = {
-    key_of(row): (row.get('answer', ''), row.get('expected', ()))
-    for row in text_rows_of(place / SAMPLE)
-  }
+  texts = {}
+  interned: dict[str, str] = {}  # Thousands of conversations share a prompt.
+  for line, row in enumerate(text_rows_of(place / SAMPLE)):
+    turns = None
+    if messages and row['prompt_version'] == AUDITED:
+      turns = [(who, interned.setdefault(x, x)) for who, x in row['messages']]
+    answered = row.get('answer', ''), row.get('expected', ())
+    texts[key_of(row)] = (*answered, turns, line)
   frame = read_table(place / FINAL)
   frame = frame.assign(recorded=frame['recorded'].clip(upper=1))
   frame = frame[frame['prompts'] == AUDITED].astype(object)
   frame = frame.where(frame.notna(), None)
   rows = frame.to_dict('records')
   keys = [key_of(row) for row in rows]
-  read = [texts.get(key, ('', ())) for key in keys]
+  read = [texts.get(key, ('', (), None, -1)) for key in keys]
   return frame.assign(
     question=[reports.question_of(row) for row in rows],
     key=keys,
-    answer=[answer for answer, _ in read],
-    expected=[(k,) if isinstance(k, str) else tuple(k) for _, k in read],
+    answer=[answer for answer, *_ in read],
+    expected=[(k,) if isinstance(k, str) else tuple(k) for _, k, *_ in read],
+    messages=[turns for *_, turns, _ in read],
+    line=[line for *_, line in read],
     key_status=frame['key_status'].fillna('n/a'),
   )
 
@@ -506,45 +512,33 @@ def logs(folder: str | pathlib.Path) -> Iterator[RecordedLog]:
   Raises:
     InputError: a file is missing or damaged.
   """
-  place = pathlib.Path(folder)
-  conversations = {asked.key: asked for asked in load(place).itertuples()}
-  # Samples take many times the memory of packed rows: MOST at a time.
-  packed: dict[str, list[bytes]] = {}
-  for row in text_rows_of(place / SAMPLE):
-    if key_of(row) in conversations and row['prompt_version'] == AUDITED:
-      text = zlib.compress(json.dumps(row).encode(), 1)
-      packed.setdefault(row['model'], []).append(text)
-  for model in sorted(packed):
-    texts = packed.pop(model)
-    for number, start in enumerate(range(0, len(texts), MOST), 1):
-      rows = map(_unpacked, texts[start : start + MOST])
-      samples = (eval_sample(conversations[key_of(row)], row) for row in rows)
+  read = load(folder, messages=True)
+  read = read[read['messages'].notna()].sort_values('line')
+  for model, conversations in read.groupby('model'):
+    for number, start in enumerate(range(0, len(conversations), MOST), 1):
+      part = conversations.iloc[start : start + MOST]
+      samples = map(eval_sample, part.itertuples())
       name = f'cogeval-{model}' + f'-{number}' * (number > 1)
       yield RecordedLog(RECORD, model, samples, tasks.planned(), name)
 
 
-def _unpacked(text: bytes) -> dict[str, Any]:
-  row: dict[str, Any] = json.loads(zlib.decompress(text))
-  return row
-
-
-def eval_sample(asked: Any, row: dict[str, Any]) -> EvalSample:
+def eval_sample(asked: Any) -> EvalSample:
   """One conversation: its messages are all turns before the last answer.
 
-  asked: a row of `load`; row: of `text_rows_of`.
+  asked: a row of `load`, with messages.
   """
-  sample = tasks.sample(
+  name, target, metadata = tasks.described(
     asked.question, prompts.PLAIN, asked.temperature, asked.repeat
   )
   recorded = asked.recorded
   return recorded_logs.sample(
-    str(sample.id),
-    [_ROLES[role](content=text) for role, text in row['messages']],
+    name,
+    [_ROLES[role](content=text) for role, text in asked.messages],
     asked.answer,
     model=asked.model,
-    target=sample.target,
+    target=target,
     metadata={
-      **(sample.metadata or {}),
+      **metadata,
       'second': '',  # It is among the messages.
       'recorded': recorded,
       'expected': list(asked.expected),

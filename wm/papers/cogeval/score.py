@@ -65,12 +65,25 @@ def read_reply(
 
   Arguments are those of read_path.
   """
-  if problem.kind == 'count':
+  reader = _read if len(text) <= _REMEMBERED else _read.__wrapped__
+  return reader(problem.kind, text, tuple(node_names.items()))
+
+
+# Characters of a reply that is not read again, at most. Models repeat each
+# other, and logs and the page of a record have the same replies.
+_REMEMBERED = 4000
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _read(
+  kind: str, text: str, node_names: tuple[tuple[int, str], ...]
+) -> NodeReply:
+  """See read_reply."""
+  if kind == 'count':
     return read_count(text)
-  if problem.kind == 'choice':
-    reading = structures.step(text, _table(tuple(node_names.items())))
-    return reading.value or NodeReply(())
-  return read_path(text, node_names)
+  if kind == 'choice':
+    return structures.step(text, _table(node_names)).value or NodeReply(())
+  return read_path(text, dict(node_names))
 
 
 @functools.lru_cache(maxsize=256)

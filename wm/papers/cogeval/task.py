@@ -155,12 +155,8 @@ def sample(
   repeat: int = 0,
 ) -> Sample:
   """One conversation; its metadata says what was asked."""
+  name, target, metadata = described(question, settings, temperature, repeat)
   dialog = prompts.dialog(question, settings)
-  what = '/'.join(
-    str(part)
-    for part in (*question, *dataclasses.astuple(settings))
-    if part not in (None, '')
-  )
   messages: list[ChatMessage] = [
     ChatMessageSystem(content=dialog.system),
     ChatMessageUser(content=dialog.first),
@@ -170,22 +166,35 @@ def sample(
       ChatMessageAssistant(content=dialog.forced),
       ChatMessageUser(content=dialog.second),
     ]
-  target = scoring.keys(dialog.problem, dialog.node_names)
-  return Sample(
-    id=f'{what}/T{temperature:g}/{repeat}',
-    input=messages,
-    target=target,
-    metadata={
-      'task': 'cogeval',
-      **question._asdict(),
-      **dataclasses.asdict(settings),
-      'group': questions.GROUP[question.condition],
-      'question': what,
-      'temperature': temperature,
-      'repeat': repeat,
-      'second': '' if dialog.forced else dialog.second,
-    },
+  return Sample(id=name, input=messages, target=target, metadata=metadata)
+
+
+def described(
+  question: Question,
+  settings: prompts.DialogSettings,
+  temperature: float,
+  repeat: int,
+) -> tuple[str, list[str], dict[str, Any]]:
+  """Name, right answers and metadata of a conversation's sample."""
+  dialog = prompts.dialog(question, settings)
+  options = vars(settings)
+  what = '/'.join(
+    str(part)
+    for part in (*question, *options.values())
+    if part not in (None, '')
   )
+  metadata = {
+    'task': 'cogeval',
+    **question._asdict(),
+    **options,
+    'group': questions.GROUP[question.condition],
+    'question': what,
+    'temperature': temperature,
+    'repeat': repeat,
+    'second': '' if dialog.forced else dialog.second,
+  }
+  target = scoring.keys(dialog.problem, dialog.node_names)
+  return f'{what}/T{temperature:g}/{repeat}', target, metadata
 
 
 @solver

@@ -50,14 +50,13 @@ import scipy
 from wm import core
 from wm.core import basics, resources
 from wm.kernels import dfa
-from wm.kernels.maps import paths
+from wm.kernels.maps import pair_routes, paths
 from wm.worlds.base import sampling
 from wm.worlds.maps.navigation import DIRECTION0, END, NODE0, START, Navigation
 
 CHUNK = 1 << 16  # Random walks looked at together.
 PLANNED = 1 << 20  # Pairs whose routes are planned together.
 TOGETHER = 64  # Weightings searched at once, whose distances fit a cache.
-MANY = 256  # Searches for pairs that take longer than distances of landmarks.
 
 # Random walks looked at, beyond a million, for each one that is wanted before
 # a split is taken to have no more of them.
@@ -205,7 +204,7 @@ class Roads:
   def __init__(self, delta: np.ndarray, lengths: Sequence[np.ndarray]) -> None:
     self._delta, self.lengths = delta, lengths
     self._all: np.ndarray | None = None
-    self._maps: dict[tuple[int, int], paths.RoadMap] = {}
+    self._maps: dict[tuple[int, int], pair_routes.RoadMap] = {}
     self._searched = 0
 
   def routes(
@@ -224,7 +223,7 @@ class Roads:
     if len(self.lengths) == 1 and not single:
       return self._tabled(origins, destinations, most)
     self._searched += single * count
-    search = paths.single_routes if single else paths.swept_routes
+    search = pair_routes.single_routes if single else pair_routes.swept_routes
     labels = np.empty((count, most), np.int8)
     moves = np.empty(count, np.int32)
     for first in range(0, len(self.lengths), TOGETHER):
@@ -248,12 +247,14 @@ class Roads:
     few = self._searched + pairs < 4 * len(self._delta)
     return self._all is None and few and pairs < 3 * goals
 
-  def _road_map(self, first: int, single: bool) -> paths.RoadMap:
+  def _road_map(self, first: int, single: bool) -> pair_routes.RoadMap:
     """With landmarks once there are enough searches to pay for them."""
-    landmarks = paths.LANDMARKS * (single and self._searched >= MANY)
+    landmarks = pair_routes.LANDMARKS * (
+      single and self._searched >= pair_routes.MANY
+    )
     if (first, landmarks) not in self._maps:
       lengths = np.stack(self.lengths[first : first + TOGETHER])
-      self._maps[first, landmarks] = paths.road_map(
+      self._maps[first, landmarks] = pair_routes.road_map(
         self._delta, lengths, landmarks
       )
     return self._maps[first, landmarks]
