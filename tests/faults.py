@@ -6,9 +6,9 @@
 A cell is a work (see `tests.attack.kills`) under a fault. It runs in a process
 in which the fault is there, and has to end well, or in one line with its exit
 code. Then the same command is run without the fault, and all files are compared
-bit by bit with those of an undisturbed run. The first of several tries meets the
-fault throughout; others differ in the moment, the limit, or the share of calls
-that fail. A line of JSON for each cell:
+bit by bit with those of an undisturbed run. The first of several tries meets
+the fault throughout; others differ in the moment, the limit, or the share of
+calls that fail. A line of JSON for each cell:
 
   runs         processes that met the fault
   refused      of these, those that ended in one line; the last one is `line`
@@ -276,7 +276,7 @@ def small_disk(place: pathlib.Path, size: int) -> Iterator[None]:
 
 def disk(bench: Bench, n: int) -> Cell:
   """A disk that fills up on the way, and is then made larger."""
-  share = random.Random(n).random() if n else 0.5
+  share = random.Random(n).uniform(0.25, 1) if n else 0.5
   place = bench.fresh()
   before = sum(p.stat().st_size for p in place.rglob('*') if p.is_file())
   after = sum(p.stat().st_size for p in bench.whole.rglob('*') if p.is_file())
