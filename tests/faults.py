@@ -274,12 +274,18 @@ def small_disk(place: pathlib.Path, size: int) -> Iterator[None]:
     subprocess.run(['umount', str(place)], check=True)
 
 
+def _space(place: pathlib.Path) -> int:
+  """Bytes that a folder takes of a disk, a page at least for each file."""
+  page = resource.getpagesize()
+  sizes = (path.lstat().st_size for path in place.rglob('*'))
+  return sum(page * max(1, -(-size // page)) for size in sizes)
+
+
 def disk(bench: Bench, n: int) -> Cell:
   """A disk that fills up on the way, and is then made larger."""
   share = random.Random(n).uniform(0.25, 1) if n else 0.5
   place = bench.fresh()
-  before = sum(p.stat().st_size for p in place.rglob('*') if p.is_file())
-  after = sum(p.stat().st_size for p in bench.whole.rglob('*') if p.is_file())
+  before, after = map(_space, (place, bench.whole))
   with small_disk(place, before + int((after - before) * share) + 65536):
     status = os.waitpid(bench.start(place, lambda: None), 0)[1]
     line, faults = bench.judge(place, status)
