@@ -275,24 +275,43 @@ def small_disk(place: pathlib.Path, size: int) -> Iterator[None]:
 
 
 def _space(place: pathlib.Path) -> int:
-  """Bytes that a folder takes of a disk, a page at least for each file."""
+  """Bytes that a folder takes of a tmpfs: whole pages, and none for folders."""
   page = resource.getpagesize()
-  sizes = (path.lstat().st_size for path in place.rglob('*'))
-  return sum(page * max(1, -(-size // page)) for size in sizes)
+  files = (path for path in place.rglob('*') if path.is_file())
+  return sum(page * -(-path.stat().st_size // page) for path in files)
 
 
 def disk(bench: Bench, n: int) -> Cell:
-  """A disk that fills up on the way, and is then made larger."""
-  share = random.Random(n).uniform(0.25, 1) if n else 0.5
+  """A disk that fills up on the way, and has room again for the next run.
+
+  It is too small for the work; in odd tries another file fills it at a random
+  moment.
+  """
+  dice = random.Random(n)
+  share = dice.uniform(0.25, 0.9) if n else 0.5
   place = bench.fresh()
   before, after = map(_space, (place, bench.whole))
-  with small_disk(place, before + int((after - before) * share) + 65536):
-    status = os.waitpid(bench.start(place, lambda: None), 0)[1]
-    line, faults = bench.judge(place, status)
+  size = before + int((after - before) * (4 if n % 2 else share))
+  with small_disk(place, size):
+    child = bench.start(place, lambda: None)
+    if n % 2:
+      time.sleep(bench.seconds * share / 2)
+      _fill(place / 'other')
+    line, faults = bench.judge(place, os.waitpid(child, 0)[1])
+    if not line:
+      faults.append('the disk did not fill up')
     command = ['mount', '-o', 'remount,size=1G', str(place)]
     subprocess.run(command, check=True)
+    (place / 'other').unlink(missing_ok=True)
     losses, wrong = bench.after(place)
   return Cell(1, int(bool(line)), losses, (*faults, *wrong), line)
+
+
+def _fill(path: pathlib.Path) -> None:
+  """Writes a file until the disk is full."""
+  with contextlib.suppress(OSError), open(path, 'wb', buffering=0) as file:
+    while True:
+      file.write(bytes(resource.getpagesize()))
 
 
 def read_only(bench: Bench, n: int) -> Cell:
