@@ -78,8 +78,10 @@ def _refusal(error: object) -> int | None:
     return errno.EMFILE
   if any(sign in text for sign in _FULL):
     return errno.ENOSPC
-  said = _TENSORSTORE.search(text)
-  number = error.errno if isinstance(error, OSError) else said and int(said[1])
+  match = _TENSORSTORE.search(text)
+  number = (
+    error.errno if isinstance(error, OSError) else match and int(match[1])
+  )
   return number if exit_codes.is_of_disk(number) else None
 
 
