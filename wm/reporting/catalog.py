@@ -231,7 +231,7 @@ def quick_list() -> str:
   '' where they are imported anyway, and where a plug-in does more with them at
   its import, or is a network that COUNTS lacks.
   """
-  if any(name in sys.modules for name in _UNUSED) or not hasattr(os, 'fork'):
+  if os.name != 'posix' or any(name in sys.modules for name in _UNUSED):
     return ''
   source, sink = os.pipe()
   child = os.fork()

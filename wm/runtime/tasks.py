@@ -4,9 +4,9 @@ The several are started here (`jobs`), or are those that run this program
 (`jax.distributed` is initialized, see `driven`).
 
 A task calls a function of a module with plain arguments. It may run on any
-machine that sees the same folders under the same paths. Processes of one program
-may each have a mirror of a URL instead: then the first one gets the files of the
-others as objects that no mirror shows. A task may also run twice,
+machine that sees the same folders under the same paths. Processes of one
+program may each have a mirror of a URL instead: then the first one gets the
+files of the others as objects that no mirror shows. A task may also run twice,
 even at the same time, because it writes its files by rename. Therefore neither
 workers nor the scheduler hold anything that matters: when they are lost, tasks
 whose files are missing are submitted again.
