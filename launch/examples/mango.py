@@ -18,6 +18,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.papers.mango import questions
+from wm.worlds.text_game import MazeWorld
 
 RIDGE = 1e-3  # Of the readout.
 
@@ -33,7 +34,11 @@ class Metric(core.Metric):
   """
 
   version = '1'
-  needs: ClassVar[tuple[core.Need, ...]] = (core.HiddenStates, core.Predictor)
+  needs: ClassVar[tuple[core.Need, ...]] = (
+    core.HiddenStates,
+    core.Predictor,
+    MazeWorld,
+  )
   headline = ('destination', 'route')
   glossary: ClassVar[dict[str, str]] = {
     'destination': 'Share of destination questions whose place is named.',
@@ -45,7 +50,7 @@ class Metric(core.Metric):
   accept: str = 'epsilon(0.01)'
 
   def __call__(
-    self, predictor: core.Predictor, world: core.World, seed: int
+    self, predictor: Any, world: MazeWorld, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, clustered by its start."""
     accept = registry.make('accept', self.accept)
@@ -95,13 +100,21 @@ class Walker:
 
   def __init__(
     self,
-    predictor: core.Predictor,
-    world: core.World,
+    predictor: Any,
+    world: MazeWorld,
     accept: Any,
     num: int,
     seed: int,
   ) -> None:
-    """accept: the actions to try; num: walks for the readout; seed: theirs."""
+    """Fits the readout.
+
+    Args:
+      predictor: with probabilities and activations.
+      world: that it walks in.
+      accept: rule of the actions that a search tries.
+      num: walks that the readout is fit on.
+      seed: of these.
+    """
     self.predictor, self.accept, self.max_len = predictor, accept, world.max_len
     walks = world.sample(num, seed, split='train').tokens
     here = np.zeros(num, int)
@@ -116,8 +129,9 @@ class Walker:
     self._readout = np.linalg.solve(square, rows.T @ right)
 
   def _features(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    hidden = np.asarray(self.predictor.hidden(tokens, lengths, -1), float)
-    return np.concatenate([hidden, np.ones((*hidden.shape[:2], 1))], axis=2)
+    hidden = np.asarray(self.predictor.hidden(tokens, lengths, -1))
+    ones = np.ones((*hidden.shape[:2], 1))
+    return np.concatenate([hidden.astype(np.float64), ones], axis=2)
 
   def _padded(self, walks: Sequence[Sequence[int]]) -> tuple[np.ndarray, ...]:
     tokens = np.zeros((len(walks), self.max_len), np.int32)

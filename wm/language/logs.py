@@ -128,7 +128,7 @@ def generic(logs: Sequence[EvalLog]) -> AnswersPage:
 
 def costs(logs: Sequence[EvalLog]) -> list[Row]:
   """A row for each task and model: calls, tokens, and seconds of waiting."""
-  rows = []
+  rows: list[Row] = []
   for log in logs:
     samples = log.samples or ()
     events = (event for sample in samples for event in sample.events)

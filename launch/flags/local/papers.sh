@@ -7,7 +7,7 @@
 #
 # MANGO's questions are about six generated mazes of eight places, whose whole
 # walkthroughs are shown. `launch/examples/mango.py` puts all of them to sequence
-# models. What was done before is not done again.
+# models. What was done before is not done again, nor is a prompt sent twice.
 export WM_EXTRAS="${WM_EXTRAS:-language}" LOCAL_API_KEY=none
 source "$(dirname "$0")/../../env.sh"
 
@@ -40,7 +40,7 @@ ask() { # task, tokens of an answer, options
   for model in "$LOCAL" wm/random wm/yes wm/solver; do
     local url=()
     [ "$model" = "$LOCAL" ] &&
-      url=(--model-base-url "http://127.0.0.1:$PORT/v1")
+      url=(--model-base-url "http://127.0.0.1:$PORT/v1" --cache 1D)
     "$PY" -m inspect_ai eval "wm/$task" --model "$model" "${url[@]}" \
       --max-connections 1 --max-tokens "$tokens" --display none \
       --log-dir "$folder" "$@"
@@ -60,15 +60,14 @@ learn() { # seed
 for seed in $SEEDS; do
   [ -d "$OUT/games/maze$seed" ] || write "$seed"
 done
-for seed in $SEEDS; do learn "$seed"; done &
 # The prompt names the place after each step, and no more (-S).
 mango=(-T "folder=$OUT/games" -T setting=simple -T num=2 -T tokenizer=estimate)
 ask mango_destination 128 "${mango[@]}"
 ask mango_route 128 "${mango[@]}"
 ask cogeval 32 -T domains=ordRooms \
   -T conditions=1stepPath,2stepPath,rewardReval,transReval
-ask seating 32 -T puzzles=10 -T trials=6 -T samples=1
-wait
+ask seating 16 -T puzzles=10 -T trials=6 -T samples=1
+for seed in $SEEDS; do learn "$seed"; done
 "$PY" launch/report.py --out="$OUT/report" --runs="$OUT/logs/mango_destination" \
   --runs="$OUT/logs/mango_route" --runs="$OUT/logs/cogeval" \
   --runs="$OUT/logs/seating"
