@@ -66,7 +66,7 @@ ask mango_destination 128 "${mango[@]}"
 ask mango_route 128 "${mango[@]}"
 ask cogeval 32 -T domains=ordRooms \
   -T conditions=1stepPath,2stepPath,rewardReval,transReval
-ask seating 16 -T puzzles=10 -T trials=6 -T samples=1
+ask seating 160 -T puzzles=6 -T trials=3 -T samples=1
 for seed in $SEEDS; do learn "$seed"; done
 "$PY" launch/report.py --out="$OUT/report" --runs="$OUT/logs/mango_destination" \
   --runs="$OUT/logs/mango_route" --runs="$OUT/logs/cogeval" \
