@@ -32,6 +32,8 @@ _FREE = {
   *('while', 'conditional', 'call', 'after-all', 'partition-id', 'replica-id'),
   *('optimization-barrier', 'add-dependency', 'opt-barrier', 'domain'),
 }
+# Custom calls that move nothing: memory without contents, parts side by side.
+_FREE_CALLS = re.compile(r'"(AllocateBuffer|ConcatBitcast)"')
 _READS_PART = {'dynamic-slice', 'slice', 'gather'}
 
 
@@ -146,10 +148,17 @@ class Computation(dict[str, Instruction]):
         users[name] += readers
     return users
 
+  def viewed(self, name: str) -> Instruction:
+    """What a value is another view of, through bitcasts."""
+    return self._behind(name, {'bitcast'})
+
   def source(self, name: str) -> Instruction:
     """What a value is a copy of."""
+    return self._behind(name, {'bitcast', 'copy', 'convert'})
+
+  def _behind(self, name: str, opcodes: set[str]) -> Instruction:
     instruction = self[name]
-    while instruction.opcode in ('copy', 'bitcast', 'convert'):
+    while instruction.opcode in opcodes:
       instruction = self[instruction.operands[0]]
     return instruction
 
@@ -296,6 +305,8 @@ class Program:
     opcode = instruction.opcode
     if opcode in _FREE or opcode.endswith('-done'):
       return 0
+    if opcode == 'custom-call' and _FREE_CALLS.search(instruction.rest):
+      return 0
     inputs = [computation[name] for name in instruction.operands]
     if opcode in _READS_PART:
       return 2 * _outside(instruction.results)
@@ -310,22 +321,47 @@ class Program:
 
   def _fused(self, computation: Computation) -> float:
     """Bytes of a fusion: of an array that it reads a part of, that part."""
+    return self._written(computation) + sum(
+      self._read(computation, parameter)
+      for parameter in computation.values()
+      if parameter.opcode == 'parameter'
+    )
+
+  def _read(self, computation: Computation, parameter: Instruction) -> float:
+    """Bytes of a fusion's parameter that its instructions need."""
+    whole = _outside(parameter.results)
     total = 0.0
-    for parameter in computation.values():
-      if parameter.opcode != 'parameter' or not _outside(parameter.results):
-        continue
-      users = computation.users[parameter.name]
-      total += min(
-        sum(_read(computation, parameter, user) for user in users),
-        _outside(parameter.results),
-      )
+    for user in computation.users[parameter.name] if whole else []:
+      if user.opcode in _READS_PART:
+        total += sum(x.bytes for x in user.results)
+      elif user.opcode == 'fusion':  # A fusion in a fusion.
+        inner = self.computations[user.called[0]]
+        total += sum(
+          self._read(inner, x)
+          for x in inner.values()
+          if x.opcode == 'parameter'
+          and computation.viewed(user.operands[int(x.inside)]) is parameter
+        )
+      elif (
+        user.opcode != 'dynamic-update-slice'
+        or computation.source(user.operands[0]) is not parameter
+      ):
+        return whole
+      # Else the elements that are not updated stay where they are.
+    return min(total, whole)
+
+  def _written(self, computation: Computation) -> float:
+    """Bytes of a fusion's results."""
+    total = 0.0
     for result in _results(computation):
+      outside = _outside(result.results)
       if result.opcode == 'dynamic-update-slice':  # In place.
-        outside = bool(_outside(result.results))
         update = computation[result.operands[1]].results[0]
-        total += update.bytes * outside
+        total += update.bytes * bool(outside)
+      elif result.opcode == 'fusion':
+        total += self._written(self.computations[result.called[0]])
       else:
-        total += _outside(result.results)
+        total += outside
     return total
 
 
@@ -350,19 +386,6 @@ def _first(
 
 def _outside(listed: list[Array]) -> int:
   return sum(x.bytes for x in listed if not x.local)
-
-
-def _read(
-  computation: Computation, parameter: Instruction, user: Instruction
-) -> float:
-  """Bytes of a fusion's parameter that one user needs."""
-  if user.opcode in _READS_PART:
-    return sum(x.bytes for x in user.results)
-  if user.opcode == 'dynamic-update-slice':
-    target = user.operands[0]
-    if computation.source(target).name == parameter.name:
-      return 0  # Its other elements stay where they are.
-  return _outside(parameter.results)
 
 
 def _results(computation: Computation) -> Iterator[Instruction]:
@@ -466,7 +489,9 @@ def _sent(computation: Computation, instruction: Instruction) -> float:
 
 def _group(rest: str) -> int:
   """Devices that take part in one collective."""
-  if match := re.search(r'replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}', rest):
+  # mesh['a'=4,'b'=64] {'b'}, with the order of devices in between or not.
+  mesh = r'replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}'
+  if match := re.search(mesh, rest):
     sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
     axes = re.findall(r"'(\w+)'", match[2])
     return math.prod(int(sizes[axis]) for axis in axes)
