@@ -15,6 +15,8 @@ import math
 import re
 from collections.abc import Iterator
 
+from wm import core
+
 _BITS = {'pred': 8, 's4': 4, 'u4': 4, 'bf16': 16, 'token': 0, 'opaque': 0}
 _ARRAY = re.compile(r'([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?')
 _HEAD = re.compile(r'^(ENTRY )?%?([\w.\-]+) .*\{$')
@@ -308,13 +310,19 @@ class Program:
     if opcode == 'custom-call' and _FREE_CALLS.search(instruction.rest):
       return 0
     inputs = [computation[name] for name in instruction.operands]
-    if opcode in _READS_PART:
-      return 2 * _outside(instruction.results)
+    kind = opcode.removesuffix('-start')
+    if kind in _READS_PART:
+      # A start's result names its operand again, then the part.
+      (source, *_), part = (
+        inputs[0].results,
+        instruction.results[kind != opcode],
+      )
+      return part.bytes * (2 - source.local - part.local)
     if opcode == 'dynamic-update-slice':
       return 2 * _outside(inputs[1].results)
     if opcode == 'fusion' and instruction.called:
       return self._fused(self.computations[instruction.called[0]])
-    if opcode.endswith('-start'):  # Its result names its operand again.
+    if opcode != kind:
       return _outside(instruction.results)
     read = sum(_outside(x.results) for x in inputs)
     return read + _outside(instruction.results)
@@ -488,7 +496,11 @@ def _sent(computation: Computation, instruction: Instruction) -> float:
 
 
 def _group(rest: str) -> int:
-  """Devices that take part in one collective."""
+  """Devices that take part in one collective.
+
+  Raises:
+    InputError: they are written in a way that is not read.
+  """
   # mesh['a'=4,'b'=64] {'b'}, with the order of devices in between or not.
   mesh = r'replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}'
   if match := re.search(mesh, rest):
@@ -499,4 +511,7 @@ def _group(rest: str) -> int:
     return int(match[1])
   if match := re.search(r'replica_groups=\{\{([\d,]+)\}', rest):
     return len(match[1].split(','))
+  if 'replica_groups=' in rest:
+    groups = rest.partition('replica_groups=')[2][:80]
+    raise core.InputError(f'the devices of a message cannot be read: {groups}')
   return 1
