@@ -107,7 +107,7 @@ def gathered(params: Any) -> Any:
 
   Each part is sent once, as what the block computes in, and is whole for all of
   its products. Left to itself, a compiler sends parts, or activations, as often
-  as products need them: planned for 256 chips, 1.5 B parameters take a sixth
+  as products need them: planned for 256 chips, 1.5 B parameters take a twelfth
   more time. Without a mesh nothing is done.
   """
   if not divided():
