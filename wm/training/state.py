@@ -383,11 +383,12 @@ def stacked(
     stacks: dict[str, list[str]] = {}  # Name -> paths.
     for path in matrices:
       sizes = _matrices(grads[path], matrices[path]).shape[1:]
-      # A large one is a stack of its own: joined, it would be copied for little.
+      # A large one is a stack of its own: a copy of it would gain nothing.
       name = str(sizes) if math.prod(sizes) < _LARGE else path
       stacks.setdefault(name, []).append(path)
 
     def join(tree: Arrays) -> Arrays:
+      """Stacks by name, of parameters by path."""
       if not jax.tree.leaves(tree):  # All are masked, so the stacks are.
         return dict.fromkeys(stacks, optax.MaskedNode())
       return {
@@ -396,6 +397,7 @@ def stacked(
       }
 
     def part(tree: Arrays) -> Arrays:
+      """Parameters by path, of stacks by name."""
       parts = dict.fromkeys(grads, optax.MaskedNode())
       for name, paths in stacks.items() if jax.tree.leaves(tree) else ():
         start = 0
