@@ -495,7 +495,7 @@ class CompiledSteps:
     state_lib.check_memory(shapes, mesh.shape, copies)
     matrices = state_lib.matrix_axes(self.spec)
     self.optimizer = state_lib.make_optimizer(
-      training, shapes, model.undecayed, matrices
+      training, shapes, model.undecayed, matrices, divided=mesh.size > 1
     )
     self.abstract = state_lib.abstract_state(shapes, self.optimizer, mesh)
     self.train_step = make_train_step(
