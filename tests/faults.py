@@ -1,12 +1,14 @@
 """Faults as a campaign: each work under each fault, and what is left of it.
 
-  python -m tests.faults --kills=100
+  python -m tests.faults --kills=100 --tries=3
   python -m tests.faults --work=train --fault=kill --fault=clock --kills=5
 
 A cell is a work (see `tests.attack.kills`) under a fault. It runs in a process
 in which the fault is there, and has to end well, or in one line with its exit
 code. Then the same command is run without the fault, and all files are compared
-bit by bit with those of an undisturbed run. A line of JSON for each cell:
+bit by bit with those of an undisturbed run. The first of several tries meets
+the fault throughout; others differ in the moment, the limit, or the share of
+calls that fail. A line of JSON for each cell:
 
   runs         processes that met the fault
   refused      of these, those that ended in one line; the last one is `line`
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -41,63 +44,76 @@ from tests.attack.case import Case, flip
 
 GRACE = 30.0  # Seconds that a scheduler gives after SIGTERM.
 FLIPS = 3  # Bytes changed in a file.
+SHARES = 1.0, 0.5, 0.1  # Of calls that fail, in turn.
 
 
-def refuse(module: Any, name: str, number: int) -> None:
-  """Makes a call of the operating system fail in this process."""
+def refuse(module: Any, name: str, number: int, n: int) -> None:
+  """Makes calls of the operating system fail in this process.
 
-  def fail(*args: Any, **_: Any) -> None:
+  In the first of tries all of them; in others half, or a tenth, by chance.
+  """
+  call, dice, share = getattr(module, name), random.Random(n), SHARES[n % 3]
+
+  def fail(*args: Any, **named: Any) -> Any:
+    if dice.random() >= share:
+      return call(*args, **named)
     path = args[0] if args and isinstance(args[0], str | os.PathLike) else None
     raise OSError(number, os.strerror(number), path and os.fspath(path))
 
   setattr(module, name, fail)
 
 
-def no_locks() -> None:
+def no_locks(n: int) -> None:
   """No file can be locked."""
   import fcntl
 
-  refuse(fcntl, 'flock', errno.ENOLCK)
+  refuse(fcntl, 'flock', errno.ENOLCK, n)
 
 
-def no_fsync() -> None:
+def no_fsync(n: int) -> None:
   """No file can be made safe."""
-  refuse(os, 'fsync', errno.EINVAL)
+  refuse(os, 'fsync', errno.EINVAL, n)
 
 
-def no_rename() -> None:
+def no_rename(n: int) -> None:
   """Nothing can be renamed."""
   for name in ('rename', 'replace'):
-    refuse(os, name, errno.EXDEV)
+    refuse(os, name, errno.EXDEV, n)
 
 
-def clock() -> None:
+def clock(n: int) -> None:
   """The clock is set back and forth by days, again and again."""
-  real, dice = time.time, random.Random(0)
+  real, dice = time.time, random.Random(n)
   time.time = lambda: real() + dice.choice((-9e5, -3600.0, 0.0, 3600.0, 9e5))
 
 
-def limit(name: str, most: int) -> Callable[[], None]:
-  """A limit of this process."""
+def limit(name: str, most: int, *others: int) -> Callable[[int], None]:
+  """A limit of this process: `most`, in later tries one between `others`."""
   number = getattr(resource, name)
-  return lambda: resource.setrlimit(number, (most, most))
+
+  def act(n: int) -> None:
+    size = random.Random(n).randint(*others) if n else most
+    resource.setrlimit(number, (size, size))
+
+  return act
 
 
-def no_home() -> None:
+def no_home(n: int) -> None:
   """A user whose home can be no folder, and who has no cache."""
+  del n
   for name in ('XDG_CACHE_HOME', 'NUMBA_CACHE_DIR'):
     os.environ.pop(name, None)
   os.environ['HOME'] = '/proc/nobody'
 
 
-# Fault -> what is done in the process that meets it.
-INSIDE: dict[str, Callable[[], None]] = {
+# Fault -> what is done in the process that meets it, by the number of the try.
+INSIDE: dict[str, Callable[[int], None]] = {
   'no locks': no_locks,
   'no fsync': no_fsync,
   'no rename': no_rename,
   'clock': clock,
-  'file size': limit('RLIMIT_FSIZE', 20_000),
-  'descriptors': limit('RLIMIT_NOFILE', 40),
+  'file size': limit('RLIMIT_FSIZE', 20_000, 500, 200_000),
+  'descriptors': limit('RLIMIT_NOFILE', 40, 25, 100),
   'no home': no_home,
 }
 OUTSIDE = 'kill', 'one of two', 'SIGTERM', 'disk', 'read-only', 'flips'
@@ -177,14 +193,11 @@ class Bench:
     return 0, wrong
 
 
-def inside(bench: Bench, fault: str) -> Cell:
+def inside(bench: Bench, fault: str, n: int) -> Cell:
   """A fault that the process itself meets."""
   place = bench.fresh()
-  status = os.waitpid(bench.start(place, INSIDE[fault]), 0)[1]
-  return _ended(bench, place, status)
-
-
-def _ended(bench: Bench, place: pathlib.Path, status: int) -> Cell:
+  act = functools.partial(INSIDE[fault], n)
+  status = os.waitpid(bench.start(place, act), 0)[1]
   line, faults = bench.judge(place, status)
   losses, wrong = bench.after(place)
   return Cell(1, int(bool(line)), losses, (*faults, *wrong), line)
@@ -227,18 +240,21 @@ def _signalled(bench: Bench, num: int, sign: int, most: int) -> Cell:
   return Cell(done, refused, losses, tuple(wrong), line)
 
 
-def one_of_two(bench: Bench) -> Cell:
+def one_of_two(bench: Bench, n: int) -> Cell:
   """Two processes at one folder, of which one is killed."""
+  dice = random.Random(f'{bench.name}{n}')
   place = bench.fresh()
   other = place.with_name(f'{place.name}.second')
   other.symlink_to(place)
-  first = bench.start(place, lambda: None)
-  second = bench.start(other, lambda: None)
-  time.sleep(bench.seconds * random.Random(bench.name).random())
+  places = [place, other]
+  children = [bench.start(each, lambda: None) for each in places]
+  time.sleep(bench.seconds * dice.random())
+  victim = dice.randrange(2) if n else 0
   with contextlib.suppress(ProcessLookupError):
-    os.killpg(first, signal.SIGKILL)
-  os.waitpid(first, 0)
-  line, faults = bench.judge(other, os.waitpid(second, 0)[1])
+    os.killpg(children[victim], signal.SIGKILL)
+  os.waitpid(children[victim], 0)
+  status = os.waitpid(children[1 - victim], 0)[1]
+  line, faults = bench.judge(places[1 - victim], status)
   losses, wrong = bench.after(place)
   return Cell(2, int(bool(line)), losses, (*faults, *wrong), line)
 
@@ -258,22 +274,49 @@ def small_disk(place: pathlib.Path, size: int) -> Iterator[None]:
     subprocess.run(['umount', str(place)], check=True)
 
 
-def disk(bench: Bench) -> Cell:
-  """A disk that fills up half-way, and is then made larger."""
+def _space(place: pathlib.Path) -> int:
+  """Bytes that a folder takes of a tmpfs: whole pages, and none for folders."""
+  page = resource.getpagesize()
+  files = (path for path in place.rglob('*') if path.is_file())
+  return sum(page * -(-path.stat().st_size // page) for path in files)
+
+
+def disk(bench: Bench, n: int) -> Cell:
+  """A disk that fills up on the way, and has room again for the next run.
+
+  It is too small for the work; in odd tries another file fills it at a random
+  moment.
+  """
+  dice = random.Random(n)
+  share = dice.uniform(0.25, 0.9) if n else 0.5
   place = bench.fresh()
-  before = sum(p.stat().st_size for p in place.rglob('*') if p.is_file())
-  after = sum(p.stat().st_size for p in bench.whole.rglob('*') if p.is_file())
-  with small_disk(place, before + (after - before) // 2 + 65536):
-    status = os.waitpid(bench.start(place, lambda: None), 0)[1]
-    line, faults = bench.judge(place, status)
+  before, after = map(_space, (place, bench.whole))
+  size = before + int((after - before) * (4 if n % 2 else share))
+  with small_disk(place, size):
+    child = bench.start(place, lambda: None)
+    if n % 2:
+      time.sleep(bench.seconds * share / 2)
+      _fill(place / 'other')
+    line, faults = bench.judge(place, os.waitpid(child, 0)[1])
+    if not line:
+      faults.append('the disk did not fill up')
     command = ['mount', '-o', 'remount,size=1G', str(place)]
     subprocess.run(command, check=True)
+    (place / 'other').unlink(missing_ok=True)
     losses, wrong = bench.after(place)
   return Cell(1, int(bool(line)), losses, (*faults, *wrong), line)
 
 
-def read_only(bench: Bench) -> Cell:
+def _fill(path: pathlib.Path) -> None:
+  """Writes a file until the disk is full."""
+  with contextlib.suppress(OSError), open(path, 'wb', buffering=0) as file:
+    while True:
+      file.write(bytes(resource.getpagesize()))
+
+
+def read_only(bench: Bench, n: int) -> Cell:
   """A disk that may not be written, and then may."""
+  del n
   place = bench.fresh()
   with small_disk(place, 1 << 30):
     remount = ['mount', '-o', 'remount,ro', str(place)]
@@ -286,7 +329,7 @@ def read_only(bench: Bench) -> Cell:
 
 
 def flips(bench: Bench, num: int) -> Cell:
-  """Flipped bits in a file of each kind that the work has left.
+  """Flipped bits in a file of each kind that the work has left, or more often.
 
   The flipped file itself may stay as it is, as logs do: a difference is
   another file that then is other than it was.
@@ -296,7 +339,8 @@ def flips(bench: Bench, num: int) -> Cell:
     if path.is_file() and path.stat().st_size and '.lock' not in path.name:
       kinds.setdefault(path.suffix or path.name, path)
   refused, wrong, line = 0, list[str](), ''
-  chosen = [*kinds.values()][:num]
+  files = [*kinds.values()]
+  chosen = [files[n % len(files)] for n in range(max(num, len(files)))]
   for seed, path in enumerate(chosen):
     name = path.relative_to(bench.whole)
     place = bench.fresh()
@@ -319,20 +363,24 @@ def flips(bench: Bench, num: int) -> Cell:
 
 
 def cell(bench: Bench, fault: str, num: int) -> Cell:
-  """Runs one cell; `num` is of signals and of flipped files."""
+  """Runs one cell, of `num` tries."""
   with_num: dict[str, Callable[[Bench, int], Cell]] = {
     'kill': kill,
     'SIGTERM': terminate,
     'flips': flips,
   }
-  alone: dict[str, Callable[[Bench], Cell]] = {
+  if fault in with_num:
+    return with_num[fault](bench, num)
+  alone: dict[str, Callable[[Bench, int], Cell]] = {
     'one of two': one_of_two,
     'disk': disk,
     'read-only': read_only,
   }
-  if fault in with_num:
-    return with_num[fault](bench, num)
-  return alone[fault](bench) if fault in alone else inside(bench, fault)
+  meet = alone.get(fault, lambda bench, n: inside(bench, fault, n))
+  tries = [meet(bench, n) for n in range(num)]
+  *counts, differences, lines = zip(*tries, strict=True)
+  wrong = tuple(f'try {n}: {x}' for n, xs in enumerate(differences) for x in xs)
+  return Cell(*map(sum, counts), wrong, next(filter(None, lines), ''))
 
 
 def main() -> int:
@@ -342,6 +390,7 @@ def main() -> int:
   parser.add_argument('--work', choices=kills.WORK, action='append')
   parser.add_argument('--fault', choices=faults, action='append')
   parser.add_argument('--kills', type=int, default=100, help='of each work')
+  parser.add_argument('--tries', type=int, default=3, help='of other faults')
   options = parser.parse_args()
   runner.warm()
   runner.SPACE = resource.RLIM_INFINITY  # A report's charts need it.
@@ -351,7 +400,8 @@ def main() -> int:
       os.chmod(folder, 0o755)
       bench = Bench(name, pathlib.Path(folder))
       for fault in options.fault or faults:
-        result = cell(bench, fault, options.kills)
+        num = options.kills if fault == 'kill' else options.tries
+        result = cell(bench, fault, num)
         bad += result.losses + len(result.differences)
         told = {'work': name, 'fault': fault, **result._asdict()}
         print(json.dumps(told), flush=True)

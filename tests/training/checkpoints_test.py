@@ -1,6 +1,8 @@
 """Checkpoints: what is kept, and that no damage goes unnoticed."""
 
 import errno
+import logging
+import os
 
 import jax
 import jax.numpy as jnp
@@ -217,3 +219,37 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(kept, monkeypatch):
   with pytest.raises(OSError, match='No space left on device'):
     kept.save(1, a_state(1), book(1, None))
   assert not list(kept.folder.iterdir())
+
+
+@pytest.mark.parametrize('number', [errno.EIO, errno.EXDEV])
+def test_a_refused_rename_is_one_line_and_leaves_nothing(
+  kept, monkeypatch, caplog, number
+):
+  rename = os.rename
+
+  def refuse(source, target):
+    if 'progress' in os.path.basename(source):
+      raise OSError(number, os.strerror(number), source)
+    rename(source, target)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(os, 'rename', refuse)
+    kept.save(1, a_state(1), book(1, None))
+    with pytest.raises(OSError, match='the same command goes on') as caught:
+      kept.wait()
+  assert caught.value.errno == number
+  assert caught.value.filename == str(kept.folder)
+  assert not [x for x in caplog.records if x.levelno >= logging.WARNING]
+  assert not list(kept.folder.iterdir())
+  kept.save(1, a_state(1), book(1, None))
+  kept.wait()
+  assert kept.steps() == [1]
+
+
+def test_an_error_of_tensorstore_names_what_the_system_said(kept, monkeypatch):
+  def broken(*args, **kwargs):
+    raise ValueError("INTERNAL: Error writing [os_error_code='5']")
+
+  monkeypatch.setattr(kept._manager, 'save', broken)
+  with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+    kept.save(1, a_state(1), book(1, None))

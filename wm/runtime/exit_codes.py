@@ -46,6 +46,11 @@ def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
   sys.exit(code)
 
 
+def is_of_disk(number: int | None) -> bool:
+  """Is an error number one of a disk or a file system, the user's to mend?"""
+  return errno.errorcode.get(number or 0) in _PLAIN
+
+
 @contextlib.contextmanager
 def exit_on_error(out: str | None = None) -> Iterator[None]:
   """Turns the errors that end a binary into one line and an exit code.
@@ -69,12 +74,12 @@ def exit_on_error(out: str | None = None) -> Iterator[None]:
     if error.errno == errno.ENAMETOOLONG:  # A flag, or a spec's field.
       name = plugins.shortened(str(error.filename))
       fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
-    code = errno.errorcode.get(error.errno or 0)
-    if code not in (*_PLAIN, *_FEW):
+    few = errno.errorcode.get(error.errno or 0) in _FEW
+    if not few and not is_of_disk(error.errno):
       raise
     place = error.filename or out
     message = error.strerror or str(error)
-    if code in _FEW:
+    if few:
       message += ' (`ulimit -n` says how many may be)'
     fail(f'{message}: {place}' if place else message)
   except Failed as error:

@@ -18,7 +18,9 @@ import errno
 import gc
 import logging
 import math
+import os
 import pathlib
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -34,7 +36,7 @@ from wm.core import inputs, registry
 from wm.models.nn import network
 from wm.models.serving import networks
 from wm.options.training import Training
-from wm.runtime import compute, files
+from wm.runtime import compute, exit_codes, files
 from wm.training import setup
 from wm.training import state as state_lib
 
@@ -58,6 +60,7 @@ def _hashes(folder: pathlib.Path) -> dict[str, str]:
 _FULL = ('RESOURCE_EXHAUSTED', 'No space left', 'File too large', 'Disk quota')
 # TensorStore calls this RESOURCE_EXHAUSTED, too.
 _FEW = 'Too many open files'
+_TENSORSTORE = re.compile(r"os_error_code='(\d+)'")
 FILES = 128  # That Orbax and JAX may open: about 40, and some for each array.
 # Orbax waits by the clock of the day, which somebody may set; for folders that
 # threads make even with a limit of its own.
@@ -65,15 +68,31 @@ _PATIENCE = 10**9  # Seconds.
 _BESIDES = 1 << 17  # Bytes of a checkpoint that are not its arrays.
 
 
+def _refusal(error: object) -> int | None:
+  """Number of the system's error that kept a file from being written.
+
+  None where the error, or what was said of one, is another.
+  """
+  text = str(error)
+  if _FEW in text:
+    return errno.EMFILE
+  if any(sign in text for sign in _FULL):
+    return errno.ENOSPC
+  match = _TENSORSTORE.search(text)
+  number = (
+    error.errno if isinstance(error, OSError) else match and int(match[1])
+  )
+  return number if exit_codes.is_of_disk(number) else None
+
+
 def _unsaid(record: logging.LogRecord) -> bool:
-  """Is a remark of Orbax's threads not on a full disk? That one we make."""
-  raised = record.exc_info[1] if record.exc_info else ''
-  text = f'{record.getMessage()} {raised}'
-  return not any(sign in text for sign in (*_FULL, _FEW))
+  """Is a remark of Orbax's threads not on a failed write? That one we make."""
+  raised = record.exc_info[1] if record.exc_info else None
+  return _refusal(raised) is None and _refusal(record.getMessage()) is None
 
 
 def _hush() -> None:
-  """Leaves a full disk to our one line: Orbax's threads are many."""
+  """Leaves a failed write to our one line: Orbax's threads are many."""
   for name in ('absl', 'asyncio'):
     logging.getLogger(name).addFilter(_unsaid)
   show = sys.unraisablehook
@@ -362,25 +381,28 @@ class Checkpoints:
       )
 
   def _write(self, act: Callable[[], Any]) -> None:
-    """Does what may fail on a full disk; OSError, nothing left behind."""
-    full = errno.ENOSPC, 'No space left on device'
+    """Does what a disk may refuse; OSError, nothing left behind."""
     try:
       act()
       return
     except (ValueError, OSError) as error:
-      if _FEW in str(error):
-        full = errno.EMFILE, _FEW
-      elif not any(sign in str(error) for sign in _FULL):
+      number = _refusal(error)
+      if number is None:
         raise
     # Out here the error has let go of Orbax's unfinished writes; they end
     # now, and not noisily as the interpreter does.
     gc.collect()
     for folder in self.folder.glob('*tmp*'):
       shutil.rmtree(folder, ignore_errors=True)
-    raise OSError(*full, str(self.folder))
+    raise OSError(
+      number,
+      f'{os.strerror(number)}: a checkpoint was not written; the same command '
+      'goes on from the last one',
+      str(self.folder),
+    )
 
   def wait(self) -> None:
-    """Until all is on disk; raises OSError if it is full."""
+    """Until all is on disk; raises OSError where the disk refuses it."""
     self._write(self._manager.wait_until_finished)
 
   def close(self) -> None:
