@@ -282,3 +282,45 @@ def test_bad_ids_are_refused(change, message):
   names = {word: k for word, k in names.items() if k is not ...}
   with pytest.raises(wm.core.InputError, match=message):
     wm.wrap(lambda tokens: np.zeros((*tokens.shape, 6)), world, tokens=names)
+
+
+class Walking:
+  """A model of walks that knows its place, or nothing."""
+
+  def __init__(self, world, *, knows):
+    self.delta, self.knows = world.delta, knows
+
+  def _places(self, tokens, lengths):
+    here, passed = np.zeros(len(tokens), int), []
+    for column in tokens.T:
+      after = self.delta[here, column - 1]
+      here = np.where((column > 0) & (after >= 0), after, here)
+      passed.append(here)
+    return np.stack(passed, axis=1)
+
+  def hidden(self, tokens, lengths, layer):
+    assert layer == -1
+    places = self._places(tokens, lengths)
+    return np.eye(len(self.delta))[places if self.knows else 0 * places]
+
+  def log_probs(self, tokens, lengths):
+    legal = self.delta[self._places(tokens, lengths)] >= 0
+    legal = np.pad(legal, [(0, 0), (0, 0), (1, 0)])
+    with np.errstate(divide='ignore'):
+      return np.log(legal / legal.sum(-1, keepdims=True))
+
+
+def test_questions_of_mango_are_put_to_a_model_of_walks():
+  world = wm.make('world', 'mazes()')
+  metric = wm.make('metric', 'launch/examples/mango.py:Metric(num=100)')
+  knows, guesses = (
+    {x.quantity: x for x in metric(Walking(world, knows=knows), world, 0)}
+    for knows in (True, False)
+  )
+  for kind, num in (('destination', 100), ('route', 12 * 11)):
+    scores = knows[kind]
+    assert scores.value.all()
+    assert len(scores.value) >= num
+    assert len(set(scores.group.tolist())) == 12
+  assert 0 < guesses['destination'].value.mean() < 0.5
+  assert guesses['route'].value.mean() == 0

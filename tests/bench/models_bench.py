@@ -44,7 +44,11 @@ def world_of(length: int = PLIES, vocabulary: str = 'compact') -> Any:
 
 
 def step_of(
-  world: Any, spec: str, objective: str, plies: int = PLIES
+  world: Any,
+  spec: str,
+  objective: str,
+  plies: int = PLIES,
+  optimizer: str = 'auto',
 ) -> tuple[Callable[[], None], products.Products]:
   """One update, on games that are on the device already; its products."""
   import jax
@@ -54,17 +58,19 @@ def step_of(
   from wm.training import loop, state
   from wm.training import loss as loss_lib
 
-  config = Training(objective=objective, batch=GAMES)
+  config = Training(objective=objective, batch=GAMES, optimizer=optimizer)
   aim = loss_lib.make(config, world)
   model, mesh = registry.make('model', spec), state.mesh(1, 1)
   shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, aim.outputs
   )
   shapes = shape.shapes
-  adam = state.make_optimizer(config, shapes, model.undecayed)
-  abstract = state.abstract_state(shapes, adam, mesh)
+  rule = state.make_optimizer(
+    config, shapes, model.undecayed, state.matrix_axes(shape)
+  )
+  abstract = state.abstract_state(shapes, rule, mesh)
   update = loop.make_train_step(
-    shape, adam, state.schedule(config), aim, 0, abstract
+    shape, rule, state.schedule(config), aim, 0, abstract
   )
   # The next token is judged at one place less.
   tokens = world.sample(GAMES, 0).tokens
@@ -72,7 +78,7 @@ def step_of(
   assert tokens.shape[1] == plies + (objective == 'next')
   lengths = np.full(GAMES, tokens.shape[1], np.int32)
   batch = loop.place_batch(mesh, tokens, lengths, aim.world)
-  held = [state.create(shape, 0, adam, abstract), 0]
+  held = [state.create(shape, 0, rule, abstract), 0]
 
   def run() -> None:
     held[0], report = update(held[0], np.int32(held[1]), *batch)

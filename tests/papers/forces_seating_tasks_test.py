@@ -7,6 +7,7 @@ import pytest
 from inspect_ai import eval as inspect_eval
 
 from wm import core
+from wm.language import logs as logs_of_models
 from wm.language import providers
 from wm.papers.forces import questions, recorded
 from wm.papers.forces import report as reports
@@ -128,6 +129,13 @@ def test_seating_by_known_answers(folder):
   assert rows['wm/solver'][1].startswith('1.000 [')
   assert rows['wm/yes'][2].startswith('0.000 [')
   assert 'GPT-4' in rows
+  solver, yes = logs_of_models.costs(logs)
+  assert (solver['task'], solver['model']) == ('seating', 'wm/solver')
+  assert int(solver['calls']) == len(logs[0].samples)
+  assert int(yes['calls']) == 2 * int(solver['calls'])
+  used = logs[0].stats.model_usage['wm/solver']
+  assert solver['tokens in'] == f'{used.input_tokens:,}'
+  assert solver['tokens out'] == f'{used.output_tokens:,}'
   logs[1].eval.task_version = 1
   with pytest.raises(core.InputError, match='version 1; expected version 2'):
     seating_reports.page(logs)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from wm import core
 from wm.runtime import hlo
 
 LOOP = """
@@ -128,3 +129,77 @@ def test_a_compiled_chain_is_its_formula(scanned):
   work = hlo.Program(compiled.as_text()).work
   assert work.flops == 3 * 6 * 2 * 24 * 32 * 32
   assert (work.depth, work.unknown) == (12 * scanned, 0)
+
+
+NESTED = """
+HloModule nested
+
+%cut (p.0: f32[5,16,16], p.1: s32[]) -> f32[1,16,16] {
+  %p.0 = f32[5,16,16]{2,1,0} parameter(0)
+  %p.1 = s32[] parameter(1)
+  ROOT %part = f32[1,16,16]{2,1,0} dynamic-slice(%p.0, %p.1, %p.1, %p.1), \
+dynamic_slice_sizes={1,16,16}
+}
+
+%outer (q.0: f32[8,16], q.1: f32[5,16,16], q.2: s32[]) -> f32[8,16] {
+  %q.0 = f32[8,16]{1,0} parameter(0)
+  %q.1 = f32[5,16,16]{2,1,0} parameter(1)
+  %q.2 = s32[] parameter(2)
+  %view = f32[5,16,16]{2,1,0} bitcast(%q.1)
+  %inner = f32[1,16,16]{2,1,0} fusion(%view, %q.2), kind=kLoop, calls=%cut
+  %w = f32[16,16]{1,0} bitcast(%inner)
+  ROOT %y = f32[8,16]{1,0} dot(%q.0, %w), lhs_contracting_dims={1}, \
+rhs_contracting_dims={0}
+}
+
+ENTRY %main (a: f32[8,16], b: f32[5,16,16], n: s32[]) -> f32[8,16] {
+  %a = f32[8,16]{1,0} parameter(0)
+  %b = f32[5,16,16]{2,1,0} parameter(1)
+  %n = s32[] parameter(2)
+  EXTRA
+  ROOT %r = f32[8,16]{1,0} fusion(%a, %b, %n), kind=kOutput, calls=%outer
+}
+"""
+
+
+@pytest.mark.parametrize(
+  ('extra', 'more'),
+  [
+    ('', 0),
+    ('%new = f32[99] custom-call(), custom_call_target="AllocateBuffer"', 0),
+    ('%new = f32[99] custom-call(), custom_call_target="other"', 396),
+    (  # Two rows go to memory beside the arithmetic: read, not written.
+      '%s = ((f32[8,16]), f32[2,16]{1,0:S(1)}, s32[]) slice-start(%a), '
+      'slice={[0:2], [0:16]}',
+      2 * 16 * 4,
+    ),
+  ],
+)
+def test_a_part_that_a_fusion_in_a_fusion_reads(extra, more):
+  work = hlo.Program(NESTED.replace('EXTRA', extra)).work
+  # x and the sum, a slice of five, the slice's number.
+  assert work.bytes == 2 * 512 + 1024 + 4 + more
+
+
+@pytest.mark.parametrize(
+  ('groups', 'devices'),
+  [
+    ('[2,2]<=[4]', 2),
+    ('{{0,1,2,3}}', 4),
+    ("mesh['axis_0'=4,'axis_1'=2] {'axis_1'}", 2),
+    (
+      "mesh['a'=1,'b'=4,'c'=2], device_ids=([2,4]T(1,0)) {'b','c'}",
+      8,
+    ),
+  ],
+)
+def test_devices_of_a_collective(groups, devices):
+  text = LOOP.replace('END', '5').replace('[2,2]<=[4]', groups)
+  (num, sent) = hlo.Program(text).work.messages['all-reduce']
+  assert (num, sent) == (5, 5 * 2 * 512 * (devices - 1) / devices)
+
+
+def test_devices_that_cannot_be_read_are_not_counted_as_none():
+  text = LOOP.replace('END', '5').replace('[2,2]<=[4]', 'rings(4)')
+  with pytest.raises(core.InputError, match=r'cannot be read: rings'):
+    _ = hlo.Program(text).work

@@ -267,6 +267,33 @@ def test_muons_updates_have_singular_values_near_one(model):
   np.testing.assert_allclose(np.abs(found['embedding.table']), 1.0, rtol=1e-3)
 
 
+@pytest.mark.parametrize('model', list(FAMILIES))
+def test_stacks_of_matrices_move_as_each_does(model):
+  """By the same state, which does not tell the two apart."""
+  spec = spec_of(model)
+  shapes, axes = spec.shapes, state_lib.matrix_axes(spec)
+  config = Training(optimizer='muon', warmup=0, weight_decay=0.1)
+  rng = np.random.default_rng(0)
+  params, *grads = (
+    {
+      k: jnp.asarray(rng.normal(size=x.shape), jnp.float32)
+      for k, x in shapes.items()
+    }
+    for _ in range(3)
+  )
+  ends = []
+  for divided in (False, True):
+    rule = state_lib.make_optimizer(config, shapes, (), axes, divided=divided)
+    state, now = rule.init(params), params
+    for grad in grads:
+      moves, state = rule.update(grad, state, now)
+      now = optax.apply_updates(now, moves)
+    ends.append((now, state))
+  assert jax.tree.structure(ends[0]) == jax.tree.structure(ends[1])
+  for stack, single in zip(*map(jax.tree.leaves, ends), strict=True):
+    np.testing.assert_allclose(stack, single, rtol=1e-5, atol=1e-6)
+
+
 def test_muon_needs_a_matrix_and_auto_takes_none():
   with pytest.raises(core.InputError, match='optimizer=muon'):
     state_lib.make_optimizer(Training(optimizer='muon'), ['a.bias'])

@@ -155,6 +155,7 @@ def serve(port: int, model: str = DEFAULT, threads: int = 1) -> None:
   params = xllamacpp.CommonParams()
   params.model.path = str(path)
   params.n_ctx, params.n_parallel, params.warmup = CONTEXT, 1, False
+  params.swa_full = True  # Else Gemma reads the whole of each prompt anew.
   params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
   params.hostnames, params.port = ['127.0.0.1'], port
   try:

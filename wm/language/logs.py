@@ -126,6 +126,33 @@ def generic(logs: Sequence[EvalLog]) -> AnswersPage:
   )
 
 
+def costs(logs: Sequence[EvalLog]) -> list[Row]:
+  """A row for each task and model: calls, tokens, and seconds of waiting."""
+  rows: list[Row] = []
+  for log in logs:
+    samples = log.samples or ()
+    events = (event for sample in samples for event in sample.events)
+    calls = [x for x in events if x.event == 'model' and x.cache != 'read']
+    if not calls:
+      continue
+    used = [call.output.usage for call in calls if call.output.usage]
+    again = sum(usage.input_tokens_cache_read or 0 for usage in used)
+    tokens_in = sum(usage.input_tokens for usage in used) + again
+    waited = sum(call.working_time or 0.0 for call in calls)
+    rows.append(
+      {
+        'task': task(log),
+        'model': log.eval.model,
+        'calls': f'{len(calls):,}',
+        'tokens in': f'{tokens_in:,}',
+        "of them in the provider's cache": f'{again:,}',
+        'tokens out': f'{sum(usage.output_tokens for usage in used):,}',
+        'seconds': f'{waited:,.0f}',
+      }
+    )
+  return rows
+
+
 class Reported(NamedTuple):
   """The output of a report of logs.
 
@@ -199,6 +226,10 @@ def _page(paper: str, logs: Sequence[EvalLog]) -> AnswersPage:
   make = papers.load(paper, 'report').page if paper else generic
   scored, lost = _scored(logs)
   page = make(scored)
+  if spent := costs(logs):
+    note = "As the provider counts them; answers from Inspect's cache are free."
+    table = pages.table('Costs', spent, note)
+    page = page._replace(tables=[*page.tables, table])
   if not lost:
     return page
   causes = ', '.join(f'{cause} {num}' for cause, num in sorted(lost.items()))

@@ -15,6 +15,8 @@ import math
 import re
 from collections.abc import Iterator
 
+from wm import core
+
 _BITS = {'pred': 8, 's4': 4, 'u4': 4, 'bf16': 16, 'token': 0, 'opaque': 0}
 _ARRAY = re.compile(r'([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?')
 _HEAD = re.compile(r'^(ENTRY )?%?([\w.\-]+) .*\{$')
@@ -32,6 +34,8 @@ _FREE = {
   *('while', 'conditional', 'call', 'after-all', 'partition-id', 'replica-id'),
   *('optimization-barrier', 'add-dependency', 'opt-barrier', 'domain'),
 }
+# Custom calls that move nothing: memory without contents, parts side by side.
+_FREE_CALLS = re.compile(r'"(AllocateBuffer|ConcatBitcast)"')
 _READS_PART = {'dynamic-slice', 'slice', 'gather'}
 
 
@@ -146,10 +150,17 @@ class Computation(dict[str, Instruction]):
         users[name] += readers
     return users
 
+  def viewed(self, name: str) -> Instruction:
+    """What a value is another view of, through bitcasts."""
+    return self._behind(name, {'bitcast'})
+
   def source(self, name: str) -> Instruction:
     """What a value is a copy of."""
+    return self._behind(name, {'bitcast', 'copy', 'convert'})
+
+  def _behind(self, name: str, opcodes: set[str]) -> Instruction:
     instruction = self[name]
-    while instruction.opcode in ('copy', 'bitcast', 'convert'):
+    while instruction.opcode in opcodes:
       instruction = self[instruction.operands[0]]
     return instruction
 
@@ -296,36 +307,69 @@ class Program:
     opcode = instruction.opcode
     if opcode in _FREE or opcode.endswith('-done'):
       return 0
+    if opcode == 'custom-call' and _FREE_CALLS.search(instruction.rest):
+      return 0
     inputs = [computation[name] for name in instruction.operands]
-    if opcode in _READS_PART:
-      return 2 * _outside(instruction.results)
+    kind = opcode.removesuffix('-start')
+    if kind in _READS_PART:
+      # A start's result names its operand again, then the part.
+      (source, *_), part = (
+        inputs[0].results,
+        instruction.results[kind != opcode],
+      )
+      return part.bytes * (2 - source.local - part.local)
     if opcode == 'dynamic-update-slice':
       return 2 * _outside(inputs[1].results)
     if opcode == 'fusion' and instruction.called:
       return self._fused(self.computations[instruction.called[0]])
-    if opcode.endswith('-start'):  # Its result names its operand again.
+    if opcode != kind:
       return _outside(instruction.results)
     read = sum(_outside(x.results) for x in inputs)
     return read + _outside(instruction.results)
 
   def _fused(self, computation: Computation) -> float:
     """Bytes of a fusion: of an array that it reads a part of, that part."""
+    return self._written(computation) + sum(
+      self._read(computation, parameter)
+      for parameter in computation.values()
+      if parameter.opcode == 'parameter'
+    )
+
+  def _read(self, computation: Computation, parameter: Instruction) -> float:
+    """Bytes of a fusion's parameter that its instructions need."""
+    whole = _outside(parameter.results)
     total = 0.0
-    for parameter in computation.values():
-      if parameter.opcode != 'parameter' or not _outside(parameter.results):
-        continue
-      users = computation.users[parameter.name]
-      total += min(
-        sum(_read(computation, parameter, user) for user in users),
-        _outside(parameter.results),
-      )
+    for user in computation.users[parameter.name] if whole else []:
+      if user.opcode in _READS_PART:
+        total += sum(x.bytes for x in user.results)
+      elif user.opcode == 'fusion':  # A fusion in a fusion.
+        inner = self.computations[user.called[0]]
+        total += sum(
+          self._read(inner, x)
+          for x in inner.values()
+          if x.opcode == 'parameter'
+          and computation.viewed(user.operands[int(x.inside)]) is parameter
+        )
+      elif (
+        user.opcode != 'dynamic-update-slice'
+        or computation.source(user.operands[0]) is not parameter
+      ):
+        return whole
+      # Else the elements that are not updated stay where they are.
+    return min(total, whole)
+
+  def _written(self, computation: Computation) -> float:
+    """Bytes of a fusion's results."""
+    total = 0.0
     for result in _results(computation):
+      outside = _outside(result.results)
       if result.opcode == 'dynamic-update-slice':  # In place.
-        outside = bool(_outside(result.results))
         update = computation[result.operands[1]].results[0]
-        total += update.bytes * outside
+        total += update.bytes * bool(outside)
+      elif result.opcode == 'fusion':
+        total += self._written(self.computations[result.called[0]])
       else:
-        total += _outside(result.results)
+        total += outside
     return total
 
 
@@ -350,19 +394,6 @@ def _first(
 
 def _outside(listed: list[Array]) -> int:
   return sum(x.bytes for x in listed if not x.local)
-
-
-def _read(
-  computation: Computation, parameter: Instruction, user: Instruction
-) -> float:
-  """Bytes of a fusion's parameter that one user needs."""
-  if user.opcode in _READS_PART:
-    return sum(x.bytes for x in user.results)
-  if user.opcode == 'dynamic-update-slice':
-    target = user.operands[0]
-    if computation.source(target).name == parameter.name:
-      return 0  # Its other elements stay where they are.
-  return _outside(parameter.results)
 
 
 def _results(computation: Computation) -> Iterator[Instruction]:
@@ -465,8 +496,14 @@ def _sent(computation: Computation, instruction: Instruction) -> float:
 
 
 def _group(rest: str) -> int:
-  """Devices that take part in one collective."""
-  if match := re.search(r'replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}', rest):
+  """Devices that take part in one collective.
+
+  Raises:
+    InputError: they are written in a way that is not read.
+  """
+  # mesh['a'=4,'b'=64] {'b'}, with the order of devices in between or not.
+  mesh = r'replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}'
+  if match := re.search(mesh, rest):
     sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
     axes = re.findall(r"'(\w+)'", match[2])
     return math.prod(int(sizes[axis]) for axis in axes)
@@ -474,4 +511,7 @@ def _group(rest: str) -> int:
     return int(match[1])
   if match := re.search(r'replica_groups=\{\{([\d,]+)\}', rest):
     return len(match[1].split(','))
+  if 'replica_groups=' in rest:
+    groups = rest.partition('replica_groups=')[2][:80]
+    raise core.InputError(f'the devices of a message cannot be read: {groups}')
   return 1

@@ -13,7 +13,8 @@ declare themselves) by AdamW.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -296,6 +297,8 @@ def make_optimizer(
   paths: Iterable[str],
   never: Collection[str] = (),
   matrices: Mapping[str, contrib.MuonDimensionNumbers] | None = None,
+  *,
+  divided: bool = False,
 ) -> optax.GradientTransformationExtraArgs:
   """The optimizer of a run.
 
@@ -304,6 +307,7 @@ def make_optimizer(
     paths: names of all parameters.
     never: last names of parameters that do not decay in any run.
     matrices: see `matrix_axes`; 'adamw' takes no notice of them.
+    divided: several devices may each have a part of a parameter.
 
   Raises:
     InputError: 'muon' without a matrix, or options that exclude each other.
@@ -321,8 +325,11 @@ def make_optimizer(
     mask=decay_mask(paths, training.decay_all, never),
   )
   if training.optimizer != 'adamw' and matrices:
+    muon = _muon(training, matrices.get)
+    if not divided:  # Parts of several devices would be sent to make a stack.
+      muon = stacked(muon, _muon(training, lambda _: _STACK), matrices)
     rule = optax.partition(
-      {'muon': _muon(training, matrices), 'adamw': rule},
+      {'muon': muon, 'adamw': rule},
       update_rules(training, paths, matrices),
     )
   # Clipped by the norm over all parameters, before the rule sees the gradient.
@@ -335,21 +342,110 @@ def make_optimizer(
   return guarded(whole) if training.skips else whole
 
 
+_STACK = contrib.MuonDimensionNumbers(1, 2)  # Of [N, inputs, outputs].
+_LARGE = 1 << 20  # Elements of a matrix whose products need no company.
+
+
 def _muon(
   training: Training,
-  matrices: Mapping[str, contrib.MuonDimensionNumbers],
+  axes: Callable[[str], contrib.MuonDimensionNumbers | None],
 ) -> optax.GradientTransformation:
-  """Muon on matrices alone, by the same schedule to a peak of its own."""
+  """Muon on matrices alone, by the same schedule to a peak of its own.
 
-  def axes(params: Any) -> dict[str, Any]:
-    # Optax asks with all names, those that AdamW moves masked.
-    return {path: matrices.get(path) for path in params}
-
+  axes: of a parameter's path; None for those that AdamW moves.
+  """
   return contrib.muon(
     schedule(dataclasses.replace(training, lr=training.matrix_lr)),
     weight_decay=training.weight_decay,
-    muon_weight_dimension_numbers=axes,
+    # Optax asks with all names, those that AdamW moves masked.
+    muon_weight_dimension_numbers=lambda params: {x: axes(x) for x in params},
   )
+
+
+def stacked(
+  each: optax.GradientTransformation,
+  inner: optax.GradientTransformation,
+  matrices: Mapping[str, contrib.MuonDimensionNumbers],
+) -> optax.GradientTransformation:
+  """`each`, computed by `inner` on stacks of all small matrices of one shape.
+
+  A CPU multiplies a stack in two thirds of the time that its matrices take one
+  by one. The state is that of `each`, so checkpoints do not depend on stacks.
+
+  Args:
+    each: the rule for parameters by path.
+    inner: the same rule for stacks [N, inputs, outputs].
+    matrices: see `matrix_axes`; other parameters are masked.
+  """
+
+  def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    """Changes of the parameters, and the next state."""
+    stacks: dict[str, list[str]] = {}  # Name -> paths.
+    for path in matrices:
+      sizes = _matrices(grads[path], matrices[path]).shape[1:]
+      # A large one is a stack of its own: a copy of it would gain nothing.
+      name = str(sizes) if math.prod(sizes) < _LARGE else path
+      stacks.setdefault(name, []).append(path)
+
+    def join(tree: Arrays) -> Arrays:
+      """Stacks by name, of parameters by path."""
+      if not jax.tree.leaves(tree):  # All are masked, so the stacks are.
+        return dict.fromkeys(stacks, optax.MaskedNode())
+      return {
+        name: jnp.concatenate([_matrices(tree[x], matrices[x]) for x in paths])
+        for name, paths in stacks.items()
+      }
+
+    def part(tree: Arrays) -> Arrays:
+      """Parameters by path, of stacks by name."""
+      parts = dict.fromkeys(grads, optax.MaskedNode())
+      for name, paths in stacks.items() if jax.tree.leaves(tree) else ():
+        start = 0
+        for path in paths:
+          shape, axes = grads[path].shape, matrices[path]
+          stop = start + _matrices(grads[path], axes).shape[0]
+          parts[path] = _kernel(tree[name][start:stop], shape, axes)
+          start = stop
+      return parts
+
+    changes, after = inner.update(
+      join(grads), _replaced(state, grads, join), join(params)
+    )
+    return part(changes), _replaced(after, stacks, part)
+
+  return optax.GradientTransformation(each.init, update)
+
+
+def _replaced(state: Any, names: Any, act: Callable[[Arrays], Arrays]) -> Any:
+  """A state, with `act` done to each dict in it that has these names."""
+
+  def named(x: Any) -> bool:
+    return isinstance(x, dict) and x.keys() == names.keys()
+
+  return jax.tree.map(lambda x: act(x) if named(x) else x, state, is_leaf=named)
+
+
+def _order(ndim: int, axes: contrib.MuonDimensionNumbers) -> list[int]:
+  """Dimensions of a kernel: those before its matrices, inputs, outputs."""
+  last = [x + ndim for x in (*axes.reduction_axis, *axes.output_axis)]
+  return [x for x in range(ndim) if x not in last] + last
+
+
+def _matrices(x: jax.Array, axes: contrib.MuonDimensionNumbers) -> jax.Array:
+  """A kernel as [N, inputs, outputs]."""
+  inputs, outputs = (
+    math.prod(x.shape[axis] for axis in part)
+    for part in (axes.reduction_axis, axes.output_axis)
+  )
+  return x.transpose(_order(x.ndim, axes)).reshape(-1, inputs, outputs)
+
+
+def _kernel(
+  x: jax.Array, shape: tuple[int, ...], axes: contrib.MuonDimensionNumbers
+) -> jax.Array:
+  """The kernel of a shape that `_matrices` made x of."""
+  order = _order(len(shape), axes)
+  return x.reshape([shape[n] for n in order]).transpose(np.argsort(order))
 
 
 def guarded(
