@@ -496,5 +496,6 @@ def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
     if FLAGS.out is not None:
       files.check_folder('--out', FLAGS.out)
     name = pathlib.Path(sys.argv[0]).stem
-    with progress.Progress(name), plugins.user_code():
+    noticing = compute.noticing_loss()
+    with progress.Progress(name), noticing, plugins.user_code():
       main()

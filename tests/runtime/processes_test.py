@@ -5,6 +5,7 @@ In most tests a process is a thread, and a barrier stands for the network.
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -435,6 +436,42 @@ def test_a_file_of_routes_is_read_by_process_0(monkeypatch, tmp_path):
   assert together(monkeypatch, 2, lambda: work('two')) == [alone] * 2
 
 
+@pytest.mark.parametrize(
+  'error',
+  [
+    exit_codes.ProcessLost('another of the 2 has ended: it was killed'),
+    ValueError('UNKNOWN: Gloo AllGather failed: it was killed'),
+    RuntimeError('UNKNOWN: Gloo all-reduce failed: it was killed'),
+  ],
+)
+def test_the_rest_waits_for_no_process_that_is_lost(monkeypatch, capsys, error):
+  monkeypatch.setattr(compute, 'num_processes', lambda: 2)
+  monkeypatch.setattr(compute, 'process_index', lambda: 1)
+
+  def leave(code):
+    raise OSError(errno.EIO, f'left with {code}')
+
+  monkeypatch.setattr(os, '_exit', leave)
+  with (
+    pytest.raises(OSError, match='left with 1'),
+    exit_codes.exit_on_error(),
+    compute.noticing_loss(),
+  ):
+    raise error
+  told = capsys.readouterr().err
+  assert told.startswith('error: another of the 2 ')
+  assert 'it was killed' in told
+  assert told.count('\n') == 1
+
+
+def test_other_errors_go_on_as_they_are(monkeypatch):
+  with pytest.raises(ValueError, match='UNKNOWN'), compute.noticing_loss():
+    raise ValueError('UNKNOWN: Gloo of a single process')
+  monkeypatch.setattr(compute, 'num_processes', lambda: 2)
+  with pytest.raises(ValueError, match='a user'), compute.noticing_loss():
+    raise ValueError('another of a user')
+
+
 DEVICES = {'XLA_FLAGS': '--xla_force_host_platform_device_count=2'}
 MODEL = '--model=transformer(layers=1, width=16)', '--checkpoint=none'
 
@@ -478,8 +515,8 @@ def test_sample_by_flags(tmp_path):
     time.sleep(0.01)
   processes[1].kill()
   processes[1].communicate()
-  _, errors = processes[0].communicate(timeout=600)
-  assert processes[0].returncode
+  _, errors = processes[0].communicate(timeout=60)
+  assert processes[0].returncode == 1
   assert 'error: another of the 2 processes has ended' in errors
   ended(*start('sample', 2, *flags, f'--out={out}'))
   ended(*start('sample', 0, *flags, f'--out={tmp_path / "one"}'))

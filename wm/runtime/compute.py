@@ -28,6 +28,7 @@ import importlib
 import itertools
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,6 +165,8 @@ def prepare_jax() -> None:
   jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)
 
 
+_GLOO = re.compile(r'[A-Z_]+: Gloo ')  # JAX, of a connection that has ended.
+_LAST = 2.0  # Seconds by which process 0 ends later.
 LEAST_BYTES = 4096  # Of a message between processes.
 
 
@@ -243,16 +246,36 @@ def _exchanged(message: np.ndarray) -> np.ndarray:
   """[P, N] uint8 messages [N] of all processes, in order.
 
   Raises:
-    Failed: another process has ended.
+    ProcessLost: another process has ended.
   """
   from jax.experimental import multihost_utils
-
-  from wm.runtime import exit_codes
 
   try:
     return multihost_utils.process_allgather(message)
   except (ValueError, RuntimeError) as error:  # Of Gloo, and of XLA.
-    raise exit_codes.Failed(
-      f'another of the {num_processes()} processes has ended; start the same '
-      f'commands again: {error}'
-    ) from error
+    raise _lost(error) from error
+
+
+def _lost(error: Exception) -> Exception:
+  """ProcessLost, for an error of JAX that says so."""
+  from wm.runtime import exit_codes
+
+  # The others are connected to process 0, and say what they have seen, too.
+  wait = 0.0 if process_index() else _LAST
+  return exit_codes.ProcessLost(
+    f'another of the {num_processes()} processes has ended; start the same '
+    f'commands again: {error}',
+    wait,
+  )
+
+
+@contextlib.contextmanager
+def noticing_loss() -> Iterator[None]:
+  """Raises ProcessLost where a computation of several processes lost one."""
+  try:
+    yield
+  except (ValueError, RuntimeError) as error:
+    first = str(error).partition('\n')[0]
+    if _GLOO.match(first) and num_processes() > 1:
+      raise _lost(error) from error
+    raise

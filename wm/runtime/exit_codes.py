@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -31,6 +33,18 @@ class Failed(RuntimeError):
   """Work that failed for a reason that its one line says."""
 
 
+class ProcessLost(Failed):
+  """Another of the processes that run this program has ended.
+
+  Attributes:
+    wait: seconds by which this one ends later than the others that are left.
+  """
+
+  def __init__(self, message: str, wait: float = 0.0) -> None:
+    super().__init__(message)
+    self.wait = wait
+
+
 class ClusterError(core.InputError):
   """A cluster that cannot do the work; what is done by then is kept."""
 
@@ -44,6 +58,21 @@ def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
   line = plugins.shortened(' '.join(remote.shown(message).split()), _LONGEST)
   print('error:', line, file=sys.stderr)
   sys.exit(code)
+
+
+def _end_alone(error: ProcessLost) -> NoReturn:
+  """Ends as `fail` does, but waits for no other process.
+
+  At its exit JAX waits for all, for 100 s where one has been killed, and then
+  aborts. What is written by now is complete.
+  """
+  try:
+    fail(str(error))
+  except SystemExit as end:
+    time.sleep(error.wait)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(end.code or Exit.FAILED))
 
 
 def is_of_disk(number: int | None) -> bool:
@@ -82,6 +111,8 @@ def exit_on_error(out: str | None = None) -> Iterator[None]:
     if few:
       message += ' (`ulimit -n` says how many may be)'
     fail(f'{message}: {place}' if place else message)
+  except ProcessLost as error:
+    _end_alone(error)
   except Failed as error:
     fail(str(error))
   except MemoryError as error:
