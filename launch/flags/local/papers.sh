@@ -64,9 +64,10 @@ done
 mango=(-T "folder=$OUT/games" -T setting=simple -T num=2 -T tokenizer=estimate)
 ask mango_destination 128 "${mango[@]}"
 ask mango_route 128 "${mango[@]}"
-ask cogeval 32 -T domains=ordRooms \
-  -T conditions=1stepPath,2stepPath,rewardReval,transReval
-ask seating 160 -T puzzles=6 -T trials=3 -T samples=1
+# These two let the model reason before it answers.
+ask cogeval 128 -T domains=ordRooms -T turns=single \
+  -T conditions=1stepPath,rewardReval,transReval
+ask seating 128 -T puzzles=6 -T trials=3 -T samples=1
 for seed in $SEEDS; do learn "$seed"; done
 "$PY" launch/report.py --out="$OUT/report" --runs="$OUT/logs/mango_destination" \
   --runs="$OUT/logs/mango_route" --runs="$OUT/logs/cogeval" \
