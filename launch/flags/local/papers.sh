@@ -65,7 +65,7 @@ mango=(-T "folder=$OUT/games" -T setting=simple -T num=2 -T tokenizer=estimate)
 ask mango_destination 128 "${mango[@]}"
 ask mango_route 128 "${mango[@]}"
 # These two let the model reason before it answers.
-ask cogeval 128 -T domains=ordRooms -T turns=single \
+ask cogeval 128 -T domains=ordRooms -T turns=one \
   -T conditions=1stepPath,rewardReval,transReval
 ask seating 128 -T puzzles=6 -T trials=3 -T samples=1
 for seed in $SEEDS; do learn "$seed"; done
