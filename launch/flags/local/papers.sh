@@ -8,7 +8,8 @@
 #
 # MANGO's questions are about six generated mazes of eight places, whose whole
 # walkthroughs are shown. `launch/examples/mango.py` puts all of them to sequence
-# models. The seating puzzle, of long answers, is for the smaller one. What was done before is not done again, nor is a prompt sent twice.
+# models. The seating puzzle, of long answers, is for the smaller one. What was done
+# before is not done again, nor is a prompt sent twice.
 export WM_EXTRAS="${WM_EXTRAS:-language}" LOCAL_API_KEY=none
 source "$(dirname "$0")/../../env.sh"
 
