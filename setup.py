@@ -37,7 +37,7 @@ setuptools.setup(
     'wm.library': ['templates/*'],
     'wm.papers': ['*/*.j2', '*/*.toml'],
     'wm.recon': ['templates/*'],
-    'wm.reporting': ['templates/*'],
+    'wm.reporting': ['templates/*', 'parameters.json'],
     'wm.worlds': ['*.j2', '*/*.j2'],
   },
   install_requires=[

@@ -13,8 +13,8 @@ what was left out and why. Rerunning the command resumes.
 
 --jobs=4 has four processes read the files, --cluster=tls://HOST:8786 a Dask
 cluster (launch/cluster/README.md), to the same bytes. So does the same command
-on several hosts that share --out, with --distributed or --coordinator as for
-train.py.
+on several hosts that share --out, or where it is a URL, with --distributed or
+--coordinator as for train.py.
 
 PGN files may be plain, or packed by gzip, Zstandard, bzip2 or xz. A hash of
 each game decides its split, and --games=N stops after N usable games. Processes

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests.data import pgn_texts
 from tests.runtime import remote_test, s3
 from wm.core import registry
 from wm.runtime import remote
@@ -117,6 +118,74 @@ def test_stages_over_a_network_that_fails(root, server, tmp_path):
   assert 'results of 1 runs' in finish(root, env, 'report', out)
 
 
+def started(root, env, *command: str) -> list[subprocess.Popen]:
+  """Two processes of one program; `env` gives the variables of each."""
+  with socket.create_server(('127.0.0.1', 0)) as free:
+    port = free.getsockname()[1]
+  joined = f'--coordinator=127.0.0.1:{port}', '--num_processes=2'
+  return [
+    s3.binary(root, env(k), *command, *joined, f'--process_id={k}')
+    for k in range(2)
+  ]
+
+
+def tree(folder: pathlib.Path) -> dict[str, bytes]:
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in folder.rglob('*')
+    if path.is_file()
+  }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['sample', 'pgn', 'text'])
+def test_several_machines_make_data_at_a_url(
+  root, server, fresh, tmp_path, kind
+):
+  """Two processes with a cache each; one is killed, and others resume."""
+  if kind == 'sample':
+    command = 'sample', MAP, '--num=300000', '--num_heldout=40'
+  elif kind == 'pgn':
+    command = ('ingest',)
+    for part in range(4):  # A block each.
+      games = pgn_texts.random_games(1000, seed=part, most=40)
+      sites = [pgn_texts.url(1000 * part + n) for n in range(len(games))]
+      path = tmp_path / f'games{part}.pgn'
+      path.write_text(pgn_texts.pgn(games, sites))
+      command += (f'--pgn={path}',)
+  else:
+    wm.sample(WORLD, tmp_path / 'drawn', num=150_000, text=True)
+    lines = f'{tmp_path}/drawn/data'
+    command = (
+      *('ingest', MAP, f'--text_file={lines}/train_sequences.txt'),
+      f'--heldout_file={lines}/heldout_sequences.txt',
+    )
+  fresh(server)
+  url = f's3://{s3.BUCKET}/runs/{kind}'
+
+  def env(number: int) -> dict[str, str]:
+    kernels = {'NUMBA_CACHE_DIR': str(tmp_path / 'kernels')}
+    return s3.environment(server, tmp_path / f'home{number}') | kernels
+
+  finish(root, env(0), *command, f'--out={tmp_path / "plain"}')
+  killed = started(root, lambda k: env(1 + k), *command, f'--out={url}')
+  # The second has made something in its own cache.
+  parts = remote.at(url).mirror.relative_to(remote.root().parent) / 'data'
+  made = tmp_path / 'home2' / 'wm' / parts
+  s3.until(lambda: bool([*made.glob('*/0*.np?')]), killed[0])
+  killed[1].kill()
+  for process in killed:
+    process.communicate(timeout=900)
+  for process in started(root, lambda k: env(3 + k), *command, f'--out={url}'):
+    _, err = process.communicate(timeout=900)
+    assert process.returncode == 0, err
+  fs, base = remote.at(url).fs, remote.at(url).path
+  fs.invalidate_cache()
+  assert not [name for name in fs.find(base) if '.handed.' in name]
+  fresh(server, 5)
+  assert tree(remote.local(url)) == tree(tmp_path / 'plain')
+
+
 @pytest.mark.slow
 def test_several_machines_train_at_a_url(root, server, fresh, tmp_path):
   """Two processes with a cache each; both are killed, and others resume."""
@@ -126,13 +195,7 @@ def test_several_machines_train_at_a_url(root, server, fresh, tmp_path):
     return s3.environment(server, tmp_path / f'home{number}')
 
   def start(out: str, first: int) -> list[subprocess.Popen]:
-    with socket.create_server(('127.0.0.1', 0)) as free:
-      port = free.getsockname()[1]
-    joined = f'--coordinator=127.0.0.1:{port}', '--num_processes=2'
-    return [
-      s3.binary(root, env(first + k), *TRAIN, out, *joined, f'--process_id={k}')
-      for k in range(2)
-    ]
+    return started(root, lambda k: env(first + k), *TRAIN, out)
 
   fresh(server)
   fs, base = remote.at(url).fs, remote.at(url).path

@@ -381,7 +381,7 @@ def _read(
   shown: bool,
 ) -> int:
   """Reads the blocks of one process; how many there are, 0 if some lack."""
-  number = games = before = 0
+  number = games = before = good = 0
   counts = (0, 0)
   size = sum(source.size for source in sources)
   bar = progress.Progress(STAGE, size, 'B') if shown else None
@@ -389,11 +389,15 @@ def _read(
     for file, source in enumerate(sources):
       for block in pgn_games.blocks(source, file):
         counts = reach(parts, most, counts)
-        if most and counts[1] >= most:
-          return counts[0]
+        # Blocks of other processes may be on other machines as yet.
+        if most and max(counts[1], good) >= most:
+          blocks, num_games = reach(parts, most, counts)
+          return blocks if num_games >= most else 0
         path = path_of(parts, number)
         if number % shard[1] == shard[0] and not path.exists():
-          write(path, pgn_games.read(block, world.least, world.length))
+          read = pgn_games.read(block, world.least, world.length)
+          write(path, read)
+          good += len(read.lengths)
         number, games = number + 1, games + len(block.games)
         if bar:
           bar.reach(before + source.read, size, f'{games:,} games')

@@ -294,6 +294,7 @@ def _drawing(
       sample_chunk,
       {**fixed, 'chunk': chunk, 'num': num},
       functools.partial(_is_listed, _path(parts, chunk, num)),
+      'folder',
     )
     for chunk, num in enumerate(sizes, writer.chunks)
   }

@@ -38,7 +38,7 @@ from wm.options.calls import (
 )
 from wm.options.reconstruction import Reconstruction
 from wm.options.training import Training
-from wm.runtime import compute, files, progress, tasks
+from wm.runtime import compute, files, progress, remote, tasks
 
 Log = Callable[[str], None]
 LEDGER = 'calls.jsonl'  # What calls of `ask` have used.
@@ -73,7 +73,8 @@ def sample(
     InputError: the world cannot be sampled, or `out` holds another run.
 
   Of several processes (`jax.distributed` is initialized) that share the folder
-  `out`, each makes the same call. They divide the chunks; process 0 joins them.
+  `out`, or where it is a URL, each makes the same call. They divide the chunks;
+  process 0 joins them.
   """
   world = registry.resolve('world', world)
   manifests = tasks.driven(
@@ -81,7 +82,7 @@ def sample(
     sampling.sample_chunk,
   )
   if compute.process_index():
-    return open_splits(out)
+    return _joined_splits(out)
   if facts := manifests['train']['world_facts']:
     log(', '.join(f'{name} {number}' for name, number in facts.items()))
   log_splits(out, manifests, log)
@@ -92,6 +93,13 @@ def open_splits(out: Path) -> dict[str, stores.Store]:
   """Both splits of OUT/data."""
   data = pathlib.Path(out) / 'data'
   return {split: stores.open(data / split) for split in sampling.SPLITS}
+
+
+def _joined_splits(out: Path) -> dict[str, stores.Store]:
+  """Both splits, which another process has joined, perhaps at a URL."""
+  if remote.url_of(out):
+    remote.local(out)
+  return open_splits(out)
 
 
 def log_splits(out: Path, manifests: dict[str, Any], log: Log) -> None:
@@ -138,7 +146,7 @@ def ingest(
     pgn_ingest.read_shard,
   )
   if manifests is not None and compute.process_index():
-    return open_splits(out)
+    return _joined_splits(out)
   if manifests is None:
     log(f'shard {shard} is done; others are not yet')
     return None
@@ -520,7 +528,7 @@ def ingest_text(
     published.read_shard,
   )
   if compute.process_index():
-    return open_splits(out)
+    return _joined_splits(out)
   log_splits(out, manifests, log)
   return open_splits(out)
 

@@ -11,11 +11,16 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import importlib.abc
+import importlib.machinery
 import inspect
+import os
 import pathlib
 import re
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,10 +71,17 @@ class PlugIn(NamedTuple):
   parameters: int | None
 
 
-def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
+def plug_ins(
+  vocab_size: int,
+  max_len: int,
+  count: Callable[[Any, int, int], int | None] | None = None,
+) -> Iterator[PlugIn]:
   """Yields every plug-in; networks are counted for this vocabulary and
   length.
+
+  count: counts them, instead of `parameters`.
   """
+  count = count or parameters
   for kind in TITLES:
     for name in registry.names(kind):
       cls = registry.find(kind, name)
@@ -80,7 +92,7 @@ def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
         summary(cls),
         '' if kind == 'accept' else cls.version,
         defaults(cls),
-        parameters(cls(), vocab_size, max_len) if constructible else None,
+        count(cls(), vocab_size, max_len) if constructible else None,
       )
 
 
@@ -115,13 +127,19 @@ def counted(count: int, vocab_size: int, max_len: int) -> str:
   )
 
 
-def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
+def text(
+  vocab_size: int = SIZES[0],
+  max_len: int = SIZES[1],
+  count: Callable[[Any, int, int], int | None] | None = None,
+) -> str:
   """Returns the list of all plug-ins: name, fields with defaults, one line
   each.
+
+  count: see `plug_ins`.
   """
   lines: list[str] = []
   kind = ''
-  for plug_in in plug_ins(vocab_size, max_len):
+  for plug_in in plug_ins(vocab_size, max_len, count):
     if plug_in.kind != kind:
       kind = plug_in.kind
       lines += ['', TITLES[kind]] if lines else [TITLES[kind]]
@@ -152,9 +170,89 @@ def everything() -> str:
     of, _, listed = cached.read_text(encoding='utf-8').partition('\n')
     if of == code:
       return listed
-  listed = f'{text()}\n\n{needs.text()}'
+  listed = quick_list() or f'{text()}\n\n{needs.text()}'
   with contextlib.suppress(OSError):  # A home that cannot be written.
     files.write_text(cached, f'{code}\n{listed}')
+  return listed
+
+
+# What plug-ins compute with: a list needs only what their classes declare.
+_UNUSED = 'jax', 'flax', 'optax', 'scipy'
+# How a network is written -> its parameters for SIZES, which take JAX to count.
+COUNTS = pathlib.Path(__file__).with_name('parameters.json')
+
+
+class _StandIn(type):
+  """Makes a class that can be inherited, called, and be a decorator."""
+
+  def __getattr__(cls, name: str) -> Any:
+    if name.startswith('__'):
+      raise AttributeError(name)
+    return cls
+
+  def __call__(cls, *args: Any, **named: Any) -> Any:
+    is_decorator = args and isinstance(args[0], type)
+    return args[0] if is_decorator else cls
+
+  def __or__(cls, other: Any) -> Any:
+    return cls
+
+  __ror__ = __getitem__ = __mul__ = __or__
+
+
+class _Nothing(metaclass=_StandIn):
+  """What every name of an unused package stands for."""
+
+
+class _Unused(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+  """Finds modules of _UNUSED packages, whose every name is _Nothing."""
+
+  def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+    """A module that is not read from disk, or None."""
+    if name.partition('.')[0] in _UNUSED:
+      return importlib.machinery.ModuleSpec(name, self, is_package=True)
+    return None
+
+  def exec_module(self, module: types.ModuleType) -> None:
+    """Makes all names stand-ins."""
+    vars(module)['__getattr__'] = functools.partial(
+      _StandIn.__getattr__, _Nothing
+    )
+
+
+def spelled(thing: Any) -> str:
+  """Returns a plug-in with all its fields."""
+  return repr(thing).replace(type(thing).__name__, thing.name, 1)
+
+
+def quick_list() -> str:
+  """Returns the list, by a process that imports no _UNUSED package.
+
+  '' where they are imported anyway, and where a plug-in does more with them at
+  its import, or is a network that COUNTS lacks.
+  """
+  if os.name != 'posix' or any(name in sys.modules for name in _UNUSED):
+    return ''
+  source, sink = os.pipe()
+  child = os.fork()
+  if not child:
+    try:  # What fails here is done, or fails in full, by the caller.
+      sys.meta_path.insert(0, _Unused())
+      counts = files.read_json(COUNTS)
+
+      def count(thing: Any, *_: int) -> int | None:
+        is_network = isinstance(thing, core.Trainable)
+        return counts[spelled(thing)] if is_network else None
+
+      listed = f'{text(count=count)}\n\n{needs.text()}'
+      with open(sink, 'w', encoding='utf-8') as out:
+        out.write(listed)
+    finally:
+      os._exit(0)
+  os.close(sink)
+  with open(source, encoding='utf-8') as answer:
+    listed = answer.read()
+  os.waitpid(child, 0)
   return listed
 
 

@@ -151,7 +151,7 @@ def _sweep(path: Path) -> None:
   for left in path.parent.glob(f'.{glob.escape(path.name)}.*.tmp'):
     *host, number = left.name[len(path.name) + 2 : -len('.tmp')].split('.')
     local = not host or '.'.join(host) == socket.gethostname()
-    if local and number.isdigit() and not remote.lives(int(number)):
+    if local and number.isdigit() and not stopping.lives(int(number)):
       with contextlib.suppress(OSError):
         _remove(left)
 
@@ -535,7 +535,7 @@ def stages_at_work(folder: str | Path) -> list[str]:
   for path in sorted(Path(folder).glob('.?*.lock')):
     number, host = _written(path)
     is_local = host == socket.gethostname() and number.isdigit()
-    if remote.lives(int(number)) if is_local else remote.is_locked(path):
+    if stopping.lives(int(number)) if is_local else remote.is_locked(path):
       stages.append(path.name[1 : -len('.lock')].partition('-')[0])
   return list(dict.fromkeys(stages))
 

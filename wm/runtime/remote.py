@@ -289,6 +289,7 @@ class Remote:
   def __post_init__(self) -> None:
     """The index, and what keeps two threads from publishing at once."""
     self._index = _Index()
+    self.cache = self._index.cache
     self.alone = threading.RLock()
 
   def key(self, name: str) -> str:
@@ -508,7 +509,9 @@ class Remote:
     records = {name: (self.mirror / name).read_bytes() for name in described}
     base = self.mirror.parent if self.mirror.is_file() else self.mirror
     for old in base.glob(f'{_SENDING}*'):  # Of a process that was killed.
-      if not lives(int(old.name.removeprefix(_SENDING).partition('.')[0])):
+      if not stopping.lives(
+        int(old.name.removeprefix(_SENDING).partition('.')[0])
+      ):
         shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(
       prefix=f'{_SENDING}{os.getpid()}.', dir=base, ignore_cleanup_errors=True
@@ -575,17 +578,6 @@ def _started(process: int) -> str:
   return ''
 
 
-def lives(process: int) -> bool:
-  """Is a process of this machine alive?"""
-  try:
-    os.kill(process, 0)
-  except (ProcessLookupError, OverflowError):
-    return False
-  except PermissionError:  # Somebody else's.
-    pass
-  return True
-
-
 class Lease:
   """The right to publish what a stage makes; see the module."""
 
@@ -597,7 +589,7 @@ class Lease:
       'machine': _machine(),
       'process': os.getpid(),
       'started': _started(os.getpid()),
-      'cache': remote._index.cache(),
+      'cache': remote.cache(),
       'token': uuid.uuid4().hex,
       'beat': 0,
     }
@@ -685,7 +677,9 @@ class Lease:
       first.get('host') == self._sign['host']
     ):
       process = first['process']
-      lives_on = lives(process) and first.get('started') == _started(process)
+      lives_on = stopping.lives(process) and first.get('started') == _started(
+        process
+      )
       return first if lives_on else None
     if first.get('token') != self._awaited:
       self._awaited = first.get('token', '')
@@ -877,11 +871,16 @@ def _last() -> None:
 stopping.at_end(_last)
 
 
-def publish_now(place: Path) -> None:
-  """Uploads what is ahead in a mirror that this process publishes."""
-  publisher = _ACTIVE.get(at(place).url)  # None if a parent publishes it.
-  if publisher and (error := publisher.attempt()):
+def publish_now(place: Path) -> str:
+  """Uploads what is ahead in the mirror of a folder, or of one above; its URL.
+
+  '' where this process publishes none: a parent may.
+  """
+  url = f'{at(place).url}/'
+  active = next((above for above in _ACTIVE if url.startswith(f'{above}/')), '')
+  if active and (error := _ACTIVE[active].attempt()):
     raise error
+  return active
 
 
 def publish(place: Path) -> None:

@@ -167,3 +167,14 @@ def deferred(notify: Callable[[], None] | None = None) -> Iterator[None]:
     with _STATE.lock:
       _STATE.deferring.remove(notify)
   check()
+
+
+def lives(process: int) -> bool:
+  """Is a process of this machine alive?"""
+  try:
+    os.kill(process, 0)
+  except (ProcessLookupError, OverflowError):
+    return False
+  except PermissionError:  # Somebody else's.
+    pass
+  return True
