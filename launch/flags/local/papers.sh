@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# MANGO, CogEval and the seating puzzle: a language model of this machine beside
+# MANGO, CogEval and the seating puzzle: language models of this machine beside
 # known answers and, on the mazes of MANGO, a sequence model trained on walks there.
 #
-#   bash launch/local_model.sh 8180 qwen2.5-coder-1.5b  # in another shell
+#   bash launch/local_model.sh 8179 qwen2.5-coder-0.5b  # each in another shell
+#   bash launch/local_model.sh 8180 qwen2.5-coder-1.5b
 #   bash launch/flags/local/papers.sh
 #
 # MANGO's questions are about six generated mazes of eight places, whose whole
 # walkthroughs are shown. `launch/examples/mango.py` puts all of them to sequence
-# models. What was done before is not done again, nor is a prompt sent twice.
+# models. The seating puzzle, of long answers, is for the smaller one. What was done
+# before is not done again, nor is a prompt sent twice.
 export WM_EXTRAS="${WM_EXTRAS:-language}" LOCAL_API_KEY=none
 source "$(dirname "$0")/../../env.sh"
 
@@ -64,9 +66,11 @@ done
 mango=(-T "folder=$OUT/games" -T setting=simple -T num=2 -T tokenizer=estimate)
 ask mango_destination 128 "${mango[@]}"
 ask mango_route 128 "${mango[@]}"
-ask cogeval 32 -T domains=ordRooms \
-  -T conditions=1stepPath,2stepPath,rewardReval,transReval
-ask seating 160 -T puzzles=6 -T trials=3 -T samples=1
+# These two let the model reason before it answers.
+ask cogeval 128 -T domains=ordRooms -T turns=one \
+  -T conditions=1stepPath,rewardReval,transReval
+LOCAL=openai-api/local/qwen2.5-coder-0.5b PORT=8179 \
+  ask seating 128 -T puzzles=6 -T trials=3 -T samples=1
 for seed in $SEEDS; do learn "$seed"; done
 "$PY" launch/report.py --out="$OUT/report" --runs="$OUT/logs/mango_destination" \
   --runs="$OUT/logs/mango_route" --runs="$OUT/logs/cogeval" \
@@ -111,7 +115,7 @@ for path in logs.paths(out / 'logs' / 'seating'):
     value, low, high = (figure[name + x].value for x in ('', '_low', '_high'))
     quantity = f'seating {name}'[:18]
     print(f'{quantity:18} {log.eval.model:38} {value:.2f} [{low:.2f}, {high:.2f}]')
-for model in ('transformer', 'untrained_transformer'):
+for model in ('transformer', 'untrained'):
   tables = [
     pd.read_csv(path).assign(maze=path.parts[-3])
     for path in sorted(out.glob(f'sequence/*/{model}/rows.csv'))
