@@ -285,7 +285,7 @@ def disk(bench: Bench, n: int) -> Cell:
   """A disk that fills up on the way, and has room again for the next run.
 
   It is too small for the work; in odd tries another file fills it at a random
-  moment.
+  moment, if the work has not ended by then.
   """
   dice = random.Random(n)
   share = dice.uniform(0.25, 0.9) if n else 0.5
@@ -298,12 +298,14 @@ def disk(bench: Bench, n: int) -> Cell:
       time.sleep(bench.seconds * share / 2)
       _fill(place / 'other')
     line, faults = bench.judge(place, os.waitpid(child, 0)[1])
-    if not line:
+    if not line and not n % 2:
       faults.append('the disk did not fill up')
     command = ['mount', '-o', 'remount,size=1G', str(place)]
     subprocess.run(command, check=True)
     (place / 'other').unlink(missing_ok=True)
     losses, wrong = bench.after(place)
+  if n % 2 and not (line or losses or wrong):  # It was not met.
+    return disk(bench, n + 1)
   return Cell(1, int(bool(line)), losses, (*faults, *wrong), line)
 
 
