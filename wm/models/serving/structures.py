@@ -168,7 +168,8 @@ _STATED = 8  # Sentences that say what the path is.
 # 'The shortest path from A to B is A, B': only what comes behind it counts.
 _INTRO = re.compile(
   r'\s{0,9}(?:(?:so|therefore|thus|hence|sure|here is|here\'s'
-  r'|(?:starting|going) (?:at|from) \w{1,20}),?\s)?'
+  r'|(?:(?:if you )?(?:start|begin|go)(?:n?ing)? )?(?:at|from|in) '
+  r'(?:(?:the )?\w{1,20} )?\w{1,20}),?\s)?'
   r'(?:the(?:\s{1,3}\w{1,20}){0,3}\s{1,3}(?:path|route|order)\b'
   r'[^.:\n]{0,160}?(?:\b(?:is|are|(?:would|should|must) be)\b[:\s]|:\s)'
   r'|(?:[\w]{1,20}\s){0,2}(?:path|route):\s)(?:\s?as follows:)?',
