@@ -78,14 +78,14 @@ class Metric(core.Metric):
 
 def ways(delta: np.ndarray) -> dict[int, list[int]]:
   """A shortest way to each place from the first, of one action or more."""
-  found: dict[int, list[int]] = {}
+  paths: dict[int, list[int]] = {}
   queue: list[list[int]] = [[]]
   for way in queue:
     for action, place in enumerate(delta[end(delta, 0, way)].tolist(), 1):
-      if place >= 0 and place not in found:
-        found[place] = [*way, action]
-        queue.append(found[place])
-  return found
+      if place >= 0 and place not in paths:
+        paths[place] = [*way, action]
+        queue.append(paths[place])
+  return paths
 
 
 def end(delta: np.ndarray, place: int, actions: Sequence[int]) -> int:
@@ -147,7 +147,7 @@ class Walker:
 
   def routes(self, way: Sequence[int], moves: int) -> dict[int, list[int]]:
     """Place -> the first route there from the end of a way, as it is read."""
-    found: dict[int, list[int]] = {int(self.places([way])[0]): []}
+    routes: dict[int, list[int]] = {int(self.places([way])[0]): []}
     level: list[list[int]] = [[]]
     for _ in range(moves):
       tokens, lengths = self._padded([[*way, *route] for route in level])
@@ -162,9 +162,9 @@ class Walker:
       level = []
       read = self.places([[*way, *route] for route in longer]) if longer else ()
       for route, place in zip(longer, read, strict=True):
-        if int(place) not in found:
-          found[int(place)] = route
+        if int(place) not in routes:
+          routes[int(place)] = route
           level.append(route)
       if not level:
         break
-    return found
+    return routes
