@@ -61,7 +61,7 @@ def declare(cls: type) -> None:
   for name, (field, about) in options.declared(cls).items():
     if (flag := about.flag or name) in FLAGS:
       continue
-    given: Any = flag, field.default, about.help
+    arguments: Any = flag, field.default, about.help
     limits: Any = {'lower_bound': about.least, 'upper_bound': about.most}
     if about.many:
       flags.DEFINE_multi_string(flag, [], about.help)
@@ -69,13 +69,13 @@ def declare(cls: type) -> None:
       default: Any = field.default
       flags.DEFINE_enum(flag, default, [*about.choices], about.help)
     elif field.type == 'bool':
-      flags.DEFINE_bool(*given)
+      flags.DEFINE_bool(*arguments)
     elif field.type == 'int':
-      flags.DEFINE_integer(*given, **limits)
+      flags.DEFINE_integer(*arguments, **limits)
     elif field.type == 'float':
-      flags.DEFINE_float(*given, **limits)
+      flags.DEFINE_float(*arguments, **limits)
     else:
-      flags.DEFINE_string(*given)
+      flags.DEFINE_string(*arguments)
 
 
 def keywords(cls: type) -> dict[str, Any]:

@@ -55,9 +55,9 @@ def main() -> None:
     return
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
     more = {'accept': FLAGS.accept} if FLAGS.accept else {}
-    given = {'world': FLAGS.world, 'depth': FLAGS.depth, 'seed': FLAGS.seed}
-    found = wm.recovery(**common.model_source(), **given, **more)
-    print(*found.lines(), sep='\n')
+    arguments = {'world': FLAGS.world, 'depth': FLAGS.depth, 'seed': FLAGS.seed}
+    recovery = wm.recovery(**common.model_source(), **arguments, **more)
+    print(*recovery.lines(), sep='\n')
     return
   counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
   for length, number in enumerate(counts, 1):

@@ -49,14 +49,16 @@ def main() -> None:
   common.join_processes()
   import wm
 
-  given = {**common.keywords(common.Workers), 'log': print}
+  arguments = {**common.keywords(common.Workers), 'log': print}
   if FLAGS.world is not None:
-    given['world'] = FLAGS.world
+    arguments['world'] = FLAGS.world
   if FLAGS.text_file:
-    given['heldout'] = FLAGS.heldout_file
-    wm.ingest_text(FLAGS.text_file, FLAGS.out, **given)
+    arguments['heldout'] = FLAGS.heldout_file
+    wm.ingest_text(FLAGS.text_file, FLAGS.out, **arguments)
     return
-  wm.ingest(FLAGS.pgn, FLAGS.out, shard=FLAGS.shard, games=FLAGS.games, **given)
+  wm.ingest(
+    FLAGS.pgn, FLAGS.out, shard=FLAGS.shard, games=FLAGS.games, **arguments
+  )
 
 
 if __name__ == '__main__':

@@ -43,21 +43,21 @@ def main() -> None:
     sizes = len(world.vocab), world.max_len
   asked = {'model': [FLAGS.model], 'metric': FLAGS.metric}
   asked['accept'] = [FLAGS.accept]
-  told = [
+  parts = [
     catalog.plug_in(kind, spec, sizes)
     for kind, specs in asked.items()
     for spec in specs
     if spec is not None
   ]
   if FLAGS.world is not None:
-    told.append(catalog.world(FLAGS.world))
+    parts.append(catalog.world(FLAGS.world))
     batch = resources.sequences_cost(world.max_len, vocab=len(world.vocab))
     costs = {FLAGS.world: max(world.cost(), batch)}
     for kind in ('model', 'metric'):
       for spec in filter(None, asked[kind]):
         costs[spec] = registry.make(kind, spec).cost(world)
-    told += [f'{spec} takes at least {cost}' for spec, cost in costs.items()]
-  print('\n\n'.join(told))
+    parts += [f'{spec} takes at least {cost}' for spec, cost in costs.items()]
+  print('\n\n'.join(parts))
 
 
 if __name__ == '__main__':

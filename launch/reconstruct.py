@@ -39,17 +39,19 @@ def main() -> None:
   common.join_processes()
   import wm
 
-  given = {
+  arguments = {
     'out': FLAGS.out,
     'world': FLAGS.world,
     'options': common.values(common.Reconstruction),
     'log': print,
   }
   if FLAGS.routes:
-    several()(FLAGS.routes, num=FLAGS.num_samples, pairs=FLAGS.pairs, **given)
+    several()(
+      FLAGS.routes, num=FLAGS.num_samples, pairs=FLAGS.pairs, **arguments
+    )
     return
   wm.reconstruct(
-    **given,
+    **arguments,
     **common.keywords(common.RouteSource),
     name=FLAGS.name,
     accept=FLAGS.accept or 'epsilon(0.01)',

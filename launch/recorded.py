@@ -25,8 +25,8 @@ def main() -> None:
     wm.wrong_keys(FLAGS.paper, FLAGS.data, log=print)
     return
   common.require('out')
-  given = {'logs': FLAGS.logs, 'log': print}
-  wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, **given)
+  arguments = {'logs': FLAGS.logs, 'log': print}
+  wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, **arguments)
 
 
 if __name__ == '__main__':

@@ -37,8 +37,10 @@ def main() -> None:
     log=print,
   )
   if not FLAGS.dry_run and (failed := sum(bool(run.error) for run in runs)):
-    said = f'{failed} of {len(runs)} runs failed; {FLAGS.out}/sweep.md says why'
-    exit_codes.fail(said)
+    message = (
+      f'{failed} of {len(runs)} runs failed; {FLAGS.out}/sweep.md says why'
+    )
+    exit_codes.fail(message)
 
 
 if __name__ == '__main__':

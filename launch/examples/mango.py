@@ -62,8 +62,8 @@ class Metric(core.Metric):
     asked = questions.questions(world.maze, questions.DESTINATION)
     actions = [[token[action] for action in x.actions] for x in asked]
     origin = np.array([place[x.start] for x in asked])
-    told = [[*starts[x], *y] for x, y in zip(origin, actions, strict=True)]
-    answers = walker.places(told)
+    walks = [[*starts[x], *y] for x, y in zip(origin, actions, strict=True)]
+    answers = walker.places(walks)
     right = [place[x.target] == y for x, y in zip(asked, answers, strict=True)]
     destination = core.scores('destination', right, group=origin)
     asked = questions.questions(world.maze, questions.ROUTE)
@@ -117,11 +117,11 @@ class Walker:
     """
     self.predictor, self.accept, self.max_len = predictor, accept, world.max_len
     walks = world.sample(num, seed, split='train').tokens
-    here = np.zeros(num, int)
+    state = np.zeros(num, int)
     labels = np.zeros(walks.shape, int)
     for step in range(walks.shape[1]):
-      here = world.delta[here, walks[:, step] - 1]
-      labels[:, step] = here
+      state = world.delta[state, walks[:, step] - 1]
+      labels[:, step] = state
     lengths = np.full(num, walks.shape[1])
     rows = self._features(walks, lengths).reshape(walks.size, -1)
     right = np.eye(len(world.delta))[labels.ravel()]

@@ -38,18 +38,18 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per continuation."""
-    given = max(world.prompt_len, 1)
-    prompts = world.sample(self.num, seed, split='heldout').tokens[:, :given]
+    start = max(world.prompt_len, 1)
+    prompts = world.sample(self.num, seed, split='heldout').tokens[:, :start]
     drawn = core.sample(
       predictor,
       prompts,
-      np.full(len(prompts), given),
+      np.full(len(prompts), start),
       num=1,
-      max_len=given + self.moves,
+      max_len=start + self.moves,
       seeds=basics.hash64(seed, np.arange(len(prompts))),
       accept=registry.make('accept', self.accept),
     )
     tokens = np.concatenate([prompts, drawn.tokens[:, 0]], axis=1)
-    lengths = given + drawn.lengths[:, 0]
+    lengths = start + drawn.lengths[:, 0]
     steps, _ = world.walk(world.init(len(tokens)), tokens, lengths)
     return (core.scores('legal', steps == lengths),)

@@ -313,10 +313,8 @@ class Program:
     kind = opcode.removesuffix('-start')
     if kind in _READS_PART:
       # A start's result names its operand again, then the part.
-      (source, *_), part = (
-        inputs[0].results,
-        instruction.results[kind != opcode],
-      )
+      source = inputs[0].results[0]
+      part = instruction.results[1 if opcode != kind else 0]
       return part.bytes * (2 - source.local - part.local)
     if opcode == 'dynamic-update-slice':
       return 2 * _outside(inputs[1].results)
